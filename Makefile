@@ -1,0 +1,44 @@
+PYTHON ?= .venv/bin/python
+BIN = $(dir $(PYTHON))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test lint types contracts check snapshots demo bench dev
+
+help:  ## List the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 14
+
+# With PYTHON given, whoever gave it has set it up.
+setup: $(if $(filter .venv/bin/python,$(PYTHON)),.venv/.installed)  ## Make .venv and install the project into it, with its tools
+
+.venv/.installed: pyproject.toml
+	python3 -m venv .venv
+	.venv/bin/pip install -q -e '.[dev]'
+	touch $@
+
+test: setup  ## Run the tests
+	$(PYTHON) -m pytest -q
+
+lint: setup  ## Check style and formatting
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+
+types: setup  ## Check types
+	$(PYTHON) -m mypy
+
+contracts: setup  ## Check that each room imports only from floors below it
+	PYTHONPATH=.typing $(BIN)lint-imports
+
+check: setup  ## Every gate that CI runs, in .venv
+	PYTHON=$(PYTHON) bash .ci/run
+
+snapshots: setup  ## Write the files under tests/snapshots anew; read the difference before committing it
+	$(PYTHON) -m pytest -q --update-snapshots
+
+demo: setup  ## Ask a small memory some questions, with no key and no network
+	$(BIN)recall-loop demo
+
+bench: setup  ## Measure speed
+	$(PYTHON) -m pytest -q benchmarks
+
+dev: setup  ## Serve the graph locally for LangGraph Studio
+	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)langgraph dev --no-browser

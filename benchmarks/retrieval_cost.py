@@ -1,0 +1,207 @@
+"""What one retrieval costs, and how much of that is embedding and the store.
+
+    python benchmarks/retrieval_cost.py [--data DIR] [--collection NAME] [--questions N] [--json]
+
+One collection of a data set is written to a store on disk, with other questions the caches are warmed, and
+each measured question is asked once. The embedder and the store are the real ones; their methods are
+wrapped in a clock, so that a request's whole time and the time that it spends in them are of the same
+request. benchmarks/README.md explains every figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from recall_loop.evals.clock import Clock, TimedEmbedder, instrument
+from recall_loop.evals.datasets import load
+from recall_loop.evals.ingest import ingest
+from recall_loop.evals.metrics import percentile
+from recall_loop.evals.questions import Question
+from recall_loop.evals.runner import settings_with
+from recall_loop.graph.run import retrieve
+from recall_loop.memory.store.embeddings import make_embedder
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import RecallError
+from recall_loop.state.request import ChatMessage, RetrieveRequest
+from recall_loop.state.scope import Scope
+from recall_loop.state.settings import Settings
+from recall_loop.text.tokens import stems
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "locomo"
+GOAL = 1.5
+STARTS = 5
+BARE_LIMIT = 10
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One question: milliseconds of the request, of what it spent inside, and of the bare look-up."""
+
+    total: float
+    inside: float
+    bare: float
+    parts: dict[str, float]
+    calls: dict[str, int]
+    iterations: int
+
+
+def measure(store: MemoryStore, question: Question, settings: Settings, clock: Clock) -> Sample:
+    """Ask `question` once, then look it up barely."""
+    request = RetrieveRequest(
+        messages=(ChatMessage(content=question.question),),
+        tenant=question.collection,
+        reference_time=question.reference_time,
+    )
+    clock.reset()
+    started = time.perf_counter()
+    result = retrieve(request, store=store, settings=settings)
+    total = time.perf_counter() - started
+    parts, calls, inside = dict(clock.seconds), dict(clock.calls), clock.total
+    bare = bare_lookup(store, question)
+    milliseconds = {name: seconds * 1000 for name, seconds in parts.items()}
+    return Sample(total * 1000, inside * 1000, bare * 1000, milliseconds, calls, result.stop.iteration)
+
+
+def bare_lookup(store: MemoryStore, question: Question) -> float:
+    """Return the seconds of one query embedding, one Chroma query and one full-text query."""
+    view, words = store.view(Scope(tenant=question.collection)), stems(question.question)
+    with store.searching() as chroma:
+        if chroma is None:
+            raise SystemExit("Chroma is not there: nothing to compare with")
+        started = time.perf_counter()
+        vector = store.embedder.embed_queries([question.question])
+        chroma.nearest(vector, BARE_LIMIT)
+        view.lexical(words, BARE_LIMIT)
+        return time.perf_counter() - started
+
+
+def start_times() -> dict[str, float]:
+    """Return milliseconds of fresh processes, the best of five each."""
+    script = Path(sys.executable).with_name("recall-loop")
+    by_module = [sys.executable, "-c", "import sys; from recall_loop.cli.main import main; sys.exit(main())"]
+    commands = {
+        "python -c pass": [sys.executable, "-c", "pass"],
+        "import recall_loop": [sys.executable, "-c", "import recall_loop"],
+        "recall-loop --help": [str(script), "--help"] if script.exists() else [*by_module, "--help"],
+    }
+    return {name: min(_wall(command) for _ in range(STARTS)) for name, command in commands.items()}
+
+
+def _wall(command: Sequence[str]) -> float:
+    started = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return (time.perf_counter() - started) * 1000
+
+
+def report(name: str, records: int, samples: Sequence[Sample]) -> dict[str, Any]:
+    """Return all figures; times in milliseconds."""
+    totals = [sample.total for sample in samples]
+    inside, bare = sum(sample.inside for sample in samples), sum(sample.bare for sample in samples)
+    names = sorted({part for sample in samples for part in sample.parts})
+    return {
+        "collection": name,
+        "records": records,
+        "questions": len(samples),
+        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
+        "retrieval_ms": {"p50": percentile(totals, 0.5), "p95": percentile(totals, 0.95)},
+        "mean_iterations": sum(sample.iterations for sample in samples) / len(samples),
+        "total_by_inside": {
+            "goal": GOAL,
+            "overall": sum(totals) / inside,
+            "p50": percentile([sample.total / sample.inside for sample in samples], 0.5),
+            "p95": percentile([sample.total / sample.inside for sample in samples], 0.95),
+        },
+        "inside_ms": {
+            part: {
+                "mean_ms": sum(sample.parts.get(part, 0.0) for sample in samples) / len(samples),
+                "mean_calls": sum(sample.calls.get(part, 0) for sample in samples) / len(samples),
+            }
+            for part in names
+        },
+        "bare_ms": percentile([sample.bare for sample in samples], 0.5),
+        "total_by_bare": sum(totals) / bare,
+        "start_ms": start_times(),
+    }
+
+
+def show(figures: dict[str, Any], console: Console) -> None:
+    """Print the figures as a table."""
+    title = f"{figures['collection']}: {figures['records']} records, {figures['questions']} questions"
+    table = Table(title=title, title_justify="left", caption=figures["machine"], box=box.SIMPLE_HEAD)
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    ratio = figures["total_by_inside"]
+    for part, row in figures["inside_ms"].items():
+        table.add_row(f"inside {part} ({row['mean_calls']:.1f} calls)", f"{row['mean_ms']:.2f} ms")
+    table.add_section()
+    table.add_row("one retrieval, p50", f"{figures['retrieval_ms']['p50']:.1f} ms")
+    table.add_row("one retrieval, p95", f"{figures['retrieval_ms']['p95']:.1f} ms")
+    table.add_row("mean iterations", f"{figures['mean_iterations']:.2f}")
+    table.add_row(f"retrieval / (embedding + store), goal {ratio['goal']}", f"{ratio['overall']:.2f}")
+    table.add_row("  the same per question, p50 / p95", f"{ratio['p50']:.2f} / {ratio['p95']:.2f}")
+    table.add_row("one embedding + Chroma query + full-text query, p50", f"{figures['bare_ms']:.1f} ms")
+    table.add_row("retrieval as a multiple of that", f"{figures['total_by_bare']:.1f}")
+    table.add_section()
+    for name, value in figures["start_ms"].items():
+        table.add_row(name, f"{value:.0f} ms")
+    console.print(table)
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Fill a store, warm it, measure, and return the figures."""
+    settings, clock = settings_with(arguments.set), Clock()
+    dataset = load(arguments.data, arguments.kinds)
+    name = arguments.collection or dataset.questions[0].collection
+    asked = [each for each in dataset.questions if each.collection == name and each.scored]
+    asked = asked[: arguments.warm + arguments.questions]
+    if len(asked) <= arguments.warm:
+        raise SystemExit(f"{name}: {len(asked)} questions; more than --warm ({arguments.warm}) are needed")
+    embedder = TimedEmbedder(make_embedder(settings), clock)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        MemoryStore.open(Path(folder) / "store", embedder=embedder) as store,
+    ):
+        records = ingest(store, dataset, [name])[name].records
+        instrument(store, clock)
+        samples = [measure(store, question, settings, clock) for question in asked]
+    return report(name, records, samples[arguments.warm :])
+
+
+def main() -> None:
+    """Read the arguments, measure, print."""
+    parser = argparse.ArgumentParser(description="What one retrieval costs.")
+    parser.add_argument("--data", type=Path, default=DATA, help="data set (default: %(default)s)")
+    parser.add_argument("--kinds", default="messages+facts", help="documents to load (default: %(default)s)")
+    parser.add_argument("--collection", help="which collection (default: that of the first question)")
+    parser.add_argument("--questions", type=int, default=50, help="measured questions (default: %(default)s)")
+    parser.add_argument("--warm", type=int, default=10, help="questions before them (default: %(default)s)")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    arguments = parser.parse_args()
+    try:
+        figures = run(arguments)
+    except RecallError as error:
+        raise SystemExit(str(error)) from error
+    if arguments.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        show(figures, Console())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""What the verbs share: settings, the store's options, and the checks of their values."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.state.settings import Settings
+
+
+def add_store_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--store`."""
+    parser.add_argument(
+        "--store",
+        metavar="PATH",
+        help="folder of the memory store (default: $RECALL_LOOP_STORE_PATH)",
+    )
+
+
+def add_tenant_option(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Add `--tenant`."""
+    default = "" if required else " (default: $RECALL_LOOP_TENANT, else `default`)"
+    parser.add_argument(
+        "--tenant", metavar="T", required=required, help=f"whose memory; nothing crosses tenants{default}"
+    )
+
+
+def read_settings() -> Settings:
+    """Return the settings of the environment.
+
+    Raises:
+        InvalidInputError: a variable's value is not allowed.
+    """
+    from recall_loop.state.settings import Settings
+
+    return Settings.from_env()
+
+
+def store_path(given: str | None, settings: Settings) -> Path:
+    """Return the store's folder, from the option or the environment.
+
+    Raises:
+        InvalidInputError: neither names one.
+    """
+    from recall_loop.state.errors import InvalidInputError
+
+    path = given or settings.store_path
+    if not path:
+        raise InvalidInputError("--store", given, "a folder; or set RECALL_LOOP_STORE_PATH")
+    return Path(path)
+
+
+def open_store(given: str | None, settings: Settings, *, create: bool, read_only: bool) -> MemoryStore:
+    """Open the store with the embedder that the settings name.
+
+    Raises:
+        InvalidInputError: no path was given.
+        StoreError: it can't be opened so.
+    """
+    from recall_loop.memory.store.embeddings import make_embedder
+    from recall_loop.memory.store.store import MemoryStore
+
+    path = store_path(given, settings)
+    return MemoryStore.open(path, embedder=make_embedder(settings), create=create, read_only=read_only)
+
+
+def bounded_int(low: int, high: int) -> type[int]:
+    """Return an argparse type: an integer from `low` to `high`."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"got {text!r}; allowed: an integer from {low} to {high}")
+        return value
+
+    return parse  # type: ignore[return-value]  # argparse takes any callable of one string

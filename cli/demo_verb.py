@@ -1,0 +1,125 @@
+"""`recall-loop demo`: the whole loop on a small bundled memory, shown step by step."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.cli.common import read_settings
+
+if TYPE_CHECKING:  # loaded when the verb runs
+    from recall_loop.cli.render import Screen
+    from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.state.settings import Settings
+
+TENANT = "demo"
+_FIRST = 4
+_TOP = 5
+_DESCRIPTION = """\
+Load a small invented memory (an assistant that helps to turn a lighthouse into a guesthouse) into a
+temporary store and ask it questions. Each shows what was searched in every iteration, what was new, why
+the search stopped, the best facts with their sources, and how sure the result is.
+"""
+_EXAMPLE = """\
+examples:
+  recall-loop demo
+  recall-loop demo --question "What did Teo say about the tower?"
+  recall-loop demo --all --keep ./demo-store
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the verb and its options."""
+    parser = subparsers.add_parser(
+        "demo", help="see the loop at work on a bundled example", description=_DESCRIPTION, epilog=_EXAMPLE
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--all", action="store_true", help=f"all questions (default: the first {_FIRST})")
+    which.add_argument("--question", metavar="Q", help="a question of your own instead")
+    parser.add_argument(
+        "--keep", type=Path, metavar="PATH", help="keep the store in this new folder (default: removed)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demo, and return 0.
+
+    Raises:
+        InvalidInputError: the folder to keep exists already, or the question is blank.
+        StoreError: the store can't be made.
+        OSError: the folder can't be written.
+    """
+    from recall_loop.cli.render import Screen
+
+    settings = read_settings()
+    screen = Screen()
+    with _folder(args.keep) as folder, _filled_store(folder, settings, screen) as store:
+        for question in _questions(args):
+            _ask(question, store, settings, screen)
+    if args.keep:
+        screen.line()
+        screen.line(f"Kept. Ask on with: recall-loop retrieve QUESTION --store {args.keep} --tenant {TENANT}")
+    return 0
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    from recall_loop.state.errors import InvalidInputError
+
+    if keep is not None:
+        if keep.exists():
+            raise InvalidInputError("--keep", str(keep), "a folder that doesn't exist yet")
+        yield keep
+        return
+    with tempfile.TemporaryDirectory(prefix="recall-loop-demo-") as folder:
+        yield Path(folder) / "store"
+
+
+@contextmanager
+def _filled_store(folder: Path, settings: Settings, screen: Screen) -> Iterator[MemoryStore]:
+    from recall_loop.cli.words import count
+    from recall_loop.memory.intake.ingest import IngestOptions, ingest_file
+    from recall_loop.memory.store.embeddings import make_embedder
+    from recall_loop.memory.store.store import MemoryStore
+
+    with (
+        MemoryStore.open(folder, embedder=make_embedder(settings)) as store,
+        as_file(files("recall_loop.cli") / "demo_records.jsonl") as records,
+    ):
+        summary = ingest_file(records, store, IngestOptions(tenant=TENANT, resume=False))
+        screen.line(f"Loaded {count(summary.stored, 'record')} in {summary.seconds:.1f} s.")
+        yield store
+
+
+def _questions(args: argparse.Namespace) -> list[dict[str, Any]]:
+    if args.question is not None:
+        return [{"about": "your question", "messages": [{"role": "user", "content": args.question}]}]
+    lines = (files("recall_loop.cli") / "demo_questions.jsonl").read_text(encoding="utf-8").splitlines()
+    questions = [json.loads(line) for line in lines if line.strip()]
+    return questions if args.all else questions[:_FIRST]
+
+
+def _ask(question: dict[str, Any], store: MemoryStore, settings: Settings, screen: Screen) -> None:
+    from recall_loop.graph.run import stream_retrieve
+    from recall_loop.state.errors import parse
+    from recall_loop.state.request import RetrieveRequest
+    from recall_loop.state.result import RetrieveResult
+
+    fields = {name: value for name, value in question.items() if name not in ("about", "note")}
+    request = parse(RetrieveRequest, {"tenant": TENANT} | fields)
+    screen.rule(f"{question['about']}")
+    for message in request.messages:
+        screen.line(f"{message.author or message.role}: {message.content}", "bold")
+    if question.get("note"):
+        screen.line(question["note"], "dim")
+    for step in stream_retrieve(request, store=store, settings=settings):
+        if isinstance(step, RetrieveResult):
+            screen.result(step, top=_TOP)
+        else:
+            screen.event(step)

@@ -1,0 +1,136 @@
+"""`recall-loop eval`: measure retrieval on a labelled data set (OPS-4)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from recall_loop.cli.common import bounded_int
+
+if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
+    from recall_loop.evals.ingest import Progress
+    from recall_loop.evals.runner import Answered, Options
+
+_PIPED_WIDTH = 200  # a pipe has no width: rows stay whole
+_KINDS = ("messages", "facts", "messages+facts", "all")
+_MOST_QUESTIONS = 1_000_000
+_DESCRIPTION = """\
+Measure retrieval on a labelled data set: recall, all, nDCG and MRR by category, iterations, repeated
+queries, stop reasons and latency. DIR holds questions.jsonl, and documents in docs.jsonl or in turns/,
+facts/, summaries/ and events/. Each collection is searched by its own questions only.
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the verb and its options."""
+    parser = subparsers.add_parser("eval", help="measure retrieval on a labelled data set", description=_DESCRIPTION)
+    add = parser.add_argument
+    add("--data", type=Path, required=True, metavar="DIR", help="folder of the data set")
+    add("--kinds", choices=_KINDS, help="documents to load (default: messages if there are turns/, else all)")
+    add("--k", default="5,10,20", metavar="K,..", help="cuts of recall and all (default: %(default)s)")
+    add("--categories", metavar="A,..", help="only questions of these categories")
+    add(
+        "--limit",
+        type=bounded_int(1, _MOST_QUESTIONS),
+        metavar="N",
+        help="ask N questions, drawn with --seed",
+    )
+    add("--seed", type=int, default=0, metavar="N", help="seed of that draw (default: %(default)s)")
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
+    add("--store", type=Path, metavar="PATH", help="keep the store in this folder (default: in memory)")
+    add("--unscored", action="store_true", help="also ask questions that count for no recall")
+    add("--per-question", type=Path, metavar="FILE", help="write one JSON line per question")
+    add("--json", action="store_true", help="print the report as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Evaluate, print the report, and return the exit code 0.
+
+    Raises:
+        InvalidInputError: an argument or the data set is wrong; names it, its value and what is allowed.
+        StoreError: the store can't be opened or is in use.
+        OSError: a file can't be read or written.
+    """
+    from recall_loop.evals import report
+    from recall_loop.evals.datasets import load
+    from recall_loop.evals.ingest import open_store
+    from recall_loop.evals.runner import run as evaluate
+    from recall_loop.evals.runner import select, settings_with
+
+    options, settings = _options(arguments), settings_with(arguments.set)
+    dataset = load(arguments.data, arguments.kinds)
+    select(dataset, options)  # refuses bad options before the store is made
+    answers: list[Answered] = []
+    with (
+        _opened(arguments.per_question) as lines,
+        open_store(arguments.store, settings) as store,
+        _progress() as progress,
+    ):
+        for answer in evaluate(dataset, options, store, settings=settings, progress=progress):
+            answers.append(answer)
+            if lines:
+                lines.write(json.dumps(report.question_line(answer), ensure_ascii=False) + "\n")
+    _print(report.build(dataset, options, settings, answers), as_json=arguments.json)
+    return 0
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    from recall_loop.evals.runner import Options
+
+    categories = arguments.categories
+    return Options(
+        ks=_cuts(arguments.k),
+        categories=None if categories is None else tuple(each.strip() for each in categories.split(",")),
+        limit=arguments.limit,
+        seed=arguments.seed,
+        unscored=arguments.unscored,
+    )
+
+
+def _cuts(text: str) -> tuple[int, ...]:
+    from recall_loop.state.errors import InvalidInputError
+
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInputError("k", text, "whole numbers with commas between, such as 5,10,20") from None
+
+
+def _opened(path: Path | None) -> AbstractContextManager[TextIO | None]:
+    """Open the per-question file before any work is done, so that a bad path costs nothing."""
+    return nullcontext() if path is None else path.open("w", encoding="utf-8")
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """Show how far the run is, on stderr; nothing where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
+        tasks = {stage: bars.add_task(stage, total=None) for stage in ("ingest", "ask")}
+
+        def tell(stage: str, done: int, total: int) -> None:
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield tell
+
+
+def _print(report: dict[str, object], *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
+        return
+    from rich.console import Console
+
+    from recall_loop.evals.report import show
+
+    console = Console()
+    show(report, console if console.is_terminal else Console(width=_PIPED_WIDTH))

@@ -1,0 +1,142 @@
+"""The `recall-loop` command: finds the verb, runs it, and turns errors into one line and an exit code.
+
+Exit codes: 0 done; 1 done in part (rejected lines, failed requests); 2 wrong usage, a bad value, or a
+store or file that can't be used; 130 interrupted. Only the verb that was asked for is imported, and
+each verb imports what is heavy when it runs, so that help is immediate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any, NoReturn
+
+PROGRAM = "recall-loop"
+VERBS = {
+    "demo": "recall_loop.cli.demo_verb",
+    "ingest": "recall_loop.cli.ingest_verb",
+    "retrieve": "recall_loop.cli.retrieve_verb",
+    "batch": "recall_loop.cli.batch_verb",
+    "store": "recall_loop.cli.store_verb",
+    "eval": "recall_loop.cli.eval_verb",
+}
+PARTIAL, FAILED, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+
+_EPILOG = """\
+Start with:
+  recall-loop demo
+Then with memory of your own:
+  recall-loop ingest records.jsonl --store ./memory
+  recall-loop retrieve "When did we order the windows?" --store ./memory
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaint is one line, and that takes no abbreviated options."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        options.setdefault("allow_abbrev", False)
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Write the complaint and where to read on, and leave with 2."""
+        self.exit(FAILED, f"{PROGRAM}: error: {one_line(message)} (see `{self.prog} --help`)\n")
+
+
+class _Version(argparse.Action):
+    """Prints the installed version; looked up only when asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"{PROGRAM} {version('recall-loop')}\n")
+        parser.exit()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    _keep_writable()
+    try:
+        code = _dispatch(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+        return code
+    except SystemExit as leaving:  # argparse: help, version, usage errors
+        return leaving.code if isinstance(leaving.code, int) else 0
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{PROGRAM}: interrupted\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _reader_is_gone()
+    except OSError as error:
+        return _complain(_os_words(error))
+    except Exception as error:
+        if not _is_ours(error):
+            raise
+        return _complain(str(error))
+
+
+def build_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser with the given verbs' options."""
+    parser = Parser(
+        prog=PROGRAM,
+        description="A memory for agents: search until there is enough new evidence, and say why it stopped.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
+    subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+    for verb in verbs:
+        _module(verb).add_parser(subparsers)
+    return parser
+
+
+def one_line(text: str) -> str:
+    """Return `text` on one line, with control characters shown as escapes."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in " ".join(text.split()))
+
+
+def _dispatch(argv: list[str]) -> int:
+    first = argv[0] if argv else ""
+    args = build_parser([first] if first in VERBS else list(VERBS)).parse_args(argv)
+    return int(_module(args.verb).run(args))
+
+
+def _module(verb: str) -> ModuleType:
+    return import_module(VERBS[verb])
+
+
+def _keep_writable() -> None:
+    """Show what the terminal's encoding lacks as escapes instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _is_ours(error: Exception) -> bool:
+    from recall_loop.state.errors import RecallError
+
+    return isinstance(error, RecallError)
+
+
+def _os_words(error: OSError) -> str:
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{os.fsdecode(error.filename)}: {reason}" if isinstance(error.filename, str | bytes) else reason
+
+
+def _complain(message: str) -> int:
+    sys.stderr.write(f"{PROGRAM}: error: {one_line(message)}\n")
+    return FAILED
+
+
+def _reader_is_gone() -> int:
+    """Leave quietly when the reader of a pipe has left, as `head` does."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # no real file behind it: then nothing is left to flush either
+        return BROKEN_PIPE
+    return BROKEN_PIPE

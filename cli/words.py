@@ -1,0 +1,36 @@
+"""Stop reasons, content types and confidence in plain words."""
+
+from __future__ import annotations
+
+from recall_loop.state.types import ConfidenceLabel, ContentType, StopReason
+
+STOP_WORDS: dict[StopReason, str] = {
+    StopReason.TOOL_FAILURE: "the memory could not be searched; every retry failed",
+    StopReason.NOTHING_IN_SCOPE: "this scope holds no records at all",
+    StopReason.COVERED: "every part of the question is supported by what was found",
+    StopReason.EXHAUSTED: "nothing is left to ask that was not asked before",
+    StopReason.LLM_CONFIDENT: "the language model is confident, and the figures agree",
+    StopReason.ENOUGH_FACTS: "as many new facts as were asked for were found",
+    StopReason.NO_NOVELTY: "the last searches brought nothing new",
+    StopReason.DEADLINE: "the time for this request was used up",
+    StopReason.ITERATION_LIMIT: "the most iterations allowed were made",
+    StopReason.STEP_LIMIT: "the caller's limit on graph steps was reached",
+}
+
+CONTENT_WORDS: dict[ContentType, str] = {
+    ContentType.FACT: "fact",
+    ContentType.ARCHIVAL: "note",
+    ContentType.MESSAGE: "message",
+    ContentType.TRAJECTORY: "past run",
+}
+
+CONFIDENCE_WORDS: dict[ConfidenceLabel, str] = {
+    ConfidenceLabel.LOW: "low: this may not be in memory",
+    ConfidenceLabel.MEDIUM: "medium: likely, check the sources",
+    ConfidenceLabel.HIGH: "high: well supported",
+}
+
+
+def count(number: int, noun: str) -> str:
+    """Return "1 record", "2 records"; thousands with a comma."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

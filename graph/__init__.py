@@ -1,0 +1,1 @@
+"""The state machine, and the ways of running it."""

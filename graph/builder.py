@@ -1,0 +1,67 @@
+"""build_graph: the compiled state machine, to be used in Studio, as a subgraph or by itself."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from recall_loop.graph.routing import after_evaluation
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes import evaluate_progress, execute_tool, plan_queries, refine, synthesize
+from recall_loop.nodes.resources import Resources
+from recall_loop.state.agent_state import AgentState, InputState, MessageOutput, ResultState
+from recall_loop.state.context import Context
+from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
+from recall_loop.state.settings import Settings
+
+Checkpointer = bool | BaseCheckpointSaver[Any] | None
+Graph = CompiledStateGraph[AgentState, Context, InputState, Any]
+OUTPUTS = ("message", "state")
+
+
+def build_graph(
+    store: MemoryStore | None = None,
+    llm: object | None = None,
+    settings: Settings | None = None,
+    checkpointer: Checkpointer = None,
+    output: Literal["message", "state"] = "message",
+    name: str = "recall_loop",
+) -> Graph:
+    """Return the retrieval loop as a compiled graph.
+
+    Args:
+        store: the memory that is searched; None = `Context.store_path` or `Settings.store_path`, opened for
+            reading at the first run.
+        llm: a chat model. This version has no steps that use one, so anything but None is an error.
+        settings: knobs; None = read from the environment now.
+        checkpointer: as in LangGraph's `compile`; leave it out for a subgraph or the dev server.
+        output: "message" = the result's keys and one appended message with the cited context; "state" = the
+            result's keys only.
+        name: name of the graph, as traces and drawings show it.
+
+    Raises:
+        InvalidInputError: a setting in the environment, or `output`, is not allowed.
+        UnsupportedOptionError: `llm` is given.
+    """
+    if llm is not None:
+        raise UnsupportedOptionError("llm", type(llm).__name__, "None: this version plans without a language model")
+    if output not in OUTPUTS:
+        raise InvalidInputError("output", output, "message or state")
+    resources = Resources(store, settings or Settings.from_env())
+    schema = MessageOutput if output == "message" else ResultState
+    builder = StateGraph(AgentState, context_schema=Context, input_schema=InputState, output_schema=schema)
+    builder.add_node("plan_queries", plan_queries.make(resources))
+    builder.add_node("refine", refine.make(resources))
+    builder.add_node("execute_tool", execute_tool.make(resources))
+    builder.add_node("evaluate_progress", evaluate_progress.make(resources))
+    builder.add_node("synthesize", synthesize.make(resources, output))
+    builder.add_edge(START, "plan_queries")
+    builder.add_edge("plan_queries", "execute_tool")
+    builder.add_edge("refine", "execute_tool")
+    builder.add_edge("execute_tool", "evaluate_progress")
+    builder.add_conditional_edges("evaluate_progress", after_evaluation)
+    builder.add_edge("synthesize", END)
+    return builder.compile(checkpointer=checkpointer, name=name)

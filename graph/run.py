@@ -1,0 +1,147 @@
+"""retrieve, aretrieve and stream_retrieve: one request in, one validated result out, for scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+
+from recall_loop.graph.builder import Graph, build_graph
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.agent_state import InputState
+from recall_loop.state.context import Context
+from recall_loop.state.errors import parse
+from recall_loop.state.events import Event
+from recall_loop.state.request import ChatMessage, RetrieveRequest
+from recall_loop.state.result import RetrieveResult
+from recall_loop.state.settings import Settings
+from recall_loop.state.types import Role
+
+Request = RetrieveRequest | Mapping[str, Any] | str
+_graphs: weakref.WeakKeyDictionary[MemoryStore, dict[Settings | None, Graph]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+_RESULT_KEYS = frozenset(RetrieveResult.model_fields)
+
+
+def retrieve(
+    request: Request,
+    *,
+    store: MemoryStore | None = None,
+    settings: Settings | None = None,
+    context: Context | Mapping[str, Any] | None = None,
+) -> RetrieveResult:
+    """Run one request to its end.
+
+    `request` is a question, a mapping of `RetrieveRequest` fields, or a `RetrieveRequest`. Without a store
+    the context's or the settings' path is opened for reading.
+
+    Raises:
+        InvalidInputError: a field is out of its range.
+        StoreError: the store can't be opened.
+    """
+    result: RetrieveResult | None = None
+    for item in stream_retrieve(request, store=store, settings=settings, context=context):
+        if isinstance(item, RetrieveResult):
+            result = item
+    if result is None:
+        raise AssertionError("unreachable: every run ends in synthesize")
+    return result
+
+
+async def aretrieve(
+    request: Request,
+    *,
+    store: MemoryStore | None = None,
+    settings: Settings | None = None,
+    context: Context | Mapping[str, Any] | None = None,
+) -> RetrieveResult:
+    """As `retrieve`; nothing that blocks runs on the event loop."""
+    checked = as_request(request)
+    graph = await asyncio.to_thread(_graph, store, settings)
+    output = await graph.ainvoke(graph_input(checked), _config(), context=_context(context))
+    return _result(output)
+
+
+def stream_retrieve(
+    request: Request,
+    *,
+    store: MemoryStore | None = None,
+    settings: Settings | None = None,
+    context: Context | Mapping[str, Any] | None = None,
+) -> Iterator[Event | RetrieveResult]:
+    """Yield the run's progress events as they come, and the result last; raises as `retrieve`."""
+    checked = as_request(request)
+    graph = _graph(store, settings)
+    output: dict[str, Any] = {}
+    parts = graph.stream(graph_input(checked), _config(), context=_context(context), stream_mode=["custom", "values"])
+    for mode, part in cast("Iterator[tuple[str, dict[str, Any]]]", parts):
+        if mode == "custom":
+            yield cast("Event", part)
+        else:
+            output = part
+    yield _result(output)
+
+
+def as_request(request: Request) -> RetrieveRequest:
+    """Return a validated request.
+
+    Raises:
+        InvalidInputError: names the field, its value and what is allowed.
+    """
+    if isinstance(request, RetrieveRequest):
+        return request
+    raw = {"messages": [{"content": request}]} if isinstance(request, str) else request
+    return parse(RetrieveRequest, raw)
+
+
+def graph_input(request: RetrieveRequest) -> InputState:
+    """Return the graph's input for a request; fields that it leaves open stay open."""
+    fields = request.model_dump(mode="json", exclude_unset=True, exclude={"messages", "id"})
+    state = cast("InputState", fields)
+    state["messages"] = [_message(message, at) for at, message in enumerate(request.messages)]
+    if request.id is not None:
+        state["request_id"] = request.id
+    return state
+
+
+def _message(message: ChatMessage, at: int) -> AnyMessage:
+    timestamp = message.timestamp.isoformat() if message.timestamp else None
+    common: dict[str, Any] = {
+        "content": message.content,
+        "name": message.author,
+        "additional_kwargs": {"timestamp": timestamp} if timestamp else {},
+    }
+    if message.role is Role.TOOL:
+        return ToolMessage(tool_call_id=f"message-{at}", **common)
+    if message.role is Role.ASSISTANT:
+        return AIMessage(**common)
+    return SystemMessage(**common) if message.role is Role.SYSTEM else HumanMessage(**common)
+
+
+def _graph(store: MemoryStore | None, settings: Settings | None) -> Graph:
+    """Return the compiled graph for a store and settings, built once."""
+    if store is None:
+        return build_graph(settings=settings, output="state")
+    with _lock:
+        known = _graphs.setdefault(store, {})
+        if settings not in known:
+            # The graph must not keep its store alive through this cache.
+            known[settings] = build_graph(weakref.proxy(store), settings=settings, output="state")
+        return known[settings]
+
+
+def _config() -> RunnableConfig:
+    return {"recursion_limit": 1000}
+
+
+def _context(context: Context | Mapping[str, Any] | None) -> Context:
+    return Context.resolve(context)
+
+
+def _result(output: Mapping[str, Any]) -> RetrieveResult:
+    return RetrieveResult.model_validate({key: value for key, value in output.items() if key in _RESULT_KEYS})

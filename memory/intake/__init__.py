@@ -1,0 +1,1 @@
+"""Intake: files of records and conversations, read line by line into the memory store."""

@@ -1,0 +1,64 @@
+"""What a search may be told, and what it tells back (SEARCH-1, SEARCH-2, SEARCH-6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
+from recall_loop.state.records import SearchHit
+from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.types import ContentType, OrderBy, SearchMode
+
+MOST_RESULTS = 1000
+FUZZY_LEVELS = (0, 1, 2)
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search.
+
+    Attributes:
+        mode: which legs run; `auto` takes hybrid, or the leg that the query and the store leave.
+        limit: most results, 1–1000; for each content type when `limit_per_type`.
+        limit_per_type: every content type has a limit of its own (SEARCH-7).
+        order_by: relevance, or newest first among the results that relevance chose.
+        fuzzy: typo tolerance of the lexical leg; only level 0 (exact) is there in this version.
+        apply_content_scoring: let tool output and reasoning weigh less (SEARCH-5).
+        debug: give per-leg ranks and scores with each hit.
+    """
+
+    mode: SearchMode = SearchMode.AUTO
+    limit: int = 30
+    limit_per_type: bool = True
+    order_by: OrderBy = OrderBy.RELEVANCE
+    fuzzy: int = 0
+    apply_content_scoring: bool = True
+    debug: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range or can't be honoured."""
+        if not 1 <= self.limit <= MOST_RESULTS:
+            raise InvalidInputError("limit", self.limit, f"an integer from 1 to {MOST_RESULTS}")
+        if self.fuzzy not in FUZZY_LEVELS:
+            raise InvalidInputError("fuzzy", self.fuzzy, "0, 1 or 2")
+        if self.fuzzy:
+            raise UnsupportedOptionError("fuzzy", self.fuzzy, "0: this version has no typo tolerance")
+
+
+@dataclass(frozen=True)
+class SearchResponse:
+    """Results of one query, and where they were looked for.
+
+    An empty `hits` with `allowed` > 0 means that nothing matched; with `allowed` = 0 that the scope
+    and the filters hold no record at all.
+    """
+
+    query: str
+    hits: tuple[SearchHit, ...]
+    scope: Scope
+    filters: Filters
+    content_types: tuple[ContentType, ...]
+    legs: tuple[str, ...]
+    generation: str
+    allowed: int
+    degraded_reason: str | None = None

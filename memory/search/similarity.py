@@ -1,0 +1,55 @@
+"""Similarity: how well one record matches one query, in [0,1], whatever else the store holds.
+
+It is the mean of two parts (SEARCH-6):
+
+- meaning: the cosine of query and record (the better of its own and its context vector) through a fixed
+  logistic curve with its middle at 0.35 and a slope of 8, so that 0.10 gives 0.12, 0.35 gives 0.50 and
+  0.60 gives 0.88;
+- words: the share of the query's stems that the record has, weighted by idf in the tenant; a stem that
+  only the neighbouring turns have counts 0.8.
+
+A query without any indexable word is judged by meaning alone, a search without vectors by words alone.
+Both parts rise with relevance, neither depends on other results, so values compare across queries, modes
+and content types.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+COSINE_MIDDLE = 0.35
+COSINE_SLOPE = 8.0
+NEIGHBOUR_SHARE = 0.8
+
+
+def meaning(cosines: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Map cosines to (0,1) by the logistic curve of this module."""
+    curve: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-COSINE_SLOPE * (cosines.astype(np.float64) - COSINE_MIDDLE)))
+    return curve
+
+
+def word_share(
+    own: NDArray[np.float64], window: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the weighted share of query stems present.
+
+    `own` and `window` are [n, t] term counts, `weights` [t] the stems' idf. No stems gives zeros.
+    """
+    total = float(weights.sum())
+    if total <= 0.0:
+        return np.zeros(len(own))
+    present = np.maximum(own > 0, NEIGHBOUR_SHARE * (window > 0))
+    share: NDArray[np.float64] = present @ weights / total
+    return share
+
+
+def similarity(meant: NDArray[np.float64] | None, shared: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Join the two parts; a part that is None wasn't looked at."""
+    if meant is None:
+        return np.zeros(0) if shared is None else shared
+    return meant if shared is None else 0.5 * meant + 0.5 * shared

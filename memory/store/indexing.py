@@ -1,0 +1,118 @@
+"""What of a record is indexed, and where it stands among its neighbours (STORE-7). Pure functions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.state.types import ContentType
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PREVIOUS_WEIGHT = 0.5
+NEXT_WEIGHT = 0.25
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OFFSET = 10**18
+_ENCODED = "x0"
+
+
+def digest(*parts: str | None) -> str:
+    """Return a 32-digit hexadecimal key of `parts`; different lists give different keys."""
+    data = json.dumps(parts, ensure_ascii=True).encode()
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def record_key(tenant: str, record_id: str) -> str:
+    """Return the id under which Chroma holds a record."""
+    return digest(tenant, record_id)
+
+
+def microseconds(moment: datetime | None) -> int | None:
+    """Return whole microseconds since 1970 in UTC, exactly."""
+    return None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def index_text(record: Mapping[str, Any]) -> str:
+    """Return the text that a record is indexed and embedded with: label, subject or author first."""
+    text: str = record["text"]
+    field = {"archival": "label", "fact": "subject", "message": "author"}.get(record["kind"])
+    head = (record.get(field) or "").strip() if field else ""
+    if not head or (field == "subject" and text.casefold().startswith(head.casefold())):
+        return text
+    return f"{head}: {text}"
+
+
+def place_of(tenant: str, record: Mapping[str, Any]) -> str:
+    """Return an opaque id of the record's tenant, user, conversation and session together."""
+    return digest(tenant, *(record.get(name) for name in ("user_id", "conversation_id", "session")))
+
+
+def thread_of(tenant: str, record: Mapping[str, Any]) -> str | None:
+    """Return the id of the run of messages that share windows, or None if the record stands alone.
+
+    A message that names neither conversation nor session stands alone: nothing says that it
+    follows any other.
+    """
+    if record["kind"] != ContentType.MESSAGE:
+        return None
+    if record.get("conversation_id") is None and record.get("session") is None:
+        return None
+    return place_of(tenant, record)
+
+
+def order_key(position: int | None, created_at: int | None) -> str:
+    """Return a key that sorts by position where given, then by time; equal keys go by insertion."""
+    first = "~" if position is None else f"{position:020d}"
+    second = "~" if created_at is None else f"{created_at + _OFFSET:020d}"
+    return f"{first} {second}"
+
+
+def facet(name: str, value: str) -> str:
+    """Return the token under which a facet's value stands in the lexical index."""
+    return f"{name}{digest(value)[:16]}"
+
+
+def encode(stem: str) -> str:
+    """Return `stem` as one token that FTS5's tokenizer leaves whole, whatever its script."""
+    if stem.isascii() and stem.isalnum() and not stem.startswith(_ENCODED):
+        return stem
+    return _ENCODED + stem.encode("utf-8").hex()
+
+
+def decode(token: str) -> str:
+    """Undo `encode`."""
+    if not token.startswith(_ENCODED):
+        return token
+    return bytes.fromhex(token[len(_ENCODED) :]).decode("utf-8")
+
+
+def window_of(parts: Sequence[str | None]) -> str:
+    """Return previous, own and next index text, each on its line, without those that are missing."""
+    return "\n".join(part for part in parts if part is not None)
+
+
+def window_terms(before: Sequence[str], own: Sequence[str], after: Sequence[str]) -> list[str]:
+    """Return the stems of a window; the record's own count twice."""
+    return [*before, *own, *own, *after]
+
+
+def context_vector(
+    own: NDArray[np.float32], before: NDArray[np.float32] | None, after: NDArray[np.float32] | None
+) -> NDArray[np.float32]:
+    """Return own + 0.5 · previous + 0.25 · next, of length one; nothing is embedded again."""
+    import numpy as np
+
+    if before is None and after is None:
+        return own
+    total = own.astype(np.float32)
+    if before is not None:
+        total = total + np.float32(PREVIOUS_WEIGHT) * before
+    if after is not None:
+        total = total + np.float32(NEXT_WEIGHT) * after
+    length = float(np.linalg.norm(total))
+    return total / np.float32(length) if length > 0 else total

@@ -1,0 +1,82 @@
+"""Nearest neighbours for large scopes: Chroma asked for more than needed, then masked; or all compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recall_loop.memory.store import reading
+from recall_loop.memory.store.chroma_side import ChromaError, ChromaSide
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recall_loop.memory.store.view import Source, View
+
+# Below this share of all rows, and up to so many rows, comparing them all is cheaper than masking.
+_SMALL_SHARE = 0.1
+_SMALL_ROWS = 20_000
+_FIRST_FACTOR = 4
+_NEXT_FACTOR = 5
+_LEAST_FETCH = 100
+_MOST_FETCH = 4_000
+_CHUNK = 10_000
+
+
+def overfetched(
+    source: Source, tenant: str, queries: NDArray[np.float32], allowed: NDArray[np.int64], wanted: int
+) -> list[list[int]]:
+    """Return up to `wanted` allowed rowids per query; fewer where Chroma's best hold no more of them."""
+    if wanted:
+        with source.searching() as chroma:
+            try:
+                if chroma is not None:
+                    return _masked(source, chroma, tenant, queries, allowed, wanted)
+            except ChromaError as error:
+                source.degrade(error)
+    return [[] for _ in queries]
+
+
+def _masked(
+    source: Source,
+    chroma: ChromaSide,
+    tenant: str,
+    queries: NDArray[np.float32],
+    allowed: NDArray[np.int64],
+    wanted: int,
+) -> list[list[int]]:
+    total = chroma.count()
+    found: list[list[int]] = [[] for _ in queries]
+    share = len(allowed) / max(total, 1)
+    if share < _SMALL_SHARE and len(allowed) <= _SMALL_ROWS:
+        return found
+    fetch = min(_MOST_FETCH, max(_LEAST_FETCH, wanted * _FIRST_FACTOR, int(wanted / share * 2)))
+    open_queries = list(range(len(queries)))
+    while open_queries and total:
+        hits = chroma.nearest(queries[open_queries], min(fetch, total))
+        known = reading.keys_to_rowids(source.sidecar, tenant, [key for hit in hits for key, _ in hit])
+        for query, hit in zip(open_queries, hits, strict=True):
+            ordered = sorted((distance, known[key]) for key, distance in hit if key in known)
+            numbers = np.array([rowid for _, rowid in ordered], dtype=np.int64)
+            found[query] = [int(rowid) for rowid in numbers[np.isin(numbers, allowed)]][:wanted]
+        open_queries = [query for query in open_queries if len(found[query]) < wanted]
+        if fetch >= min(total, _MOST_FETCH):
+            break
+        fetch *= _NEXT_FACTOR
+    return found
+
+
+def exact(view: View, queries: NDArray[np.float32], allowed: NDArray[np.int64], wanted: int) -> list[list[int]]:
+    """Return the `wanted` nearest allowed rowids per query by comparing every one, in chunks."""
+    best: list[list[tuple[float, int]]] = [[] for _ in queries]
+    lengths = np.linalg.norm(queries, axis=1, keepdims=True)
+    units = queries / np.where(lengths > 0, lengths, 1)
+    for start in range(0, len(allowed), _CHUNK):
+        part = allowed[start : start + _CHUNK]
+        similarities = units @ view.vectors(part)[1].T
+        for index, row in enumerate(similarities):
+            order = np.lexsort((part, -row))[:wanted]
+            merged = best[index] + [(-float(row[at]), int(part[at])) for at in order]
+            best[index] = sorted(merged)[:wanted]
+    return [[rowid for _, rowid in pairs] for pairs in best]

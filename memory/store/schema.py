@@ -1,0 +1,96 @@
+"""Tables of the SQLite sidecar."""
+
+from __future__ import annotations
+
+SCHEMA_VERSION = 1
+METRIC = "cosine"
+APPLIED, PENDING = 0, 1
+
+COLUMNS = (
+    "tenant",
+    "id",
+    "key",
+    "kind",
+    "agent_id",
+    "group_id",
+    "user_id",
+    "conversation_id",
+    "session",
+    "position",
+    "role",
+    "label",
+    "fact_type",
+    "created_at",
+    "place",
+    "thread",
+    "order_key",
+)
+
+# records: what predicates and ordering need, so that a scan touches short rows only.
+# bodies: the record itself (JSON), its own stems, and the text of its window.
+# fts.window: the window's stems, encoded; fts.facets: who and what the row belongs to.
+# tombstones: Chroma ids that are deleted here and may still stand there.
+DDL = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE tenants (tenant TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE records (
+  rowid INTEGER PRIMARY KEY AUTOINCREMENT,
+  tenant TEXT NOT NULL, id TEXT NOT NULL, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
+  agent_id TEXT, group_id TEXT, user_id TEXT, conversation_id TEXT, session TEXT,
+  position INTEGER, role TEXT, label TEXT, fact_type TEXT, created_at INTEGER,
+  place TEXT NOT NULL, thread TEXT, order_key TEXT NOT NULL,
+  terms INTEGER NOT NULL DEFAULT 0, window_terms INTEGER NOT NULL DEFAULT 0,
+  revision INTEGER NOT NULL DEFAULT 1, state INTEGER NOT NULL DEFAULT 1,
+  UNIQUE (tenant, id)
+);
+CREATE INDEX records_kind ON records (tenant, kind);
+CREATE INDEX records_agent ON records (tenant, agent_id);
+CREATE INDEX records_group ON records (tenant, group_id);
+CREATE INDEX records_user ON records (tenant, user_id);
+CREATE INDEX records_conversation ON records (tenant, conversation_id);
+CREATE INDEX records_time ON records (tenant, created_at);
+CREATE INDEX records_thread ON records (thread, order_key) WHERE thread IS NOT NULL;
+CREATE INDEX records_pending ON records (state) WHERE state = 1;
+CREATE TABLE bodies (
+  rowid INTEGER PRIMARY KEY, record TEXT NOT NULL, terms TEXT NOT NULL, window TEXT NOT NULL
+);
+CREATE TABLE vectors (rowid INTEGER PRIMARY KEY, own BLOB NOT NULL, context BLOB NOT NULL);
+CREATE TABLE record_tags (
+  record INTEGER NOT NULL, tag TEXT NOT NULL, PRIMARY KEY (tag, record)
+) WITHOUT ROWID;
+CREATE INDEX record_tags_row ON record_tags (record);
+CREATE TABLE memberships (
+  tenant TEXT NOT NULL, agent_id TEXT NOT NULL, group_id TEXT NOT NULL, records INTEGER NOT NULL,
+  PRIMARY KEY (tenant, agent_id, group_id)
+) WITHOUT ROWID;
+CREATE INDEX memberships_group ON memberships (tenant, group_id, agent_id);
+CREATE TABLE tombstones (key TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE VIRTUAL TABLE fts USING fts5(facets, window, tokenize = 'unicode61 remove_diacritics 0');
+CREATE TRIGGER joins AFTER INSERT ON records WHEN new.agent_id IS NOT NULL AND new.group_id IS NOT NULL
+BEGIN
+  INSERT INTO memberships VALUES (new.tenant, new.agent_id, new.group_id, 1)
+    ON CONFLICT DO UPDATE SET records = records + 1;
+END;
+CREATE TRIGGER leaves AFTER DELETE ON records
+BEGIN
+  UPDATE memberships SET records = records - 1
+    WHERE tenant = old.tenant AND agent_id = old.agent_id AND group_id = old.group_id;
+  DELETE FROM memberships WHERE tenant = old.tenant AND agent_id = old.agent_id
+    AND group_id = old.group_id AND records <= 0;
+  DELETE FROM bodies WHERE rowid = old.rowid;
+  DELETE FROM vectors WHERE rowid = old.rowid;
+  DELETE FROM record_tags WHERE record = old.rowid;
+  DELETE FROM fts WHERE rowid = old.rowid;
+END;
+CREATE TRIGGER moves AFTER UPDATE OF agent_id, group_id ON records
+WHEN old.agent_id IS NOT new.agent_id OR old.group_id IS NOT new.group_id
+BEGIN
+  UPDATE memberships SET records = records - 1
+    WHERE tenant = old.tenant AND agent_id = old.agent_id AND group_id = old.group_id;
+  DELETE FROM memberships WHERE tenant = old.tenant AND agent_id = old.agent_id
+    AND group_id = old.group_id AND records <= 0;
+  INSERT INTO memberships SELECT new.tenant, new.agent_id, new.group_id, 1
+    WHERE new.agent_id IS NOT NULL AND new.group_id IS NOT NULL
+    ON CONFLICT DO UPDATE SET records = records + 1;
+END;
+"""

@@ -1,0 +1,199 @@
+"""The SQLite sidecar: connections, transactions and the generation marker.
+
+It is the commit point of every write and the source of every read; Chroma follows it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from recall_loop.memory.store.schema import DDL
+from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
+
+_BUSY_MS = 10_000
+_CACHE_KIB = 32_000
+
+
+class Sidecar:
+    """One sidecar file (or memory), safe for several threads.
+
+    A file has one connection for writing and one for reading per thread; readers see the last
+    committed state and never wait. In memory there is a single connection behind a lock.
+
+    Raises:
+        StoreUnavailableError: the file can't be opened, or is not a database.
+    """
+
+    def __init__(self, file: Path | None, *, read_only: bool = False) -> None:
+        self.file = file
+        self.read_only = read_only
+        self._local = threading.local()
+        self._lock = threading.RLock()
+        self._readers: list[tuple[threading.Thread, sqlite3.Connection]] = []
+        self._writer: sqlite3.Connection | None = None
+        self._closed = False
+        try:
+            if not read_only:
+                self._writer = self._connect()
+                if not self.has_table("meta"):
+                    self._create(self._writer)
+            else:
+                self.has_table("meta")
+        except sqlite3.Error as error:
+            self.close()
+            raise StoreUnavailableError(f"{file}: the sidecar can't be opened: {error}") from error
+
+    def _create(self, connection: sqlite3.Connection) -> None:
+        with self.transaction() as cursor:
+            for statement in _statements(DDL):
+                cursor.execute(statement)
+
+    def _connect(self) -> sqlite3.Connection:
+        target = ":memory:" if self.file is None else self._uri(self.file)
+        connection = sqlite3.connect(target, uri=True, isolation_level=None, check_same_thread=False)
+        try:
+            self._configure(connection)
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _uri(self, file: Path) -> str:
+        base = file.absolute().as_uri()
+        if not self.read_only:
+            return base
+        # Without a write-ahead file and in a folder that can't be written, SQLite needs to be told.
+        sealed = not os.access(file.parent, os.W_OK) and not Path(f"{file}-wal").exists()
+        return f"{base}?mode=ro" + ("&immutable=1" if sealed else "")
+
+    def _configure(self, connection: sqlite3.Connection) -> None:
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        if self.file is None:
+            return
+        if self.read_only or self._writer is not None:
+            connection.execute("PRAGMA query_only = ON")
+            return
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("PRAGMA journal_mode = WAL")
+        # FULL syncs the write-ahead file at every commit: a commit survives a power loss too.
+        connection.execute("PRAGMA synchronous = FULL")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that sees committed rows.
+
+        Raises:
+            StoreUnavailableError: the store is closed, or SQLite fails.
+        """
+        try:
+            if self.file is None:
+                with self._lock:
+                    yield self._open_writer()
+            else:
+                yield self._reader()
+        except sqlite3.Error as error:
+            raise StoreUnavailableError(f"the sidecar can't be read: {error}") from error
+
+    def _reader(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StoreUnavailableError("the store is closed")
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._connect()
+            with self._lock:
+                for thread, unused in self._readers:
+                    if not thread.is_alive():
+                        unused.close()
+                self._readers = [entry for entry in self._readers if entry[0].is_alive()]
+                self._readers.append((threading.current_thread(), connection))
+            self._local.connection = connection
+        return connection
+
+    def _open_writer(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StoreUnavailableError("the store is closed")
+        if self._writer is None:
+            raise StoreReadOnlyError("the store is open for reading only")
+        return self._writer
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Give the writing connection inside a transaction: all of it is committed, or nothing.
+
+        Raises:
+            StoreUnavailableError: the store is closed, or SQLite fails (a full disk, for one).
+            StoreReadOnlyError: the store is open for reading only.
+        """
+        with self._lock:
+            connection = self._open_writer()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                _roll_back(connection)
+                raise StoreUnavailableError(f"the sidecar can't be written: {error}") from error
+            except BaseException:
+                _roll_back(connection)
+                raise
+
+    def has_table(self, name: str) -> bool:
+        """Return whether a table exists; a file that a crash left empty has none."""
+        with self._lock:
+            connection = self._writer if self._writer is not None else self._reader()
+            query = "SELECT 1 FROM sqlite_master WHERE name = ?"
+            return connection.execute(query, (name,)).fetchone() is not None
+
+    def meta(self) -> dict[str, str]:
+        """Return the generation marker and the other notes of the store about itself."""
+        with self.reading() as connection:
+            return dict(connection.execute("SELECT key, value FROM meta"))
+
+    def compact(self) -> None:
+        """Merge the lexical index, give free pages back and empty the write-ahead file (STORE-6)."""
+        with self._lock:
+            connection = self._open_writer()
+            try:
+                connection.execute("INSERT INTO fts(fts) VALUES ('optimize')")
+                connection.execute("VACUUM")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.Error as error:
+                raise StoreUnavailableError(f"the sidecar can't be compacted: {error}") from error
+
+    def close(self) -> None:
+        """Close every connection; the last one to a file folds its write-ahead file in."""
+        with self._lock:
+            self._closed = True
+            for _, connection in self._readers:
+                connection.close()
+            self._readers.clear()
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def set_meta(connection: sqlite3.Connection, values: dict[str, str]) -> None:
+    """Write notes of the store about itself, within a transaction."""
+    connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(values.items()))
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script into statements; `executescript` would commit in between."""
+    gathered = ""
+    for line in script.splitlines(keepends=True):
+        gathered += line
+        if sqlite3.complete_statement(gathered):
+            yield gathered
+            gathered = ""

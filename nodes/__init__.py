@@ -1,0 +1,1 @@
+"""The five nodes: each reads the state, calls policy, memory or llm, and returns a partial update."""

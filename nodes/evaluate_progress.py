@@ -1,0 +1,135 @@
+"""evaluate_progress: novelty, coverage, and the decision to go on, refine or stop (STOP-1 to STOP-6)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from recall_loop.nodes.plan_queries import CONTINUE
+from recall_loop.nodes.resources import Node, Resources, Run
+from recall_loop.policy.coverage import Coverage, measure, supports
+from recall_loop.policy.novelty import new_facts, streak_without_gain
+from recall_loop.policy.ranking import Ranked, rank
+from recall_loop.policy.refinement import refine_reasons
+from recall_loop.policy.stopping import Progress, figures, stop_reason
+from recall_loop.state.agent_state import AgentState, PoolEntry, QueryOutcome
+from recall_loop.state.context import Context
+
+REFINE, STOP = "refine", "stop"
+_log = logging.getLogger(__name__)
+
+
+def make(resources: Resources) -> Node:
+    """Return the node, bound to its resources."""
+
+    def evaluate_progress(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
+        run = resources.run(state, runtime)
+        update = _novelty(state, run) if state["plan"]["queries"] and state["in_scope"] else {}
+        current: AgentState = {**state, **update}  # type: ignore[typeddict-item]
+        update |= _decide(current, run)
+        runtime.stream_writer(_event({**current, **update}))  # type: ignore[typeddict-item]
+        return update
+
+    return evaluate_progress
+
+
+def _novelty(state: AgentState, run: Run) -> dict[str, Any]:
+    """Return the counters of the iteration that just ended (STOP-1)."""
+    pool, iteration = state["evidence_pool"], state["iteration"]
+    ranked = rank(pool.values(), run.settings, run.reference)
+    before = frozenset(state["covered_facets"])
+
+    def supported(entry: PoolEntry) -> set[int]:
+        return supports(state["facets"], entry, run.question.times)
+
+    new = new_facts(
+        ranked,
+        iteration,
+        most=run.settings.max_facts,
+        least_similarity=run.settings.novelty_min_similarity,
+        supports=supported,
+        covered_before=before,
+    )
+    relevant = _relevant(ranked, run)
+    coverage = measure(state["facets"], relevant, run.question.times)
+    failed = not state["tool_calls"][-1]["success"]
+    streak = state["novelty_streak_without_gain"]
+    return {
+        "evidence_pool": {key: {**entry, "is_new": True} if key in new else entry for key, entry in pool.items()},
+        "query_results": _credited(state, new),
+        "tool_calls": [*state["tool_calls"][:-1], {**state["tool_calls"][-1], "new_facts": len(new)}],
+        "new_facts_last_iteration": len(new),
+        "new_facts_by_iteration": [*state["new_facts_by_iteration"], len(new)],
+        # A failed call says nothing about novelty (STOP-6).
+        "novelty_streak_without_gain": (
+            streak if failed else streak_without_gain(streak, len(new), run.settings.novelty_min_new_facts)
+        ),
+        **_coverage(state, coverage, {index for entry in relevant for index in supported(entry)}),
+    }
+
+
+def _relevant(ranked: list[Ranked], run: Run) -> list[PoolEntry]:
+    """Return the facts that may support the request: relevant ones among those that would be returned."""
+    least = run.settings.novelty_min_similarity
+    return [item.entry for item in ranked[: run.settings.max_facts] if item.entry["similarity"] >= least]
+
+
+def _coverage(state: AgentState, coverage: Coverage, covered: set[int]) -> dict[str, Any]:
+    return {
+        "coverage_score": coverage.score,
+        "coverage_gain": round(max(coverage.score - state["coverage_score"], 0.0), 6),
+        "single_coverage": coverage.single,
+        "covered_facets": sorted(covered),
+        "uncovered": list(coverage.uncovered),
+    }
+
+
+def _credited(state: AgentState, new: frozenset[str]) -> dict[str, QueryOutcome]:
+    """Credit each NEW fact to the one query that found it best, not to the whole call (LOOP-2)."""
+    outcomes = dict(state["query_results"])
+    for key in sorted(new):
+        best = max(state["evidence_pool"][key]["matches"], key=lambda match: match["score"])
+        outcome = outcomes[best["query"]]
+        outcomes[best["query"]] = {**outcome, "new_facts": outcome["new_facts"] + 1}
+    return outcomes
+
+
+def _decide(state: AgentState, run: Run) -> dict[str, Any]:
+    """Return the route, and why it stops if it does."""
+    progress = Progress(
+        iteration=state["iteration"],
+        in_scope=state["in_scope"],
+        calls=state["tool_calls"],
+        queries_left=bool(state["plan"]["queries"]),
+        coverage=state["coverage_score"],
+        single=state["single_coverage"],
+        best_similarity=max((entry["similarity"] for entry in state["evidence_pool"].values()), default=0.0),
+        new_facts=sum(state["new_facts_by_iteration"]),
+        streak=state["novelty_streak_without_gain"],
+        elapsed=time.time() - state["started"],
+        remaining_steps=state["remaining_steps"],
+    )
+    reason = stop_reason(progress, run.settings)
+    if reason is not None:
+        _log.info("stop", extra={"stop_reason": reason.value, "iteration": state["iteration"]})
+        return {"route": STOP, "stop_reason": reason.value, "stop_detail": figures(progress)}
+    reasons = refine_reasons(
+        state["tool_calls"], state["evidence_pool"], state["new_facts_last_iteration"], run.settings
+    )
+    return {"route": REFINE if reasons else CONTINUE}
+
+
+def _event(state: AgentState) -> dict[str, Any]:
+    return {
+        "type": "novelty",
+        "iteration": state["iteration"],
+        "new_facts": state["new_facts_last_iteration"],
+        "unique_facts": state["unique_facts_seen"],
+        "coverage": state["coverage_score"],
+        "coverage_gain": state["coverage_gain"],
+        "uncovered": state["uncovered"],
+        "route": state["route"],
+    }

@@ -1,0 +1,157 @@
+"""execute_tool: runs the planned queries in one search call, with retries, and merges what they found."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from recall_loop.memory.search.engine import search_many
+from recall_loop.memory.search.options import SearchOptions, SearchResponse
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.resources import Node, Resources, Run, context_of
+from recall_loop.policy.merging import Found, merge
+from recall_loop.state.agent_state import AgentState, Plan, QueryOutcome, ToolCallEntry
+from recall_loop.state.context import Context
+from recall_loop.state.errors import EmbedderError, StoreError
+from recall_loop.state.types import ContentType, ToolName
+from recall_loop.text.keys import query_terms
+
+_LOOKED_AT = 10
+_TYPES = {
+    ToolName.FACTS: ContentType.FACT,
+    ToolName.MESSAGES: ContentType.MESSAGE,
+    ToolName.ARCHIVAL: ContentType.ARCHIVAL,
+    ToolName.TRAJECTORIES: ContentType.TRAJECTORY,
+}
+_log = logging.getLogger(__name__)
+
+
+def make(resources: Resources) -> Node:
+    """Return the node, bound to its resources."""
+
+    def execute_tool(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
+        plan = state["plan"]
+        if not plan["queries"] or not state["in_scope"]:
+            return {}
+        run = resources.run(state, runtime)
+        began = time.perf_counter()
+        responses, attempts, error = _search(resources.store_for(context_of(runtime)), plan, run)
+        call = _call(plan, state["iteration"] + 1, responses, attempts, error)
+        call["duration_ms"] = round((time.perf_counter() - began) * 1000, 3)
+        runtime.stream_writer(
+            {
+                "type": "call_done",
+                "iteration": call["iteration"],
+                "tool": call["name"],
+                "result_count": call["result_count"],
+                "attempts": attempts,
+                "duration_ms": call["duration_ms"],
+                "error": error,
+            }
+        )
+        return _update(state, run, call, responses)
+
+    return execute_tool
+
+
+def _search(store: MemoryStore, plan: Plan, run: Run) -> tuple[list[SearchResponse], int, str | None]:
+    """Search with retries and backoff; return responses, attempts, and the error that used them up."""
+    settings = run.settings
+    tool = ToolName(plan["tool"])
+    options = SearchOptions(mode=settings.search_mode, limit=plan["parameters"]["limit"], debug=run.request.debug)
+    for attempt in range(1, settings.tool_attempts + 1):
+        try:
+            found = search_many(
+                store,
+                [query["text"] for query in plan["queries"]],
+                scope=run.scope,
+                filters=run.request.filters,
+                content_types=[_TYPES[tool]] if tool in _TYPES else run.request.content_types,
+                options=options,
+            )
+        except (StoreError, EmbedderError) as error:
+            _log.warning("search failed", extra={"attempt": attempt, "error_type": type(error).__name__})
+            if attempt == settings.tool_attempts:
+                return [], attempt, f"{type(error).__name__}: {error}"
+            time.sleep(settings.tool_backoff_seconds * 2 ** (attempt - 1))
+        else:
+            return found, attempt, None
+    raise AssertionError("unreachable: the last attempt returns")
+
+
+def _call(
+    plan: Plan, iteration: int, responses: Sequence[SearchResponse], attempts: int, error: str | None
+) -> ToolCallEntry:
+    best: dict[str, float] = {}
+    for query, response in zip(plan["queries"], responses, strict=False):
+        for hit in response.hits:
+            best[hit.record.id] = max(best.get(hit.record.id, 0.0), hit.similarity * query["weight"])
+    top = sorted(best.values(), reverse=True)[:_LOOKED_AT]
+    return {
+        "name": plan["tool"],
+        "input": {"queries": [query["text"] for query in plan["queries"]], **plan["parameters"]},
+        "strategy": plan["strategy"],
+        "iteration": iteration,
+        "result_count": len(best),
+        "new_facts": 0,
+        "mean_similarity": round(sum(top) / len(top), 6) if top else 0.0,
+        "success": error is None,
+        "attempts": attempts,
+        "duration_ms": 0.0,
+        "error": error,
+    }
+
+
+def _update(state: AgentState, run: Run, call: ToolCallEntry, responses: Sequence[SearchResponse]) -> dict[str, Any]:
+    plan, counters = state["plan"], state["counters"]
+    found = [Found(query, response.hits) for query, response in zip(plan["queries"], responses, strict=False)]
+    merged = merge(state["evidence_pool"], found, call["iteration"], query_terms(run.question.text))
+    degraded = next((response.degraded_reason for response in responses if response.degraded_reason), None)
+    warnings = state["warnings"] + ([call["error"]] if call["error"] else [])
+    if degraded and degraded not in warnings:
+        warnings = [*warnings, degraded]
+    return {
+        "evidence_pool": merged.pool,
+        "tool_calls": [*state["tool_calls"], call],
+        "tried_queries": [*state["tried_queries"], *(query["text"] for query in plan["queries"])],
+        "query_results": {**state["query_results"], **_outcomes(plan, run, call, responses)},
+        "strategies_used": list(dict.fromkeys([*state["strategies_used"], plan["strategy"]])),
+        "iteration": call["iteration"],
+        "unique_facts_seen": len(merged.pool),
+        "warnings": warnings,
+        "degraded": state["degraded"] or bool(degraded) or not call["success"],
+        "counters": {
+            **counters,
+            "queries_executed": counters["queries_executed"] + len(plan["queries"]),
+            "duplicates_merged": counters["duplicates_merged"] + merged.duplicates,
+            "evidence_added": counters["evidence_added"] + merged.new_evidence,
+        },
+    }
+
+
+def _outcomes(
+    plan: Plan, run: Run, call: ToolCallEntry, responses: Sequence[SearchResponse]
+) -> dict[str, QueryOutcome]:
+    """Return what each query brought by itself; NEW facts are credited when they are known."""
+    filters = run.request.filters.model_dump(mode="json", exclude_none=True)
+    fingerprint = json.dumps([plan["tool"], filters, plan["parameters"]], sort_keys=True)
+    counts = [len(response.hits) for response in responses] or [0] * len(plan["queries"])
+    return {
+        query["text"]: {
+            "query": query["text"],
+            "source": query["source"],
+            "strategy": plan["strategy"],
+            "iteration": call["iteration"],
+            "tool": plan["tool"],
+            "fingerprint": fingerprint,
+            "results": count,
+            "new_facts": 0,
+            "error": call["error"],
+        }
+        for query, count in zip(plan["queries"], counts, strict=True)
+    }

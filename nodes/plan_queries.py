@@ -1,0 +1,109 @@
+"""plan_queries: starts a run, and chooses the next strategy and its queries (LOOP-1, LOOP-3, LOOP-7)."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.inputs import request_from, run_key
+from recall_loop.nodes.planning import make_plan
+from recall_loop.nodes.resources import Node, Resources, context_of
+from recall_loop.policy.coverage import facets_of
+from recall_loop.policy.planning import PLAN
+from recall_loop.policy.question import analyse
+from recall_loop.state.agent_state import AgentState
+from recall_loop.state.context import Context
+from recall_loop.state.errors import RecursionLimitError
+from recall_loop.state.request import RetrieveRequest
+
+CONTINUE = "continue"
+LEAST_RECURSION_LIMIT = 5
+
+
+def make(resources: Resources) -> Node:
+    """Return the node, bound to its resources."""
+
+    def plan_queries(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
+        key = run_key(state)
+        store = resources.store_for(context_of(runtime))
+        started: dict[str, Any] = {}
+        if state.get("route") != CONTINUE or state.get("run_key") != key:
+            _check_steps(state)
+            started = _start(state, resources, runtime, store) | {"run_key": key}
+        current: AgentState = {**state, **started}  # type: ignore[typeddict-item]
+        run = resources.run(current, runtime)
+        return started | make_plan(current, run, store, runtime, PLAN)
+
+    return plan_queries
+
+
+def _check_steps(state: AgentState) -> None:
+    """Refuse a recursion limit that doesn't reach synthesize."""
+    if state["remaining_steps"] < LEAST_RECURSION_LIMIT - 1:
+        raise RecursionLimitError(
+            "recursion_limit", state["remaining_steps"] + 1, f"an integer of {LEAST_RECURSION_LIMIT} or more"
+        )
+
+
+def _start(
+    state: AgentState,
+    resources: Resources,
+    runtime: Runtime[Any],
+    store: MemoryStore,
+) -> dict[str, Any]:
+    """Return fresh working keys: nothing of an earlier run of the thread may leak in."""
+    context = context_of(runtime)
+    request = request_from(state, context, resources.settings_for(context))
+    reference = _reference(request)
+    facets = facets_of(analyse(request, reference))
+    return {
+        "request_id": request.id or uuid.uuid4().hex,
+        "request": request.model_dump(mode="json", exclude_none=True),
+        "reference_time": reference.isoformat(),
+        "started": time.time(),
+        "in_scope": store.view(request.read_scope(), content_types=request.content_types).count() > 0,
+        "facets": facets,
+        "uncovered": [facet["text"] for facet in facets],
+        "tried_queries": [],
+        "query_results": {},
+        "tool_calls": [],
+        "evidence_pool": {},
+        "new_facts_last_iteration": 0,
+        "new_facts_by_iteration": [],
+        "novelty_streak_without_gain": 0,
+        "unique_facts_seen": 0,
+        "coverage_score": 0.0,
+        "coverage_gain": 0.0,
+        "single_coverage": 0.0,
+        "covered_facets": [],
+        "iteration": 0,
+        "strategies_used": [],
+        "stop_reason": "",
+        "stop_detail": {},
+        "route": "",
+        "counters": dict.fromkeys(
+            (
+                "queries_generated",
+                "queries_executed",
+                "queries_dropped",
+                "duplicates_merged",
+                "evidence_added",
+            ),
+            0,
+        ),
+        "warnings": [],
+        "degraded": False,
+    }
+
+
+def _reference(request: RetrieveRequest) -> datetime:
+    """Return the request's now: stated, else the newest message's time, else the clock (LOOP-9)."""
+    if request.reference_time is not None:
+        return request.reference_time
+    times = [message.timestamp for message in request.messages if message.timestamp is not None]
+    return max(times) if times else datetime.now(UTC)

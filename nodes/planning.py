@@ -1,0 +1,64 @@
+"""What plan_queries and refine share: looking up bridges, asking the policy, telling the plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.resources import Run
+from recall_loop.policy.bridges import bridges, link_terms, links
+from recall_loop.policy.planning import Known, Planned, plan_next
+from recall_loop.policy.ranking import rank
+from recall_loop.state.agent_state import AgentState, PlannedQuery, PoolEntry
+from recall_loop.state.events import QueriesPlanned
+from recall_loop.state.scope import Scope
+
+
+def make_plan(state: AgentState, run: Run, store: MemoryStore, runtime: Runtime[Any], origin: str) -> dict[str, Any]:
+    """Return the state update with the next plan, and tell it as an event."""
+    ranked = [item.entry for item in rank(state["evidence_pool"].values(), run.settings, run.reference)]
+    known = Known(
+        question=run.question,
+        ranked=ranked,
+        outcomes=state["query_results"],
+        used=state["strategies_used"],
+        bridges=_bridges(state, run, store, ranked),
+    )
+    planned = plan_next(known, run.request.content_types, run.settings, origin)
+    runtime.stream_writer(_event(state, planned))
+    counters = state["counters"]
+    return {
+        "plan": planned.plan,
+        "counters": {
+            **counters,
+            "queries_generated": counters["queries_generated"] + planned.generated,
+            "queries_dropped": counters["queries_dropped"] + planned.dropped,
+        },
+    }
+
+
+def _bridges(state: AgentState, run: Run, store: MemoryStore, ranked: list[PoolEntry]) -> list[PlannedQuery]:
+    """Return bridge queries, unless one record supports the whole question."""
+    if not ranked or state["single_coverage"] >= 1.0:
+        return []
+    candidates = links(run.question, ranked)
+    if not candidates:
+        return []
+    view = store.view(Scope(tenant=run.request.tenant))
+    frequencies = view.document_frequency(link_terms(candidates))
+    return bridges(candidates, frequencies, view.corpus().rows, run.settings.fallback_max_length)
+
+
+def _event(state: AgentState, planned: Planned) -> QueriesPlanned:
+    plan = planned.plan
+    return {
+        "type": "queries_planned",
+        "iteration": state["iteration"] + 1,
+        "strategy": plan["strategy"],
+        "origin": plan["origin"],
+        "tool": plan["tool"],
+        "queries": [dict(query) for query in plan["queries"]],
+        "dropped_repeats": planned.dropped,
+    }

@@ -1,0 +1,24 @@
+"""refine: says what is missing, and plans queries and parameters that look for it (LOOP-5, LOOP-6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from recall_loop.nodes.planning import make_plan
+from recall_loop.nodes.resources import Node, Resources, context_of
+from recall_loop.policy.planning import REFINE
+from recall_loop.state.agent_state import AgentState
+from recall_loop.state.context import Context
+
+
+def make(resources: Resources) -> Node:
+    """Return the node, bound to its resources."""
+
+    def refine(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
+        store = resources.store_for(context_of(runtime))
+        run = resources.run(state, runtime)
+        return make_plan(state, run, store, runtime, REFINE)
+
+    return refine

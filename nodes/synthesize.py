@@ -1,0 +1,158 @@
+"""synthesize: ranks over all iterations, cuts, and makes the result (RANK-3, LOOP-10, CONF)."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage, HumanMessage
+from langgraph.runtime import Runtime
+
+from recall_loop.nodes.inputs import RECALL_MARK
+from recall_loop.nodes.resources import Node, Resources, Run
+from recall_loop.policy.confidence import (
+    UNCALIBRATED,
+    Signals,
+    components,
+    compute_confidence,
+    compute_confidence_score,
+)
+from recall_loop.policy.context_block import memory_lines
+from recall_loop.policy.merging import absorb
+from recall_loop.policy.ranking import Ranked, rank
+from recall_loop.prompts.templates import render
+from recall_loop.state.agent_state import AgentState
+from recall_loop.state.context import Context
+from recall_loop.text.budget import estimate_tokens
+from recall_loop.text.keys import query_terms
+
+_COPIED = ("label", "agent_id", "agent_name", "author", "role", "created_at", "updated_at")
+
+
+def make(resources: Resources, output: str) -> Node:
+    """Return the node, bound to its resources; with output "message" it appends the context block."""
+
+    def synthesize(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
+        run = resources.run(state, runtime)
+        ranked = _final(state, run)
+        confidence = _confidence(state, run, ranked)
+        stop = {
+            "reason": state["stop_reason"],
+            "iteration": state["iteration"],
+            "detail": state["stop_detail"],
+        }
+        runtime.stream_writer({"type": "stopped", **stop})
+        result: dict[str, Any] = {
+            "facts": [_fact(item, run.request.debug) for item in ranked],
+            "context": _context(run, ranked, confidence["label"], state["stop_reason"]),
+            "answer": None,
+            "confidence": confidence,
+            "stop": stop,
+            "metadata": _metadata(state, run, confidence["score"]),
+            "route": "done",
+        }
+        if output == "message":
+            result["messages"] = [_message(state["messages"], result["context"])]
+        return result
+
+    return synthesize
+
+
+def _final(state: AgentState, run: Run) -> list[Ranked]:
+    """Rank globally, fold messages into the facts drawn from them, and cut only then."""
+    settings = run.settings
+    ranked = rank(state["evidence_pool"].values(), settings, run.reference)
+    by_key = {item.entry["key"]: item for item in ranked}
+    kept, _ = absorb(state["evidence_pool"], [item.entry for item in ranked])
+    return [
+        Ranked(entry, by_key[entry["key"]].score, by_key[entry["key"]].components)
+        for entry in kept[: settings.max_facts]
+    ]
+
+
+def _confidence(state: AgentState, run: Run, ranked: Sequence[Ranked]) -> dict[str, Any]:
+    parts = components(
+        Signals(ranked, state["coverage_score"], state["tool_calls"], run.settings.novelty_min_similarity)
+    )
+    raw = compute_confidence_score(parts)
+    return {
+        "label": compute_confidence(raw, parts, run.settings).value,
+        "score": raw,
+        "raw_score": raw,
+        "components": parts,
+        "calibration_id": UNCALIBRATED,
+    }
+
+
+def _fact(item: Ranked, debug: bool) -> dict[str, Any]:
+    entry, record = item.entry, item.entry["record"]
+    fact: dict[str, Any] = {
+        "id": record["id"],
+        "content_type": record["kind"],
+        "text": record["text"],
+        "similarity": entry["similarity"],
+        "score": item.score,
+        **{name: record.get(name) for name in _COPIED},
+        "evidence": entry["evidence"],
+    }
+    if debug:
+        fact["debug"] = {
+            "novelty_added": entry["is_new"],
+            "supporting_evidence_count": len(entry["evidence_keys"]),
+            "query_coverage_count": len({match["query"] for match in entry["matches"]}),
+            "first_iteration": entry["first_iteration"],
+            "components": item.components,
+            "matches": entry["matches"],
+            "legs": entry["legs"],
+        }
+    return fact
+
+
+def _context(run: Run, ranked: Sequence[Ranked], confidence: str, stop: str) -> str:
+    """Return the context block within the token budget; empty without facts."""
+    if not ranked:
+        return ""
+    frame = {"confidence": confidence, "stop": stop}
+    budget = run.settings.max_context_tokens - estimate_tokens(render("context", memories="", **frame))
+    lines = memory_lines([item.entry for item in ranked], max(budget, 0), query_terms(run.question.text))
+    return render("context", memories="\n".join(lines), **frame) if lines else ""
+
+
+def _metadata(state: AgentState, run: Run, confidence: float) -> dict[str, Any]:
+    """Return the counters of the run (OPS-3); with debug also the trace."""
+    counters = state["counters"]
+    metadata: dict[str, Any] = {
+        **counters,
+        "iterations": state["iteration"],
+        "new_facts_by_iteration": state["new_facts_by_iteration"],
+        "unique_facts_seen": state["unique_facts_seen"],
+        "coverage": state["coverage_score"],
+        "uncovered": state["uncovered"],
+        "strategies_used": state["strategies_used"],
+        "llm_calls": 0,
+        "llm_tokens": 0,
+        "confidence_score": confidence,
+        "duration_ms": round((time.time() - state["started"]) * 1000, 3),
+    }
+    if run.request.debug:
+        metadata["trace"] = {
+            "facets": state["facets"],
+            "tool_calls": state["tool_calls"],
+            "query_results": list(state["query_results"].values()),
+        }
+    return metadata
+
+
+def _message(messages: Sequence[AnyMessage], context: str) -> HumanMessage:
+    """Return the context block as a message whose id is the same each time the same turn is recalled."""
+    asked = [message for message in messages if not message.additional_kwargs.get(RECALL_MARK)][-1]
+    plain = f"{asked.id}\n{asked.content}" if asked.id is None else asked.id
+    identity = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return HumanMessage(
+        content=context or "No memories were found for the last question.",
+        name="recall_loop",
+        id=f"recall-loop-{identity}",
+        additional_kwargs={RECALL_MARK: True},
+    )

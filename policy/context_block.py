@@ -1,0 +1,36 @@
+"""The context block: ranked facts as cited text within a token budget (LOOP-10)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from recall_loop.state.agent_state import PoolEntry
+from recall_loop.text.budget import estimate_tokens, fit
+from recall_loop.text.snippets import best_snippet
+
+# Retrieved text is data: it must not close the block that it stands in.
+_TAG = re.compile(r"<(?=/?\s*memories)", re.IGNORECASE)
+_CHARACTERS_PER_TOKEN = 3
+
+
+def memory_lines(entries: Sequence[PoolEntry], budget: int, terms: frozenset[str]) -> list[str]:
+    """Return one cited line per fact, best first, as many as `budget` tokens hold.
+
+    A first fact that is too long by itself is cut to the window with the most question terms.
+    """
+    lines = [_line(entry, entry["record"]["text"]) for entry in entries]
+    kept = fit(lines, budget)
+    if not kept and entries:
+        room = _CHARACTERS_PER_TOKEN * (budget - estimate_tokens(_line(entries[0], "")))
+        if room >= 1:
+            kept = fit([_line(entries[0], best_snippet(entries[0]["record"]["text"], terms, room))], budget)
+    return kept
+
+
+def _line(entry: PoolEntry, text: str) -> str:
+    record = entry["record"]
+    day = (record.get("created_at") or "")[:10]
+    about = ", ".join(part for part in (day, record.get("author"), record.get("label")) if part)
+    plain = _TAG.sub("&lt;", " ".join(f"{about}: {text}".split() if about else text.split()))
+    return f"[{' '.join(record['id'].split())}] {plain}"

@@ -1,0 +1,186 @@
+"""Coverage: which parts of a request the retrieved evidence supports (STOP-5).
+
+A request has facets: each name (weight 2), each noun phrase (1), each time (1.5) and the kind of answer that
+is asked for (1). Question words are no facets. A facet is supported by ONE record, never by pieces of
+several, and only by one whose window also holds a name of the question (the anchor):
+
+- name: all its stems stand in the window, or are the author, subject or label;
+- phrase: two thirds of its stems, or their synonyms, stand in the window;
+- time: the record was made in that time, or its text names a time that overlaps it;
+- answer: the record supports a phrase or names the anchor, and its own text has a date (or the record a
+  time), a number, or a name that the question doesn't have.
+
+`coverage` is the supported share of the weight, in [0,1]. A request without facets has coverage 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from recall_loop.policy.question import Question
+from recall_loop.state.agent_state import Facet, PoolEntry
+from recall_loop.text.phrases import entities
+from recall_loop.text.related import related
+from recall_loop.text.stop_words import word_set
+from recall_loop.text.times import TimeExpression, has_date, parse_times
+from recall_loop.text.tokens import stem, stems, words
+
+NAME, PHRASE, TIME, ANSWER = "name", "phrase", "time", "answer"
+_WEIGHTS = {NAME: 2.0, PHRASE: 1.0, TIME: 1.5, ANSWER: 1.0}
+_PHRASE_SHARE = 2 / 3
+_READ_CHARACTERS = 20_000
+_NUMBER_WORDS = word_set(
+    """one two three four five six seven eight nine ten eleven twelve dozen twenty thirty forty fifty hundred
+    thousand million once twice first second third couple"""
+)
+_DIGIT = re.compile(r"\d")
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Supported share of the request, of all evidence and of the best single record; open facets by name."""
+
+    score: float
+    single: float
+    uncovered: tuple[str, ...]
+
+
+def facets_of(question: Question) -> list[Facet]:
+    """Return the facets of a question."""
+    facets = [_facet(name, NAME) for name in question.names]
+    facets += [_facet(phrase, PHRASE) for phrase in question.phrases]
+    facets += [_facet(time.text, TIME) for time in question.times]
+    if question.asked:
+        facets.append({"text": question.asked, "kind": ANSWER, "terms": [], "weight": _WEIGHTS[ANSWER]})
+    return [facet for facet in facets if facet["terms"] or facet["kind"] in (ANSWER, TIME)]
+
+
+def _facet(text: str, kind: str) -> Facet:
+    return {"text": text, "kind": kind, "terms": list(dict.fromkeys(stems(text))), "weight": _WEIGHTS[kind]}
+
+
+def measure(facets: Sequence[Facet], entries: Iterable[PoolEntry], times: Sequence[TimeExpression]) -> Coverage:
+    """Return what `entries` support of `facets`; `times` are the question's own."""
+    total = sum(facet["weight"] for facet in facets)
+    supported: set[int] = set()
+    single = 0.0
+    for entry in entries:
+        mine = supports(facets, entry, times)
+        supported |= mine
+        single = max(single, sum(facets[index]["weight"] for index in mine))
+    if total <= 0.0:
+        return Coverage(0.0, 0.0, ())
+    covered = sum(facets[index]["weight"] for index in supported)
+    open_facets = tuple(facet["text"] for index, facet in enumerate(facets) if index not in supported)
+    return Coverage(_share(covered, total), _share(single, total), open_facets)
+
+
+def supports(facets: Sequence[Facet], entry: PoolEntry, times: Sequence[TimeExpression]) -> set[int]:
+    """Return the indices of the facets that one record supports."""
+    window = window_terms(entry)
+    names = [index for index, facet in enumerate(facets) if facet["kind"] == NAME]
+    found = {index for index in names if set(facets[index]["terms"]) <= window}
+    if names and not found:
+        return set()
+    for index, facet in enumerate(facets):
+        if (facet["kind"] == PHRASE and _has_phrase(facet["terms"], window)) or (
+            facet["kind"] == TIME and _has_time(entry, facet["text"], times)
+        ):
+            found.add(index)
+    phrases = any(facet["kind"] == PHRASE for facet in facets)
+    on_topic = any(facets[index]["kind"] == PHRASE for index in found) if phrases else bool(found) or not names
+    for index, facet in enumerate(facets):
+        if facet["kind"] == ANSWER and on_topic and _has_answer(facet["text"], entry, facets):
+            found.add(index)
+    return found
+
+
+def own_text(entry: PoolEntry) -> str:
+    """Return the text of a record with its author, subject and label."""
+    record = entry["record"]
+    parts = [
+        record.get("author"),
+        record.get("subject"),
+        record.get("label"),
+        record["text"][:_READ_CHARACTERS],
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def own_terms(entry: PoolEntry) -> frozenset[str]:
+    """Return the stems of a record's own text."""
+    return _terms(own_text(entry))
+
+
+def window_terms(entry: PoolEntry) -> frozenset[str]:
+    """Return the stems of a record's window, its own included."""
+    return own_terms(entry) | _terms(entry["window"][: 3 * _READ_CHARACTERS])
+
+
+@lru_cache(maxsize=8192)
+def _terms(text: str) -> frozenset[str]:
+    return frozenset(stems(text))
+
+
+def _share(part: float, total: float) -> float:
+    return round(min(part / total, 1.0), 6)
+
+
+def _has_phrase(terms: Sequence[str], window: frozenset[str]) -> bool:
+    found = sum(1 for term in terms if term in window or _synonyms(term) & window)
+    return found >= _PHRASE_SHARE * len(terms)
+
+
+@lru_cache(maxsize=8192)
+def _synonyms(term: str) -> frozenset[str]:
+    """Return the stems of a term's one-word synonyms."""
+    single = (synonym for synonym in related(term).synonyms if " " not in synonym)
+    return frozenset(stem(word) for synonym in single for word in words(synonym)[:1])
+
+
+def _has_time(entry: PoolEntry, text: str, times: Sequence[TimeExpression]) -> bool:
+    wanted = next((time for time in times if time.text == text), None)
+    if wanted is None:
+        return False
+    made = created_at(entry)
+    if made is not None and wanted.start <= made < wanted.end:
+        return True
+    named = _times(entry["record"]["text"][:_READ_CHARACTERS], made or datetime(1970, 1, 1, tzinfo=UTC))
+    return any(time.start < wanted.end and wanted.start < time.end for time in named)
+
+
+def created_at(entry: PoolEntry) -> datetime | None:
+    """Return when a record was made."""
+    moment = entry["record"].get("created_at")
+    return datetime.fromisoformat(moment) if moment else None
+
+
+@lru_cache(maxsize=4096)
+def _times(text: str, reference: datetime) -> tuple[TimeExpression, ...]:
+    return tuple(parse_times(text, reference))
+
+
+def _has_answer(kind: str, entry: PoolEntry, facets: Sequence[Facet]) -> bool:
+    text = entry["record"]["text"][:_READ_CHARACTERS]
+    if kind == "date":
+        return entry["record"].get("created_at") is not None or has_date(text)
+    if kind == "number":
+        return bool(_DIGIT.search(text)) or bool(_NUMBER_WORDS & set(words(text)))
+    asked = {term for facet in facets for term in facet["terms"]}
+    author = entry["record"].get("author") or ""
+    return bool(_terms(author) - asked) or any(_terms(name) - asked for name in _entities(text))
+
+
+@lru_cache(maxsize=4096)
+def _entities(text: str) -> tuple[str, ...]:
+    return tuple(entities(text))
+
+
+def entities_of(entry: PoolEntry) -> tuple[str, ...]:
+    """Return what a record names: its label or title first, then the entities of its text."""
+    label = entry["record"].get("label")
+    return tuple(dict.fromkeys([*([label] if label else []), *_entities(entry["record"]["text"][:_READ_CHARACTERS])]))

@@ -1,0 +1,196 @@
+"""The evidence pool: what all iterations found, each fact once (RANK-1, RANK-2).
+
+A pool entry is known by its fact key; what another query or iteration finds again adds a match, and another
+source adds evidence. An entry's `relevance` is the best credit that any of its queries gave it, and its
+`similarity` likewise.
+
+Credit: a hit of an ordinary query counts its score times the query's weight. A hit of a bridge counts only
+if it names the bridge's entity; then it gets 0.95 of its seed's relevance, times its share of the best score
+in that query, divided by the fourth root of its rank, and 0.9 of that if it has none of the missing words.
+So a bridge leads to a place below its seed, never above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from recall_loop.policy.coverage import own_terms, window_terms
+from recall_loop.state.agent_state import Match, PlannedQuery, PoolEntry
+from recall_loop.state.records import Record, SearchHit
+from recall_loop.text.keys import evidence_key, fact_key
+from recall_loop.text.snippets import best_snippet
+from recall_loop.text.tokens import stems
+
+BRIDGE_SHARE = 0.95
+BRIDGE_DECAY = 0.25
+BRIDGE_NOTHING_MISSING = 0.9
+BRIDGE_DEPTH = 3
+MOST_EVIDENCE = 5
+SNIPPET_CHARACTERS = 240
+_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one query found: its hits, and the similarity of each with the whole question."""
+
+    query: PlannedQuery
+    hits: Sequence[SearchHit]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The new pool, keys of entries that this call added, and how many hits were known already."""
+
+    pool: dict[str, PoolEntry]
+    added: frozenset[str]
+    new_evidence: int
+    duplicates: int
+
+
+def merge(pool: Mapping[str, PoolEntry], found: Sequence[Found], iteration: int, terms: frozenset[str]) -> Merged:
+    """Return the pool with the hits of one call.
+
+    Args:
+        pool: the pool so far; it isn't changed.
+        found: hits by query, each best first.
+        iteration: the running iteration, from 1.
+        terms: stems of the question, which the evidence snippets shall show.
+    """
+    merged = dict(pool)
+    added: set[str] = set()
+    new_evidence = duplicates = 0
+    for part in found:
+        for hit, credit in _credited(part, pool):
+            key = fact_key(hit.record)
+            match: Match = {
+                "query": part.query["text"],
+                "source": part.query["source"],
+                "iteration": iteration,
+                "score": round(credit * hit.score, _DIGITS) if part.query["seed"] is None else round(credit, _DIGITS),
+                "similarity": hit.similarity,
+            }
+            old = merged.get(key)
+            entry = _entry(key, hit, iteration, terms) if old is None else _joined(old, hit, terms)
+            if old is None:
+                added.add(key)
+            else:
+                duplicates += 1
+            new_evidence += len(entry["evidence_keys"]) - (len(old["evidence_keys"]) if old else 0)
+            merged[key] = _matched(entry, match, part.query["weight"])
+    return Merged(merged, frozenset(added), new_evidence, duplicates)
+
+
+def _credited(part: Found, pool: Mapping[str, PoolEntry]) -> list[tuple[SearchHit, float]]:
+    """Return hits with their credit; for a bridge only those hits that cross it."""
+    hits = sorted(part.hits, key=lambda hit: -hit.score)
+    query = part.query
+    seed = pool.get(query["seed"]) if query["seed"] else None
+    if seed is None:
+        return [(hit, query["weight"]) for hit in hits]
+    entity, missing = (
+        set(stems(query["entity"] or "")),
+        {term for word in query["missing"] for term in stems(word)},
+    )
+    crossing: list[tuple[SearchHit, float]] = []
+    others = [hit for hit in hits if not _beside(seed, hit)]
+    for rank, hit in enumerate(others[:BRIDGE_DEPTH], 1):
+        probe = _entry("", hit, 0, frozenset())
+        if entity <= own_terms(probe):
+            share = hit.score / others[0].score if others[0].score > 0 else 0.0
+            credit = BRIDGE_SHARE * seed["relevance"] * share / rank**BRIDGE_DECAY
+            credit *= 1.0 if missing & window_terms(probe) else BRIDGE_NOTHING_MISSING
+            crossing.append((hit, credit))
+    return crossing
+
+
+def _beside(seed: PoolEntry, hit: SearchHit) -> bool:
+    """Tell whether a hit is the seed itself or stands in the seed's window."""
+    return hit.record.id == seed["record"]["id"] or bool(seed["window"] and hit.record.text in seed["window"])
+
+
+def _entry(key: str, hit: SearchHit, iteration: int, terms: frozenset[str]) -> PoolEntry:
+    evidence = _evidence(hit.record, terms)
+    return {
+        "key": key,
+        "record": hit.record.model_dump(mode="json", exclude_none=True),
+        "window": hit.window,
+        "similarity": 0.0,
+        "relevance": 0.0,
+        "matches": [],
+        "evidence": evidence,
+        "evidence_keys": [_evidence_key(item) for item in evidence],
+        "first_iteration": iteration,
+        "is_new": False,
+        "legs": hit.debug or {},
+    }
+
+
+def _joined(old: PoolEntry, hit: SearchHit, terms: frozenset[str]) -> PoolEntry:
+    """Add the evidence of a hit to an entry of the same fact."""
+    if old["record"]["id"] == hit.record.id:
+        return old
+    keys, evidence = list(old["evidence_keys"]), list(old["evidence"])
+    for item in _evidence(hit.record, terms):
+        key = _evidence_key(item)
+        if key not in keys:
+            keys.append(key)
+            evidence.append(item)
+    return {**old, "evidence": evidence[:MOST_EVIDENCE], "evidence_keys": keys}
+
+
+def _matched(entry: PoolEntry, match: Match, weight: float) -> PoolEntry:
+    known = any(match["query"] == other["query"] for other in entry["matches"])
+    bridged = match["source"] == "feedback"
+    similarity = match["similarity"] * (BRIDGE_SHARE if bridged else weight if weight < 1.0 else 1.0)
+    return {
+        **entry,
+        "matches": entry["matches"] if known else [*entry["matches"], match],
+        "relevance": max(entry["relevance"], match["score"]),
+        "similarity": round(max(entry["similarity"], similarity), _DIGITS),
+    }
+
+
+def _evidence(record: Record, terms: frozenset[str]) -> list[dict[str, object]]:
+    """Return a record's own evidence: its sources where it names them, else itself."""
+    snippet = best_snippet(record.text, terms, SNIPPET_CHARACTERS)
+    made = record.created_at.isoformat() if record.created_at else None
+    return [
+        {"source_id": source, "snippet": snippet, "author": record.author, "created_at": made}
+        for source in record.source_ids or (record.id,)
+    ]
+
+
+def _evidence_key(item: Mapping[str, object]) -> str:
+    return evidence_key(str(item["source_id"]), None, str(item["snippet"]))
+
+
+def absorb(pool: Mapping[str, PoolEntry], returned: Sequence[PoolEntry]) -> tuple[list[PoolEntry], int]:
+    """Fold messages into the returned facts that name them as their source (RANK-1).
+
+    Returns the facts and what is left, in the same order, and the number of messages folded. A message's
+    own words replace the fact's as the snippet of that source, and the better of the two relevances stands.
+    """
+    sources = {
+        source: entry["key"]
+        for entry in reversed(returned)
+        if entry["record"]["kind"] == "fact"
+        for source in entry["record"].get("source_ids", ())
+    }
+    by_id = {entry["record"]["id"]: entry for entry in pool.values() if entry["record"]["kind"] == "message"}
+    folded = {source: by_id[source] for source in sources if source in by_id}
+    kept: list[PoolEntry] = []
+    for entry in returned:
+        if entry["record"]["id"] in folded and entry["record"]["kind"] == "message":
+            continue
+        kept.append(_with_messages(entry, folded) if entry["record"].get("source_ids") else entry)
+    return kept, len(returned) - len(kept)
+
+
+def _with_messages(entry: PoolEntry, folded: Mapping[str, PoolEntry]) -> PoolEntry:
+    evidence = []
+    for item in entry["evidence"]:
+        message = folded.get(str(item["source_id"]))
+        evidence.append(message["evidence"][0] if message and message["evidence"] else item)
+    return {**entry, "evidence": evidence}

@@ -1,0 +1,95 @@
+"""The early-stop policy: go on, or stop for the first reason that is true (STOP-2, STOP-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recall_loop.state.agent_state import ToolCallEntry
+from recall_loop.state.settings import Settings
+from recall_loop.state.types import StopReason
+
+ZERO_RESULT_CALLS = 3
+# After this step: plan or refine, execute, evaluate and synthesize, and the last one that LangGraph keeps.
+STEPS_FOR_A_ROUND = 5
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Everything that the decision looks at; counts are ≥ 0, shares in [0,1].
+
+    Attributes:
+        iteration: finished iterations.
+        in_scope: whether the scope holds any record.
+        calls: all search calls so far.
+        queries_left: whether the coming iteration has an untried query.
+        coverage: supported share of the request.
+        single: share that the best single record supports.
+        best_similarity: of any fact.
+        new_facts: NEW unique facts of all iterations.
+        streak: iterations in a row without gain.
+        elapsed: seconds since the run began.
+        remaining_steps: supersteps that the caller's recursion limit leaves after this one.
+    """
+
+    iteration: int
+    in_scope: bool
+    calls: Sequence[ToolCallEntry]
+    queries_left: bool
+    coverage: float
+    single: float
+    best_similarity: float
+    new_facts: int
+    streak: int
+    elapsed: float
+    remaining_steps: int
+
+
+def stop_reason(progress: Progress, settings: Settings) -> StopReason | None:
+    """Return the first reason to stop that holds, in the order of STOP-2, or None to go on."""
+    past_floor = progress.iteration >= settings.early_stop_min_iterations
+    checks = (
+        (StopReason.TOOL_FAILURE, bool(progress.calls) and not progress.calls[-1]["success"]),
+        (StopReason.NOTHING_IN_SCOPE, not progress.in_scope),
+        (StopReason.COVERED, _covered(progress, settings, past_floor)),
+        (StopReason.EXHAUSTED, not progress.queries_left or _zero_results(progress.calls)),
+        (StopReason.ENOUGH_FACTS, past_floor and _enough(progress, settings)),
+        (StopReason.NO_NOVELTY, progress.streak >= settings.novelty_patience),
+        (StopReason.DEADLINE, _late(progress, settings)),
+        (StopReason.ITERATION_LIMIT, progress.iteration >= settings.max_iterations),
+        (StopReason.STEP_LIMIT, progress.remaining_steps < STEPS_FOR_A_ROUND),
+    )
+    return next((reason for reason, holds in checks if holds), None)
+
+
+def _covered(progress: Progress, settings: Settings, past_floor: bool) -> bool:
+    """Full coverage past the floor, or a very strong first pass: one record that holds it all (STOP-3)."""
+    if past_floor and progress.coverage >= 1.0:
+        return True
+    strong = min(progress.coverage, progress.single) >= settings.strong_first_coverage
+    return progress.iteration == 1 and strong and progress.best_similarity >= settings.strong_first_similarity
+
+
+def _enough(progress: Progress, settings: Settings) -> bool:
+    return progress.new_facts >= settings.max_facts and progress.coverage >= settings.coverage_enough
+
+
+def _zero_results(calls: Sequence[ToolCallEntry]) -> bool:
+    last = [call for call in calls if call["success"]][-ZERO_RESULT_CALLS:]
+    return len(last) == ZERO_RESULT_CALLS and all(call["result_count"] == 0 for call in last)
+
+
+def _late(progress: Progress, settings: Settings) -> bool:
+    return settings.deadline_seconds is not None and progress.elapsed >= settings.deadline_seconds
+
+
+def figures(progress: Progress) -> dict[str, float | int]:
+    """Return the figures that a stop is reported with; durations are left out, so that runs compare."""
+    return {
+        "coverage": progress.coverage,
+        "best_similarity": progress.best_similarity,
+        "new_facts": progress.new_facts,
+        "iterations_without_gain": progress.streak,
+        "failed_calls": sum(1 for call in progress.calls if not call["success"]),
+        "zero_result_calls": sum(1 for call in progress.calls if call["success"] and not call["result_count"]),
+    }

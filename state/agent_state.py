@@ -1,0 +1,177 @@
+"""The graph's state (LOOP-2): one typed dictionary, and the narrow schemas at its edges.
+
+Everything in it is plain JSON, so that a checkpoint written by any checkpointer, with strict
+msgpack or without, reads back as it was. Vectors never enter it. No working key has a reducer:
+the first node of each run resets them, so that a thread invoked twice starts clean.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.messages import AnyMessage
+from langgraph.graph.message import add_messages
+from langgraph.managed import RemainingSteps
+
+
+class Facet(TypedDict):
+    """One part of the request that evidence must support (STOP-5)."""
+
+    text: str
+    kind: str
+    terms: list[str]
+    weight: float
+
+
+class PlannedQuery(TypedDict):
+    """One query with where it came from and what its hits are worth (QUERY-2).
+
+    A bridge (QUERY-4) also names its seed (the key of the fact that it starts from), the entity that
+    only the seed names, and the question's words that the seed doesn't have.
+    """
+
+    text: str
+    source: str
+    rank: int
+    weight: float
+    seed: str | None
+    entity: str | None
+    missing: list[str]
+
+
+class QueryOutcome(TypedDict):
+    """What one query brought, credited to it alone (LOOP-2)."""
+
+    query: str
+    source: str
+    strategy: str
+    iteration: int
+    tool: str
+    fingerprint: str
+    results: int
+    new_facts: int
+    error: str | None
+
+
+class ToolCallEntry(TypedDict):
+    """One call of a search tool, with everything needed to judge it later."""
+
+    name: str
+    input: dict[str, Any]
+    strategy: str
+    iteration: int
+    result_count: int
+    new_facts: int
+    mean_similarity: float
+    success: bool
+    attempts: int
+    duration_ms: float
+    error: str | None
+
+
+class Match(TypedDict):
+    """One query that found a pool entry."""
+
+    query: str
+    source: str
+    iteration: int
+    score: float
+    similarity: float
+
+
+class PoolEntry(TypedDict):
+    """One fact of the evidence pool: the record as found, and everything that supports it (RANK-2)."""
+
+    key: str
+    record: dict[str, Any]
+    window: str
+    similarity: float
+    relevance: float
+    matches: list[Match]
+    evidence: list[dict[str, Any]]
+    evidence_keys: list[str]
+    first_iteration: int
+    is_new: bool
+    legs: dict[str, Any]
+
+
+class Plan(TypedDict):
+    """The next tool call: set by plan_queries or refine, spent by execute_tool."""
+
+    tool: str
+    strategy: str
+    queries: list[PlannedQuery]
+    parameters: dict[str, Any]
+    origin: str
+
+
+class InputState(TypedDict, total=False):
+    """What a caller hands in: `messages` alone is enough."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    request_id: str
+    goal: str
+    tenant: str
+    agent_id: str
+    user_id: str
+    conversation_id: str
+    scope: str
+    filters: dict[str, Any]
+    content_types: list[str]
+    max_facts: int
+    max_iterations: int
+    max_context_tokens: int
+    reference_time: str
+    debug: bool
+
+
+class ResultState(TypedDict, total=False):
+    """The result's keys (`RetrieveResult`), as plain JSON."""
+
+    request_id: str
+    reference_time: str
+    facts: list[dict[str, Any]]
+    context: str
+    answer: str | None
+    confidence: dict[str, Any]
+    stop: dict[str, Any]
+    metadata: dict[str, Any]
+    degraded: bool
+    warnings: list[str]
+
+
+class MessageOutput(ResultState, total=False):
+    """Output of `build_graph(output="message")`: the result, and `messages` with the context block."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+class AgentState(InputState, ResultState, total=False):
+    """Everything that the loop knows between two nodes."""
+
+    run_key: str
+    request: dict[str, Any]
+    in_scope: bool
+    facets: list[Facet]
+    plan: Plan
+    tried_queries: list[str]
+    query_results: dict[str, QueryOutcome]
+    tool_calls: list[ToolCallEntry]
+    evidence_pool: dict[str, PoolEntry]
+    new_facts_last_iteration: int
+    new_facts_by_iteration: list[int]
+    novelty_streak_without_gain: int
+    unique_facts_seen: int
+    coverage_score: float
+    coverage_gain: float
+    single_coverage: float
+    covered_facets: list[int]
+    uncovered: list[str]
+    iteration: int
+    strategies_used: list[str]
+    stop_reason: str
+    stop_detail: dict[str, Any]
+    route: str
+    counters: dict[str, int]
+    started: float
+    remaining_steps: RemainingSteps

@@ -1,0 +1,111 @@
+"""What a field would have accepted, in words, read off the JSON schema of its model.
+
+Pydantic says which side of a range was crossed; whoever has to correct the value needs the whole range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+JsonSchema = Mapping[str, Any]
+
+_OWN_WORDS = frozenset({"value_error", "assertion_error"})
+_RFC_3339 = "an RFC 3339 date-time such as 2024-05-01T09:30:00Z"
+
+
+def allowed(error: ErrorDetails, schema: JsonSchema | None = None) -> str:
+    """Return what the field of a pydantic complaint would have accepted.
+
+    A complaint raised by one of our validators is already worded as what is allowed. Without a
+    schema, or where it does not describe the place, pydantic's own message stands.
+    """
+    said = error["msg"].removeprefix("Value error, ")
+    if schema is None or error["type"] in _OWN_WORDS:
+        return said
+    if error["type"] == "string_unicode":
+        return "text in valid Unicode, without lone surrogates"
+    unknown = error["type"] == "extra_forbidden"
+    found = _descend(schema, error["loc"][:-1] if unknown else error["loc"])
+    if found is None:
+        return said
+    if unknown:
+        return "known fields: " + ", ".join(found.get("properties", ()))
+    return describe(found, schema) or said
+
+
+def describe(part: JsonSchema, schema: JsonSchema) -> str:
+    """Return the values that one part of `schema` takes, or "" where no words are known for it."""
+    part = _resolve(part, schema)
+    if "const" in part:
+        return str(part["const"])
+    if "enum" in part:
+        return "one of " + ", ".join(map(str, part["enum"]))
+    if "anyOf" in part:
+        words = [describe(option, schema) for option in part["anyOf"] if option.get("type") != "null"]
+        return " or ".join(words) if all(words) else ""
+    return _describe_type(part)
+
+
+def _describe_type(part: JsonSchema) -> str:
+    kind = part.get("type")
+    if kind in ("integer", "number"):
+        return _number(part, "an integer" if kind == "integer" else "a number")
+    if kind == "string":
+        return _RFC_3339 if part.get("format") == "date-time" else _sized(part, "text", "Length", "character")
+    if kind == "array":
+        return _sized(part, "a list", "Items", "item")
+    return {"boolean": "true or false", "object": "an object"}.get(str(kind), "")
+
+
+def _number(part: JsonSchema, noun: str) -> str:
+    low, high = part.get("minimum"), part.get("maximum")
+    above, below = part.get("exclusiveMinimum"), part.get("exclusiveMaximum")
+    if low is not None and high is not None:
+        return f"{noun} from {_plain(low)} to {_plain(high)}"
+    bounds = [
+        f"{word} {_plain(bound)}"
+        for word, bound in (("at least", low), ("above", above), ("at most", high), ("below", below))
+        if bound is not None
+    ]
+    return f"{noun} {' and '.join(bounds)}".rstrip()
+
+
+def _plain(bound: float) -> str:
+    return str(int(bound)) if float(bound).is_integer() else str(bound)
+
+
+def _sized(part: JsonSchema, noun: str, suffix: str, unit: str) -> str:
+    low, high = part.get(f"min{suffix}"), part.get(f"max{suffix}")
+    if low is None and high is None:
+        return noun
+    if high is None:
+        return f"{noun} of at least {low} {unit}{'' if low == 1 else 's'}"
+    return f"{noun} of {low or 0} to {high} {unit}s"
+
+
+def _resolve(part: JsonSchema, schema: JsonSchema) -> JsonSchema:
+    while "$ref" in part:
+        part = schema["$defs"][part["$ref"].rsplit("/", 1)[-1]]
+    return part
+
+
+def _descend(schema: JsonSchema, loc: Sequence[int | str]) -> JsonSchema | None:
+    """Return the part of `schema` that stands at `loc`, or None where the schema does not tell."""
+    part: JsonSchema | None = _resolve(schema, schema)
+    for step in loc:
+        part = _child(part, step, schema) if part is not None else None
+    return part
+
+
+def _child(part: JsonSchema, step: int | str, schema: JsonSchema) -> JsonSchema | None:
+    tags = part.get("discriminator", {}).get("mapping", {})
+    if step in tags:
+        return _resolve({"$ref": tags[step]}, schema)
+    if "anyOf" in part:
+        children = (_child(_resolve(option, schema), step, schema) for option in part["anyOf"])
+        return next((child for child in children if child is not None), None)
+    inner = part.get("items") if isinstance(step, int) else part.get("properties", {}).get(step)
+    return None if inner is None else _resolve(inner, schema)

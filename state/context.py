@@ -1,0 +1,65 @@
+"""Runtime context: what a run may be told besides its input, as a form in Studio."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from recall_loop.state.errors import parse
+from recall_loop.state.types import (
+    DeadlineSeconds,
+    ExplorationFloor,
+    Identifier,
+    MaxContextTokens,
+    MaxFacts,
+    MaxIterations,
+    MinNewFacts,
+    Patience,
+    ScopeMode,
+    Unit,
+)
+
+
+class Context(BaseModel):
+    """Defaults for every run of an assistant; a request's own fields win over them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    store_path: str | None = Field(None, description="Folder of the store; absent = as built or set.")
+    tenant: Identifier | None = Field(None, description="Tenant whose memory is read.")
+    agent_id: Identifier | None = Field(None, description="Agent whose memory is read; absent = all.")
+    user_id: Identifier | None = Field(None, description="User whose memory is read; absent = all.")
+    conversation_id: Identifier | None = Field(None, description="Only this conversation.")
+    scope: ScopeMode | None = Field(None, description="local = one agent; constellation = its group.")
+    max_facts: MaxFacts | None = None
+    max_iterations: MaxIterations | None = None
+    max_context_tokens: MaxContextTokens | None = None
+    deadline_seconds: DeadlineSeconds | None = None
+    early_stop_min_iterations: ExplorationFloor | None = Field(None, description="Exploration floor.")
+    novelty_min_new_facts: MinNewFacts | None = Field(None, description="Fewer new facts than this is no gain.")
+    novelty_patience: Patience | None = Field(None, description="Iterations in a row without gain before stopping.")
+    novelty_min_similarity: Unit | None = Field(None, description="A fact below this similarity is never new.")
+    coverage_enough: Unit | None = Field(None, description="Coverage at which enough facts are enough.")
+
+    @classmethod
+    def resolve(cls, given: object, configurable: Mapping[str, Any] | None = None) -> Context:
+        """Return the context of a run from whatever the caller's graph carries.
+
+        A child graph is handed its parent's context object, whatever that is: of a foreign object
+        only attributes with this model's names are read. `configurable` fills what is left open.
+
+        Raises:
+            InvalidInputError: a field that is named like ours has a value out of its range, or a
+                mapping names a field that doesn't exist.
+        """
+        if isinstance(given, cls):
+            return given
+        names = cls.model_fields
+        values = {key: value for key, value in (configurable or {}).items() if key in names}
+        if isinstance(given, Mapping):
+            values |= dict(given)
+        elif given is not None:
+            values |= {name: getattr(given, name) for name in names if getattr(given, name, None) is not None}
+        return parse(cls, values, "context")

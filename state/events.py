@@ -1,0 +1,57 @@
+"""Progress events: what a run tells while it works, through the graph's stream writer.
+
+Each event is a plain mapping with a `type`; the CLI, the service and the inspector read the same ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+
+class QueriesPlanned(TypedDict):
+    """Queries chosen for the coming call; `dropped_repeats` were left out by the repeat filter."""
+
+    type: Literal["queries_planned"]
+    iteration: int
+    strategy: str
+    origin: str
+    tool: str
+    queries: list[dict[str, Any]]
+    dropped_repeats: int
+
+
+class CallDone(TypedDict):
+    """A search call ended."""
+
+    type: Literal["call_done"]
+    iteration: int
+    tool: str
+    result_count: int
+    attempts: int
+    duration_ms: float
+    error: str | None
+
+
+class Novelty(TypedDict):
+    """What the iteration added, and where the run goes next."""
+
+    type: Literal["novelty"]
+    iteration: int
+    new_facts: int
+    unique_facts: int
+    coverage: float
+    coverage_gain: float
+    uncovered: list[str]
+    route: str
+
+
+class Stopped(TypedDict):
+    """The run ended."""
+
+    type: Literal["stopped"]
+    iteration: int
+    reason: str
+    detail: dict[str, Any]
+
+
+Event = QueriesPlanned | CallDone | Novelty | Stopped

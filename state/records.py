@@ -1,0 +1,130 @@
+"""Records: what the memory store keeps (STORE-1), and what a search gives back (SEARCH-6)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+
+from recall_loop.state.types import (
+    Body,
+    ContentType,
+    Identifier,
+    Position,
+    Role,
+    Timestamp,
+    Unit,
+    Utf8,
+    no_surrogates,
+)
+
+
+def _json_clean(value: JsonValue) -> JsonValue:
+    """Reject what JSON or UTF-8 can't carry: NaN, infinities, lone surrogates, at any depth."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a finite number; NaN and infinity are not JSON")
+    if isinstance(value, str):
+        no_surrogates(value)
+    elif isinstance(value, list):
+        for item in value:
+            _json_clean(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            no_surrogates(key)
+            _json_clean(item)
+    return value
+
+
+def _clean_attributes(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    _json_clean(value)
+    return value
+
+
+class Block(BaseModel):
+    """One part of a message's content; reasoning and tool blocks weigh less in ranking (SEARCH-5)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: Literal["text", "reasoning", "tool_use", "tool_result"]
+    text: Utf8
+
+
+class Record(BaseModel):
+    """One stored item. `id` is unique within its tenant; the tenant itself is the store's to add.
+
+    Times are UTC; a time without a zone is read as UTC. `text` may also be given as `content`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, use_enum_values=False)
+
+    id: Identifier
+    kind: ContentType
+    text: Body = Field(validation_alias=AliasChoices("text", "content"))
+    blocks: tuple[Block, ...] = ()
+    subject: Utf8 | None = Field(None, description="Who or what a fact is about.")
+    fact_type: Utf8 | None = Field(None, description="Kind of fact, such as works_at.")
+    object: Utf8 | None = Field(None, description="The fact's value, such as the employer's name.")
+    attributes: Annotated[dict[str, JsonValue], AfterValidator(_clean_attributes)] = Field(
+        default_factory=dict, description="Anything else, as JSON."
+    )
+    confidence: Unit | None = Field(None, description="The writer's own confidence in [0,1].")
+    author: Utf8 | None = Field(None, description="Name of who wrote or said it.")
+    role: Role | None = None
+    agent_id: Identifier | None = None
+    agent_name: Utf8 | None = None
+    group_id: Identifier | None = Field(None, description="Group (constellation) that the agent belongs to.")
+    user_id: Identifier | None = None
+    conversation_id: Identifier | None = None
+    session: Identifier | None = None
+    position: Position | None = Field(None, description="Order within its session; derived where absent.")
+    label: Utf8 | None = Field(None, description="Title or label of an archival entry.")
+    tags: tuple[Identifier, ...] = ()
+    source_ids: tuple[Identifier, ...] = Field((), description="Ids of the records it was drawn from.")
+    created_at: Timestamp | None = None
+    updated_at: Timestamp | None = None
+
+
+class Fact(Record):
+    """A statement drawn from somewhere, with the ids of its sources."""
+
+    kind: Literal[ContentType.FACT] = ContentType.FACT
+
+
+class ArchivalEntry(Record):
+    """A longer note or passage, with its label or title."""
+
+    kind: Literal[ContentType.ARCHIVAL] = ContentType.ARCHIVAL
+
+
+class Message(Record):
+    """One turn of a conversation."""
+
+    kind: Literal[ContentType.MESSAGE] = ContentType.MESSAGE
+
+
+class Trajectory(Record):
+    """A past run of an agent, as searchable text."""
+
+    kind: Literal[ContentType.TRAJECTORY] = ContentType.TRAJECTORY
+
+
+AnyRecord = Annotated[Fact | ArchivalEntry | Message | Trajectory, Field(discriminator="kind")]
+RECORD_ADAPTER: TypeAdapter[Fact | ArchivalEntry | Message | Trajectory] = TypeAdapter(AnyRecord)
+
+
+class SearchHit(BaseModel):
+    """One search result (SEARCH-6).
+
+    `similarity` in [0,1] doesn't depend on the other results: thresholds use it. `score` in [0,1]
+    orders the results of one query. `window` is the text that was indexed with it: for a message
+    its neighbouring turns too.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    record: Record
+    similarity: float
+    score: float
+    window: str = ""
+    debug: dict[str, Any] | None = None

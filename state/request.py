@@ -1,0 +1,80 @@
+"""What a caller asks: a conversation window, a goal, a scope, filters and bounds (OPS-1)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+
+from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
+from recall_loop.state.types import (
+    Body,
+    ContentType,
+    Identifier,
+    MaxContextTokens,
+    MaxFacts,
+    MaxIterations,
+    Role,
+    ScopeMode,
+    Timestamp,
+    Utf8,
+    not_blank,
+)
+
+DEFAULT_CONTENT_TYPES = (ContentType.FACT, ContentType.ARCHIVAL, ContentType.MESSAGE)
+
+
+class ChatMessage(BaseModel):
+    """One message of the conversation that needs memory."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    role: Role = Role.USER
+    author: Utf8 | None = Field(None, description="Display name of who wrote it.")
+    content: Body
+    timestamp: Timestamp | None = Field(None, description="When it was written (UTC).")
+
+
+class RetrieveRequest(BaseModel):
+    """One retrieval request.
+
+    The last user message is the question; earlier ones resolve its pronouns. Fields left out
+    take their value from the runtime context, then from the settings.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: Identifier | None = Field(None, description="Echoed as request_id; made up where absent.")
+    messages: tuple[ChatMessage, ...] = Field(min_length=1, description="Conversation window, oldest first.")
+    goal: Annotated[Utf8, AfterValidator(not_blank)] | None = Field(
+        None, description="What the caller wants to achieve, in addition to the last message."
+    )
+    tenant: Identifier = DEFAULT_TENANT
+    agent_id: Identifier | None = None
+    user_id: Identifier | None = None
+    conversation_id: Identifier | None = None
+    scope: ScopeMode = ScopeMode.LOCAL
+    filters: Filters = Filters()
+    content_types: tuple[ContentType, ...] = Field(DEFAULT_CONTENT_TYPES, min_length=1)
+    max_facts: MaxFacts | None = None
+    max_iterations: MaxIterations | None = None
+    max_context_tokens: MaxContextTokens | None = None
+    reference_time: Timestamp | None = Field(
+        None, description="Now, for relative times and recency; default the newest message's timestamp."
+    )
+    debug: bool = Field(False, description="Return score components per fact and the trace.")
+
+    @field_validator("content_types")
+    @classmethod
+    def _no_duplicates(cls, value: tuple[ContentType, ...]) -> tuple[ContentType, ...]:
+        return tuple(dict.fromkeys(value))
+
+    def read_scope(self) -> Scope:
+        """Return the scope that this request may read."""
+        return Scope(
+            tenant=self.tenant,
+            agent_id=self.agent_id,
+            mode=self.scope,
+            user_id=self.user_id,
+            conversation_id=self.conversation_id,
+        )

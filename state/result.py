@@ -1,0 +1,74 @@
+"""What a caller gets: ranked facts with provenance, confidence, the stop reason and counters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from recall_loop.state.types import ConfidenceLabel, ContentType, Role, StopReason, Timestamp
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Evidence(_Frozen):
+    """One source that supports a fact."""
+
+    source_id: str
+    snippet: str
+    author: str | None = None
+    created_at: Timestamp | None = None
+
+
+class RecalledFact(_Frozen):
+    """One retrieved item of any content type; `id` is the record's id as ingested."""
+
+    id: str
+    content_type: ContentType
+    text: str
+    similarity: float = Field(description="Match with the request in [0,1], comparable across requests.")
+    score: float = Field(description="Final ranking value in [0,1].")
+    label: str | None = None
+    agent_id: str | None = None
+    agent_name: str | None = None
+    author: str | None = None
+    role: Role | None = None
+    created_at: Timestamp | None = None
+    updated_at: Timestamp | None = None
+    evidence: tuple[Evidence, ...] = ()
+    debug: dict[str, Any] | None = None
+
+
+class Confidence(_Frozen):
+    """How sure the result is (CONF-1, CONF-2)."""
+
+    label: ConfidenceLabel
+    score: float = Field(description="Calibrated score in [0,1].")
+    raw_score: float = Field(description="Weighted sum of the components in [0,1].")
+    components: dict[str, float] = Field(description="Each component in [0,1].")
+    calibration_id: str = Field(description="Which mapping made score from raw_score.")
+
+
+class Stop(_Frozen):
+    """Why the run ended, after which iteration, with the figures that decided it (STOP-2)."""
+
+    reason: StopReason
+    iteration: int
+    detail: dict[str, Any]
+
+
+class RetrieveResult(_Frozen):
+    """Result of one retrieval request."""
+
+    request_id: str
+    reference_time: Timestamp
+    facts: tuple[RecalledFact, ...]
+    context: str = Field(description="The facts as cited text, ready to paste into a prompt (LOOP-10).")
+    answer: str | None = Field(description="Written answer with citations; null without a language model.")
+    confidence: Confidence
+    stop: Stop
+    metadata: dict[str, Any] = Field(description="Counters of the run (OPS-3); with debug also the trace.")
+    degraded: bool = Field(description="True when a part of the system was missing; see warnings.")
+    warnings: tuple[str, ...] = ()

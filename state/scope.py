@@ -1,0 +1,59 @@
+"""Scope (who may see what) and filters (what is asked for)."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from recall_loop.state.types import Identifier, Role, ScopeMode, Timestamp, Unit
+
+DEFAULT_TENANT = "default"
+
+
+class Scope(BaseModel):
+    """The part of the store that a call may read: tenant ⊃ group ⊃ agent, and user and conversation.
+
+    No agent means the whole tenant. `constellation` reaches the agents of the given agent's groups;
+    which agents those are is read from the store, never from the request (SEARCH-4).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tenant: Identifier = Field(DEFAULT_TENANT, description="Tenant; nothing crosses this wall.")
+    agent_id: Identifier | None = Field(None, description="Agent whose memory is read; absent = all.")
+    mode: ScopeMode = Field(ScopeMode.LOCAL, description="local = one agent; constellation = its group.")
+    user_id: Identifier | None = Field(None, description="Only records of this user.")
+    conversation_id: Identifier | None = Field(None, description="Only records of this conversation.")
+
+    @model_validator(mode="after")
+    def _constellation_needs_agent(self) -> Scope:
+        if self.mode is ScopeMode.CONSTELLATION and self.agent_id is None:
+            raise ValueError("scope=constellation needs agent_id: the agent whose group is searched")
+        return self
+
+
+class Filters(BaseModel):
+    """What results must satisfy (SEARCH-3); every given field must hold. Unknown names are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    agent_ids: tuple[Identifier, ...] | None = Field(None, description="Any of these agents.")
+    role: Role | None = Field(None, description="Role of the speaker.")
+    start_time: Timestamp | None = Field(None, description="Created at or after this time (UTC).")
+    end_time: Timestamp | None = Field(None, description="Created before this time (UTC).")
+    label: str | None = Field(None, description="Exactly this label.")
+    tags: tuple[Identifier, ...] | None = Field(None, description="All of these tags.")
+    fact_type: str | None = Field(None, description="Exactly this fact type.")
+    conversation_id: Identifier | None = Field(None, description="Exactly this conversation.")
+    session: Identifier | None = Field(None, description="Exactly this session.")
+    user_id: Identifier | None = Field(None, description="Exactly this user.")
+    min_similarity: Unit | None = Field(None, description="Similarity at least this, in [0,1].")
+
+    @model_validator(mode="after")
+    def _time_range(self) -> Filters:
+        if self.start_time and self.end_time and self.start_time >= self.end_time:
+            given = f"{self.start_time.isoformat()} to {self.end_time.isoformat()}"
+            raise ValueError(f"start_time before end_time; got {given}")
+        for name in ("agent_ids", "tags"):
+            if getattr(self, name) == ():
+                raise ValueError(f"{name}: at least one value, or leave it out")
+        return self

@@ -1,0 +1,168 @@
+"""Settings: read once from the environment, by `build_graph`, the service and the command line only.
+
+Precedence: request > runtime context > `Settings(...)` argument > `RECALL_LOOP_X` > bare `X` (for the
+names in `BARE_NAMES`) > default.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import AliasChoices, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from recall_loop.state.allowed import allowed
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.types import (
+    ConfidenceLabel,
+    DeadlineSeconds,
+    ExplorationFloor,
+    Identifier,
+    MaxContextTokens,
+    MaxFacts,
+    MaxIterations,
+    MinNewFacts,
+    Patience,
+    Real,
+    SearchMode,
+    Unit,
+    Whole,
+)
+
+PREFIX = "RECALL_LOOP_"
+
+
+def _both(name: str, default: Any, **bounds: Any) -> Any:
+    """Return a field that is read from `RECALL_LOOP_NAME`, then from the bare `NAME`."""
+    aliases = AliasChoices(PREFIX + name.upper(), name.upper())
+    return Field(default, validation_alias=aliases, **bounds)
+
+
+class Settings(BaseSettings):
+    """All knobs with their defaults and ranges. A bad value raises `InvalidInputError` at start (STOP-4)."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="forbid", populate_by_name=True, env_ignore_empty=True
+    )
+    BARE_NAMES: ClassVar[tuple[str, ...]] = (
+        "EARLY_STOP_MIN_ITERATIONS",
+        "NOVELTY_MIN_NEW_FACTS",
+        "NOVELTY_PATIENCE",
+        "NOVELTY_MIN_SIMILARITY",
+        "STOP_CONFIDENCE_REQUIRED",
+        "COVERAGE_ENOUGH",
+        "MAX_ITERATIONS",
+        "MAX_FACTS",
+        "FALLBACK_MAX_QUERIES",
+        "FALLBACK_MAX_LENGTH",
+        "CONF_MIN_RELEVANCE",
+    )
+
+    store_path: str | None = Field(None, description="Folder of the store; absent = in memory.")
+    tenant: Identifier = Field("default", description="Tenant where a request names none.")
+    embedder: Literal["minilm", "openai"] = Field("minilm", description="Embedded default, or an API.")
+    openai_model: str = Field("text-embedding-3-small", description="Embedding model of the API.")
+    openai_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible API.")
+    openai_api_key: str | None = Field(None, description="Key of that API.", repr=False)
+
+    max_facts: MaxFacts = _both("max_facts", 30, description="Most facts to return.")
+    max_iterations: MaxIterations = _both("max_iterations", 10, description="Most search iterations.")
+    max_context_tokens: MaxContextTokens = Field(2000, description="Most tokens of the context block.")
+    deadline_seconds: DeadlineSeconds | None = Field(None, description="Stop searching after this time.")
+
+    early_stop_min_iterations: ExplorationFloor = _both(
+        "early_stop_min_iterations", 2, description="Exploration floor (STOP-3)."
+    )
+    novelty_min_new_facts: MinNewFacts = _both(
+        "novelty_min_new_facts", 1, description="Fewer new facts than this is no gain."
+    )
+    novelty_patience: Patience = _both(
+        "novelty_patience", 2, description="Iterations in a row without gain before stopping."
+    )
+    novelty_min_similarity: Unit = _both(
+        "novelty_min_similarity", 0.35, description="A fact below this similarity is never new (STOP-1)."
+    )
+    stop_confidence_required: ConfidenceLabel = _both(
+        "stop_confidence_required",
+        ConfidenceLabel.HIGH,
+        description="Confidence that a language model's wish to stop needs (STOP-2).",
+    )
+    coverage_enough: Unit = _both("coverage_enough", 0.8, description="Coverage that `enough_facts` needs (STOP-2).")
+    strong_first_coverage: Unit = Field(1.0, description="Coverage of a very strong first pass (STOP-3).")
+    strong_first_similarity: Unit = Field(0.75, description="Best similarity of a very strong first pass (STOP-3).")
+
+    refine_min_similarity: Unit = Field(0.5, description="Refine below this mean similarity (LOOP-5).")
+    refine_min_confidence: Unit = Field(0.5, description="Refine below this mean fact confidence (LOOP-5).")
+    refine_drop: Unit = Field(0.5, description="Refine when results fall by more than this share (LOOP-5).")
+    repeat_similarity: Unit = Field(
+        0.9, description="Queries whose terms overlap at least this much are repeats (LOOP-4)."
+    )
+    fallback_max_queries: Whole = _both(
+        "fallback_max_queries", 12, ge=1, le=50, description="Most queries of one iteration (QUERY-2)."
+    )
+    fallback_max_length: Whole = _both(
+        "fallback_max_length", 120, ge=10, le=2000, description="Most characters of one query (QUERY-2)."
+    )
+
+    search_mode: SearchMode = Field(SearchMode.AUTO, description="Legs that a search runs (SEARCH-1).")
+    search_limit: Whole = Field(30, ge=1, le=1000, description="Results per query and content type.")
+    tool_attempts: Whole = Field(3, ge=1, le=10, description="Tries of a failing search call (STOP-6).")
+    tool_backoff_seconds: Real = Field(0.1, ge=0, le=60, description="Wait before the second try; doubles each time.")
+
+    rank_novelty_weight: Unit = Field(0.02, description="Bonus for later new facts and evidence (RANK-3).")
+    rank_recency_weight: Unit = Field(0.01, description="Bonus for recent records (RANK-3).")
+    rank_recency_half_life_days: Real = Field(
+        90.0, gt=0, le=36_500, description="Age at which the recency bonus halves."
+    )
+    rank_diversity_weight: Unit = Field(0.02, description="Bonus for matching several queries (RANK-3).")
+    rank_evidence_weight: Unit = Field(0.03, description="Bonus for several independent sources (RANK-4).")
+    duplicate_similarity: Unit = Field(
+        0.9, description="Facts whose terms overlap at least this much are near-duplicates (RANK-3)."
+    )
+
+    conf_medium: Unit = Field(0.4, description="Confidence score from which the label is medium (CONF-1).")
+    conf_high: Unit = Field(0.7, description="Confidence score from which the label is high (CONF-1).")
+    conf_min_relevance: Unit = _both(
+        "conf_min_relevance", 0.35, description="Below this relevance the label is capped at low (CONF-3)."
+    )
+
+    def __init__(self, **values: Any) -> None:
+        """Read the environment, then take `values` over it.
+
+        Raises:
+            InvalidInputError: names the variable or field, its value and the range.
+        """
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise _explain(error, values) from error
+        if self.conf_medium > self.conf_high:
+            name = _variable("conf_medium", values)
+            raise InvalidInputError(name, self.conf_medium, f"a number from 0 to conf_high ({self.conf_high:g})")
+
+    @classmethod
+    def from_env(cls) -> Settings:
+        """Read all settings from the environment, once."""
+        return cls()
+
+
+def _explain(error: ValidationError, values: Mapping[str, Any]) -> InvalidInputError:
+    """Return the error that names the argument or the environment variable that was read."""
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][0]).lower().removeprefix(PREFIX.lower())
+    first["loc"] = (name, *first["loc"][1:])
+    words = allowed(first, Settings.model_json_schema(by_alias=False))
+    return InvalidInputError(_variable(name, values), first.get("input"), words)
+
+
+def _variable(name: str, values: Mapping[str, Any]) -> str:
+    """Return the environment variable that knob `name` was read from, or `name` if it was an argument."""
+    bare = [name.upper()] if name.upper() in Settings.BARE_NAMES else []
+    if name not in values:
+        for candidate in [PREFIX + name.upper(), *bare]:
+            for variable, value in os.environ.items():
+                if value and variable.upper() == candidate:
+                    return variable
+    return name

@@ -1,0 +1,193 @@
+"""Vocabulary shared by all schemas: enums, and bounded types with their descriptions.
+
+A bounded type is defined once here and used by requests, runtime context and settings alike, so
+that the same knob has the same range and the same words wherever a user meets it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticKnownError
+
+
+class ContentType(StrEnum):
+    """What a record is. Every one is searched in the same store."""
+
+    FACT = "fact"
+    ARCHIVAL = "archival"
+    MESSAGE = "message"
+    TRAJECTORY = "trajectory"
+
+
+class Role(StrEnum):
+    """Who spoke, as chat APIs name it."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    SYSTEM = "system"
+
+
+class ScopeMode(StrEnum):
+    """How far a search reaches from its agent (SEARCH-4)."""
+
+    LOCAL = "local"
+    CONSTELLATION = "constellation"
+
+
+class SearchMode(StrEnum):
+    """Which legs a search runs (SEARCH-1). `auto` picks one from the query and what is available."""
+
+    VECTOR = "vector"
+    FTS = "fts"
+    HYBRID = "hybrid"
+    AUTO = "auto"
+
+
+class OrderBy(StrEnum):
+    """Order of search results."""
+
+    RELEVANCE = "relevance"
+    CREATED_AT = "created_at"
+
+
+class Strategy(StrEnum):
+    """Ways of asking, in the order in which unused ones are tried (LOOP-7)."""
+
+    DIRECT = "direct"
+    SYNONYMS = "synonyms"
+    BROADER = "broader"
+    NARROWER = "narrower"
+    PEOPLE = "people"
+    ORGANIZATIONS = "organizations"
+    TEMPORAL = "temporal"
+
+
+class QuerySource(StrEnum):
+    """Where a query came from (QUERY-2)."""
+
+    ENTITY = "entity"
+    NOUN_PHRASE = "noun_phrase"
+    SYNONYM = "synonym"
+    KEYWORD = "keyword"
+    PHRASE = "phrase"
+    TEMPORAL = "temporal"
+    FEEDBACK = "feedback"
+
+
+class ToolName(StrEnum):
+    """The searches that the loop may call (LOOP-1)."""
+
+    FACTS = "search_facts"
+    MESSAGES = "search_messages"
+    ARCHIVAL = "search_archival"
+    TRAJECTORIES = "search_trajectories"
+    ALL = "search_all"
+
+
+class StopReason(StrEnum):
+    """Why a run ended; the first that is true, in this order (STOP-2)."""
+
+    TOOL_FAILURE = "tool_failure"
+    NOTHING_IN_SCOPE = "nothing_in_scope"
+    COVERED = "covered"
+    EXHAUSTED = "exhausted"
+    LLM_CONFIDENT = "llm_confident"
+    ENOUGH_FACTS = "enough_facts"
+    NO_NOVELTY = "no_novelty"
+    DEADLINE = "deadline"
+    ITERATION_LIMIT = "iteration_limit"
+    STEP_LIMIT = "step_limit"
+
+
+class ConfidenceLabel(StrEnum):
+    """The label that `compute_confidence` maps a score to (CONF-1)."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+def no_surrogates(text: str) -> str:
+    """Reject text that can't be written as UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(f"text in valid Unicode; a lone surrogate stands at character {error.start}") from error
+    if "\x00" in text:
+        raise ValueError(f"text without NUL characters; one stands at character {text.index(chr(0))}")
+    return text
+
+
+def not_blank(text: str) -> str:
+    """Reject text that is empty or only white space."""
+    if not text.strip():
+        raise ValueError("text with at least one character that is not white space")
+    return text
+
+
+def no_boolean(value: Any) -> Any:
+    """Reject true and false where a number is asked for: Python counts them as 1 and 0."""
+    if isinstance(value, bool):
+        raise PydanticKnownError("int_type")
+    return value
+
+
+def _timestamp_input(value: Any) -> Any:
+    """Accept RFC 3339 strings and datetimes; a number is ambiguous (seconds? milliseconds?)."""
+    if value is None or isinstance(value, datetime):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("an RFC 3339 date-time such as 2024-05-01T09:30:00Z")
+    try:
+        return datetime.fromisoformat(value.strip().replace("z", "Z"))
+    except ValueError as error:
+        raise ValueError("an RFC 3339 date-time such as 2024-05-01T09:30:00Z") from error
+
+
+def _to_utc(value: datetime) -> datetime:
+    """Read a time without a zone as UTC, and return every time in UTC."""
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("a date-time between the years 1 and 9999 in UTC") from error
+
+
+Utf8 = Annotated[str, AfterValidator(no_surrogates)]
+Identifier = Annotated[
+    str, Field(min_length=1, max_length=512), AfterValidator(no_surrogates), AfterValidator(not_blank)
+]
+Body = Annotated[
+    str, Field(min_length=1, max_length=1_000_000), AfterValidator(no_surrogates), AfterValidator(not_blank)
+]
+Timestamp = Annotated[datetime, BeforeValidator(_timestamp_input), AfterValidator(_to_utc)]
+Whole = Annotated[int, BeforeValidator(no_boolean)]
+Real = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(no_boolean)]
+Unit = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), BeforeValidator(no_boolean)]
+
+MaxFacts = Annotated[
+    int, Field(ge=1, le=1000, description="Most facts to return (1–1000)."), BeforeValidator(no_boolean)
+]
+MaxIterations = Annotated[
+    int,
+    Field(ge=1, le=100, description="Most search iterations of one request (1–100)."),
+    BeforeValidator(no_boolean),
+]
+MaxContextTokens = Annotated[
+    int,
+    Field(ge=1, le=1_000_000, description="Most tokens of the ready-to-paste context block (1–1,000,000)."),
+    BeforeValidator(no_boolean),
+]
+DeadlineSeconds = Annotated[
+    float,
+    Field(gt=0, le=86_400, allow_inf_nan=False, description="Stop searching after this many seconds."),
+    BeforeValidator(no_boolean),
+]
+ExplorationFloor = Annotated[int, Field(ge=1, le=100), BeforeValidator(no_boolean)]
+MinNewFacts = Annotated[int, Field(ge=1, le=1000), BeforeValidator(no_boolean)]
+Patience = Annotated[int, Field(ge=1, le=100), BeforeValidator(no_boolean)]
+Position = Annotated[int, Field(ge=0), BeforeValidator(no_boolean)]

@@ -1,0 +1,90 @@
+"""What every test stands on: a clean environment, an embedder loaded once, stores, snapshots.
+
+Sockets to anywhere but loopback are refused by the options in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.embeddings import MiniLmEmbedder
+    from recall_loop.memory.store.store import MemoryStore
+
+ROOT = Path(__file__).resolve().parents[1]
+SNAPSHOTS = ROOT / "tests" / "snapshots"
+_FOREIGN_PREFIXES = ("LANGCHAIN_", "LANGGRAPH_", "LANGSMITH_", "OPENAI_")
+
+# The same cases on every run: a failure in CI is one that can be seen at home.
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=100)
+settings.register_profile("thorough", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-snapshots", action="store_true", help="write tests/snapshots anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Forget the knobs and keys of whoever runs the tests, for child processes too."""
+    from recall_loop.state.settings import PREFIX, Settings
+
+    for name in list(os.environ):
+        upper = name.upper()
+        if upper.startswith((PREFIX, *_FOREIGN_PREFIXES)) or upper in Settings.BARE_NAMES:
+            del os.environ[name]
+    os.environ["LANGSMITH_TRACING"] = "false"
+
+
+@pytest.fixture(scope="session")
+def embedder() -> MiniLmEmbedder:
+    """The real embedder, loaded once."""
+    from recall_loop.memory.store.embeddings import MiniLmEmbedder
+
+    return MiniLmEmbedder()
+
+
+@pytest.fixture
+def store(embedder: MiniLmEmbedder) -> Iterator[MemoryStore]:
+    """An empty store in memory."""
+    from recall_loop.memory.store.store import MemoryStore
+
+    with MemoryStore.in_memory(embedder=embedder) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The project's folder."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The public data sets, which lie beside the project and are not part of it."""
+    found = ROOT.parent / "shared" / "data"
+    if not found.is_dir():
+        pytest.skip("no data sets: ../shared/data is not there")
+    return found
+
+
+@pytest.fixture
+def snapshot(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with the file of that name under tests/snapshots, or write the file anew."""
+    update = request.config.getoption("--update-snapshots")
+
+    def compare(name: str, text: str) -> None:
+        path = SNAPSHOTS / name
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        expected = path.read_text(encoding="utf-8") if path.is_file() else ""
+        assert text == expected, f"tests/snapshots/{name} differs; if that is meant, run `make snapshots`"
+
+    return compare

@@ -1,0 +1,77 @@
+"""`recall-loop demo`: the bundled memory is sound, and its questions find their answers."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from recall_loop.cli.main import main
+from recall_loop.memory.intake.formats import read_records
+from recall_loop.state.records import Record
+from recall_loop.state.result import RetrieveResult
+
+FOLDER = Path(str(files("recall_loop.cli")))
+# Which records answer each bundled question.
+ANSWERS = {
+    "demo-1": {"s05-06"},
+    "demo-2": {"s06-03"},
+    "demo-3": {"a01"},
+    "demo-4": {"s09-04", "a06"},
+    "demo-5": {"t07", "t08"},
+}
+
+
+def questions() -> list[dict[str, object]]:
+    lines = (FOLDER / "demo_questions.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_the_bundled_memory_is_sound() -> None:
+    """Proves: STORE-1."""
+    records = [outcome for _, outcome in read_records(FOLDER / "demo_records.jsonl")]
+    assert all(isinstance(record, Record) for record in records)
+    good = [record for record in records if isinstance(record, Record)]
+    ids = {record.id for record in good}
+    assert len(ids) == len(good) >= 140
+    assert {record.kind for record in good} == {"fact", "archival", "message", "trajectory"}
+    assert {source for record in good for source in record.source_ids} <= ids
+    assert set.union(*ANSWERS.values()) <= ids
+    assert all(record.created_at for record in good)
+
+
+def test_each_iteration_and_the_end_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: LOOP-1, STOP-2, CONF-2."""
+    assert main(["demo"]) == 0
+    text = capsys.readouterr().out
+    for question in questions()[:4]:
+        assert str(question["about"]) in text
+    assert text.count("Iteration 1") == text.count("Stopped after") == text.count("Confidence") == 4
+    assert "a question that memory can't answer" not in text
+
+
+@pytest.mark.slow
+def test_the_questions_find_their_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: QUERY-4, STOP-5, CONF-3."""
+    place = tmp_path / "kept"
+    assert main(["demo", "--question", "Who sells us bread?", "--keep", str(place)]) == 0
+    assert "your question" in capsys.readouterr().out
+    requests, output = tmp_path / "requests.jsonl", tmp_path / "results.jsonl"
+    fields = [{key: question[key] for key in question if key not in ("about", "note")} for question in questions()]
+    lines = [json.dumps(request | {"tenant": "demo", "max_facts": 10}) for request in fields]
+    requests.write_text("\n".join(lines), encoding="utf-8")
+    assert main(["batch", str(requests), "-o", str(output), "--store", str(place)]) == 0
+    found = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    results = {line["id"]: RetrieveResult.model_validate(line["result"]) for line in found}
+    for name, answers in ANSWERS.items():
+        facts = results[name].facts
+        known = {fact.id for fact in facts} | {e.source_id for fact in facts for e in fact.evidence}
+        assert answers <= known, name
+    assert results["demo-6"].confidence.label == "low"
+
+
+def test_a_folder_that_exists_is_not_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--keep", str(tmp_path)]) == 2
+    assert "--keep" in capsys.readouterr().err

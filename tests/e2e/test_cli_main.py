@@ -1,0 +1,209 @@
+"""The command itself: help, versions, one-line errors, exit codes, leaving early."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recall_loop.cli.main import VERBS, main, one_line
+
+COMMAND = [sys.executable, "-m", "recall_loop.cli"]
+
+
+def write(path: Path, lines: list[Any]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def facts(number: int) -> list[dict[str, Any]]:
+    return [{"id": f"f{n}", "kind": "fact", "text": f"Berth {n} belongs to boat {n * 7}."} for n in range(number)]
+
+
+def error_line(capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the one line on stderr."""
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert line.startswith("recall-loop: error: ")
+    return line
+
+
+def test_help_is_immediate_and_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, time; began = time.perf_counter()\n"
+        "from recall_loop.cli.main import main; main(['--help'])\n"
+        "heavy = {'chromadb', 'langgraph', 'numpy', 'pydantic', 'onnxruntime', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "assert time.perf_counter() - began < 0.7"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(verb in done.stdout for verb in VERBS)
+
+
+@pytest.mark.parametrize("words", [["demo"], ["ingest"], ["retrieve"], ["batch"], ["store", "export"]])
+def test_each_verb_shows_an_example(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "example" in text
+    assert f"recall-loop {' '.join(words)}" in text
+
+
+def test_every_option_is_explained_with_its_default() -> None:
+    import argparse
+
+    from recall_loop.cli.main import build_parser
+
+    def walk(parser: argparse.ArgumentParser) -> None:
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for child in action.choices.values():
+                    walk(child)
+            elif action.option_strings and not isinstance(action, argparse._HelpAction):
+                assert action.help, f"{parser.prog} {action.option_strings}"
+                if action.default not in (None, False, []) or isinstance(action.type, type(walk)):
+                    assert "default" in str(action.help), f"{parser.prog} {action.option_strings}"
+
+    walk(build_parser([verb for verb in VERBS if verb != "eval"]))
+
+
+def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) -> None:
+    from importlib.metadata import version
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"recall-loop {version('recall-loop')}\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        ([], "VERB"),
+        (["fly"], "fly"),
+        (["ingest"], "FILE"),
+        (["ingest", "nowhere.jsonl", "--store", "s"], "nowhere.jsonl: No such file"),
+        (["ingest", "x", "--store", "s", "--batch-size", "0"], "1 to 5000"),
+        (["ingest", "x", "--sto", "s"], "--sto"),
+        (["store", "info", "--store", "nowhere"], "nowhere"),
+        (["store", "info"], "RECALL_LOOP_STORE_PATH"),
+        (["store", "delete", "--store", "s", "--ids", "a"], "--tenant"),
+        (["store", "delete", "--store", "s", "--tenant", "t"], "--ids"),
+        (["retrieve", "x", "--store", "s", "--max-facts", "1001"], "1 to 1000"),
+        (["retrieve", "x", "--store", "s", "--max-iterations", "many"], "1 to 100"),
+        (["retrieve", "--store", "s"], "QUESTION"),
+        (["retrieve", "  ", "--store", "s"], "content"),
+        (["retrieve", "x", "--store", "s", "--types", "dream"], "content_types"),
+        (["retrieve", "x", "--store", "s", "--filter", "label"], "KEY=VALUE"),
+        (["retrieve", "x", "--store", "s", "--filter", "colour=red"], "colour"),
+        (["retrieve", "x", "--store", "s", "--filter", "role=user", "--filter", "role=tool"], "one value"),
+        (["retrieve", "x", "--store", "s", "--reference-time", "noon"], "reference_time"),
+        (["retrieve", "x", "--store", "s", "--scope", "constellation"], "agent_id"),
+        (["retrieve", "x", "--store", "s", "--messages", "none.json"], "none.json"),
+        (["retrieve", "x", "--store", "nowhere"], "nowhere"),
+        (["batch", "none.jsonl", "-o", "out.jsonl", "--store", "s"], "none.jsonl"),
+        (["demo", "--all", "--question", "x"], "--question"),
+    ],
+)
+def test_wrong_use_is_one_line_and_two(
+    argv: list[str],
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(argv) == 2
+    assert named in error_line(capsys)
+
+
+def test_a_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: STOP-4."""
+    monkeypatch.setenv("NOVELTY_PATIENCE", "none")
+    assert main(["store", "info", "--store", "s"]) == 2
+    assert "novelty_patience" in error_line(capsys).lower()
+
+
+def test_errors_carry_no_control_characters() -> None:
+    assert one_line("a\x1b[2Jb\nc\u202ed") == "a\\x1b[2Jb c\\u202ed"
+
+
+def test_rejected_lines_make_it_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: STORE-2."""
+    path = write(tmp_path / "in\x1b[2J.jsonl", [*facts(2), {"kind": "fact"}])
+    assert main(["ingest", str(path), "--store", str(tmp_path / "s")]) == 1
+    captured = capsys.readouterr()
+    assert "2 created, 0 replaced, 0 unchanged, 1 rejected" in captured.out
+    assert ".jsonl:3: rejected: text:" in captured.err
+    assert "\x1b" not in captured.out + captured.err
+    path.write_text(json.dumps(facts(1)[0]) + "\n", encoding="utf-8")
+    assert main(["ingest", str(path), "--store", str(tmp_path / "s")]) == 0
+
+
+def test_only_the_first_problems_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "bad.jsonl", [{"kind": "fact"}] * 50)
+    assert main(["ingest", str(path), "--store", str(tmp_path / "s")]) == 1
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 22
+    assert errors[-2:] == ["… and 30 more problems", f"Rejected lines are in {path}.rejects.jsonl"]
+
+
+def test_a_second_writer_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], embedder: Any) -> None:
+    """Proves: STORE-4."""
+    from recall_loop.memory.store.store import MemoryStore
+
+    path = write(tmp_path / "in.jsonl", facts(1))
+    with MemoryStore.open(tmp_path / "s", embedder=embedder):
+        assert main(["ingest", str(path), "--store", str(tmp_path / "s")]) == 2
+    assert str(tmp_path / "s") in error_line(capsys)
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.jsonl", facts(3000))
+    place = str(tmp_path / "s")
+    subprocess.run([*COMMAND, "ingest", str(path), "--store", place], check=True, capture_output=True)
+    with subprocess.Popen(
+        [*COMMAND, "store", "export", "--store", place], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.readline()
+        child.stdout.close()
+        assert child.stderr.read() == b""
+    assert child.returncode == 141
+
+
+def test_an_interrupt_is_130_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    """Proves: STORE-4."""
+    path, place = write(tmp_path / "in.jsonl", facts(600)), tmp_path / "s"
+    command = [*COMMAND, "ingest", str(path), "--store", str(place)]
+    with subprocess.Popen([*command, "--batch-size", "8"], stderr=subprocess.PIPE, text=True) as child:
+        deadline = time.monotonic() + 60
+        while not list(place.glob("intake/*.json")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate()
+    assert (child.returncode, errors) == (130, "recall-loop: interrupted\n")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "done by an earlier run" in done.stdout
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_json_on_stdout_is_whole_in_any_encoding(tmp_path: Path, encoding: str) -> None:
+    """Proves: STORE-2."""
+    text = "Bücher \U0001f4da \x9b31m \u202e tail"
+    path = write(tmp_path / "in.jsonl", [{"id": "x", "kind": "fact", "text": text}])
+    place = str(tmp_path / "s")
+    assert main(["ingest", str(path), "--store", place]) == 0
+    environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [*COMMAND, "store", "export", "--store", place], capture_output=True, env=environment, check=True
+    )
+    assert json.loads(done.stdout)["text"] == text
+    assert b"\xc2\x9b" not in done.stdout

@@ -1,0 +1,154 @@
+"""What people read: safe text, facts with provenance, confidence, stop reasons in words."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from recall_loop.cli.render import Screen, make_console, safe, safe_json, shorten
+from recall_loop.cli.words import CONFIDENCE_WORDS, CONTENT_WORDS, STOP_WORDS, count
+from recall_loop.state.result import RetrieveResult
+from recall_loop.state.types import ConfidenceLabel, ContentType, StopReason
+
+HOSTILE = "[red]x[/red] \x1b[31mred\x1b]0;title\x07 \x9b2J \u202eright \u2028 line\r\nnext [link=x]y"
+
+
+def result(**more: Any) -> RetrieveResult:
+    evidence = [{"source_id": f"m{n}", "snippet": f"said {n}", "author": "Ada"} for n in range(5)]
+    fact = {"id": "f1", "content_type": "fact", "text": HOSTILE, "similarity": 0.5, "score": 0.75}
+    fields: dict[str, Any] = {
+        "request_id": "r",
+        "reference_time": "2024-05-01T00:00:00Z",
+        "facts": [fact | {"evidence": evidence, "label": "[b]L", "debug": {"novelty_added": 1}}] * 7,
+        "context": "",
+        "answer": None,
+        "confidence": {
+            "label": "medium",
+            "score": 0.61,
+            "raw_score": 0.7,
+            "components": {"relevance": 0.5, "execution_reliability": 1.0},
+            "calibration_id": "none",
+        },
+        "stop": {"reason": "covered", "iteration": 2, "detail": {}},
+        "metadata": {},
+        "degraded": False,
+    }
+    return RetrieveResult.model_validate(fields | more)
+
+
+def shown(terminal: bool = False, **options: Any) -> str:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=60, soft_wrap=not terminal, markup=False, emoji=False)
+    Screen(console).result(result(), **options)
+    return out.getvalue()
+
+
+@given(st.text())
+def test_safe_text_is_one_printable_line(text: str) -> None:
+    clean = safe(text)
+    clean.encode()
+    assert len(clean.splitlines()) <= 1
+    assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in clean)
+
+
+def test_safe_text_shows_what_it_hides() -> None:
+    assert safe("a\x1b[2Jb\x7f\x9b\u202e\ud800\n\tc") == "a␛[2Jb␡\\u009b\\u202e\\ud800  c"
+    assert safe("Grüße 👩‍🚀 日本") == "Grüße 👩‍🚀 日本"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_safe_json_reads_back_as_the_same_value(text: str) -> None:
+    made = safe_json(json.dumps([text], ensure_ascii=False))
+    assert json.loads(made) == [text]
+    assert not any(0x7F <= ord(char) < 0xA0 for char in made)
+
+
+@given(st.text(max_size=80), st.integers(2, 40))
+def test_shortened_text_keeps_the_limit(text: str, limit: int) -> None:
+    made = shorten(text, limit)
+    assert len(made) <= limit
+    assert made == text or made.endswith("…")
+
+
+def test_a_result_is_told_in_words() -> None:
+    """Proves: STOP-2, CONF-2, RANK-2."""
+    text = shown(top=5)
+    assert f"Stopped after 2 iterations: {STOP_WORDS[StopReason.COVERED]} (covered)." in text
+    assert "Best 5 of 7 facts" in text
+    assert "fact f1 · score 0.75 · similarity 0.50" in text
+    assert "from m0 · Ada: said 0" in text
+    assert "and 2 more sources" in text
+    assert "Confidence 0.61, medium" in text
+    assert "execution reliability ████████████████████ 1.00" in text
+    assert "novelty_added" not in text
+    assert "novelty_added" in shown(debug=True)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_text_from_memory_stays_text(terminal: bool) -> None:
+    text = shown(terminal=terminal)
+    assert "[red]x[/red]" in text
+    assert "[b]L" in text
+    assert "\x1b[31mred" not in text
+    assert not {"\x07", "\x9b", "\u202e", "\u2028"} & set(text)
+    assert ("\x1b[" in text) is terminal
+
+
+def test_a_pipe_gets_plain_unwrapped_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    Screen(make_console()).line("a long line that no terminal of twenty columns could hold", "bold red", 2)
+    assert capsys.readouterr().out == "  a long line that no terminal of twenty columns could hold\n"
+
+
+def test_an_empty_result_says_so() -> None:
+    """Proves: CONF-3."""
+    out = io.StringIO()
+    empty = result(facts=[], stop={"reason": "nothing_in_scope", "iteration": 0, "detail": {}})
+    Screen(Console(file=out, soft_wrap=True)).result(empty)
+    assert "Nothing found" in out.getvalue()
+    assert "no records" in out.getvalue()
+
+
+def test_warnings_and_an_answer_are_shown() -> None:
+    """Proves: LOOP-10, SEARCH-9."""
+    out = io.StringIO()
+    told = result(answer="It is so [f1].", degraded=True, warnings=["the index is missing"])
+    Screen(Console(file=out, soft_wrap=True, markup=False)).result(told)
+    assert "warning: the index is missing" in out.getvalue()
+    assert "It is so [f1]." in out.getvalue()
+
+
+def test_events_are_told_as_they_come() -> None:
+    """Proves: LOOP-7, QUERY-2."""
+    out = io.StringIO()
+    screen = Screen(Console(file=out, soft_wrap=True, markup=False))
+    query = {"text": "blue boat", "source": "entity", "rank": 0, "weight": 1.0, "seed": None}
+    planned: dict[str, Any] = {"type": "queries_planned", "iteration": 1, "strategy": "direct"}
+    screen.event(planned | {"origin": "refine", "tool": "search_all", "queries": [query], "dropped_repeats": 2})
+    called: dict[str, Any] = {"type": "call_done", "iteration": 1, "tool": "search_all", "attempts": 3}
+    screen.event(called | {"result_count": 0, "duration_ms": 1.0, "error": "gone"})
+    screen.event(called | {"result_count": 1, "duration_ms": 12.4, "error": None})
+    novelty: dict[str, Any] = {"type": "novelty", "iteration": 1, "new_facts": 1, "unique_facts": 4}
+    screen.event(novelty | {"coverage": 0.5, "coverage_gain": 0.25, "uncovered": ["berth"], "route": "continue"})
+    screen.event({"type": "something new"})
+    text = out.getvalue()
+    assert "Iteration 1: direct with search_all (refined)" in text
+    assert "entity       blue boat" in text
+    assert "2 repeats dropped" in text
+    assert "search failed after 3 attempts: gone" in text
+    assert "1 result in 12 ms" in text
+    assert "1 new fact (4 in all), coverage 0.50 (+0.25); still open: berth" in text
+
+
+def test_every_member_has_its_words() -> None:
+    """Proves: STOP-2."""
+    assert set(STOP_WORDS) == set(StopReason)
+    assert set(CONTENT_WORDS) == set(ContentType)
+    assert set(CONFIDENCE_WORDS) == set(ConfidenceLabel)
+    assert (count(1, "record"), count(2000, "record")) == ("1 record", "2,000 records")

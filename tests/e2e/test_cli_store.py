@@ -1,0 +1,86 @@
+"""`recall-loop store`: info, rebuild, export, delete."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recall_loop.cli.main import main
+
+RECORDS = [
+    {"id": "f1", "kind": "fact", "text": "The ferry leaves at nine."},
+    {"id": "m1", "kind": "message", "text": "When does it leave?", "author": "Ada"},
+    {"id": "m2", "kind": "message", "text": "Quokkas like to swim.", "author": "Bo"},
+]
+
+
+@pytest.fixture
+def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS), encoding="utf-8")
+    for tenant in ("acme", "other"):
+        assert main(["ingest", str(path), "--store", str(tmp_path / "s"), "--tenant", tenant]) == 0
+    capsys.readouterr()
+    return str(tmp_path / "s")
+
+
+def counts(place: str, capsys: pytest.CaptureFixture[str], tenant: str = "acme") -> list[int]:
+    assert main(["store", "info", "--store", place, "--tenant", tenant]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    return [int(lines[kind]) for kind in ("fact", "archival", "message", "trajectory", "records")]
+
+
+def test_info_counts_one_tenant_only(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: STORE-2, STORE-3."""
+    assert counts(place, capsys) == [1, 0, 2, 0, 3]
+    assert counts(place, capsys, tenant="nobody") == [0, 0, 0, 0, 0]
+    assert main(["store", "info", "--store", place]) == 0
+    text = capsys.readouterr().out
+    assert "tenant        default" in text
+    assert "embedder      minilm" in text
+    assert "acme" not in text
+    assert "other" not in text
+
+
+def test_delete_prints_how_many(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: STORE-2, STORE-3, STORE-6."""
+    assert main(["store", "delete", "--store", place, "--tenant", "acme", "--ids", "f1", "f1", "x"]) == 0
+    assert capsys.readouterr().out == "Deleted 1 record; 1 id not found.\n"
+    names = tmp_path / "ids.txt"
+    names.write_text("m2\n\n", encoding="utf-8")
+    for tenant in ("acme", "other"):
+        arguments = ["--store", place, "--tenant", tenant, "--ids-file", str(names), "--compact"]
+        command = [sys.executable, "-m", "recall_loop.cli", "store", "delete", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout == "Deleted 1 record.\n"
+    assert counts(place, capsys) == [0, 0, 1, 0, 1]
+    assert counts(place, capsys, tenant="other") == [1, 0, 1, 0, 2]
+    assert not [path for path in Path(place).rglob("*") if path.is_file() and b"Quokka" in path.read_bytes()]
+
+
+def test_export_goes_to_stdout_or_a_new_file(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: STORE-2."""
+    assert main(["store", "export", "--store", place, "--tenant", "acme"]) == 0
+    lines = capsys.readouterr().out
+    assert [json.loads(line) for line in lines.splitlines()] == RECORDS
+    target = tmp_path / "out.jsonl"
+    arguments = ["store", "export", "--store", place, "--tenant", "acme", "-o", str(target)]
+    assert main(arguments) == 0
+    assert target.read_text(encoding="utf-8") == lines
+    assert main(["ingest", str(target), "--store", place, "--tenant", "acme"]) == 0
+    assert "3 unchanged" in capsys.readouterr().out
+    assert main(arguments) == 2
+    assert target.read_text(encoding="utf-8") == lines
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl", "s"]
+
+
+@pytest.mark.parametrize("options", [[], ["--re-embed"]])
+def test_rebuild_keeps_every_record(place: str, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: STORE-5."""
+    assert main(["store", "rebuild", "--store", place, *options]) == 0
+    assert capsys.readouterr().out.startswith("Rebuilt; generation ")
+    assert counts(place, capsys) == [1, 0, 2, 0, 3]

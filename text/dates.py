@@ -1,0 +1,139 @@
+"""Calendar arithmetic for time expressions: half-open UTC ranges around a day.
+
+Every function may raise OverflowError or ValueError where a result leaves the years 1 to 9999;
+`times.py` drops such expressions.
+"""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+Kind = Literal["day", "week", "month", "year", "range"]
+DAY = timedelta(days=1)
+WEEK = timedelta(weeks=1)
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+LATEST = datetime.max.replace(tzinfo=UTC)
+SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+"""First month of each season: meteorological, of the northern half of the world."""
+
+
+class Span(NamedTuple):
+    """A half-open range of time in UTC, with the size of calendar unit that it is."""
+
+    start: datetime
+    end: datetime
+    kind: Kind
+
+
+def to_utc(moment: datetime) -> datetime:
+    """Return `moment` in UTC; without a zone it is read as UTC."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def midnight(moment: datetime) -> datetime:
+    """Return the beginning of the day."""
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def day_of(moment: datetime) -> Span:
+    """Return the day that holds `moment`."""
+    start = midnight(moment)
+    return Span(start, start + DAY, "day")
+
+
+def day(year: int, month: int, number: int) -> Span:
+    """Return one calendar day."""
+    return day_of(datetime(year, month, number, tzinfo=UTC))
+
+
+def week_of(moment: datetime) -> Span:
+    """Return the week, from Monday, that holds `moment`."""
+    start = midnight(moment) - moment.weekday() * DAY
+    return Span(start, start + WEEK, "week")
+
+
+def weekend_of(moment: datetime) -> Span:
+    """Return Saturday and Sunday of the week that holds `moment`."""
+    monday = week_of(moment).start
+    return Span(monday + 5 * DAY, monday + WEEK, "range")
+
+
+def month(year: int, number: int) -> Span:
+    """Return one calendar month."""
+    start = datetime(year, number, 1, tzinfo=UTC)
+    return Span(start, shift_months(start, 1), "month")
+
+
+def months(year: int, first: int, count: int) -> Span:
+    """Return `count` calendar months from month `first` of `year` on."""
+    start = datetime(year, first, 1, tzinfo=UTC)
+    return Span(start, shift_months(start, count), "range")
+
+
+def year(number: int) -> Span:
+    """Return one calendar year."""
+    return Span(datetime(number, 1, 1, tzinfo=UTC), datetime(number + 1, 1, 1, tzinfo=UTC), "year")
+
+
+def shift_months(moment: datetime, count: int) -> datetime:
+    """Return the same day `count` months later; the month's last day where it has no such day."""
+    total = moment.year * 12 + moment.month - 1 + count
+    to_year, to_month = divmod(total, 12)
+    if not 1 <= to_year <= 9999:
+        raise OverflowError(f"year {to_year} is outside of 1 to 9999")
+    return moment.replace(year=to_year, month=to_month + 1, day=min(moment.day, monthrange(to_year, to_month + 1)[1]))
+
+
+def shift(moment: datetime, count: int, unit: str) -> datetime:
+    """Return `moment` moved by `count` units: minute, hour, day, week, month or year, calendar-exact."""
+    if unit == "month":
+        return shift_months(moment, count)
+    if unit == "year":
+        return shift_months(moment, 12 * count)
+    return moment + timedelta(**{unit + "s": count})
+
+
+def unit_of(moment: datetime, unit: str) -> Span:
+    """Return the day, week, weekend, month or year that holds `moment`; an hour or a minute is its day."""
+    if unit == "week":
+        return week_of(moment)
+    if unit == "weekend":
+        return weekend_of(moment)
+    if unit == "month":
+        return month(moment.year, moment.month)
+    return year(moment.year) if unit == "year" else day_of(moment)
+
+
+def nearest_weekday(moment: datetime, weekday: int, direction: int) -> Span:
+    """Return the first such day (Monday is 0) strictly before (-1) or after (+1) the day of `moment`."""
+    distance = (direction * (weekday - moment.weekday())) % 7 or 7
+    return day_of(midnight(moment) + direction * distance * DAY)
+
+
+def latest_month(moment: datetime, number: int) -> Span:
+    """Return the latest such month that has begun at `moment`."""
+    return month(moment.year - (number > moment.month), number)
+
+
+def latest_day(moment: datetime, number: int, of_month: int) -> Span:
+    """Return the latest such day that has begun at `moment`; for 29 February that of a leap year."""
+    for back in range(9):
+        to_year = moment.year - back
+        if (of_month, number) == (2, 29) and monthrange(to_year, 2)[1] != 29:
+            continue
+        found = day(to_year, of_month, number)
+        if found.start <= moment:
+            return found
+    raise ValueError("no such day")
+
+
+def season(number: int, name: str) -> Span:
+    """Return the season that begins in year `number`: winter 2022 ends in February 2023."""
+    return months(number, SEASONS[name], 3)
+
+
+def latest_season(moment: datetime, name: str) -> Span:
+    """Return the latest such season that has begun at `moment`."""
+    return season(moment.year - (SEASONS[name] > moment.month), name)
