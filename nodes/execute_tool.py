@@ -22,6 +22,8 @@ from recall_loop.state.types import ContentType, ToolName
 from recall_loop.text.keys import query_terms
 
 _LOOKED_AT = 10
+_MAJOR_WEIGHT = 0.8
+_MINOR_LIMIT = 6
 _TYPES = {
     ToolName.FACTS: ContentType.FACT,
     ToolName.MESSAGES: ContentType.MESSAGE,
@@ -73,6 +75,7 @@ def _search(store: MemoryStore, plan: Plan, run: Run) -> tuple[list[SearchRespon
                 filters=run.request.filters,
                 content_types=[_TYPES[tool]] if tool in _TYPES else run.request.content_types,
                 options=options,
+                limits=[_limit(query["weight"], options.limit) for query in plan["queries"]],
             )
         except (StoreError, EmbedderError) as error:
             _log.warning("search failed", extra={"attempt": attempt, "error_type": type(error).__name__})
@@ -82,6 +85,11 @@ def _search(store: MemoryStore, plan: Plan, run: Run) -> tuple[list[SearchRespon
         else:
             return found, attempt, None
     raise AssertionError("unreachable: the last attempt returns")
+
+
+def _limit(weight: float, limit: int) -> int:
+    """Return how many results of a query are looked at; those of a minor one only count at its top."""
+    return limit if weight >= _MAJOR_WEIGHT else min(limit, _MINOR_LIMIT)
 
 
 def _call(

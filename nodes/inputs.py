@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, ChatMessage, FunctionMessage, SystemMessage, ToolMessage
 
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
@@ -16,7 +16,7 @@ from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings import Settings
 
 RECALL_MARK = "recall_loop"
-_ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system", "function": "tool"}
+_ROLES = ((AIMessage, "assistant"), (SystemMessage, "system"), (ToolMessage, "tool"), (FunctionMessage, "tool"))
 _FIELDS = (
     "goal",
     "tenant",
@@ -42,15 +42,15 @@ def request_from(state: AgentState, context: Context, settings: Settings) -> Ret
     Raises:
         InvalidInputError: no message with text, or a field that is out of its range.
     """
-    raw: dict[str, Any] = {name: state[name] for name in _FIELDS if state.get(name) is not None}  # type: ignore[literal-required]
+    raw = given_fields(state)
+    if "request_id" in raw:
+        raw["id"] = raw.pop("request_id")
     for name in _FROM_CONTEXT:
         if name not in raw and getattr(context, name) is not None:
             raw[name] = getattr(context, name)
     raw.setdefault("tenant", settings.tenant)
     for name in _FROM_SETTINGS:
         raw.setdefault(name, getattr(settings, name))
-    if state.get("request_id"):
-        raw["id"] = state["request_id"]
     raw["messages"] = chat_messages(state.get("messages") or [])
     return parse(RetrieveRequest, raw)
 
@@ -77,11 +77,18 @@ def chat_messages(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
 
 def _chat_message(message: AnyMessage) -> dict[str, Any]:
     return {
-        "role": _ROLES.get(message.type, "user"),
+        "role": role_of(message),
         "author": message.name or None,
         "content": _text(message.content),
         "timestamp": message.additional_kwargs.get("timestamp"),
     }
+
+
+def role_of(message: AnyMessage) -> str:
+    """Return the role; by class, because a streamed chunk's `type` is a name of its own."""
+    if isinstance(message, ChatMessage):
+        return message.role
+    return next((role for kind, role in _ROLES if isinstance(message, kind)), "user")
 
 
 def _text(content: Any) -> str:
@@ -92,9 +99,26 @@ def _text(content: Any) -> str:
     return "\n".join(part for part in parts if isinstance(part, str) and part)
 
 
+def given_fields(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that the caller gave.
+
+    `request_id` and `reference_time` are outputs too: what a run made up for itself is not given, neither to
+    its own next step nor to the thread's next turn.
+    """
+    made_up = state.get("made_up") or {}
+    names = [name for name in (*_FIELDS, "request_id") if state.get(name) is not None]
+    return {name: state[name] for name in names if name not in made_up or state[name] != made_up[name]}
+
+
+def made_up(state: Mapping[str, Any], request_id: str, reference_time: str) -> dict[str, str]:
+    """Return those of both values that the caller didn't give."""
+    given = given_fields(state)
+    chosen = {"request_id": request_id, "reference_time": reference_time}
+    return {name: value for name, value in chosen.items() if name not in given}
+
+
 def run_key(state: Mapping[str, Any]) -> str:
     """Return what tells one run of a thread from the next: its input's fields and its messages' ids."""
-    fields = {name: state[name] for name in (*_FIELDS, "request_id") if state.get(name) is not None}
     messages = [(message.id, _text(message.content)) for message in state.get("messages") or []]
-    plain = json.dumps([fields, messages], sort_keys=True, default=str)
+    plain = json.dumps([given_fields(state), messages], sort_keys=True, default=str)
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]

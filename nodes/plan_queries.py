@@ -10,7 +10,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.inputs import request_from, run_key
+from recall_loop.nodes.inputs import made_up, request_from, run_key
 from recall_loop.nodes.planning import make_plan
 from recall_loop.nodes.resources import Node, Resources, context_of
 from recall_loop.policy.coverage import facets_of
@@ -25,24 +25,30 @@ CONTINUE = "continue"
 LEAST_RECURSION_LIMIT = 5
 
 
+class PlanState(AgentState, total=False):
+    """The state, and the outputs that the thread's last run chose by itself: they are no input of the next."""
+
+    made_up: dict[str, str]
+
+
 def make(resources: Resources) -> Node:
     """Return the node, bound to its resources."""
 
-    def plan_queries(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
+    def plan_queries(state: PlanState, *, runtime: Runtime[Context]) -> dict[str, Any]:
         key = run_key(state)
         store = resources.store_for(context_of(runtime))
         started: dict[str, Any] = {}
         if state.get("route") != CONTINUE or state.get("run_key") != key:
             _check_steps(state)
             started = _start(state, resources, runtime, store) | {"run_key": key}
-        current: AgentState = {**state, **started}  # type: ignore[typeddict-item]
+        current: PlanState = {**state, **started}  # type: ignore[typeddict-item]
         run = resources.run(current, runtime)
         return started | make_plan(current, run, store, runtime, PLAN)
 
     return plan_queries
 
 
-def _check_steps(state: AgentState) -> None:
+def _check_steps(state: PlanState) -> None:
     """Refuse a recursion limit that doesn't reach synthesize."""
     if state["remaining_steps"] < LEAST_RECURSION_LIMIT - 1:
         raise RecursionLimitError(
@@ -51,7 +57,7 @@ def _check_steps(state: AgentState) -> None:
 
 
 def _start(
-    state: AgentState,
+    state: PlanState,
     resources: Resources,
     runtime: Runtime[Any],
     store: MemoryStore,
@@ -60,9 +66,11 @@ def _start(
     context = context_of(runtime)
     request = request_from(state, context, resources.settings_for(context))
     reference = _reference(request)
-    facets = facets_of(analyse(request, reference))
+    facets = facets_of(analyse(request, reference, resources.table))
+    request_id = request.id or uuid.uuid4().hex
     return {
-        "request_id": request.id or uuid.uuid4().hex,
+        "request_id": request_id,
+        "made_up": made_up(state, request_id, reference.isoformat()),
         "request": request.model_dump(mode="json", exclude_none=True),
         "reference_time": reference.isoformat(),
         "started": time.time(),

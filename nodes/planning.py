@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -12,8 +13,11 @@ from recall_loop.policy.bridges import bridges, link_terms, links
 from recall_loop.policy.planning import Known, Planned, plan_next
 from recall_loop.policy.ranking import rank
 from recall_loop.state.agent_state import AgentState, PlannedQuery, PoolEntry
+from recall_loop.state.errors import StoreError
 from recall_loop.state.events import QueriesPlanned
 from recall_loop.state.scope import Scope
+
+_log = logging.getLogger(__name__)
 
 
 def make_plan(state: AgentState, run: Run, store: MemoryStore, runtime: Runtime[Any], origin: str) -> dict[str, Any]:
@@ -47,8 +51,12 @@ def _bridges(state: AgentState, run: Run, store: MemoryStore, ranked: list[PoolE
     if not candidates:
         return []
     view = store.view(Scope(tenant=run.request.tenant))
-    frequencies = view.document_frequency(link_terms(candidates))
-    return bridges(candidates, frequencies, view.corpus().rows, run.settings.fallback_max_length)
+    try:
+        frequencies, rows = view.document_frequency(link_terms(candidates)), view.corpus().rows
+    except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
+        _log.warning("no bridges", extra={"error_type": type(error).__name__})
+        return []
+    return bridges(candidates, frequencies, rows, run.settings.fallback_max_length)
 
 
 def _event(state: AgentState, planned: Planned) -> QueriesPlanned:

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 from langgraph.config import get_config
@@ -19,6 +21,7 @@ from recall_loop.state.context import Context
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings import Settings
+from recall_loop.text.related import Table, load_related
 
 _CONTEXT_KNOBS = (
     "max_facts",
@@ -61,6 +64,12 @@ class Resources:
     _opened: dict[str, MemoryStore] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @cached_property
+    def table(self) -> Table:
+        """The related terms: the built-in ones, with the user's own where the settings name a file."""
+        path = self.settings.related_terms_file
+        return load_related(Path(path) if path else None)
+
     def store_for(self, context: Context) -> MemoryStore:
         """Return the context's store, else the bound one, else the settings', else an empty one in memory.
 
@@ -97,18 +106,21 @@ class Resources:
             }
         )
         reference = datetime.fromisoformat(state["reference_time"])
-        return Run(request, analyse(request, reference), reference, settings, context)
+        return Run(request, analyse(request, reference, self.table), reference, settings, context)
 
 
 def context_of(runtime: Runtime[Any]) -> Context:
     """Return the run's context, whatever the caller's graph carries."""
     configurable: Mapping[str, Any] = get_config().get("configurable") or {}
-    return Context.resolve(runtime.context, configurable)
+    given: object = runtime.context
+    if isinstance(given, Mapping):  # LangGraph has validated our own by now: this one is a parent graph's
+        given = {name: given[name] for name in Context.model_fields if given.get(name) is not None}
+    return Context.resolve(given, configurable)
 
 
 class Node(Protocol):
-    """A node as LangGraph calls it."""
+    """A node as LangGraph calls it; the node's own annotation says which keys it is handed."""
 
-    def __call__(self, state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
+    def __call__(self, state: Any, *, runtime: Runtime[Context]) -> dict[str, Any]:
         """Return a partial update of the state."""
         ...

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 
-from recall_loop.nodes.inputs import RECALL_MARK
+from recall_loop.nodes.inputs import RECALL_MARK, role_of
 from recall_loop.nodes.resources import Node, Resources, Run
 from recall_loop.policy.confidence import (
     UNCALIBRATED,
@@ -21,10 +22,11 @@ from recall_loop.policy.confidence import (
 )
 from recall_loop.policy.context_block import memory_lines
 from recall_loop.policy.merging import absorb
-from recall_loop.policy.ranking import Ranked, rank
+from recall_loop.policy.ranking import Ranked, diversified, rank
 from recall_loop.prompts.templates import render
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
+from recall_loop.state.types import Role
 from recall_loop.text.budget import estimate_tokens
 from recall_loop.text.keys import query_terms
 
@@ -61,15 +63,16 @@ def make(resources: Resources, output: str) -> Node:
 
 
 def _final(state: AgentState, run: Run) -> list[Ranked]:
-    """Rank globally, fold messages into the facts drawn from them, and cut only then."""
-    settings = run.settings
-    ranked = rank(state["evidence_pool"].values(), settings, run.reference)
+    """Rank globally, fold messages into the facts drawn from them, and cut only then.
+
+    A search keeps what is similar enough to its query; here the similarity with the request counts (SEARCH-3).
+    """
+    settings, least = run.settings, run.request.filters.min_similarity or 0.0
+    similar = [entry for entry in state["evidence_pool"].values() if entry["similarity"] >= least]
+    ranked = diversified(rank(similar, settings, run.reference), settings.duplicate_similarity)
     by_key = {item.entry["key"]: item for item in ranked}
-    kept, _ = absorb(state["evidence_pool"], [item.entry for item in ranked])
-    return [
-        Ranked(entry, by_key[entry["key"]].score, by_key[entry["key"]].components)
-        for entry in kept[: settings.max_facts]
-    ]
+    kept = absorb([item.entry for item in ranked], settings.max_facts, query_terms(run.question.text))
+    return [replace(by_key[entry["key"]], entry=entry) for entry in kept]
 
 
 def _confidence(state: AgentState, run: Run, ranked: Sequence[Ranked]) -> dict[str, Any]:
@@ -146,8 +149,12 @@ def _metadata(state: AgentState, run: Run, confidence: float) -> dict[str, Any]:
 
 
 def _message(messages: Sequence[AnyMessage], context: str) -> HumanMessage:
-    """Return the context block as a message whose id is the same each time the same turn is recalled."""
-    asked = [message for message in messages if not message.additional_kwargs.get(RECALL_MARK)][-1]
+    """Return the context block as a message whose id is the same each time the same turn is recalled.
+
+    A turn is known by its question, so that what an agent's own steps append meanwhile changes nothing.
+    """
+    others = [message for message in messages if not message.additional_kwargs.get(RECALL_MARK)]
+    asked = next((message for message in reversed(others) if role_of(message) == Role.USER), others[-1])
     plain = f"{asked.id}\n{asked.content}" if asked.id is None else asked.id
     identity = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return HumanMessage(

@@ -24,7 +24,7 @@ from functools import lru_cache
 from recall_loop.policy.question import Question
 from recall_loop.state.agent_state import Facet, PoolEntry
 from recall_loop.text.phrases import entities
-from recall_loop.text.related import related
+from recall_loop.text.related import Table, related
 from recall_loop.text.stop_words import word_set
 from recall_loop.text.times import TimeExpression, has_date, parse_times
 from recall_loop.text.tokens import stem, stems, words
@@ -52,15 +52,29 @@ class Coverage:
 def facets_of(question: Question) -> list[Facet]:
     """Return the facets of a question."""
     facets = [_facet(name, NAME) for name in question.names]
-    facets += [_facet(phrase, PHRASE) for phrase in question.phrases]
+    facets += [_facet(phrase, PHRASE, question.table) for phrase in question.phrases]
     facets += [_facet(time.text, TIME) for time in question.times]
     if question.asked:
-        facets.append({"text": question.asked, "kind": ANSWER, "terms": [], "weight": _WEIGHTS[ANSWER]})
-    return [facet for facet in facets if facet["terms"] or facet["kind"] in (ANSWER, TIME)]
+        facets.append(_facet(question.asked, ANSWER))
+    return [facet for facet in facets if facet["terms"] or facet["kind"] == TIME]
 
 
-def _facet(text: str, kind: str) -> Facet:
-    return {"text": text, "kind": kind, "terms": list(dict.fromkeys(stems(text))), "weight": _WEIGHTS[kind]}
+def _facet(text: str, kind: str, table: Table | None = None) -> Facet:
+    terms = list(dict.fromkeys(stems(text)))
+    other = {term: _synonyms(term, table) for term in terms} if kind == PHRASE else {}
+    return {
+        "text": text,
+        "kind": kind,
+        "terms": terms,
+        "alternatives": {term: found for term, found in other.items() if found},
+        "weight": _WEIGHTS[kind],
+    }
+
+
+def _synonyms(term: str, table: Table | None) -> list[str]:
+    """Return the stems of a term's one-word synonyms."""
+    single = (synonym for synonym in related(term, table).synonyms if " " not in synonym)
+    return sorted({stem(word) for synonym in single for word in words(synonym)[:1]})
 
 
 def measure(facets: Sequence[Facet], entries: Iterable[PoolEntry], times: Sequence[TimeExpression]) -> Coverage:
@@ -87,7 +101,7 @@ def supports(facets: Sequence[Facet], entry: PoolEntry, times: Sequence[TimeExpr
     if names and not found:
         return set()
     for index, facet in enumerate(facets):
-        if (facet["kind"] == PHRASE and _has_phrase(facet["terms"], window)) or (
+        if (facet["kind"] == PHRASE and _has_phrase(facet, window)) or (
             facet["kind"] == TIME and _has_time(entry, facet["text"], times)
         ):
             found.add(index)
@@ -130,16 +144,11 @@ def _share(part: float, total: float) -> float:
     return round(min(part / total, 1.0), 6)
 
 
-def _has_phrase(terms: Sequence[str], window: frozenset[str]) -> bool:
-    found = sum(1 for term in terms if term in window or _synonyms(term) & window)
-    return found >= _PHRASE_SHARE * len(terms)
-
-
-@lru_cache(maxsize=8192)
-def _synonyms(term: str) -> frozenset[str]:
-    """Return the stems of a term's one-word synonyms."""
-    single = (synonym for synonym in related(term).synonyms if " " not in synonym)
-    return frozenset(stem(word) for synonym in single for word in words(synonym)[:1])
+def _has_phrase(facet: Facet, window: frozenset[str]) -> bool:
+    found = [
+        term for term in facet["terms"] if term in window or window.intersection(facet["alternatives"].get(term, ()))
+    ]
+    return len(found) >= _PHRASE_SHARE * len(facet["terms"])
 
 
 def _has_time(entry: PoolEntry, text: str, times: Sequence[TimeExpression]) -> bool:
@@ -170,7 +179,7 @@ def _has_answer(kind: str, entry: PoolEntry, facets: Sequence[Facet]) -> bool:
         return entry["record"].get("created_at") is not None or has_date(text)
     if kind == "number":
         return bool(_DIGIT.search(text)) or bool(_NUMBER_WORDS & set(words(text)))
-    asked = {term for facet in facets for term in facet["terms"]}
+    asked = {term for facet in facets if facet["kind"] != ANSWER for term in facet["terms"]}
     author = entry["record"].get("author") or ""
     return bool(_terms(author) - asked) or any(_terms(name) - asked for name in _entities(text))
 

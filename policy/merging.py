@@ -4,20 +4,22 @@ A pool entry is known by its fact key; what another query or iteration finds aga
 source adds evidence. An entry's `relevance` is the best credit that any of its queries gave it, and its
 `similarity` likewise.
 
-Credit: a hit of an ordinary query counts its score times the query's weight. A hit of a bridge counts only
-if it names the bridge's entity; then it gets 0.95 of its seed's relevance, times its share of the best score
-in that query, divided by the fourth root of its rank, and 0.9 of that if it has none of the missing words.
-So a bridge leads to a place below its seed, never above it.
+Credit: a hit of an ordinary query counts its score and its similarity times the query's weight. A hit of a
+bridge counts only if it names the bridge's entity; then it gets 0.95 of its seed's relevance, times its share
+of the best score in that query, divided by the fourth root of its rank, and 0.9 of that if it has none of the
+missing words. So a bridge leads to a place below its seed, never above it; and a chain is as strong as its
+weakest link: its similarity is at most the seed's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from recall_loop.policy.coverage import own_terms, window_terms
 from recall_loop.state.agent_state import Match, PlannedQuery, PoolEntry
 from recall_loop.state.records import Record, SearchHit
+from recall_loop.state.types import ContentType
 from recall_loop.text.keys import evidence_key, fact_key
 from recall_loop.text.snippets import best_snippet
 from recall_loop.text.tokens import stems
@@ -62,47 +64,50 @@ def merge(pool: Mapping[str, PoolEntry], found: Sequence[Found], iteration: int,
     added: set[str] = set()
     new_evidence = duplicates = 0
     for part in found:
-        for hit, credit in _credited(part, pool):
+        for hit, match in _matches(part, pool, iteration):
             key = fact_key(hit.record)
-            match: Match = {
-                "query": part.query["text"],
-                "source": part.query["source"],
-                "iteration": iteration,
-                "score": round(credit * hit.score, _DIGITS) if part.query["seed"] is None else round(credit, _DIGITS),
-                "similarity": hit.similarity,
-            }
             old = merged.get(key)
-            entry = _entry(key, hit, iteration, terms) if old is None else _joined(old, hit, terms)
+            entry = _entry(key, hit, iteration) if old is None else _joined(old, hit, terms)
             if old is None:
                 added.add(key)
             else:
                 duplicates += 1
             new_evidence += len(entry["evidence_keys"]) - (len(old["evidence_keys"]) if old else 0)
-            merged[key] = _matched(entry, match, part.query["weight"])
+            merged[key] = _matched(entry, match)
     return Merged(merged, frozenset(added), new_evidence, duplicates)
 
 
-def _credited(part: Found, pool: Mapping[str, PoolEntry]) -> list[tuple[SearchHit, float]]:
-    """Return hits with their credit; for a bridge only those hits that cross it."""
+def _matches(part: Found, pool: Mapping[str, PoolEntry], iteration: int) -> Iterator[tuple[SearchHit, Match]]:
+    """Yield hits with the credit that their query gives them."""
     hits = sorted(part.hits, key=lambda hit: -hit.score)
     query = part.query
     seed = pool.get(query["seed"]) if query["seed"] else None
-    if seed is None:
-        return [(hit, query["weight"]) for hit in hits]
-    entity, missing = (
-        set(stems(query["entity"] or "")),
-        {term for word in query["missing"] for term in stems(word)},
-    )
-    crossing: list[tuple[SearchHit, float]] = []
-    others = [hit for hit in hits if not _beside(seed, hit)]
+    credited = _crossing(query, seed, hits) if seed else [(hit, query["weight"], query["weight"]) for hit in hits]
+    for hit, score, similarity in credited:
+        yield (
+            hit,
+            {
+                "query": query["text"],
+                "source": query["source"],
+                "iteration": iteration,
+                "score": round(score * hit.score, _DIGITS),
+                "similarity": round(min(similarity * hit.similarity, seed["similarity"] if seed else 1.0), _DIGITS),
+            },
+        )
+
+
+def _crossing(
+    query: PlannedQuery, seed: PoolEntry, hits: Sequence[SearchHit]
+) -> Iterator[tuple[SearchHit, float, float]]:
+    """Yield those hits that cross the bridge, with the factors of their score and similarity."""
+    entity = set(stems(query["entity"] or ""))
+    missing = {term for word in query["missing"] for term in stems(word)}
+    others = [hit for hit in hits if hit.score > 0.0 and not _beside(seed, hit)]
     for rank, hit in enumerate(others[:BRIDGE_DEPTH], 1):
-        probe = _entry("", hit, 0, frozenset())
+        probe = _entry("", hit, 0)
         if entity <= own_terms(probe):
-            share = hit.score / others[0].score if others[0].score > 0 else 0.0
-            credit = BRIDGE_SHARE * seed["relevance"] * share / rank**BRIDGE_DECAY
-            credit *= 1.0 if missing & window_terms(probe) else BRIDGE_NOTHING_MISSING
-            crossing.append((hit, credit))
-    return crossing
+            credit = BRIDGE_SHARE * seed["relevance"] / others[0].score / rank**BRIDGE_DECAY
+            yield hit, credit * (1.0 if missing & window_terms(probe) else BRIDGE_NOTHING_MISSING), BRIDGE_SHARE
 
 
 def _beside(seed: PoolEntry, hit: SearchHit) -> bool:
@@ -110,8 +115,9 @@ def _beside(seed: PoolEntry, hit: SearchHit) -> bool:
     return hit.record.id == seed["record"]["id"] or bool(seed["window"] and hit.record.text in seed["window"])
 
 
-def _entry(key: str, hit: SearchHit, iteration: int, terms: frozenset[str]) -> PoolEntry:
-    evidence = _evidence(hit.record, terms)
+def _entry(key: str, hit: SearchHit, iteration: int) -> PoolEntry:
+    # The entry's own snippets are cut when it is returned: most entries never are.
+    evidence = _evidence(hit.record, None)
     return {
         "key": key,
         "record": hit.record.model_dump(mode="json", exclude_none=True),
@@ -140,21 +146,19 @@ def _joined(old: PoolEntry, hit: SearchHit, terms: frozenset[str]) -> PoolEntry:
     return {**old, "evidence": evidence[:MOST_EVIDENCE], "evidence_keys": keys}
 
 
-def _matched(entry: PoolEntry, match: Match, weight: float) -> PoolEntry:
+def _matched(entry: PoolEntry, match: Match) -> PoolEntry:
     known = any(match["query"] == other["query"] for other in entry["matches"])
-    bridged = match["source"] == "feedback"
-    similarity = match["similarity"] * (BRIDGE_SHARE if bridged else weight if weight < 1.0 else 1.0)
     return {
         **entry,
         "matches": entry["matches"] if known else [*entry["matches"], match],
         "relevance": max(entry["relevance"], match["score"]),
-        "similarity": round(max(entry["similarity"], similarity), _DIGITS),
+        "similarity": max(entry["similarity"], match["similarity"]),
     }
 
 
-def _evidence(record: Record, terms: frozenset[str]) -> list[dict[str, object]]:
+def _evidence(record: Record, terms: frozenset[str] | None) -> list[dict[str, object]]:
     """Return a record's own evidence: its sources where it names them, else itself."""
-    snippet = best_snippet(record.text, terms, SNIPPET_CHARACTERS)
+    snippet = "" if terms is None else best_snippet(record.text, terms, SNIPPET_CHARACTERS)
     made = record.created_at.isoformat() if record.created_at else None
     return [
         {"source_id": source, "snippet": snippet, "author": record.author, "created_at": made}
@@ -166,31 +170,53 @@ def _evidence_key(item: Mapping[str, object]) -> str:
     return evidence_key(str(item["source_id"]), None, str(item["snippet"]))
 
 
-def absorb(pool: Mapping[str, PoolEntry], returned: Sequence[PoolEntry]) -> tuple[list[PoolEntry], int]:
-    """Fold messages into the returned facts that name them as their source (RANK-1).
+def absorb(ranked: Sequence[PoolEntry], most: int, terms: frozenset[str]) -> list[PoolEntry]:
+    """Return the best `most` entries, with messages folded into the returned facts that name them (RANK-1).
 
-    Returns the facts and what is left, in the same order, and the number of messages folded. A message's
-    own words replace the fact's as the snippet of that source, and the better of the two relevances stands.
+    A message that a returned fact names in its source_ids is that fact's evidence and no item of its own.
+    Every entry comes with the snippets of its evidence: for a source that is a message of the pool that
+    message's own words, else the fact's.
     """
-    sources = {
-        source: entry["key"]
-        for entry in reversed(returned)
-        if entry["record"]["kind"] == "fact"
-        for source in entry["record"].get("source_ids", ())
-    }
-    by_id = {entry["record"]["id"]: entry for entry in pool.values() if entry["record"]["kind"] == "message"}
-    folded = {source: by_id[source] for source in sources if source in by_id}
-    kept: list[PoolEntry] = []
-    for entry in returned:
-        if entry["record"]["id"] in folded and entry["record"]["kind"] == "message":
+    kept: dict[str, PoolEntry] = {}
+    sources: set[str] = set()
+    for entry in ranked:
+        if len(kept) >= most:
+            break
+        if _is_message(entry) and entry["record"]["id"] in sources:
             continue
-        kept.append(_with_messages(entry, folded) if entry["record"].get("source_ids") else entry)
-    return kept, len(returned) - len(kept)
+        kept[entry["key"]] = entry
+        if entry["record"]["kind"] == ContentType.FACT:
+            named = set(entry["record"].get("source_ids", ()))
+            sources |= named
+            folded = [key for key, other in kept.items() if _is_message(other) and other["record"]["id"] in named]
+            for key in folded:
+                del kept[key]
+    messages = {entry["record"]["id"]: entry for entry in ranked if _is_message(entry)}
+    return [{**entry, "evidence": _evidence_shown(entry, messages, terms)} for entry in kept.values()]
 
 
-def _with_messages(entry: PoolEntry, folded: Mapping[str, PoolEntry]) -> PoolEntry:
-    evidence = []
-    for item in entry["evidence"]:
-        message = folded.get(str(item["source_id"]))
-        evidence.append(message["evidence"][0] if message and message["evidence"] else item)
-    return {**entry, "evidence": evidence}
+def _is_message(entry: PoolEntry) -> bool:
+    return bool(entry["record"]["kind"] == ContentType.MESSAGE)
+
+
+def _evidence_shown(
+    entry: PoolEntry, messages: Mapping[str, PoolEntry], terms: frozenset[str]
+) -> list[dict[str, object]]:
+    return [_shown(item, entry, messages, terms) for item in entry["evidence"]]
+
+
+def _shown(
+    item: Mapping[str, object], entry: PoolEntry, messages: Mapping[str, PoolEntry], terms: frozenset[str]
+) -> dict[str, object]:
+    """Return a piece of evidence with its snippet."""
+    message = messages.get(str(item["source_id"])) if entry["record"]["kind"] == ContentType.FACT else None
+    if message is None:
+        text = item["snippet"] or best_snippet(entry["record"]["text"], terms, SNIPPET_CHARACTERS)
+        return {**item, "snippet": text}
+    record = message["record"]
+    return {
+        "source_id": item["source_id"],
+        "snippet": best_snippet(record["text"], terms, SNIPPET_CHARACTERS),
+        "author": record.get("author"),
+        "created_at": record.get("created_at"),
+    }

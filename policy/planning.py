@@ -14,7 +14,7 @@ from recall_loop.state.settings import Settings
 from recall_loop.state.types import ContentType, Strategy, ToolName
 
 PLAN, REFINE = "plan", "refine"
-_STRATEGY_QUERIES = 4
+_STRATEGY_QUERIES = 2
 _WIDEST = 200
 _TOOLS = {
     ContentType.FACT: ToolName.FACTS,

@@ -31,6 +31,7 @@ WEIGHTS = {
 PART_WEIGHT = 0.9
 Pick = Callable[[Related], Sequence[str]]
 _SHORT_WORDS = 3
+_LEAST_QUERIES = 6
 
 
 def planned(text: str, source: QuerySource, weight: float | None = None) -> PlannedQuery:
@@ -61,23 +62,33 @@ def content_query(text: str) -> str:
 
 
 def fallback_queries(question: Question, most: int, longest: int) -> list[PlannedQuery]:
-    """Return up to `most` distinct queries of at most `longest` characters, best first.
+    """Return up to `most` distinct queries of at most `longest` characters, best first (usually 6 to 12).
 
-    It is empty only where the question holds no content word, its window no name and its goal nothing.
+    Related terms and single words fill up only where the question itself gives fewer than six. The list is
+    empty only where the question holds no content word, its window no name and its goal nothing.
     """
     found: dict[str, PlannedQuery] = {}
-    for query in _candidates(question):
+    _collect(found, _own_queries(question), most, longest)
+    _collect(found, _filling_queries(question), min(most, _LEAST_QUERIES), longest)
+    return [{**query, "rank": rank} for rank, query in enumerate(found.values(), 1)]
+
+
+def _collect(found: dict[str, PlannedQuery], queries: Iterable[PlannedQuery], most: int, longest: int) -> None:
+    """Add queries with new terms to `found` until it holds `most`."""
+    for query in queries:
+        if len(found) >= most:
+            return
         text = shorten(query["text"], longest)
         key = " ".join(sorted(set(stems(text)) or {text.casefold()}))
         if text and key not in found:
             found[key] = {**query, "text": text}
-        if len(found) >= most:
-            break
-    return [{**query, "rank": rank} for rank, query in enumerate(found.values(), 1)]
 
 
-def _candidates(question: Question) -> Iterator[PlannedQuery]:
+def _own_queries(question: Question) -> Iterator[PlannedQuery]:
     yield planned(main_query(question), QuerySource.PHRASE)
+    if question.topic:
+        topical = " ".join([*question.topic, content_query(question.text)])
+        yield planned(topical, QuerySource.PHRASE, PART_WEIGHT)
     if len(question.parts) > 1:
         for part in question.parts:
             yield planned(_anchored(content_query(part), question.names), QuerySource.PHRASE, PART_WEIGHT)
@@ -87,6 +98,9 @@ def _candidates(question: Question) -> Iterator[PlannedQuery]:
     for phrase in question.phrases:
         yield planned(_anchored(phrase, question.names), QuerySource.NOUN_PHRASE)
     yield from (planned(name, QuerySource.ENTITY) for name in question.names)
+
+
+def _filling_queries(question: Question) -> Iterator[PlannedQuery]:
     yield from synonym_queries(question)
     yield from (planned(phrase, QuerySource.NOUN_PHRASE, 0.3) for phrase in question.phrases)
     yield from (planned(word, QuerySource.KEYWORD, 0.3) for word in content_query(question.text).split())
@@ -133,7 +147,7 @@ def _replaced(question: Question, pick: Pick, weight: float) -> Iterator[Planned
     """Replace one word or phrase at a time; the first alternatives of all terms come first."""
     words = main_query(question).split()
     terms = unique_terms(question)
-    alternatives = [(term, list(pick(related(term)))) for term in terms]
+    alternatives = [(term, list(pick(related(term, question.table)))) for term in terms]
     depth = max((len(found) for _, found in alternatives), default=0)
     for at in range(depth):
         for term, found in alternatives:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import Role
 from recall_loop.text.phrases import entities, noun_phrases, unique
+from recall_loop.text.related import Table
 from recall_loop.text.stop_words import word_set
 from recall_loop.text.times import TimeExpression, parse_times
 from recall_loop.text.tokens import content_words, stems, words
@@ -47,6 +48,8 @@ class Question:
         times: time expressions, counted from the reference time.
         asked: kind of answer that is asked for: date, number, person or None.
         goal: the caller's goal, if any.
+        topic: for a follow-up the noun phrases of the message of the user before it.
+        table: related terms; None = the built-in ones.
     """
 
     text: str
@@ -57,18 +60,25 @@ class Question:
     times: tuple[TimeExpression, ...]
     asked: str | None
     goal: str | None
+    topic: tuple[str, ...] = ()
+    table: Table | None = field(default=None, repr=False, compare=False)
 
 
-def analyse(request: RetrieveRequest, reference: datetime) -> Question:
-    """Return the analysis of `request`; relative times count from `reference`."""
+def analyse(request: RetrieveRequest, reference: datetime, table: Table | None = None) -> Question:
+    """Return the analysis of `request`; relative times count from `reference`.
+
+    `table` holds the related terms; None = the built-in ones.
+    """
     at = _question_index(request.messages)
     text = _focus(request.messages[at].content)
-    window = [message.content for message in request.messages[max(0, at - _WINDOW_MESSAGES) : at]]
-    return _analyse(text, tuple(window), request.goal, reference)
+    before = request.messages[max(0, at - _WINDOW_MESSAGES) : at]
+    window = tuple(message.content for message in before)
+    asked = next((message.content for message in reversed(before) if message.role is Role.USER), "")
+    return replace(_analyse(text, window, asked, request.goal, reference), table=table)
 
 
 @lru_cache(maxsize=256)
-def _analyse(text: str, window: tuple[str, ...], goal: str | None, reference: datetime) -> Question:
+def _analyse(text: str, window: tuple[str, ...], asked_before: str, goal: str | None, reference: datetime) -> Question:
     times = tuple(parse_times(text, reference))
     named = _without(entities(text), _time_terms(times))
     referents = tuple(_referents(text, named, window))
@@ -86,6 +96,7 @@ def _analyse(text: str, window: tuple[str, ...], goal: str | None, reference: da
         times=times,
         asked=next((kind for kind, pattern in _ASKED if pattern.search(text)), None),
         goal=goal,
+        topic=tuple(noun_phrases(_focus(asked_before))) if _follows_up(text, named) else (),
     )
 
 
@@ -132,8 +143,12 @@ def _referents(text: str, named: Sequence[str], window: Sequence[str]) -> list[s
 
     Only where the text has a pronoun and names nobody, or says almost nothing by itself.
     """
-    pronouns = _PRONOUNS & set(words(text))
-    if named or not (pronouns or len(content_words(text)) <= 1):
+    if not _follows_up(text, named):
         return []
     found = (entity for message in reversed(window) for entity in entities(_focus(message)))
     return unique(found)[:_MOST_REFERENTS]
+
+
+def _follows_up(text: str, named: Sequence[str]) -> bool:
+    """Tell whether a question only makes sense after what was said before."""
+    return not named and (bool(_PRONOUNS & set(words(text))) or len(content_words(text)) <= 1)

@@ -35,10 +35,10 @@ class Ranked:
 
 
 def rank(entries: Iterable[PoolEntry], settings: Settings, reference: datetime) -> list[Ranked]:
-    """Return all entries, best first, near-duplicates last; ties by record id."""
+    """Return all entries, best first; ties by record id."""
     scored = [score_entry(entry, settings, reference) for entry in entries]
     scored.sort(key=lambda item: (-item.score, item.entry["record"]["id"], item.entry["key"]))
-    return _diversified(scored, settings.duplicate_similarity)
+    return scored
 
 
 def score_entry(entry: PoolEntry, settings: Settings, reference: datetime) -> Ranked:
@@ -52,16 +52,14 @@ def score_entry(entry: PoolEntry, settings: Settings, reference: datetime) -> Ra
         "diversity": settings.rank_diversity_weight * _growing(queries),
         "evidence": settings.rank_evidence_weight * _growing(len(set(entry["evidence_keys"]))),
     }
-    most = 1.0 + sum(
-        (
-            settings.rank_novelty_weight,
-            settings.rank_recency_weight,
-            settings.rank_diversity_weight,
-            settings.rank_evidence_weight,
-        )
+    most = 1.0 + (
+        settings.rank_novelty_weight
+        + settings.rank_recency_weight
+        + settings.rank_diversity_weight
+        + settings.rank_evidence_weight
     )
     total = min(max(sum(components.values()) / most, 0.0), 1.0)
-    return Ranked(entry, round(total, _DIGITS), {name: round(value, _DIGITS) for name, value in components.items()})
+    return Ranked(entry, round(total, _DIGITS), components)
 
 
 def _growing(count: int) -> float:
@@ -76,8 +74,11 @@ def _recency(entry: PoolEntry, settings: Settings, reference: datetime) -> float
     return float(0.5 ** (age / settings.rank_recency_half_life_days))
 
 
-def _diversified(ranked: Sequence[Ranked], threshold: float) -> list[Ranked]:
-    """Move near-duplicates of a better fact to the end, in their order."""
+def diversified(ranked: Sequence[Ranked], threshold: float) -> list[Ranked]:
+    """Move near-duplicates of a better fact to the end, in their order.
+
+    `threshold` in [0,1] is the Jaccard overlap of two facts' stems from which they are near-duplicates.
+    """
     first: list[Ranked] = []
     repeated: list[Ranked] = []
     by_size: dict[int, list[frozenset[str]]] = {}

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from recall_loop.policy.coverage import created_at, own_text
 from recall_loop.policy.queries import (
@@ -26,6 +27,7 @@ from recall_loop.policy.queries import (
     fallback_queries,
     narrower_queries,
     planned,
+    shorten,
     synonym_queries,
 )
 from recall_loop.policy.question import Question
@@ -40,7 +42,7 @@ _FACTS = 8
 _MOST_NAMES = 4
 _MOST_TIMES = 3
 _TEXT = 4000
-Finder = Callable[[str], list[str]]
+Finder = Callable[[str], tuple[str, ...]]
 
 
 def order(used: Sequence[str], outcomes: Iterable[QueryOutcome]) -> list[Strategy]:
@@ -63,17 +65,27 @@ def queries_of(
     strategy: Strategy, question: Question, ranked: Sequence[PoolEntry], most: int, longest: int
 ) -> list[PlannedQuery]:
     """Return the queries of one strategy, best first; none where it has nothing to offer."""
-    makers: Mapping[Strategy, Iterator[PlannedQuery]] = {
-        Strategy.SYNONYMS: synonym_queries(question),
-        Strategy.BROADER: broader_queries(question),
-        Strategy.NARROWER: narrower_queries(question),
-        Strategy.PEOPLE: _named(question, _names(question, ranked, people)),
-        Strategy.ORGANIZATIONS: _named(question, _names(question, ranked, organizations)),
-        Strategy.TEMPORAL: _timed(question, ranked),
-    }
     if strategy is Strategy.DIRECT:
         return fallback_queries(question, most, longest)
-    return list(makers[strategy])
+    makers: Mapping[Strategy, Callable[[], Iterator[PlannedQuery]]] = {
+        Strategy.SYNONYMS: lambda: synonym_queries(question),
+        Strategy.BROADER: lambda: broader_queries(question),
+        Strategy.NARROWER: lambda: narrower_queries(question),
+        Strategy.PEOPLE: lambda: _named(question, _names(question, ranked, _people)),
+        Strategy.ORGANIZATIONS: lambda: _named(question, _names(question, ranked, _organizations)),
+        Strategy.TEMPORAL: lambda: _timed(question, ranked),
+    }
+    return [{**query, "text": shorten(query["text"], longest)} for query in makers[strategy]()]
+
+
+@lru_cache(maxsize=4096)
+def _people(text: str) -> tuple[str, ...]:
+    return tuple(people(text))
+
+
+@lru_cache(maxsize=4096)
+def _organizations(text: str) -> tuple[str, ...]:
+    return tuple(organizations(text))
 
 
 def _names(question: Question, ranked: Sequence[PoolEntry], find: Finder) -> list[str]:

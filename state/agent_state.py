@@ -15,11 +15,15 @@ from langgraph.managed import RemainingSteps
 
 
 class Facet(TypedDict):
-    """One part of the request that evidence must support (STOP-5)."""
+    """One part of the request that evidence must support (STOP-5).
+
+    `terms` are its stems; `alternatives` gives the stems of their one-word synonyms.
+    """
 
     text: str
     kind: str
     terms: list[str]
+    alternatives: dict[str, list[str]]
     weight: float
 
 

@@ -106,6 +106,9 @@ class Settings(BaseSettings):
         "fallback_max_length", 120, ge=10, le=2000, description="Most characters of one query (QUERY-2)."
     )
 
+    related_terms_file: str | None = Field(
+        None, description="Tab-separated file of related terms, merged with the built-in table (QUERY-1)."
+    )
     search_mode: SearchMode = Field(SearchMode.AUTO, description="Legs that a search runs (SEARCH-1).")
     search_limit: Whole = Field(30, ge=1, le=1000, description="Results per query and content type.")
     tool_attempts: Whole = Field(3, ge=1, le=10, description="Tries of a failing search call (STOP-6).")

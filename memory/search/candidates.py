@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.view import View
 
 EXACT_ROWS = 20_000
-LEXICAL_POOL = 300
-VECTOR_POOL = 150
+# Candidates of a leg for each result that is wanted: fusion and content scoring choose among more than the cut.
+LEXICAL_DEPTH = 8
+VECTOR_DEPTH = 5
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recall_loop.memory.search.candidates import (
-    LEXICAL_POOL,
-    VECTOR_POOL,
+    LEXICAL_DEPTH,
+    VECTOR_DEPTH,
     Candidates,
     describe,
     lexical_ids,
@@ -58,25 +59,28 @@ def search_many(
     filters: Filters | None = None,
     content_types: Sequence[ContentType] = DEFAULT_CONTENT_TYPES,
     options: SearchOptions | None = None,
+    limits: Sequence[int] | None = None,
 ) -> list[SearchResponse]:
     """Search several queries at once; one embedding call and one pass over the store serve them all.
 
     Results are in the order of the queries. Scope and filters hold inside both legs (SEARCH-3).
+    `limits` gives each query a limit of its own (1–1000) instead of the options'.
 
     Raises:
-        InvalidInputError: a blank query, or one that isn't valid Unicode.
+        InvalidInputError: a blank query, one that isn't valid Unicode, or limits that don't fit.
         StoreUnavailableError: the store can't be read.
         EmbedderError: the embedder fails and the mode needs it.
     """
     for query in queries:
         _check_query(query)
     chosen = options or SearchOptions()
+    each = [chosen] * len(queries) if limits is None else _each(chosen, limits, len(queries))
     asked_scope, asked_filters = scope or Scope(), filters or Filters()
     kinds = tuple(content_types)
     view = store.view(asked_scope, asked_filters, kinds)
     allowed = view.count()
     legs = _legs(chosen.mode)
-    hits = _search(store, view, queries, legs, chosen, asked_filters) if allowed else [()] * len(queries)
+    hits = _search(store, view, queries, legs, each, asked_filters) if allowed else [()] * len(queries)
     return [
         SearchResponse(
             query=query,
@@ -108,27 +112,33 @@ def _legs(mode: SearchMode) -> tuple[str, ...]:
     return ("fts",) if mode is SearchMode.FTS else ("fts", "vector")
 
 
+def _each(options: SearchOptions, limits: Sequence[int], queries: int) -> list[SearchOptions]:
+    if len(limits) != queries:
+        raise InvalidInputError("limits", list(limits), f"one limit for each of the {queries} queries")
+    return [replace(options, limit=limit) for limit in limits]
+
+
 def _search(
     store: MemoryStore,
     view: View,
     queries: Sequence[str],
     legs: tuple[str, ...],
-    options: SearchOptions,
+    options: Sequence[SearchOptions],
     filters: Filters,
 ) -> list[tuple[SearchHit, ...]]:
     """Propose candidates for each query, describe them and keep the best."""
-    depth = max(options.limit, VECTOR_POOL)
     vectors = store.embedder.embed_queries(list(queries)) if "vector" in legs else None
     space = space_of(view) if vectors is not None else None
-    near = vector_ids(view, space, vectors, depth) if vectors is not None else [[] for _ in queries]
+    deepest = max(VECTOR_DEPTH * each.limit for each in options)
+    near = vector_ids(view, space, vectors, deepest) if vectors is not None else [[] for _ in queries]
     results = []
-    for index, query in enumerate(queries):
-        words = lexical_ids(view, query_stems(query), max(options.limit, LEXICAL_POOL)) if "fts" in legs else []
-        rowids = sorted(set(words) | set(near[index]))
+    for index, (query, each) in enumerate(zip(queries, options, strict=True)):
+        words = lexical_ids(view, query_stems(query), LEXICAL_DEPTH * each.limit) if "fts" in legs else []
+        rowids = sorted({*words, *near[index][: VECTOR_DEPTH * each.limit]})
         rows = list(view.rows(rowids).values())
         vector = vectors[index] if vectors is not None else None
         found = describe(view, space, rows, query, vector, "fts" in legs) if rows else None
-        results.append(_best(found, options, filters) if found else ())
+        results.append(_best(found, each, filters) if found else ())
     return results
 
 
@@ -157,7 +167,8 @@ def _best(found: Candidates, options: SearchOptions, filters: Filters) -> tuple[
 
 def _order(fused: NDArray[np.float64], rows: list[Row]) -> list[int]:
     """Return indices, best first; ties by order of insertion, so that equal runs give equal results."""
-    return sorted(range(len(rows)), key=lambda index: (-round(float(fused[index]), _DIGITS), rows[index].rowid))
+    rowids = np.array([row.rowid for row in rows])
+    return [int(index) for index in np.lexsort((rowids, -np.round(fused, _DIGITS)))]
 
 
 def _session(row: Row) -> str | None:

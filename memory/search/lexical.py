@@ -7,7 +7,7 @@ document frequencies, so that another tenant's records can't move a score (STORE
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,14 +41,19 @@ def idf(documents: int, frequency: int) -> float:
 
 def count_terms(rows: Sequence[Row], stems: Sequence[str], frequencies: dict[str, int], documents: int) -> TermCounts:
     """Count each of `stems` in each of `rows`."""
-    shape = (len(rows), len(stems))
     return TermCounts(
-        own=np.array([[row.term_counts[stem] for stem in stems] for row in rows], dtype=float).reshape(shape),
-        window=np.array([[row.window_counts[stem] for stem in stems] for row in rows], dtype=float).reshape(shape),
+        own=_counts([row.term_counts for row in rows], stems),
+        window=_counts([row.window_counts for row in rows], stems),
         own_length=np.array([len(row.terms) for row in rows], dtype=float),
         window_length=np.array([len(row.window_terms) for row in rows], dtype=float),
         idf=np.array([idf(documents, frequencies[stem]) for stem in stems], dtype=float),
     )
+
+
+def _counts(counted: Sequence[Mapping[str, int]], stems: Sequence[str]) -> NDArray[np.float64]:
+    # `get` and not `[]`: a Counter answers for a missing key by a method call, ten times slower.
+    found = [[counts.get(stem, 0) for stem in stems] for counts in counted]
+    return np.array(found, dtype=float).reshape(len(counted), len(stems))
 
 
 def bm25(
