@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots demo bench dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench dev
 
 help:  ## List the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 14
@@ -34,11 +34,14 @@ check: setup  ## Every gate that CI runs, in .venv
 snapshots: setup  ## Write the files under tests/snapshots anew; read the difference before committing it
 	$(PYTHON) -m pytest -q --update-snapshots
 
+docs: setup  ## Write the parts of README and docs that are made from the code anew
+	$(PYTHON) -m pytest -q tests/unit/test_docs.py --update-snapshots
+
 demo: setup  ## Ask a small memory some questions, with no key and no network
 	$(BIN)recall-loop demo
 
-bench: setup  ## Measure speed
-	$(PYTHON) -m pytest -q benchmarks
+bench: setup  ## Measure what one retrieval costs; BENCH='--data path/to/set' where the data set lies elsewhere
+	$(PYTHON) benchmarks/retrieval_cost.py $(BENCH)
 
 dev: setup  ## Serve the graph locally for LangGraph Studio
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)langgraph dev --no-browser

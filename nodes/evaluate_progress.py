@@ -42,8 +42,12 @@ def _novelty(state: AgentState, run: Run) -> dict[str, Any]:
     ranked = rank(pool.values(), run.settings, run.reference)
     before = frozenset(state["covered_facets"])
 
+    known: dict[str, set[int]] = {}
+
     def supported(entry: PoolEntry) -> set[int]:
-        return supports(state["facets"], entry, run.question.times)
+        if entry["key"] not in known:
+            known[entry["key"]] = supports(state["facets"], entry, run.question.times)
+        return known[entry["key"]]
 
     new = new_facts(
         ranked,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from recall_loop.memory.search.options import SearchOptions, SearchResponse
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.resources import Node, Resources, Run, context_of
 from recall_loop.policy.merging import Found, merge
+from recall_loop.policy.planning import fingerprint
 from recall_loop.state.agent_state import AgentState, Plan, QueryOutcome, ToolCallEntry
 from recall_loop.state.context import Context
 from recall_loop.state.errors import EmbedderError, StoreError
@@ -75,6 +75,7 @@ def _search(store: MemoryStore, plan: Plan, run: Run) -> tuple[list[SearchRespon
                 filters=run.request.filters,
                 content_types=[_TYPES[tool]] if tool in _TYPES else run.request.content_types,
                 options=options,
+                spoken=[query["spoken"] or query["text"] for query in plan["queries"]],
                 limits=[_limit(query["weight"], options.limit) for query in plan["queries"]],
             )
         except (StoreError, EmbedderError) as error:
@@ -146,8 +147,7 @@ def _outcomes(
     plan: Plan, run: Run, call: ToolCallEntry, responses: Sequence[SearchResponse]
 ) -> dict[str, QueryOutcome]:
     """Return what each query brought by itself; NEW facts are credited when they are known."""
-    filters = run.request.filters.model_dump(mode="json", exclude_none=True)
-    fingerprint = json.dumps([plan["tool"], filters, plan["parameters"]], sort_keys=True)
+    mark = fingerprint(plan["tool"], run.request.filters)
     counts = [len(response.hits) for response in responses] or [0] * len(plan["queries"])
     return {
         query["text"]: {
@@ -156,7 +156,7 @@ def _outcomes(
             "strategy": plan["strategy"],
             "iteration": call["iteration"],
             "tool": plan["tool"],
-            "fingerprint": fingerprint,
+            "fingerprint": mark,
             "results": count,
             "new_facts": 0,
             "error": call["error"],

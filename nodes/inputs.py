@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ChatMessage, FunctionMessage, SystemMessage, ToolMessage
+from pydantic import ValidationError
 
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.errors import InvalidInputError, from_validation, parse
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings import Settings
 
@@ -52,7 +53,12 @@ def request_from(state: AgentState, context: Context, settings: Settings) -> Ret
     for name in _FROM_SETTINGS:
         raw.setdefault(name, getattr(settings, name))
     raw["messages"] = chat_messages(state.get("messages") or [])
-    return parse(RetrieveRequest, raw)
+    request = parse(RetrieveRequest, raw)
+    try:
+        request.read_scope()  # known only now: the agent may have come from the context
+    except ValidationError as error:
+        raise from_validation(error, "scope") from error
+    return request
 
 
 def chat_messages(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:

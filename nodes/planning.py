@@ -30,7 +30,7 @@ def make_plan(state: AgentState, run: Run, store: MemoryStore, runtime: Runtime[
         used=state["strategies_used"],
         bridges=_bridges(state, run, store, ranked),
     )
-    planned = plan_next(known, run.request.content_types, run.settings, origin)
+    planned = plan_next(known, run.request.content_types, run.settings, origin, run.request.filters)
     runtime.stream_writer(_event(state, planned))
     counters = state["counters"]
     return {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
@@ -21,7 +20,7 @@ from recall_loop.policy.confidence import (
     compute_confidence_score,
 )
 from recall_loop.policy.context_block import memory_lines
-from recall_loop.policy.merging import absorb
+from recall_loop.policy.folding import absorb
 from recall_loop.policy.ranking import Ranked, diversified, rank
 from recall_loop.prompts.templates import render
 from recall_loop.state.agent_state import AgentState
@@ -70,9 +69,7 @@ def _final(state: AgentState, run: Run) -> list[Ranked]:
     settings, least = run.settings, run.request.filters.min_similarity or 0.0
     similar = [entry for entry in state["evidence_pool"].values() if entry["similarity"] >= least]
     ranked = diversified(rank(similar, settings, run.reference), settings.duplicate_similarity)
-    by_key = {item.entry["key"]: item for item in ranked}
-    kept = absorb([item.entry for item in ranked], settings.max_facts, query_terms(run.question.text))
-    return [replace(by_key[entry["key"]], entry=entry) for entry in kept]
+    return absorb(ranked, settings.max_facts, query_terms(run.question.text))
 
 
 def _confidence(state: AgentState, run: Run, ranked: Sequence[Ranked]) -> dict[str, Any]:

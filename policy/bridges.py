@@ -95,7 +95,8 @@ def bridges(candidates: Sequence[Link], frequencies: Mapping[str, int], rows: in
         rarest = min(frequencies.get(term, 0) for term in link.terms)
         windows = _WINDOWS if link.seed["record"]["kind"] == ContentType.MESSAGE else 1
         if windows < rarest <= windows * max(MOST_SHARE * rows, MOST_ROWS):
-            text = shorten(f"{' '.join(link.missing)} {link.entity}", longest)
+            room = max(longest - len(link.entity) - 1, 1)
+            text = shorten(f"{shorten(' '.join(link.missing), room)} {link.entity}", longest)
             query = planned(text, QuerySource.FEEDBACK)
             found.append({**query, "seed": link.seed["key"], "entity": link.entity, "missing": list(link.missing)})
     return found

@@ -11,7 +11,8 @@ from recall_loop.text.snippets import best_snippet
 
 # Retrieved text is data: it must not close the block that it stands in.
 _TAG = re.compile(r"<(?=/?\s*memories)", re.IGNORECASE)
-_CHARACTERS_PER_TOKEN = 3
+# Tried in turn: scripts other than Latin take up to a token for each character, and more.
+_CHARACTERS_PER_TOKEN = (3.0, 1.5, 0.9, 0.4)
 
 
 def memory_lines(entries: Sequence[PoolEntry], budget: int, terms: frozenset[str]) -> list[str]:
@@ -21,10 +22,14 @@ def memory_lines(entries: Sequence[PoolEntry], budget: int, terms: frozenset[str
     """
     lines = [_line(entry, entry["record"]["text"]) for entry in entries]
     kept = fit(lines, budget)
-    if not kept and entries:
-        room = _CHARACTERS_PER_TOKEN * (budget - estimate_tokens(_line(entries[0], "")))
-        if room >= 1:
-            kept = fit([_line(entries[0], best_snippet(entries[0]["record"]["text"], terms, room))], budget)
+    if kept or not entries:
+        return kept
+    tokens = budget - estimate_tokens(_line(entries[0], ""))
+    for characters in _CHARACTERS_PER_TOKEN:
+        cut = best_snippet(entries[0]["record"]["text"], terms, max(int(characters * tokens), 0))
+        kept = fit([_line(entries[0], cut)], budget) if cut else []
+        if kept:
+            break
     return kept
 
 
@@ -32,5 +37,5 @@ def _line(entry: PoolEntry, text: str) -> str:
     record = entry["record"]
     day = (record.get("created_at") or "")[:10]
     about = ", ".join(part for part in (day, record.get("author"), record.get("label")) if part)
-    plain = _TAG.sub("&lt;", " ".join(f"{about}: {text}".split() if about else text.split()))
-    return f"[{' '.join(record['id'].split())}] {plain}"
+    line = f"[{record['id']}] {about}: {text}" if about else f"[{record['id']}] {text}"
+    return _TAG.sub("&lt;", " ".join(line.split()))

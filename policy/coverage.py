@@ -7,8 +7,9 @@ several, and only by one whose window also holds a name of the question (the anc
 - name: all its stems stand in the window, or are the author, subject or label;
 - phrase: two thirds of its stems, or their synonyms, stand in the window;
 - time: the record was made in that time, or its text names a time that overlaps it;
-- answer: the record supports a phrase or names the anchor, and its own text has a date (or the record a
-  time), a number, or a name that the question doesn't have.
+- answer: the record supports a phrase (where the question has none: a name), and its own text has a date (or
+  the record a time), a number, or a name that the question doesn't have. A bare "when?" has nothing that a
+  record could be about, so nothing supports it.
 
 `coverage` is the supported share of the weight, in [0,1]. A request without facets has coverage 0.
 """
@@ -106,7 +107,7 @@ def supports(facets: Sequence[Facet], entry: PoolEntry, times: Sequence[TimeExpr
         ):
             found.add(index)
     phrases = any(facet["kind"] == PHRASE for facet in facets)
-    on_topic = any(facets[index]["kind"] == PHRASE for index in found) if phrases else bool(found) or not names
+    on_topic = any(facets[index]["kind"] == PHRASE for index in found) if phrases else bool(found)
     for index, facet in enumerate(facets):
         if facet["kind"] == ANSWER and on_topic and _has_answer(facet["text"], entry, facets):
             found.add(index)

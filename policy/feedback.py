@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from recall_loop.policy.coverage import own_terms
-from recall_loop.policy.queries import main_query, planned
+from recall_loop.policy.queries import main_query, planned, shorten
 from recall_loop.policy.question import Question
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry
 from recall_loop.state.types import QuerySource
@@ -17,10 +17,10 @@ _TERMS = 6
 _WEIGHT = 0.4
 
 
-def feedback_queries(question: Question, ranked: Sequence[PoolEntry]) -> Iterator[PlannedQuery]:
-    """Yield queries of the anchor and words that several of the best facts share and the question lacks.
+def feedback_queries(question: Question, ranked: Sequence[PoolEntry], longest: int = 120) -> list[PlannedQuery]:
+    """Return queries of the anchor and words that several of the best facts share and the question lacks.
 
-    Such words are those that the store itself uses for what is asked.
+    Such words are those that the store itself uses for what is asked. `longest` is the most characters of one.
     """
     asked = set(stems(question.text)) | {term for name in question.names for term in stems(name)}
     counts: Counter[str] = Counter()
@@ -32,5 +32,6 @@ def feedback_queries(question: Question, ranked: Sequence[PoolEntry]) -> Iterato
                 counts[word] += 2 if place == 0 else 1
     shared = [word for word, count in counts.most_common(_TERMS) if count > 1]
     anchor = question.names[0] if question.names else main_query(question)
-    for first, second in zip(shared[::2], shared[1::2], strict=False):
-        yield planned(f"{anchor} {first} {second}", QuerySource.FEEDBACK, _WEIGHT)
+    pairs = zip(shared[::2], shared[1::2], strict=False)
+    texts = (shorten(f"{first} {second} {anchor}", longest) for first, second in pairs)
+    return [planned(text, QuerySource.FEEDBACK, _WEIGHT) for text in texts]

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from recall_loop.policy.coverage import own_terms, window_terms
 from recall_loop.state.agent_state import Match, PlannedQuery, PoolEntry
 from recall_loop.state.records import Record, SearchHit
-from recall_loop.state.types import ContentType
 from recall_loop.text.keys import evidence_key, fact_key
 from recall_loop.text.snippets import best_snippet
 from recall_loop.text.tokens import stems
@@ -120,7 +119,8 @@ def _entry(key: str, hit: SearchHit, iteration: int) -> PoolEntry:
     evidence = _evidence(hit.record, None)
     return {
         "key": key,
-        "record": hit.record.model_dump(mode="json", exclude_none=True),
+        # Attributes may hold numbers that no checkpoint takes, blocks repeat the text: neither is used here.
+        "record": hit.record.model_dump(mode="json", exclude_none=True, exclude={"attributes", "blocks"}),
         "window": hit.window,
         "similarity": 0.0,
         "relevance": 0.0,
@@ -168,55 +168,3 @@ def _evidence(record: Record, terms: frozenset[str] | None) -> list[dict[str, ob
 
 def _evidence_key(item: Mapping[str, object]) -> str:
     return evidence_key(str(item["source_id"]), None, str(item["snippet"]))
-
-
-def absorb(ranked: Sequence[PoolEntry], most: int, terms: frozenset[str]) -> list[PoolEntry]:
-    """Return the best `most` entries, with messages folded into the returned facts that name them (RANK-1).
-
-    A message that a returned fact names in its source_ids is that fact's evidence and no item of its own.
-    Every entry comes with the snippets of its evidence: for a source that is a message of the pool that
-    message's own words, else the fact's.
-    """
-    kept: dict[str, PoolEntry] = {}
-    sources: set[str] = set()
-    for entry in ranked:
-        if len(kept) >= most:
-            break
-        if _is_message(entry) and entry["record"]["id"] in sources:
-            continue
-        kept[entry["key"]] = entry
-        if entry["record"]["kind"] == ContentType.FACT:
-            named = set(entry["record"].get("source_ids", ()))
-            sources |= named
-            folded = [key for key, other in kept.items() if _is_message(other) and other["record"]["id"] in named]
-            for key in folded:
-                del kept[key]
-    messages = {entry["record"]["id"]: entry for entry in ranked if _is_message(entry)}
-    return [{**entry, "evidence": _evidence_shown(entry, messages, terms)} for entry in kept.values()]
-
-
-def _is_message(entry: PoolEntry) -> bool:
-    return bool(entry["record"]["kind"] == ContentType.MESSAGE)
-
-
-def _evidence_shown(
-    entry: PoolEntry, messages: Mapping[str, PoolEntry], terms: frozenset[str]
-) -> list[dict[str, object]]:
-    return [_shown(item, entry, messages, terms) for item in entry["evidence"]]
-
-
-def _shown(
-    item: Mapping[str, object], entry: PoolEntry, messages: Mapping[str, PoolEntry], terms: frozenset[str]
-) -> dict[str, object]:
-    """Return a piece of evidence with its snippet."""
-    message = messages.get(str(item["source_id"])) if entry["record"]["kind"] == ContentType.FACT else None
-    if message is None:
-        text = item["snippet"] or best_snippet(entry["record"]["text"], terms, SNIPPET_CHARACTERS)
-        return {**item, "snippet": text}
-    record = message["record"]
-    return {
-        "source_id": item["source_id"],
-        "snippet": best_snippet(record["text"], terms, SNIPPET_CHARACTERS),
-        "author": record.get("author"),
-        "created_at": record.get("created_at"),
-    }

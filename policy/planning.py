@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from recall_loop.policy.question import Question
 from recall_loop.policy.repeats import RepeatFilter
 from recall_loop.policy.strategies import order, queries_of
 from recall_loop.state.agent_state import Plan, PlannedQuery, PoolEntry, QueryOutcome
+from recall_loop.state.scope import Filters
 from recall_loop.state.settings import Settings
 from recall_loop.state.types import ContentType, Strategy, ToolName
 
@@ -49,32 +51,45 @@ def tool_for(content_types: Sequence[ContentType]) -> ToolName:
     return _TOOLS[content_types[0]] if len(content_types) == 1 else ToolName.ALL
 
 
-def plan_next(known: Known, content_types: Sequence[ContentType], settings: Settings, origin: str) -> Planned:
+def fingerprint(tool: str, filters: Filters) -> str:
+    """Return what makes a query without results worth asking again: another tool, or other filters (LOOP-4)."""
+    return json.dumps([tool, filters.model_dump(mode="json", exclude_none=True)], sort_keys=True)
+
+
+def plan_next(
+    known: Known,
+    content_types: Sequence[ContentType],
+    settings: Settings,
+    origin: str,
+    filters: Filters | None = None,
+) -> Planned:
     """Return the next plan; its queries are empty where nothing untried is left.
 
     Bridges come first, then the queries of the next strategy that has an untried one. A refinement
     also takes feedback queries and looks deeper; a first iteration takes the whole fallback set.
     """
+    tool = tool_for(content_types).value
     repeats = RepeatFilter(known.outcomes, settings.repeat_similarity)
+    mark = fingerprint(tool, filters or Filters())
     most = settings.fallback_max_queries
     first = not known.outcomes
     reserved = 0 if first else min(_STRATEGY_QUERIES, most - 1)
-    chosen = repeats.keep(known.bridges, most - reserved) if not first else []
+    chosen = repeats.keep(known.bridges, most - reserved, mark) if not first else []
     generated = len(known.bridges)
     strategy = Strategy.DIRECT
     for strategy in order(known.used, known.outcomes.values()):
         offered = queries_of(strategy, known.question, known.ranked, most, settings.fallback_max_length)
         generated += len(offered)
-        kept = repeats.keep(offered, most if first else min(_STRATEGY_QUERIES, most - len(chosen)))
+        kept = repeats.keep(offered, most if first else min(_STRATEGY_QUERIES, most - len(chosen)), mark)
         chosen += kept
         if kept:
             break
     if origin == REFINE and len(chosen) < most:
-        offered = list(feedback_queries(known.question, known.ranked))
+        offered = feedback_queries(known.question, known.ranked, settings.fallback_max_length)
         generated += len(offered)
-        chosen += repeats.keep(offered, most - len(chosen))
+        chosen += repeats.keep(offered, most - len(chosen), mark)
     plan: Plan = {
-        "tool": tool_for(content_types).value,
+        "tool": tool,
         "strategy": strategy.value,
         "queries": [{**query, "rank": rank} for rank, query in enumerate(chosen, 1)],
         "parameters": _parameters(settings, origin),

@@ -38,6 +38,7 @@ def planned(text: str, source: QuerySource, weight: float | None = None) -> Plan
     """Return a query as the plan holds it; its rank is given when it passes the repeat filter."""
     return {
         "text": text,
+        "spoken": None,
         "source": source.value,
         "rank": 0,
         "weight": WEIGHTS[source] if weight is None else weight,
@@ -57,8 +58,9 @@ def shorten(text: str, most: int) -> str:
 
 
 def content_query(text: str) -> str:
-    """Return the content words of `text` as a query."""
-    return " ".join(word for word in content_words(text) if word not in ASKING_WORDS)
+    """Return the content words of `text` as a query; verbs of asking stay only where nothing else is there."""
+    found = content_words(text)
+    return " ".join([word for word in found if word not in ASKING_WORDS] or found)
 
 
 def fallback_queries(question: Question, most: int, longest: int) -> list[PlannedQuery]:
@@ -85,7 +87,8 @@ def _collect(found: dict[str, PlannedQuery], queries: Iterable[PlannedQuery], mo
 
 
 def _own_queries(question: Question) -> Iterator[PlannedQuery]:
-    yield planned(main_query(question), QuerySource.PHRASE)
+    main = planned(main_query(question), QuerySource.PHRASE)
+    yield main if question.referents else {**main, "spoken": question.text}
     if question.topic:
         topical = " ".join([*question.topic, content_query(question.text)])
         yield planned(topical, QuerySource.PHRASE, PART_WEIGHT)

@@ -114,7 +114,7 @@ def _focus(text: str) -> str:
     asking = " ".join(found[0].strip() for found in _SENTENCE.finditer(text) if found[0].rstrip().endswith("?"))
     if 0 < len(asking) <= _FOCUS_CHARACTERS:
         return asking
-    half = _FOCUS_CHARACTERS // 2
+    half = _FOCUS_CHARACTERS // 2 - 1
     return (asking or text)[:half] + " " + (asking or text)[-half:]
 
 

@@ -7,11 +7,12 @@ the first node of each run resets them, so that a thread invoked twice starts cl
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 from langchain_core.messages import AnyMessage
 from langgraph.graph.message import add_messages
 from langgraph.managed import RemainingSteps
+from typing_extensions import TypedDict
 
 
 class Facet(TypedDict):
@@ -31,10 +32,12 @@ class PlannedQuery(TypedDict):
     """One query with where it came from and what its hits are worth (QUERY-2).
 
     A bridge (QUERY-4) also names its seed (the key of the fact that it starts from), the entity that
-    only the seed names, and the question's words that the seed doesn't have.
+    only the seed names, and the question's words that the seed doesn't have. `spoken` is the wording that
+    is embedded where it isn't `text`: an embedder reads a sentence better than its bare content words.
     """
 
     text: str
+    spoken: str | None
     source: str
     rank: int
     weight: float

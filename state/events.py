@@ -5,7 +5,9 @@ Each event is a plain mapping with a `type`; the CLI, the service and the inspec
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
 
 
 class QueriesPlanned(TypedDict):

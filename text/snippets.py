@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from recall_loop.text.tokens import MARKS, UNSPACED, stem, words
@@ -51,8 +52,13 @@ def _chunks(text: str, wanted: frozenset[str], size: int) -> Iterator[_Chunk]:
         if found.end() - found.start() > size:
             spans = [piece.span() for piece in _PIECE.finditer(text, found.start(), found.end())]
         for start, end in spans:
-            terms = frozenset(map(stem, words(text[start:end]))) & wanted if wanted else wanted
+            terms = _stems_of(text[start:end]) & wanted if wanted else wanted
             yield _Chunk(start, end, terms)
+
+
+@lru_cache(maxsize=16_384)
+def _stems_of(chunk: str) -> frozenset[str]:
+    return frozenset(map(stem, words(chunk)))
 
 
 def _best_window(chunks: list[_Chunk], size: int) -> tuple[int, int]:

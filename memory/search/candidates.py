@@ -15,10 +15,12 @@ from recall_loop.text.tokens import stems
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from recall_loop.memory.store.nearest import Scan
     from recall_loop.memory.store.rows import Row
     from recall_loop.memory.store.view import View
 
-EXACT_ROWS = 20_000
+    Cosines = tuple[NDArray[np.float32], NDArray[np.float32]]
+
 # Candidates of a leg for each result that is wanted: fusion and content scoring choose among more than the cut.
 LEXICAL_DEPTH = 8
 VECTOR_DEPTH = 5
@@ -31,26 +33,7 @@ class Candidates:
     rows: list[Row]
     signals: dict[str, NDArray[np.float64]]
     similarity: NDArray[np.float64]
-    cosine: NDArray[np.float64] | None
     named: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Space:
-    """Vectors of a view that is small enough to compare with every row."""
-
-    rowids: NDArray[np.int64]
-    own: NDArray[np.float32]
-    context: NDArray[np.float32]
-
-
-def space_of(view: View) -> Space | None:
-    """Return the view's vectors, or None where it holds too many rows for an exact scan."""
-    rowids = view.rowids()
-    if len(rowids) > EXACT_ROWS:
-        return None
-    own, context = view.vectors(rowids)
-    return Space(rowids, own, context)
 
 
 def query_stems(query: str) -> list[str]:
@@ -63,28 +46,18 @@ def lexical_ids(view: View, terms: Sequence[str], depth: int) -> list[int]:
     return view.lexical(terms, depth) if terms else []
 
 
-def vector_ids(view: View, space: Space | None, vectors: NDArray[np.float32], depth: int) -> list[list[int]]:
+def vector_ids(view: View, scan: Scan | None, vectors: NDArray[np.float32], depth: int) -> list[list[int]]:
     """Return per query the rowids that the vector leg proposes: exact in a small view, else Chroma's."""
-    if space is None:
+    if scan is None:
         return view.nearest(vectors, depth)
-    if not len(space.rowids):
-        return [[] for _ in vectors]
-    cosines = np.maximum(vectors @ space.own.T, vectors @ space.context.T)
-    best = np.argsort(-cosines, axis=1, kind="stable")[:, :depth]
-    return [[int(space.rowids[index]) for index in row] for row in best]
+    among = view.rowids()
+    return [scan.best(query, depth, among) for query in range(len(vectors))]
 
 
-def describe(
-    view: View,
-    space: Space | None,
-    rows: list[Row],
-    query: str,
-    vector: NDArray[np.float32] | None,
-    words: bool,
-) -> Candidates:
-    """Work out every signal of `rows` for one query."""
+def describe(view: View, rows: list[Row], query: str, cosines: Cosines | None, words: bool) -> Candidates:
+    """Work out every signal of `rows` for one query; `words` says whether the lexical leg runs."""
     signals: dict[str, NDArray[np.float64]] = {}
-    shared = meant = cosine = None
+    shared = meant = None
     terms = query_stems(query)
     if terms:
         corpus = view.corpus()
@@ -94,29 +67,23 @@ def describe(
             signals["bm25"] = bm25(counts.own, counts.own_length, corpus.mean_terms, counts.idf)
             signals["bm25_window"] = bm25(counts.window, counts.window_length, corpus.mean_window_terms, counts.idf)
             signals["word_share"] = (counts.window > 0) @ counts.idf / counts.idf.sum()
-    if vector is not None:
-        own, context = _cosines(view, space, rows, vector)
-        signals["cosine"], signals["cosine_window"] = own, context
-        cosine = np.maximum(own, context)
-        meant = meaning(cosine.astype(np.float32))
+    if cosines is not None:
+        signals["cosine"], signals["cosine_window"] = (part.astype(np.float64) for part in cosines)
+        meant = meaning(np.maximum(*cosines))
     asked = set(terms)
-    named = np.array([_names(row, asked) for row in rows], dtype=float)
-    return Candidates(rows, signals, similarity(meant, shared), cosine, named)
+    named = np.array([_names(row.author_stems, asked) for row in rows], dtype=float)
+    return Candidates(rows, signals, similarity(meant, shared), named)
 
 
-def _cosines(
-    view: View, space: Space | None, rows: list[Row], vector: NDArray[np.float32]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def cosines_of(view: View, scan: Scan | None, query: int, rows: list[Row], vector: NDArray[np.float32]) -> Cosines:
+    """Return own and context cosines of `rows`, each [n], for one query."""
     rowids = np.array([row.rowid for row in rows], dtype=np.int64)
-    if space is None:
-        own, context = view.vectors(rowids)
-    else:
-        at = np.searchsorted(space.rowids, rowids)
-        own, context = space.own[at], space.context[at]
-    return (own @ vector).astype(np.float64), (context @ vector).astype(np.float64)
+    if scan is not None:
+        return scan.of(query, rowids)
+    own, context = view.vectors(rowids)
+    return own @ vector, context @ vector
 
 
-def _names(row: Row, asked: set[str]) -> bool:
-    """Tell whether the query names the author of `row`."""
-    author = row.author_stems
+def _names(author: frozenset[str], asked: set[str]) -> bool:
+    """Tell whether the query names the author."""
     return bool(author) and author <= asked

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from recall_loop.memory.search.candidates import (
     LEXICAL_DEPTH,
     VECTOR_DEPTH,
     Candidates,
+    cosines_of,
     describe,
     lexical_ids,
     query_stems,
-    space_of,
     vector_ids,
 )
 from recall_loop.memory.search.content_scoring import content_factor
@@ -36,6 +37,16 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.view import View
 
 _DIGITS = 6
+_NO_TIME = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One query as it is looked up, as it is embedded, and how it is searched."""
+
+    text: str
+    spoken: str
+    options: SearchOptions
 
 
 def search(
@@ -60,27 +71,31 @@ def search_many(
     content_types: Sequence[ContentType] = DEFAULT_CONTENT_TYPES,
     options: SearchOptions | None = None,
     limits: Sequence[int] | None = None,
+    spoken: Sequence[str] | None = None,
 ) -> list[SearchResponse]:
     """Search several queries at once; one embedding call and one pass over the store serve them all.
 
     Results are in the order of the queries. Scope and filters hold inside both legs (SEARCH-3).
-    `limits` gives each query a limit of its own (1–1000) instead of the options'.
+    `limits` gives each query a limit of its own (1–1000) instead of the options'; `spoken` the wording of each
+    that is embedded instead of the query itself.
 
     Raises:
-        InvalidInputError: a blank query, one that isn't valid Unicode, or limits that don't fit.
+        InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.
         StoreUnavailableError: the store can't be read.
         EmbedderError: the embedder fails and the mode needs it.
     """
-    for query in queries:
-        _check_query(query)
     chosen = options or SearchOptions()
-    each = [chosen] * len(queries) if limits is None else _each(chosen, limits, len(queries))
+    asked = _asked(queries, spoken, limits, chosen)
     asked_scope, asked_filters = scope or Scope(), filters or Filters()
     kinds = tuple(content_types)
     view = store.view(asked_scope, asked_filters, kinds)
     allowed = view.count()
     legs = _legs(chosen.mode)
-    hits = _search(store, view, queries, legs, each, asked_filters) if allowed else [()] * len(queries)
+    # Each content type has proposals of its own, or one that matches better would starve the others (SEARCH-7).
+    apart = chosen.limit_per_type and len(kinds) > 1
+    parts = [store.view(asked_scope, asked_filters, (kind,)) for kind in kinds] if apart else [view]
+    parts = [part for part in parts if part.count()]
+    hits = _search(store, view, parts, asked, legs, asked_filters) if allowed and asked else [()] * len(queries)
     return [
         SearchResponse(
             query=query,
@@ -88,13 +103,27 @@ def search_many(
             scope=asked_scope,
             filters=asked_filters,
             content_types=kinds,
-            legs=legs,
+            legs=_legs(chosen.mode, query),
             generation=store.generation,
             allowed=allowed,
             degraded_reason=store.degraded_reason,
         )
         for query, found in zip(queries, hits, strict=True)
     ]
+
+
+def _asked(
+    queries: Sequence[str], spoken: Sequence[str] | None, limits: Sequence[int] | None, options: SearchOptions
+) -> list[_Asked]:
+    """Return the queries with their wordings and options, checked."""
+    for name, values in (("spoken", spoken), ("limits", limits)):
+        if values is not None and len(values) != len(queries):
+            raise InvalidInputError(name, list(values), f"one for each of the {len(queries)} queries")
+    for text in (*queries, *(spoken or ())):
+        _check_query(text)
+    wordings = spoken or queries
+    each = [options] * len(queries) if limits is None else [replace(options, limit=limit) for limit in limits]
+    return [_Asked(*parts) for parts in zip(queries, wordings, each, strict=True)]
 
 
 def _check_query(query: str) -> None:
@@ -106,50 +135,48 @@ def _check_query(query: str) -> None:
         raise InvalidInputError("query", shown(query), str(error)) from error
 
 
-def _legs(mode: SearchMode) -> tuple[str, ...]:
-    if mode is SearchMode.VECTOR:
+def _legs(mode: SearchMode, query: str | None = None) -> tuple[str, ...]:
+    if mode is SearchMode.VECTOR or (mode is SearchMode.AUTO and query is not None and not query_stems(query)):
         return ("vector",)
     return ("fts",) if mode is SearchMode.FTS else ("fts", "vector")
-
-
-def _each(options: SearchOptions, limits: Sequence[int], queries: int) -> list[SearchOptions]:
-    if len(limits) != queries:
-        raise InvalidInputError("limits", list(limits), f"one limit for each of the {queries} queries")
-    return [replace(options, limit=limit) for limit in limits]
 
 
 def _search(
     store: MemoryStore,
     view: View,
-    queries: Sequence[str],
+    parts: Sequence[View],
+    asked: Sequence[_Asked],
     legs: tuple[str, ...],
-    options: Sequence[SearchOptions],
     filters: Filters,
 ) -> list[tuple[SearchHit, ...]]:
     """Propose candidates for each query, describe them and keep the best."""
-    vectors = store.embedder.embed_queries(list(queries)) if "vector" in legs else None
-    space = space_of(view) if vectors is not None else None
-    deepest = max(VECTOR_DEPTH * each.limit for each in options)
-    near = vector_ids(view, space, vectors, deepest) if vectors is not None else [[] for _ in queries]
-    results = []
-    for index, (query, each) in enumerate(zip(queries, options, strict=True)):
-        words = lexical_ids(view, query_stems(query), LEXICAL_DEPTH * each.limit) if "fts" in legs else []
-        rowids = sorted({*words, *near[index][: VECTOR_DEPTH * each.limit]})
-        rows = list(view.rows(rowids).values())
-        vector = vectors[index] if vectors is not None else None
-        found = describe(view, space, rows, query, vector, "fts" in legs) if rows else None
-        results.append(_best(found, each, filters) if found else ())
+    vectors = store.embedder.embed_queries([query.spoken for query in asked]) if "vector" in legs else None
+    scan = view.scan(vectors) if vectors is not None else None
+    deepest = max(VECTOR_DEPTH * query.options.limit for query in asked)
+    near = [vector_ids(part, scan, vectors, deepest) for part in parts] if vectors is not None else []
+    results: list[tuple[SearchHit, ...]] = []
+    for index, query in enumerate(asked):
+        depth = query.options.limit
+        proposed = {rowid for found in near for rowid in found[index][: VECTOR_DEPTH * depth]}
+        for part in parts if "fts" in legs else ():
+            proposed.update(lexical_ids(part, query_stems(query.text), LEXICAL_DEPTH * depth))
+        rows = list(view.rows(sorted(proposed)).values())
+        if not rows:
+            results.append(())
+            continue
+        cosines = None if vectors is None else cosines_of(view, scan, index, rows, vectors[index])
+        results.append(_best(describe(view, rows, query.text, cosines, "fts" in legs), query.options, filters))
     return results
 
 
 def _best(found: Candidates, options: SearchOptions, filters: Filters) -> tuple[SearchHit, ...]:
     """Fuse, scale by content, drop what is too dissimilar, and cut to the limit (SEARCH-5, SEARCH-7)."""
-    places = [_session(row) for row in found.rows]
-    fused = fuse(found.signals, found.named, places)
+    fused = fuse(found.signals, found.named, [row.session_place for row in found.rows])
     similar = found.similarity
-    if options.apply_content_scoring:
+    if options.apply_content_scoring and not all(row.is_plain for row in found.rows):
         factors = np.array([content_factor(row.record) for row in found.rows])
         fused, similar = fused * factors, similar * factors
+    similar = similar.round(_DIGITS)  # what is shown is what a threshold is compared with
     least = filters.min_similarity or 0.0
     counts: Counter[str] = Counter()
     hits: list[SearchHit] = []
@@ -161,7 +188,7 @@ def _best(found: Candidates, options: SearchOptions, filters: Filters) -> tuple[
         counts[bucket] += 1
         hits.append(_hit(found, index, float(fused[index]), float(similar[index]), options.debug))
     if options.order_by is OrderBy.CREATED_AT:
-        hits.sort(key=lambda hit: hit.record.created_at.timestamp() if hit.record.created_at else 0.0, reverse=True)
+        hits.sort(key=lambda hit: hit.record.created_at or _NO_TIME, reverse=True)
     return tuple(hits)
 
 
@@ -169,10 +196,6 @@ def _order(fused: NDArray[np.float64], rows: list[Row]) -> list[int]:
     """Return indices, best first; ties by order of insertion, so that equal runs give equal results."""
     rowids = np.array([row.rowid for row in rows])
     return [int(index) for index in np.lexsort((rowids, -np.round(fused, _DIGITS)))]
-
-
-def _session(row: Row) -> str | None:
-    return row.place if row.record.session is not None else None
 
 
 def _hit(found: Candidates, index: int, score: float, similar: float, debug: bool) -> SearchHit:

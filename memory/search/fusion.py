@@ -24,7 +24,10 @@ _SESSION_DEPTH = 30
 
 
 def share_of_best(signal: Signal) -> Signal:
-    """Divide by the best value; negative values count as 0."""
+    """Divide by the best value; negative values count as 0, unless all are: then the least of them is best."""
+    if len(signal) and float(signal.max()) < 0.0:
+        closeness: Signal = signal.max() / signal
+        return closeness
     positive = np.maximum(signal, 0.0)
     best = float(positive.max(initial=0.0))
     return positive / best if best > 0.0 else positive

@@ -36,7 +36,12 @@ class SearchOptions:
     debug: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range or can't be honoured."""
+        """Refuse what is out of range or can't be honoured; modes and orders may be given by name."""
+        for name, kind in (("mode", SearchMode), ("order_by", OrderBy)):
+            value = getattr(self, name)
+            if value not in list(kind):
+                raise InvalidInputError(name, value, f"one of {', '.join(kind)}")
+            object.__setattr__(self, name, kind(value))
         if not 1 <= self.limit <= MOST_RESULTS:
             raise InvalidInputError("limit", self.limit, f"an integer from 1 to {MOST_RESULTS}")
         if self.fuzzy not in FUZZY_LEVELS:

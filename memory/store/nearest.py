@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,25 @@ _NEXT_FACTOR = 5
 _LEAST_FETCH = 100
 _MOST_FETCH = 4_000
 _CHUNK = 10_000
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Cosines of q queries with all n allowed rows: own and context vectors, each [q, n]."""
+
+    rowids: NDArray[np.int64]
+    own: NDArray[np.float32]
+    context: NDArray[np.float32]
+
+    def best(self, query: int, wanted: int, among: NDArray[np.int64]) -> list[int]:
+        """Return those of `among` with the best cosine of either vector for one query; ties by rowid."""
+        cosines = np.maximum(*self.of(query, among))
+        return [int(rowid) for rowid in among[np.argsort(-cosines, kind="stable")[:wanted]]]
+
+    def of(self, query: int, rowids: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return own and context cosines of some of the rows for one query."""
+        at = np.searchsorted(self.rowids, rowids)
+        return self.own[query, at], self.context[query, at]
 
 
 def overfetched(

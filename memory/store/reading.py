@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,16 +70,21 @@ def frequency(sidecar: Sidecar, tenant: str, token: str) -> int:
         return int(connection.execute("SELECT count(*) FROM fts WHERE fts MATCH ?", (match,)).fetchone()[0])
 
 
-def lexical(sidecar: Sidecar, predicate: Predicate, tokens: Sequence[str], limit: int) -> list[int]:
-    """Return rowids that a predicate allows and whose window has any token, best first."""
-    any_token = " OR ".join(f'"{token}"' for token in tokens)
-    # CROSS JOIN keeps the lexical index outermost, whatever the planner thinks of the predicate.
-    query = f"""SELECT f.rowid FROM fts f CROSS JOIN records r ON r.rowid = f.rowid
-        WHERE f.fts MATCH ? AND {predicate.where}
-        ORDER BY bm25(fts, 0.0, 1.0), f.rowid LIMIT ?"""
-    match = f"{predicate.facets} AND window : ({any_token})"
+def lexical(sidecar: Sidecar, predicate: Predicate, weights: Mapping[str, float], limit: int) -> list[int]:
+    """Return rowids that a predicate allows and whose window has any token, the heaviest tokens first.
+
+    The index's own ranking counts the rows of all tenants, so it isn't used: what a tenant finds would depend
+    on what others keep (STORE-3).
+    """
+    one = "SELECT rowid, ? AS weight FROM fts WHERE fts MATCH ?"
+    each = " UNION ALL ".join([one] * len(weights))
+    query = f"""SELECT f.rowid FROM (SELECT rowid, sum(weight) AS total FROM ({each}) GROUP BY rowid) f
+        CROSS JOIN records r ON r.rowid = f.rowid WHERE {predicate.where} ORDER BY f.total DESC, f.rowid LIMIT ?"""
+    given = [
+        part for token, weight in weights.items() for part in (weight, f'{predicate.facets} AND window : "{token}"')
+    ]
     with sidecar.reading() as connection:
-        return [row[0] for row in connection.execute(query, (match, *predicate.params, limit))]
+        return [row[0] for row in connection.execute(query, (*given, *predicate.params, limit))]
 
 
 def rows(sidecar: Sidecar, tenant: str, wanted: Sequence[int]) -> dict[int, Row]:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from recall_loop.memory.store.indexing import decode
 from recall_loop.state.records import RECORD_ADAPTER, Record
+from recall_loop.state.types import Role
 from recall_loop.text.tokens import stems
 
 
@@ -53,6 +54,16 @@ class Row:
     def author_stems(self) -> frozenset[str]:
         """Stems of the author's name, or of a fact's subject; empty where there is none."""
         return frozenset(stems(self.record.author or self.record.subject or ""))
+
+    @cached_property
+    def session_place(self) -> str | None:
+        """`place`, or None where the record belongs to no session."""
+        return self.place if self.record.session is not None else None
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether the record is all content: no tool response, and no blocks."""
+        return self.record.role is not Role.TOOL and not self.record.blocks
 
     @cached_property
     def term_counts(self) -> Counter[str]:

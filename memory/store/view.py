@@ -6,6 +6,7 @@ Answers are those of the moment of the call, also when another process has writt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
@@ -15,7 +16,7 @@ import numpy as np
 from recall_loop.memory.store import reading
 from recall_loop.memory.store.cache import CACHED_ROWS, Cache, Corpus, TenantCache
 from recall_loop.memory.store.indexing import encode
-from recall_loop.memory.store.nearest import exact, overfetched
+from recall_loop.memory.store.nearest import Scan, exact, overfetched
 from recall_loop.memory.store.predicate import Predicate
 from recall_loop.memory.store.rows import Row
 from recall_loop.state.errors import InvalidInputError
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.chroma_side import ChromaError, ChromaSide
     from recall_loop.memory.store.sidecar import Sidecar
+
+# SQLite joins at most 500 selects.
+_MOST_STEMS = 400
 
 
 class Source(Protocol):
@@ -108,8 +112,19 @@ class View:
             return held.own, held.context
         return _pick(held.own, held.rowids, asked, allowed), _pick(held.context, held.rowids, asked, allowed)
 
+    def scan(self, vectors: NDArray[np.float32]) -> Scan | None:
+        """Compare query vectors [q, d] with every allowed row; None where those are more than 20,000."""
+        rowids = self.rowids()
+        if len(rowids) > CACHED_ROWS:
+            return None
+        own, context = self.vectors(rowids)
+        # One product for each query: a matrix product rounds differently for one query and for many.
+        return Scan(rowids, np.stack([own @ v for v in vectors]), np.stack([context @ v for v in vectors]))
+
     def lexical(self, stems: Collection[str], limit: int) -> list[int]:
-        """Return allowed rowids whose window contains any of `stems`, best BM25 first, at most `limit`.
+        """Return allowed rowids whose window contains any of `stems`, at most `limit`.
+
+        Those with the rarest stems come first: the sum of the stems' idf in the tenant decides.
 
         `stems` are those of `recall_loop.text.tokens.stems`. Equal scores go by rowid.
 
@@ -117,10 +132,12 @@ class View:
             InvalidInputError: `limit` is below 1.
         """
         _check_limit(limit)
-        tokens = [encode(stem) for stem in dict.fromkeys(stems) if stem.strip()]
-        if not tokens:
-            return []
-        return reading.lexical(self._source.sidecar, self.predicate, tokens, limit)
+        found = self.document_frequency([stem for stem in stems if stem.strip()])
+        rows = self.corpus().rows
+        idf = {stem: math.log(1.0 + (max(rows - count, 0) + 0.5) / (count + 0.5)) for stem, count in found.items()}
+        present = sorted((stem for stem, count in found.items() if count), key=lambda stem: -idf[stem])
+        weights = {encode(stem): idf[stem] for stem in present[:_MOST_STEMS]}
+        return reading.lexical(self._source.sidecar, self.predicate, weights, limit) if weights else []
 
     def nearest(self, vectors: NDArray[np.float32], limit: int) -> list[list[int]]:
         """Return per query vector the allowed rowids with the nearest context vectors, nearest first.
