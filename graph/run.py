@@ -44,13 +44,9 @@ def retrieve(
         InvalidInputError: a field is out of its range.
         StoreError: the store can't be opened.
     """
-    result: RetrieveResult | None = None
-    for item in stream_retrieve(request, store=store, settings=settings, context=context):
-        if isinstance(item, RetrieveResult):
-            result = item
-    if result is None:
-        raise AssertionError("unreachable: every run ends in synthesize")
-    return result
+    checked = as_request(request)
+    graph = _graph(store, settings)
+    return _result(graph.invoke(graph_input(checked), _config(), context=_context(context)))
 
 
 async def aretrieve(
