@@ -74,7 +74,13 @@ def _final(state: AgentState, run: Run) -> list[Ranked]:
 
 def _confidence(state: AgentState, run: Run, ranked: Sequence[Ranked]) -> dict[str, Any]:
     parts = components(
-        Signals(ranked, state["coverage_score"], state["tool_calls"], run.settings.novelty_min_similarity)
+        Signals(
+            ranked=ranked,
+            coverage=state["coverage_score"],
+            single=state["single_coverage"],
+            calls=state["tool_calls"],
+            least_similarity=run.settings.novelty_min_similarity,
+        )
     )
     raw = compute_confidence_score(parts)
     return {

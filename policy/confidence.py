@@ -26,6 +26,7 @@ UNCALIBRATED = "identity-1"
 TOP_FACTS = 3
 LOOKED_AT = 10
 _ENOUGH_SOURCES = 3.0
+FULL_LEAD = 0.4
 _DIGITS = 6
 
 
@@ -36,12 +37,14 @@ class Signals:
     Attributes:
         ranked: the returned facts, best first.
         coverage: supported share of the request, in [0,1].
+        single: share that the best single record supports, in [0,1].
         calls: all search calls.
         least_similarity: similarity from which a fact is relevant.
     """
 
     ranked: Sequence[Ranked]
     coverage: float
+    single: float
     calls: Sequence[ToolCallEntry]
     least_similarity: float
 
@@ -50,12 +53,13 @@ def components(signals: Signals) -> dict[str, float]:
     """Return the four components, each in [0,1]; all 0 without facts."""
     if not signals.ranked:
         return dict.fromkeys(WEIGHTS, 0.0)
-    similar = [item.entry["similarity"] for item in signals.ranked]
     relevant = [item for item in signals.ranked if item.entry["similarity"] >= signals.least_similarity]
     found = {
-        "relevance": 0.6 * _mean(similar[:TOP_FACTS]) + 0.4 * _mean(similar[:LOOKED_AT]),
+        "relevance": _relevance([item.entry["similarity"] for item in signals.ranked[:LOOKED_AT]]),
         "evidence": _evidence(relevant[:LOOKED_AT]),
-        "novelty_coverage": 0.7 * signals.coverage + 0.3 * _saturating(len(relevant), 5.0),
+        "novelty_coverage": 0.5 * signals.single
+        + 0.3 * signals.coverage
+        + 0.2 * _saturating(len(relevant[:LOOKED_AT]), 5.0),
         "reliability": _reliability(relevant[:LOOKED_AT], signals.calls),
     }
     return {name: round(min(max(value, 0.0), 1.0), _DIGITS) for name, value in found.items()}
@@ -63,6 +67,15 @@ def components(signals: Signals) -> dict[str, float]:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
+
+
+def _relevance(similar: Sequence[float]) -> float:
+    """Mean similarity of the best three, and how far the first stands above the mean of the rest.
+
+    A store always has something nearest; what answers a request stands out from what merely resembles it.
+    """
+    lead = similar[0] - _mean(similar[1:])
+    return 0.5 * _mean(similar[:TOP_FACTS]) + 0.5 * min(max(lead, 0.0) / FULL_LEAD, 1.0)
 
 
 def _saturating(count: float, scale: float) -> float:
@@ -79,11 +92,11 @@ def _evidence(relevant: Sequence[Ranked]) -> float:
 
 
 def _reliability(relevant: Sequence[Ranked], calls: Sequence[ToolCallEntry]) -> float:
-    """Share of calls that worked at once, and how many different queries agree on the best facts."""
+    """Share of calls that worked at once, agreement of different queries on the best facts, and few rounds."""
     attempts = sum(call["attempts"] for call in calls)
     clean = sum(1 for call in calls if call["success"]) / attempts if attempts else 0.0
     agreeing = _mean([_saturating(len(item.entry["matches"]), 2.0) for item in relevant[:TOP_FACTS]])
-    return 0.5 * clean + 0.5 * agreeing
+    return 0.3 * clean + 0.3 * agreeing + 0.4 / math.sqrt(max(len(calls), 1))
 
 
 def compute_confidence_score(parts: Mapping[str, float]) -> float:

@@ -87,6 +87,7 @@ def figures(progress: Progress) -> dict[str, float | int]:
     """Return the figures that a stop is reported with; durations are left out, so that runs compare."""
     return {
         "coverage": progress.coverage,
+        "best_single_coverage": progress.single,
         "best_similarity": progress.best_similarity,
         "new_facts": progress.new_facts,
         "iterations_without_gain": progress.streak,

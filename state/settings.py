@@ -125,8 +125,8 @@ class Settings(BaseSettings):
         0.9, description="Facts whose terms overlap at least this much are near-duplicates (RANK-3)."
     )
 
-    conf_medium: Unit = Field(0.4, description="Confidence score from which the label is medium (CONF-1).")
-    conf_high: Unit = Field(0.7, description="Confidence score from which the label is high (CONF-1).")
+    conf_medium: Unit = Field(0.5, description="Confidence score from which the label is medium (CONF-1).")
+    conf_high: Unit = Field(0.75, description="Confidence score from which the label is high (CONF-1).")
     conf_min_relevance: Unit = _both(
         "conf_min_relevance", 0.35, description="Below this relevance the label is capped at low (CONF-3)."
     )

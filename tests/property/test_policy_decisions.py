@@ -135,7 +135,7 @@ CALLS = st.lists(st.builds(call, st.integers(0, 9), st.booleans(), st.integers(1
 def test_components_are_bounded_whatever_was_found(entries, coverage, calls):
     """Proves: CONF-2, CONF-3."""
     options = Settings()
-    found = components(Signals([Ranked(item, 0.5, {}) for item in entries], coverage, calls, 0.35))
+    found = components(Signals([Ranked(item, 0.5, {}) for item in entries], coverage, coverage, calls, 0.35))
     assert set(found) == set(WEIGHTS)
     assert all(0.0 <= value <= 1.0 for value in found.values())
     label = compute_confidence(compute_confidence_score(found), found, options)

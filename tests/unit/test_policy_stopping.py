@@ -270,7 +270,7 @@ CLEAN = (call(),)
 
 
 def parts(*entries, coverage=1.0, calls=CLEAN):
-    return components(Signals(ranked(*entries), coverage, calls, LEAST))
+    return components(Signals(ranked(*entries), coverage, coverage, calls, LEAST))
 
 
 def label(*entries, coverage=1.0, calls=CLEAN, settings=SETTINGS):

@@ -173,7 +173,7 @@ def test_medium_above_high(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECALL_LOOP_CONF_MEDIUM", "0.9")
     with pytest.raises(InvalidInputError) as caught:
         Settings()
-    assert str(caught.value) == "RECALL_LOOP_CONF_MEDIUM: got 0.9; allowed: a number from 0 to conf_high (0.7)"
+    assert str(caught.value) == "RECALL_LOOP_CONF_MEDIUM: got 0.9; allowed: a number from 0 to conf_high (0.75)"
 
 
 def test_settings_are_frozen_and_hide_the_key() -> None:
