@@ -14,22 +14,16 @@ from recall_loop.memory.search.options import SearchOptions, SearchResponse
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.resources import Node, Resources, Run, context_of
 from recall_loop.policy.merging import Found, merge
-from recall_loop.policy.planning import fingerprint
+from recall_loop.policy.planning import fingerprint, types_of
 from recall_loop.state.agent_state import AgentState, Plan, QueryOutcome, ToolCallEntry
 from recall_loop.state.context import Context
 from recall_loop.state.errors import EmbedderError, StoreError
-from recall_loop.state.types import ContentType, ToolName
+from recall_loop.state.types import ToolName
 from recall_loop.text.keys import query_terms
 
 _LOOKED_AT = 10
 _MAJOR_WEIGHT = 0.8
 _MINOR_LIMIT = 6
-_TYPES = {
-    ToolName.FACTS: ContentType.FACT,
-    ToolName.MESSAGES: ContentType.MESSAGE,
-    ToolName.ARCHIVAL: ContentType.ARCHIVAL,
-    ToolName.TRAJECTORIES: ContentType.TRAJECTORY,
-}
 _log = logging.getLogger(__name__)
 
 
@@ -64,7 +58,6 @@ def make(resources: Resources) -> Node:
 def _search(store: MemoryStore, plan: Plan, run: Run) -> tuple[list[SearchResponse], int, str | None]:
     """Search with retries and backoff; return responses, attempts, and the error that used them up."""
     settings = run.settings
-    tool = ToolName(plan["tool"])
     options = SearchOptions(mode=settings.search_mode, limit=plan["parameters"]["limit"], debug=run.request.debug)
     for attempt in range(1, settings.tool_attempts + 1):
         try:
@@ -73,7 +66,7 @@ def _search(store: MemoryStore, plan: Plan, run: Run) -> tuple[list[SearchRespon
                 [query["text"] for query in plan["queries"]],
                 scope=run.scope,
                 filters=run.request.filters,
-                content_types=[_TYPES[tool]] if tool in _TYPES else run.request.content_types,
+                content_types=types_of(ToolName(plan["tool"]), run.request.content_types),
                 options=options,
                 spoken=[query["spoken"] or query["text"] for query in plan["queries"]],
                 limits=[_limit(query["weight"], options.limit) for query in plan["queries"]],

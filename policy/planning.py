@@ -51,6 +51,11 @@ def tool_for(content_types: Sequence[ContentType]) -> ToolName:
     return _TOOLS[content_types[0]] if len(content_types) == 1 else ToolName.ALL
 
 
+def types_of(tool: ToolName, content_types: Sequence[ContentType]) -> Sequence[ContentType]:
+    """Return the content types that a tool searches; search_all searches those of the request."""
+    return next(([kind] for kind, name in _TOOLS.items() if name is tool), content_types)
+
+
 def fingerprint(tool: str, filters: Filters) -> str:
     """Return what makes a query without results worth asking again: another tool, or other filters (LOOP-4)."""
     return json.dumps([tool, filters.model_dump(mode="json", exclude_none=True)], sort_keys=True)

@@ -14,25 +14,10 @@ from recall_loop.memory.store import MemoryStore
 from recall_loop.state.records import RECORD_ADAPTER
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.text.tokens import stems
+from tests.embedders import WordHashes
 
 DAY = datetime(2024, 1, 1, tzinfo=UTC)
 AGENTS, GROUPS, TENANTS = ["a1", "a2", "a3", "a4", None], ["g1", "g2", None], ["t1", "t2"]
-
-
-class WordHashes:
-    """A small real embedder: each word adds its hash's direction."""
-
-    name, dimension, fingerprint = "word-hashes", 32, "word-hashes:1"
-
-    def embed_documents(self, texts):
-        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for row, text in enumerate(texts):
-            for word in text.lower().split():
-                seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
-                vectors[row] += np.random.default_rng(seed).standard_normal(self.dimension)
-        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9).astype(np.float32)
-
-    embed_queries = embed_documents
 
 
 def record(number):

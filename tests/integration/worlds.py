@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderError
 from recall_loop.state.result import RetrieveResult
+from tests.embedders import WordHashes
 
 VALLEY, COAST = "valley", "coast"
 NOW = "2024-06-01T12:00:00+00:00"
@@ -109,23 +107,6 @@ COAST_RECORDS = [
 VALLEY_IDS = frozenset(record["id"] for record in VALLEY_RECORDS)
 COAST_TEXTS = frozenset(record["text"] for record in COAST_RECORDS)
 BY_ID = {record["id"]: record for record in VALLEY_RECORDS}
-
-
-class WordHashes:
-    """A small real embedder: each word adds its hash's direction."""
-
-    name, dimension, fingerprint = "word-hashes", 32, "word-hashes:1"
-
-    def embed_documents(self, texts):
-        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for row, text in enumerate(texts):
-            for word in text.lower().split():
-                seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
-                vectors[row] += np.random.default_rng(seed).standard_normal(self.dimension)
-        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9).astype(np.float32)
-
-    def embed_queries(self, texts):
-        return self.embed_documents(texts)
 
 
 class Flaky(WordHashes):

@@ -1,0 +1,23 @@
+"""An embedder for tests in which meaning doesn't matter."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+
+class WordHashes:
+    """A small real embedder: each word adds its hash's direction."""
+
+    name, dimension, fingerprint = "word-hashes", 32, "word-hashes:1"
+
+    def embed_documents(self, texts):
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in enumerate(texts):
+            for word in text.lower().split():
+                seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
+                vectors[row] += np.random.default_rng(seed).standard_normal(self.dimension)
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9).astype(np.float32)
+
+    embed_queries = embed_documents
