@@ -1,7 +1,7 @@
 """Folding: a message that a returned fact was drawn from is that fact's evidence, not a second item (RANK-1).
 
-The fact takes the better place of the two, so that folding never costs what the message had earned, and its
-evidence stands in the order of its messages' scores.
+The best of the facts that name a message takes the better place and similarity of the two, so that folding never
+costs what the message had earned. Its evidence stands in the order of its messages' scores.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def absorb(ranked: Sequence[Ranked], most: int, terms: frozenset[str]) -> list[R
         terms: stems of the question; the snippets of the evidence show as many of them as they can.
     """
     messages = {item.entry["record"]["id"]: item for item in ranked if _is_message(item)}
-    promoted = [_promoted(item, messages) if place < most else item for place, item in enumerate(ranked)]
+    promoted = _promoted(ranked[:most], messages)
     kept: dict[str, Ranked] = {}
     sources: set[str] = set()
-    for item in sorted(promoted[:most], key=lambda item: -item.score) + promoted[most:]:
+    for item in [*sorted(promoted, key=lambda item: -item.score), *ranked[most:]]:
         if len(kept) >= most:
             break
         if _is_message(item) and item.entry["record"]["id"] in sources:
@@ -54,10 +54,17 @@ def _sources(entry: PoolEntry) -> set[str]:
     return set(entry["record"].get("source_ids", ())) if entry["record"]["kind"] == ContentType.FACT else set()
 
 
-def _promoted(item: Ranked, messages: Mapping[str, Ranked]) -> Ranked:
-    """Give a fact the best score of the messages that it was drawn from."""
-    scores = [messages[source].score for source in _sources(item.entry) if source in messages]
-    return replace(item, score=max([item.score, *scores]))
+def _promoted(ranked: Sequence[Ranked], messages: Mapping[str, Ranked]) -> list[Ranked]:
+    """Give each message's score and similarity to the best fact that was drawn from it, and to no other."""
+    taken: set[str] = set()
+    promoted = []
+    for item in ranked:
+        mine = [messages[source] for source in sorted(_sources(item.entry) - taken) if source in messages]
+        taken |= _sources(item.entry)
+        similarity = max([item.entry["similarity"], *(message.entry["similarity"] for message in mine)])
+        score = max([item.score, *(message.score for message in mine)])
+        promoted.append(replace(item, score=score, entry={**item.entry, "similarity": similarity}) if mine else item)
+    return promoted
 
 
 def _with_evidence(entry: PoolEntry, messages: Mapping[str, Ranked], terms: frozenset[str]) -> PoolEntry:
