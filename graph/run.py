@@ -23,7 +23,8 @@ from recall_loop.state.settings import Settings
 from recall_loop.state.types import Role
 
 Request = RetrieveRequest | Mapping[str, Any] | str
-_graphs: weakref.WeakKeyDictionary[MemoryStore, dict[Settings | None, Graph]] = weakref.WeakKeyDictionary()
+_graphs: weakref.WeakKeyDictionary[MemoryStore, dict[Settings, Graph]] = weakref.WeakKeyDictionary()
+_unbound: dict[Settings, Graph] = {}
 _lock = threading.Lock()
 _RESULT_KEYS = frozenset(RetrieveResult.model_fields)
 
@@ -121,14 +122,14 @@ def _message(message: ChatMessage, at: int) -> AnyMessage:
 
 def _graph(store: MemoryStore | None, settings: Settings | None) -> Graph:
     """Return the compiled graph for a store and settings, built once."""
-    if store is None:
-        return build_graph(settings=settings, output="state")
+    chosen = settings or Settings.from_env()
     with _lock:
-        known = _graphs.setdefault(store, {})
-        if settings not in known:
+        known = _unbound if store is None else _graphs.setdefault(store, {})
+        if chosen not in known:
             # The graph must not keep its store alive through this cache.
-            known[settings] = build_graph(weakref.proxy(store), settings=settings, output="state")
-        return known[settings]
+            bound: Any = None if store is None else weakref.proxy(store)
+            known[chosen] = build_graph(bound, settings=chosen, output="state")
+        return known[chosen]
 
 
 def _config() -> RunnableConfig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from recall_loop.memory.search.options import SearchOptions, SearchResponse
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.resources import Node, Resources, Run, context_of
 from recall_loop.policy.merging import Found, merge
-from recall_loop.policy.planning import fingerprint, types_of
+from recall_loop.policy.planning import fingerprint, limit_name, types_of
 from recall_loop.state.agent_state import AgentState, Plan, QueryOutcome, ToolCallEntry
 from recall_loop.state.context import Context
 from recall_loop.state.errors import EmbedderError, StoreError
@@ -22,8 +23,6 @@ from recall_loop.state.types import ToolName
 from recall_loop.text.keys import query_terms
 
 _LOOKED_AT = 10
-_MAJOR_WEIGHT = 0.8
-_MINOR_LIMIT = 6
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +35,8 @@ def make(resources: Resources) -> Node:
             return {}
         run = resources.run(state, runtime)
         began = time.perf_counter()
-        responses, attempts, error = _search(resources.store_for(context_of(runtime)), plan, run)
+        deadline = state["started"] + (run.settings.deadline_seconds or math.inf)
+        responses, attempts, error = _search(resources.store_for(context_of(runtime)), plan, run, deadline)
         call = _call(plan, state["iteration"] + 1, responses, attempts, error)
         call["duration_ms"] = round((time.perf_counter() - began) * 1000, 3)
         runtime.stream_writer(
@@ -55,8 +55,8 @@ def make(resources: Resources) -> Node:
     return execute_tool
 
 
-def _search(store: MemoryStore, plan: Plan, run: Run) -> tuple[list[SearchResponse], int, str | None]:
-    """Search with retries and backoff; return responses, attempts, and the error that used them up."""
+def _search(store: MemoryStore, plan: Plan, run: Run, deadline: float) -> tuple[list[SearchResponse], int, str | None]:
+    """Search with retries and backoff until `deadline`; return responses, attempts, and the error that used them up."""
     settings = run.settings
     options = SearchOptions(mode=settings.search_mode, limit=plan["parameters"]["limit"], debug=run.request.debug)
     for attempt in range(1, settings.tool_attempts + 1):
@@ -69,21 +69,17 @@ def _search(store: MemoryStore, plan: Plan, run: Run) -> tuple[list[SearchRespon
                 content_types=types_of(ToolName(plan["tool"]), run.request.content_types),
                 options=options,
                 spoken=[query["spoken"] or query["text"] for query in plan["queries"]],
-                limits=[_limit(query["weight"], options.limit) for query in plan["queries"]],
+                limits=[plan["parameters"][limit_name(query["weight"])] for query in plan["queries"]],
             )
         except (StoreError, EmbedderError) as error:
             _log.warning("search failed", extra={"attempt": attempt, "error_type": type(error).__name__})
-            if attempt == settings.tool_attempts:
+            wait = settings.tool_backoff_seconds * 2 ** (attempt - 1)
+            if attempt == settings.tool_attempts or time.time() + wait >= deadline:
                 return [], attempt, f"{type(error).__name__}: {error}"
-            time.sleep(settings.tool_backoff_seconds * 2 ** (attempt - 1))
+            time.sleep(wait)
         else:
             return found, attempt, None
     raise AssertionError("unreachable: the last attempt returns")
-
-
-def _limit(weight: float, limit: int) -> int:
-    """Return how many results of a query are looked at; those of a minor one only count at its top."""
-    return limit if weight >= _MAJOR_WEIGHT else min(limit, _MINOR_LIMIT)
 
 
 def _call(

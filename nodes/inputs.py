@@ -33,6 +33,7 @@ _FIELDS = (
     "reference_time",
     "debug",
 )
+_REWRITTEN = ("request_id", "reference_time")
 _FROM_CONTEXT = ("tenant", "agent_id", "user_id", "conversation_id", "scope")
 _FROM_SETTINGS = ("max_facts", "max_iterations", "max_context_tokens")
 
@@ -108,23 +109,25 @@ def _text(content: Any) -> str:
 def given_fields(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that the caller gave.
 
-    `request_id` and `reference_time` are outputs too: what a run made up for itself is not given, neither to
-    its own next step nor to the thread's next turn.
+    `request_id` and `reference_time` are outputs too: what the thread's last run left there is not given.
     """
     made_up = state.get("made_up") or {}
     names = [name for name in (*_FIELDS, "request_id") if state.get(name) is not None]
     return {name: state[name] for name in names if name not in made_up or state[name] != made_up[name]}
 
 
-def made_up(state: Mapping[str, Any], request_id: str, reference_time: str) -> dict[str, str]:
-    """Return those of both values that the caller didn't give."""
-    given = given_fields(state)
-    chosen = {"request_id": request_id, "reference_time": reference_time}
-    return {name: value for name, value in chosen.items() if name not in given}
+def spent_inputs(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the update that ends a run: what was asked of it is not asked of the thread's next turn."""
+    return {
+        **{name: None for name in _FIELDS if name not in _REWRITTEN},
+        "made_up": {name: state[name] for name in _REWRITTEN},
+    }
 
 
-def run_key(state: Mapping[str, Any]) -> str:
-    """Return what tells one run of a thread from the next: its input's fields and its messages' ids."""
+def run_key(state: Mapping[str, Any], context: Context) -> str:
+    """Return what tells one run of a thread from the next: its input's fields, its context, its messages' ids."""
     messages = [(message.id, _text(message.content)) for message in state.get("messages") or []]
-    plain = json.dumps([given_fields(state), messages], sort_keys=True, default=str)
+    # The run rewrites these two in a spelling of its own.
+    given = {name: value for name, value in given_fields(state).items() if name not in _REWRITTEN}
+    plain = json.dumps([given, context.model_dump(mode="json"), messages], sort_keys=True, default=str)
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]

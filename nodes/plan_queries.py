@@ -7,10 +7,11 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
+from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.inputs import made_up, request_from, run_key
+from recall_loop.nodes.inputs import request_from, run_key
 from recall_loop.nodes.planning import make_plan
 from recall_loop.nodes.resources import Node, Resources, context_of
 from recall_loop.policy.coverage import facets_of
@@ -26,7 +27,7 @@ LEAST_RECURSION_LIMIT = 5
 
 
 class PlanState(AgentState, total=False):
-    """The state, and the outputs that the thread's last run chose by itself: they are no input of the next."""
+    """The state, and the outputs that the thread's last run left: they are no input of the next."""
 
     made_up: dict[str, str]
 
@@ -35,10 +36,11 @@ def make(resources: Resources) -> Node:
     """Return the node, bound to its resources."""
 
     def plan_queries(state: PlanState, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        key = run_key(state)
-        store = resources.store_for(context_of(runtime))
+        context = context_of(runtime)
+        key = run_key(state, context)
+        store = resources.store_for(context)
         started: dict[str, Any] = {}
-        if state.get("route") != CONTINUE or state.get("run_key") != key:
+        if state.get("route") != CONTINUE or state.get("run_key") != key or _is_first_step(state):
             _check_steps(state)
             started = _start(state, resources, runtime, store) | {"run_key": key}
         current: PlanState = {**state, **started}  # type: ignore[typeddict-item]
@@ -46,6 +48,11 @@ def make(resources: Resources) -> Node:
         return started | make_plan(current, run, store, runtime, PLAN)
 
     return plan_queries
+
+
+def _is_first_step(state: PlanState) -> bool:
+    """Tell whether this step begins an invocation: what a crashed run left on the thread is not gone on with."""
+    return state["remaining_steps"] >= get_config().get("recursion_limit", 0) - 1
 
 
 def _check_steps(state: PlanState) -> None:
@@ -67,10 +74,8 @@ def _start(
     request = request_from(state, context, resources.settings_for(context))
     reference = _reference(request)
     facets = facets_of(analyse(request, reference, resources.table))
-    request_id = request.id or uuid.uuid4().hex
     return {
-        "request_id": request_id,
-        "made_up": made_up(state, request_id, reference.isoformat()),
+        "request_id": request.id or uuid.uuid4().hex,
         "request": request.model_dump(mode="json", exclude_none=True),
         "reference_time": reference.isoformat(),
         "started": time.time(),

@@ -29,6 +29,7 @@ def make_plan(state: AgentState, run: Run, store: MemoryStore, runtime: Runtime[
         outcomes=state["query_results"],
         used=state["strategies_used"],
         bridges=_bridges(state, run, store, ranked),
+        uncovered=state["uncovered"],
     )
     planned = plan_next(known, run.request.content_types, run.settings, origin, run.request.filters)
     runtime.stream_writer(_event(state, planned))
@@ -68,5 +69,6 @@ def _event(state: AgentState, planned: Planned) -> QueriesPlanned:
         "origin": plan["origin"],
         "tool": plan["tool"],
         "queries": [dict(query) for query in plan["queries"]],
+        "missing": plan["missing"],
         "dropped_repeats": planned.dropped,
     }

@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 
-from recall_loop.nodes.inputs import RECALL_MARK, role_of
+from recall_loop.nodes.inputs import RECALL_MARK, role_of, spent_inputs
 from recall_loop.nodes.resources import Node, Resources, Run
 from recall_loop.policy.confidence import (
     UNCALIBRATED,
@@ -53,6 +53,7 @@ def make(resources: Resources, output: str) -> Node:
             "stop": stop,
             "metadata": _metadata(state, run, confidence["score"]),
             "route": "done",
+            **spent_inputs(state),
         }
         if output == "message":
             result["messages"] = [_message(state["messages"], result["context"])]

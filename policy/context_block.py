@@ -10,7 +10,7 @@ from recall_loop.text.budget import estimate_tokens, fit
 from recall_loop.text.snippets import best_snippet
 
 # Retrieved text is data: it must not close the block that it stands in.
-_TAG = re.compile(r"<(?=/?\s*memories)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=\s*/?\s*memories)", re.IGNORECASE)
 # Tried in turn: scripts other than Latin take up to a token for each character, and more.
 _CHARACTERS_PER_TOKEN = (3.0, 1.5, 0.9, 0.4)
 

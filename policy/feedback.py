@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from recall_loop.policy.coverage import own_terms
-from recall_loop.policy.queries import main_query, planned, shorten
+from recall_loop.policy.queries import anchored, main_query, planned, shorten
 from recall_loop.policy.question import Question
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry
 from recall_loop.state.types import QuerySource
 from recall_loop.text.tokens import content_words, stems
 
 _FACTS = 5
+_ANSWERS = ("date", "number", "person")
 _TERMS = 6
 _WEIGHT = 0.4
 
@@ -35,3 +36,9 @@ def feedback_queries(question: Question, ranked: Sequence[PoolEntry], longest: i
     pairs = zip(shared[::2], shared[1::2], strict=False)
     texts = (shorten(f"{first} {second} {anchor}", longest) for first, second in pairs)
     return [planned(text, QuerySource.FEEDBACK, _WEIGHT) for text in texts]
+
+
+def missing_queries(question: Question, uncovered: Sequence[str], longest: int) -> list[PlannedQuery]:
+    """Return a query for each uncovered name or phrase of the question, with its anchor (LOOP-6)."""
+    wanted = [text for text in uncovered if text not in _ANSWERS]
+    return [planned(shorten(anchored(text, question.names), longest), QuerySource.NOUN_PHRASE) for text in wanted]

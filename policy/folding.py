@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from recall_loop.policy.merging import SNIPPET_CHARACTERS
+from recall_loop.policy.merging import MOST_EVIDENCE, SNIPPET_CHARACTERS
 from recall_loop.policy.ranking import Ranked
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import ContentType
@@ -28,7 +28,7 @@ def absorb(ranked: Sequence[Ranked], most: int, terms: frozenset[str]) -> list[R
     promoted = _promoted(ranked[:most], messages)
     kept: dict[str, Ranked] = {}
     sources: set[str] = set()
-    for item in [*sorted(promoted, key=lambda item: -item.score), *ranked[most:]]:
+    for item in [*sorted(promoted, key=lambda item: (item.near_duplicate, -item.score)), *ranked[most:]]:
         if len(kept) >= most:
             break
         if _is_message(item) and item.entry["record"]["id"] in sources:
@@ -73,7 +73,7 @@ def _with_evidence(entry: PoolEntry, messages: Mapping[str, Ranked], terms: froz
     shown = [_shown(item, entry, messages if named else {}, terms) for item in entry["evidence"]]
     scores = {source: messages[source].score for source in named if source in messages}
     shown.sort(key=lambda item: -scores.get(str(item["source_id"]), 0.0))
-    return {**entry, "evidence": shown}
+    return {**entry, "evidence": shown[:MOST_EVIDENCE]}
 
 
 def _shown(

@@ -27,7 +27,7 @@ BRIDGE_SHARE = 0.95
 BRIDGE_DECAY = 0.25
 BRIDGE_NOTHING_MISSING = 0.9
 BRIDGE_DEPTH = 3
-MOST_EVIDENCE = 5
+MOST_EVIDENCE = 20
 SNIPPET_CHARACTERS = 240
 _DIGITS = 6
 
@@ -143,7 +143,7 @@ def _joined(old: PoolEntry, hit: SearchHit, terms: frozenset[str]) -> PoolEntry:
         if key not in keys:
             keys.append(key)
             evidence.append(item)
-    return {**old, "evidence": evidence[:MOST_EVIDENCE], "evidence_keys": keys}
+    return {**old, "evidence": evidence, "evidence_keys": keys}
 
 
 def _matched(entry: PoolEntry, match: Match) -> PoolEntry:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from recall_loop.policy.feedback import feedback_queries
+from recall_loop.policy.feedback import feedback_queries, missing_queries
 from recall_loop.policy.question import Question
 from recall_loop.policy.repeats import RepeatFilter
 from recall_loop.policy.strategies import order, queries_of
@@ -17,7 +17,9 @@ from recall_loop.state.types import ContentType, Strategy, ToolName
 
 PLAN, REFINE = "plan", "refine"
 _STRATEGY_QUERIES = 2
-_WIDEST = 200
+_MAJOR_WEIGHT = 0.8
+_MINOR_LIMIT = 6
+MOST_LIMIT = 1000
 _TOOLS = {
     ContentType.FACT: ToolName.FACTS,
     ContentType.MESSAGE: ToolName.MESSAGES,
@@ -35,6 +37,7 @@ class Known:
     outcomes: Mapping[str, QueryOutcome]
     used: Sequence[str]
     bridges: Sequence[PlannedQuery]
+    uncovered: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,9 @@ def plan_next(
 ) -> Planned:
     """Return the next plan; its queries are empty where nothing untried is left.
 
-    Bridges come first, then the queries of the next strategy that has an untried one. A refinement
-    also takes feedback queries and looks deeper; a first iteration takes the whole fallback set.
+    Bridges come first, then the queries of the next strategy that has an untried one. A refinement also asks
+    for each part of the question that is still uncovered, takes feedback queries and looks deeper; a first
+    iteration takes the whole fallback set.
     """
     tool = tool_for(content_types).value
     repeats = RepeatFilter(known.outcomes, settings.repeat_similarity)
@@ -81,29 +85,41 @@ def plan_next(
     reserved = 0 if first else min(_STRATEGY_QUERIES, most - 1)
     chosen = repeats.keep(known.bridges, most - reserved, mark) if not first else []
     generated = len(known.bridges)
-    strategy = Strategy.DIRECT
+    used = Strategy(known.used[-1]) if known.used else Strategy.DIRECT
     for strategy in order(known.used, known.outcomes.values()):
         offered = queries_of(strategy, known.question, known.ranked, most, settings.fallback_max_length)
         generated += len(offered)
         kept = repeats.keep(offered, most if first else min(_STRATEGY_QUERIES, most - len(chosen)), mark)
         chosen += kept
         if kept:
+            used = strategy
             break
     if origin == REFINE and len(chosen) < most:
-        offered = feedback_queries(known.question, known.ranked, settings.fallback_max_length)
+        longest = settings.fallback_max_length
+        offered = missing_queries(known.question, known.uncovered, longest)
+        offered += feedback_queries(known.question, known.ranked, longest)
         generated += len(offered)
         chosen += repeats.keep(offered, most - len(chosen), mark)
     plan: Plan = {
         "tool": tool,
-        "strategy": strategy.value,
+        "strategy": used.value,
         "queries": [{**query, "rank": rank} for rank, query in enumerate(chosen, 1)],
         "parameters": _parameters(settings, origin),
         "origin": origin,
+        "missing": list(known.uncovered),
     }
     return Planned(plan, generated, repeats.dropped)
+
+
+def limit_name(weight: float) -> str:
+    """Return which parameter limits a query's results: those of a minor query only count at its top."""
+    return "limit" if weight >= _MAJOR_WEIGHT else "minor_limit"
 
 
 def _parameters(settings: Settings, origin: str) -> dict[str, int]:
     """Return the search parameters; a refinement looks twice as deep."""
     limit = settings.search_limit
-    return {"limit": min(max(2 * limit, limit), max(limit, _WIDEST)) if origin == REFINE else limit}
+    minor = min(limit, _MINOR_LIMIT)
+    if origin != REFINE:
+        return {"limit": limit, "minor_limit": minor}
+    return {"limit": min(2 * limit, MOST_LIMIT), "minor_limit": min(2 * minor, MOST_LIMIT)}

@@ -94,12 +94,12 @@ def _own_queries(question: Question) -> Iterator[PlannedQuery]:
         yield planned(topical, QuerySource.PHRASE, PART_WEIGHT)
     if len(question.parts) > 1:
         for part in question.parts:
-            yield planned(_anchored(content_query(part), question.names), QuerySource.PHRASE, PART_WEIGHT)
+            yield planned(anchored(content_query(part), question.names), QuerySource.PHRASE, PART_WEIGHT)
     if question.goal:
-        yield planned(_anchored(content_query(question.goal), question.names), QuerySource.PHRASE, PART_WEIGHT)
+        yield planned(anchored(content_query(question.goal), question.names), QuerySource.PHRASE, PART_WEIGHT)
     yield planned(_keywords(question), QuerySource.KEYWORD)
     for phrase in question.phrases:
-        yield planned(_anchored(phrase, question.names), QuerySource.NOUN_PHRASE)
+        yield planned(anchored(phrase, question.names), QuerySource.NOUN_PHRASE)
     yield from (planned(name, QuerySource.ENTITY) for name in question.names)
 
 
@@ -120,7 +120,7 @@ def _keywords(question: Question) -> str:
     return " ".join([*question.names[:1], *longest.split()[:_SHORT_WORDS]])
 
 
-def _anchored(text: str, names: Sequence[str]) -> str:
+def anchored(text: str, names: Sequence[str]) -> str:
     """Put the anchor before a text that names nobody."""
     terms = set(stems(text))
     if not text or not names or any(set(stems(name)) <= terms for name in names):
@@ -143,7 +143,7 @@ def narrower_queries(question: Question) -> Iterator[PlannedQuery]:
     yield from _replaced(question, lambda terms: terms.narrower, 0.4)
     words = [word for phrase in question.phrases for word in phrase.split()]
     for first, second in pairwise(words):
-        yield planned(_anchored(f"{first} {second}", question.names), QuerySource.KEYWORD, 0.3)
+        yield planned(anchored(f"{first} {second}", question.names), QuerySource.KEYWORD, 0.3)
 
 
 def _replaced(question: Question, pick: Pick, weight: float) -> Iterator[PlannedQuery]:

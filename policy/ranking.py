@@ -13,7 +13,7 @@ Near-duplicates of a better fact go behind everything else, so that they never c
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from recall_loop.policy.coverage import created_at, own_terms
@@ -27,11 +27,12 @@ _DAY = 86_400.0
 
 @dataclass(frozen=True)
 class Ranked:
-    """One fact with its final score in [0,1] and what it is made of."""
+    """One fact with its final score in [0,1], what it is made of, and whether a better fact says the same."""
 
     entry: PoolEntry
     score: float
     components: dict[str, float]
+    near_duplicate: bool = False
 
 
 def rank(entries: Iterable[PoolEntry], settings: Settings, reference: datetime) -> list[Ranked]:
@@ -85,7 +86,7 @@ def diversified(ranked: Sequence[Ranked], threshold: float) -> list[Ranked]:
     for item in ranked:
         terms = own_terms(item.entry)
         if _has_near(terms, by_size, threshold):
-            repeated.append(item)
+            repeated.append(replace(item, near_duplicate=True))
             continue
         first.append(item)
         by_size.setdefault(len(terms), []).append(terms)

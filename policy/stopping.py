@@ -54,7 +54,7 @@ def stop_reason(progress: Progress, settings: Settings) -> StopReason | None:
         (StopReason.COVERED, _covered(progress, settings, past_floor)),
         (StopReason.EXHAUSTED, not progress.queries_left or _zero_results(progress.calls)),
         (StopReason.ENOUGH_FACTS, past_floor and _enough(progress, settings)),
-        (StopReason.NO_NOVELTY, progress.streak >= settings.novelty_patience),
+        (StopReason.NO_NOVELTY, past_floor and progress.streak >= settings.novelty_patience),
         (StopReason.DEADLINE, _late(progress, settings)),
         (StopReason.ITERATION_LIMIT, progress.iteration >= settings.max_iterations),
         (StopReason.STEP_LIMIT, progress.remaining_steps < STEPS_FOR_A_ROUND),

@@ -49,6 +49,8 @@ def order(used: Sequence[str], outcomes: Iterable[QueryOutcome]) -> list[Strateg
     """Return all strategies, the next one first: unused ones in their order, then by new facts per query."""
     gains: dict[str, list[int]] = {}
     for outcome in outcomes:
+        if outcome["source"] == QuerySource.FEEDBACK:
+            continue  # bridges and feedback go with every strategy and are no merit of it
         gains.setdefault(outcome["strategy"], []).append(outcome["new_facts"])
     fresh = [strategy for strategy in Strategy if strategy.value not in used]
     tried = [strategy for strategy in Strategy if strategy.value in used]

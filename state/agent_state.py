@@ -103,13 +103,17 @@ class PoolEntry(TypedDict):
 
 
 class Plan(TypedDict):
-    """The next tool call: set by plan_queries or refine, spent by execute_tool."""
+    """The next tool call: set by plan_queries or refine, spent by execute_tool.
+
+    `missing` says which parts of the question are still uncovered (LOOP-6).
+    """
 
     tool: str
     strategy: str
     queries: list[PlannedQuery]
     parameters: dict[str, Any]
     origin: str
+    missing: list[str]
 
 
 class InputState(TypedDict, total=False):

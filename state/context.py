@@ -55,7 +55,7 @@ class Context(BaseModel):
                 mapping names a field that doesn't exist.
         """
         if isinstance(given, cls):
-            return given
+            given = given.model_dump(exclude_none=True)
         names = cls.model_fields
         values = {key: value for key, value in (configurable or {}).items() if key in names}
         if isinstance(given, Mapping):

@@ -71,7 +71,10 @@ class EmbedderError(RecallError):
 
 def shown(value: object) -> str:
     """Return `value` as one printable line of at most 120 characters."""
-    text = repr(value).encode("utf-8", "backslashreplace").decode("utf-8")
+    try:
+        text = repr(value).encode("utf-8", "backslashreplace").decode("utf-8")
+    except (RecursionError, ValueError):  # nested too deep, or an integer too long to print
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
 
 

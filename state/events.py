@@ -19,6 +19,7 @@ class QueriesPlanned(TypedDict):
     origin: str
     tool: str
     queries: list[dict[str, Any]]
+    missing: list[str]
     dropped_repeats: int
 
 

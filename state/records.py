@@ -19,20 +19,28 @@ from recall_loop.state.types import (
     no_surrogates,
 )
 
+# Readers of JSON stop at about 200 levels; what is written must be readable.
+_DEEPEST = 100
+_MOST_BITS = 4096
 
-def _json_clean(value: JsonValue) -> JsonValue:
-    """Reject what JSON or UTF-8 can't carry: NaN, infinities, lone surrogates, at any depth."""
+
+def _json_clean(value: JsonValue, depth: int = 0) -> JsonValue:
+    """Reject what JSON or UTF-8 can't carry: NaN, infinities, lone surrogates, boundless depth and numbers."""
+    if depth > _DEEPEST:
+        raise ValueError(f"at most {_DEEPEST} levels of nesting")
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise ValueError(f"an integer of at most {_MOST_BITS} bits")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("a finite number; NaN and infinity are not JSON")
     if isinstance(value, str):
         no_surrogates(value)
     elif isinstance(value, list):
         for item in value:
-            _json_clean(item)
+            _json_clean(item, depth + 1)
     elif isinstance(value, dict):
         for key, item in value.items():
             no_surrogates(key)
-            _json_clean(item)
+            _json_clean(item, depth + 1)
     return value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from recall_loop.state.types import Identifier, Role, ScopeMode, Timestamp, Unit
+from recall_loop.state.types import Identifier, Role, ScopeMode, Timestamp, Unit, Utf8
 
 DEFAULT_TENANT = "default"
 
@@ -40,9 +40,9 @@ class Filters(BaseModel):
     role: Role | None = Field(None, description="Role of the speaker.")
     start_time: Timestamp | None = Field(None, description="Created at or after this time (UTC).")
     end_time: Timestamp | None = Field(None, description="Created before this time (UTC).")
-    label: str | None = Field(None, description="Exactly this label.")
-    tags: tuple[Identifier, ...] | None = Field(None, description="All of these tags.")
-    fact_type: str | None = Field(None, description="Exactly this fact type.")
+    label: Utf8 | None = Field(None, description="Exactly this label.")
+    tags: tuple[Identifier, ...] | None = Field(None, max_length=100, description="All of these tags.")
+    fact_type: Utf8 | None = Field(None, description="Exactly this fact type.")
     conversation_id: Identifier | None = Field(None, description="Exactly this conversation.")
     session: Identifier | None = Field(None, description="Exactly this session.")
     user_id: Identifier | None = Field(None, description="Exactly this user.")

@@ -129,7 +129,7 @@ def _may_be_person(run: Sequence[Word]) -> bool:
     plain = {word.plain for word in run}
     if plain & (_ORGANIZATION_WORDS | _PLACE_WORDS | {"of", "for"}) or plain <= CALENDAR:
         return False
-    return not any(word.acronym for word in run) and fold(" ".join(plain)) not in proper_terms()
+    return not any(word.acronym for word in run) and fold(" ".join(word.plain for word in run)) not in proper_terms()
 
 
 def _person_here(text: str, tokens: list[Word], at: int, end: int) -> bool:

@@ -87,7 +87,7 @@ def search_many(
     chosen = options or SearchOptions()
     asked = _asked(queries, spoken, limits, chosen)
     asked_scope, asked_filters = scope or Scope(), filters or Filters()
-    kinds = tuple(content_types)
+    kinds = (ContentType(content_types),) if isinstance(content_types, str) else tuple(content_types)
     view = store.view(asked_scope, asked_filters, kinds)
     allowed = view.count()
     legs = _legs(chosen.mode)
@@ -136,9 +136,11 @@ def _check_query(query: str) -> None:
 
 
 def _legs(mode: SearchMode, query: str | None = None) -> tuple[str, ...]:
-    if mode is SearchMode.VECTOR or (mode is SearchMode.AUTO and query is not None and not query_stems(query)):
+    if mode is SearchMode.FTS:
+        return ("fts",)
+    if mode is SearchMode.VECTOR or (query is not None and not query_stems(query)):
         return ("vector",)
-    return ("fts",) if mode is SearchMode.FTS else ("fts", "vector")
+    return ("fts", "vector")
 
 
 def _search(

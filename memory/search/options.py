@@ -42,9 +42,9 @@ class SearchOptions:
             if value not in list(kind):
                 raise InvalidInputError(name, value, f"one of {', '.join(kind)}")
             object.__setattr__(self, name, kind(value))
-        if not 1 <= self.limit <= MOST_RESULTS:
+        if type(self.limit) is not int or not 1 <= self.limit <= MOST_RESULTS:
             raise InvalidInputError("limit", self.limit, f"an integer from 1 to {MOST_RESULTS}")
-        if self.fuzzy not in FUZZY_LEVELS:
+        if type(self.fuzzy) is not int or self.fuzzy not in FUZZY_LEVELS:
             raise InvalidInputError("fuzzy", self.fuzzy, "0, 1 or 2")
         if self.fuzzy:
             raise UnsupportedOptionError("fuzzy", self.fuzzy, "0: this version has no typo tolerance")

@@ -35,13 +35,18 @@ class Scan:
 
     def best(self, query: int, wanted: int, among: NDArray[np.int64]) -> list[int]:
         """Return those of `among` with the best cosine of either vector for one query; ties by rowid."""
+        among = np.intersect1d(among, self.rowids, assume_unique=True)
         cosines = np.maximum(*self.of(query, among))
         return [int(rowid) for rowid in among[np.argsort(-cosines, kind="stable")[:wanted]]]
 
     def of(self, query: int, rowids: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return own and context cosines of some of the rows for one query."""
-        at = np.searchsorted(self.rowids, rowids)
-        return self.own[query, at], self.context[query, at]
+        """Return own and context cosines of some of the rows for one query; 0 for one written since the scan."""
+        if len(self.rowids) == 0:
+            none = np.zeros(len(rowids), dtype=np.float32)
+            return none, none
+        at = np.minimum(np.searchsorted(self.rowids, rowids), len(self.rowids) - 1)
+        held = (self.rowids[at] == rowids).astype(np.float32)
+        return self.own[query, at] * held, self.context[query, at] * held
 
 
 def overfetched(
@@ -83,7 +88,7 @@ def _masked(
         open_queries = [query for query in open_queries if len(found[query]) < wanted]
         if fetch >= min(total, _MOST_FETCH):
             break
-        fetch *= _NEXT_FACTOR
+        fetch = min(fetch * _NEXT_FACTOR, _MOST_FETCH)
     return found
 
 

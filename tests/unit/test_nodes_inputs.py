@@ -15,7 +15,15 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from recall_loop.nodes.inputs import RECALL_MARK, chat_messages, given_fields, made_up, request_from, role_of, run_key
+from recall_loop.nodes.inputs import (
+    RECALL_MARK,
+    chat_messages,
+    given_fields,
+    request_from,
+    role_of,
+    run_key,
+    spent_inputs,
+)
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings import Settings
@@ -69,29 +77,27 @@ def test_context_blocks_of_ours_and_empty_messages_are_left_out():
             chat_messages(nothing)
 
 
-def test_what_a_run_made_up_is_not_given():
-    """Proves: LOOP-2, LOOP-9 (neither to its own next step nor to the thread's next turn)."""
-    state = {"messages": [ASKED], "goal": "find her"}
-    key = run_key(state)
-    chosen = made_up(state, "id-1", "2024-01-01T00:00:00+00:00")
-    assert chosen == {"request_id": "id-1", "reference_time": "2024-01-01T00:00:00+00:00"}
-    after = {**state, **chosen, "made_up": chosen}
-    assert given_fields(after) == {"goal": "find her"}
-    assert run_key(after) == key
+def key_of(state):
+    return run_key(state, Context())
+
+
+def test_a_run_knows_itself_after_its_first_step():
+    """Proves: LOOP-2, LOOP-4 (what the first step fills in makes no other run of it)."""
+    state = {"messages": [ASKED], "goal": "find her", "reference_time": "2024-01-01T00:00:00Z"}
+    after = {**state, "request_id": "id-1", "reference_time": "2024-01-01T00:00:00+00:00"}
+    assert key_of(after) == key_of(state)
+    assert run_key(state, Context(tenant="other")) != key_of(state)
+
+
+def test_a_finished_run_leaves_nothing_to_the_next_turn():
+    """Proves: LOOP-2, LOOP-9 (input of one turn is not that of the thread's next)."""
+    state = {"messages": [ASKED], "tenant": "B", "max_facts": 1, "request_id": "one", "reference_time": "2020-01-01"}
+    after = {**state, **spent_inputs(state)}
+    assert given_fields(after) == {}
     request = request_from(after, Context(), Settings())
-    assert (request.id, request.reference_time) == (None, None)
-
-
-def test_what_the_caller_gave_stays_given():
-    """Proves: LOOP-9."""
-    state = {"messages": [ASKED], "request_id": "mine"}
-    chosen = made_up(state, "mine", "2024-01-01T00:00:00+00:00")
-    assert chosen == {"reference_time": "2024-01-01T00:00:00+00:00"}
-    after = {**state, "reference_time": "2024-01-01T00:00:00+00:00", "made_up": chosen}
-    assert request_from(after, Context(), Settings()).id == "mine"
-    newer = {**after, "reference_time": "2025-01-01T00:00:00+00:00"}
-    assert given_fields(newer) == {"request_id": "mine", "reference_time": "2025-01-01T00:00:00+00:00"}
-    assert run_key(newer) != run_key(after)
+    assert (request.id, request.reference_time, request.tenant) == (None, None, "default")
+    newer = {**after, "request_id": "two", "tenant": "C"}
+    assert given_fields(newer) == {"request_id": "two", "tenant": "C"}
 
 
 FIELDS = st.fixed_dictionaries(
@@ -105,6 +111,6 @@ FIELDS = st.fixed_dictionaries(
 def test_runs_differ_when_their_input_does(one, two, texts):
     """Proves: LOOP-2 (any text, surrogates included, makes a key)."""
     messages = [HumanMessage(text, id=str(place)) for place, text in enumerate(texts)]
-    keys = [run_key({"messages": messages, **fields}) for fields in (one, two)]
+    keys = [key_of({"messages": messages, **fields}) for fields in (one, two)]
     assert (keys[0] == keys[1]) == (one == two)
-    assert run_key({"messages": [*messages, HumanMessage("x", id="new")], **one}) != keys[0]
+    assert key_of({"messages": [*messages, HumanMessage("x", id="new")], **one}) != keys[0]
