@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             path.open("rb").close()
     settings = read_settings()
     options = IngestOptions(
-        tenant=args.tenant or settings.tenant,
+        tenant=settings.tenant if args.tenant is None else args.tenant,
         format_name=args.format,
         batch_size=args.batch_size,
         resume=args.resume,

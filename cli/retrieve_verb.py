@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from recall_loop.state.types import StopReason
 
     settings = read_settings()
-    request = build_request(args, args.tenant or settings.tenant)
+    request = build_request(args, settings.tenant if args.tenant is None else args.tenant)
     with open_store(args.store, settings, create=False, read_only=True) as store:
         steps = stream_retrieve(request, store=store, settings=settings)
         show = _show_json if args.json else _show

@@ -82,7 +82,7 @@ def _info(args: argparse.Namespace, settings: Settings) -> None:
     from recall_loop.state.scope import Scope
     from recall_loop.state.types import ContentType
 
-    tenant = args.tenant or settings.tenant
+    tenant = settings.tenant if args.tenant is None else args.tenant
     screen = Screen()
     with open_store(args.store, settings, create=False, read_only=True) as store:
         counts = {kind.value: store.count(Scope(tenant=tenant), content_types=[kind]) for kind in ContentType}
@@ -136,7 +136,7 @@ def _export(args: argparse.Namespace, settings: Settings) -> None:
     from recall_loop.memory.intake.export import export_lines
     from recall_loop.state.scope import Scope
 
-    scope = Scope(tenant=args.tenant or settings.tenant)
+    scope = Scope(tenant=settings.tenant if args.tenant is None else args.tenant)
     with open_store(args.store, settings, create=False, read_only=True) as store, _target(args.output) as out:
         for line in export_lines(store, scope):
             out.write((line if args.output else safe_json(line)) + "\n")

@@ -50,6 +50,8 @@ def build_graph(
         raise UnsupportedOptionError("llm", type(llm).__name__, "None: this version plans without a language model")
     if output not in OUTPUTS:
         raise InvalidInputError("output", output, "message or state")
+    if store is not None and not hasattr(store, "view"):
+        raise InvalidInputError("store", store, "a MemoryStore, or None")
     resources = Resources(store, settings or Settings.from_env())
     schema = MessageOutput if output == "message" else ResultState
     builder = StateGraph(AgentState, context_schema=Context, input_schema=InputState, output_schema=schema)

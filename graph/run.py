@@ -15,7 +15,7 @@ from recall_loop.graph.builder import Graph, build_graph
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.agent_state import InputState
 from recall_loop.state.context import Context
-from recall_loop.state.errors import parse
+from recall_loop.state.errors import InvalidInputError, parse
 from recall_loop.state.events import Event
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
@@ -93,6 +93,8 @@ def as_request(request: Request) -> RetrieveRequest:
     if isinstance(request, RetrieveRequest):
         return request
     raw = {"messages": [{"content": request}]} if isinstance(request, str) else request
+    if not isinstance(raw, Mapping):
+        raise InvalidInputError("request", raw, "a question, a mapping of RetrieveRequest fields, or a RetrieveRequest")
     return parse(RetrieveRequest, raw)
 
 
@@ -122,6 +124,8 @@ def _message(message: ChatMessage, at: int) -> AnyMessage:
 
 def _graph(store: MemoryStore | None, settings: Settings | None) -> Graph:
     """Return the compiled graph for a store and settings, built once."""
+    if settings is not None and not isinstance(settings, Settings):
+        raise InvalidInputError("settings", settings, "a Settings object")
     chosen = settings or Settings.from_env()
     with _lock:
         known = _unbound if store is None else _graphs.setdefault(store, {})

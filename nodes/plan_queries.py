@@ -7,7 +7,6 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
-from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from recall_loop.memory.store.store import MemoryStore
@@ -40,7 +39,7 @@ def make(resources: Resources) -> Node:
         key = run_key(state, context)
         store = resources.store_for(context)
         started: dict[str, Any] = {}
-        if state.get("route") != CONTINUE or state.get("run_key") != key or _is_first_step(state):
+        if state.get("route") != CONTINUE or state.get("run_key") != key:
             _check_steps(state)
             started = _start(state, resources, runtime, store) | {"run_key": key}
         current: PlanState = {**state, **started}  # type: ignore[typeddict-item]
@@ -48,11 +47,6 @@ def make(resources: Resources) -> Node:
         return started | make_plan(current, run, store, runtime, PLAN)
 
     return plan_queries
-
-
-def _is_first_step(state: PlanState) -> bool:
-    """Tell whether this step begins an invocation: what a crashed run left on the thread is not gone on with."""
-    return state["remaining_steps"] >= get_config().get("recursion_limit", 0) - 1
 
 
 def _check_steps(state: PlanState) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.inputs import RECALL_MARK, role_of, spent_inputs
 from recall_loop.nodes.resources import Node, Resources, Run
 from recall_loop.policy.confidence import (
@@ -20,15 +22,17 @@ from recall_loop.policy.confidence import (
     compute_confidence_score,
 )
 from recall_loop.policy.context_block import memory_lines
-from recall_loop.policy.folding import absorb
+from recall_loop.policy.folding import absorb, unread_sources, with_sources
 from recall_loop.policy.ranking import Ranked, diversified, rank
 from recall_loop.prompts.templates import render
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
+from recall_loop.state.errors import StoreError
 from recall_loop.state.types import Role
 from recall_loop.text.budget import estimate_tokens
 from recall_loop.text.keys import query_terms
 
+_log = logging.getLogger(__name__)
 _COPIED = ("label", "agent_id", "agent_name", "author", "role", "created_at", "updated_at")
 
 
@@ -37,7 +41,7 @@ def make(resources: Resources, output: str) -> Node:
 
     def synthesize(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
         run = resources.run(state, runtime)
-        ranked = _final(state, run)
+        ranked = _sourced(_final(state, run), run, resources.store_for(run.context))
         confidence = _confidence(state, run, ranked)
         stop = {
             "reason": state["stop_reason"],
@@ -71,6 +75,18 @@ def _final(state: AgentState, run: Run) -> list[Ranked]:
     similar = [entry for entry in state["evidence_pool"].values() if entry["similarity"] >= least]
     ranked = diversified(rank(similar, settings, run.reference), settings.duplicate_similarity)
     return absorb(ranked, settings.max_facts, query_terms(run.question.text))
+
+
+def _sourced(ranked: Sequence[Ranked], run: Run, store: MemoryStore) -> list[Ranked]:
+    """Read the sources that the returned facts name and the loop didn't find, as far as the scope allows."""
+    wanted = unread_sources(ranked)
+    try:
+        found = store.get(wanted, scope=run.scope) if wanted else []
+    except StoreError as error:
+        _log.warning("sources not read", extra={"error_type": type(error).__name__})
+        return list(ranked)
+    records = {record.id: record.model_dump(mode="json", exclude={"attributes", "blocks"}) for record in found}
+    return with_sources(ranked, records, query_terms(run.question.text))
 
 
 def _confidence(state: AgentState, run: Run, ranked: Sequence[Ranked]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from recall_loop.policy.merging import MOST_EVIDENCE, SNIPPET_CHARACTERS
 from recall_loop.policy.ranking import Ranked
@@ -79,15 +80,44 @@ def _with_evidence(entry: PoolEntry, messages: Mapping[str, Ranked], terms: froz
 def _shown(
     item: Mapping[str, object], entry: PoolEntry, messages: Mapping[str, Ranked], terms: frozenset[str]
 ) -> dict[str, object]:
-    """Return a piece of evidence with its snippet: the message's own words where it is at hand."""
+    """Return a piece of evidence with its snippet, as far as its source is in the pool."""
     message = messages.get(str(item["source_id"]))
-    if message is None:
-        text = item["snippet"] or best_snippet(entry["record"]["text"], terms, SNIPPET_CHARACTERS)
-        return {**item, "snippet": text}
-    record = message.entry["record"]
+    if message is not None:
+        return _quoted(message.entry["record"], terms)
+    if item["source_id"] == entry["record"]["id"]:
+        return {**item, "snippet": best_snippet(entry["record"]["text"], terms, SNIPPET_CHARACTERS)}
+    return dict(item)
+
+
+def _quoted(record: Mapping[str, Any], terms: frozenset[str]) -> dict[str, object]:
     return {
-        "source_id": item["source_id"],
+        "source_id": record["id"],
         "snippet": best_snippet(record["text"], terms, SNIPPET_CHARACTERS),
         "author": record.get("author"),
         "created_at": record.get("created_at"),
     }
+
+
+def unread_sources(items: Sequence[Ranked]) -> list[str]:
+    """Return the ids of the sources that the items name and nobody has read yet, each once, in order."""
+    named = (str(source["source_id"]) for item in items for source in item.entry["evidence"] if not source["snippet"])
+    return list(dict.fromkeys(named))
+
+
+def with_sources(
+    items: Sequence[Ranked], records: Mapping[str, Mapping[str, Any]], terms: frozenset[str]
+) -> list[Ranked]:
+    """Return the items with the words of those sources that `records` holds; the others' snippets stay empty."""
+    return [
+        replace(
+            item, entry={**item.entry, "evidence": [_read(source, records, terms) for source in item.entry["evidence"]]}
+        )
+        for item in items
+    ]
+
+
+def _read(
+    source: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]], terms: frozenset[str]
+) -> dict[str, object]:
+    record = None if source["snippet"] else records.get(source["source_id"])
+    return dict(source) if record is None else _quoted(record, terms)

@@ -157,13 +157,17 @@ def _matched(entry: PoolEntry, match: Match) -> PoolEntry:
 
 
 def _evidence(record: Record, terms: frozenset[str] | None) -> list[dict[str, object]]:
-    """Return a record's own evidence: its sources where it names them, else itself."""
+    """Return a record's evidence: its sources where it names them, else itself.
+
+    What a source says isn't known here, and a fact's own words are no quotation of it.
+    """
+    if record.source_ids:
+        return [
+            {"source_id": source, "snippet": "", "author": None, "created_at": None} for source in record.source_ids
+        ]
     snippet = "" if terms is None else best_snippet(record.text, terms, SNIPPET_CHARACTERS)
     made = record.created_at.isoformat() if record.created_at else None
-    return [
-        {"source_id": source, "snippet": snippet, "author": record.author, "created_at": made}
-        for source in record.source_ids or (record.id,)
-    ]
+    return [{"source_id": record.id, "snippet": snippet, "author": record.author, "created_at": made}]
 
 
 def _evidence_key(item: Mapping[str, object]) -> str:

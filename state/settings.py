@@ -128,7 +128,7 @@ class Settings(BaseSettings):
     conf_medium: Unit = Field(0.5, description="Confidence score from which the label is medium (CONF-1).")
     conf_high: Unit = Field(0.75, description="Confidence score from which the label is high (CONF-1).")
     conf_min_relevance: Unit = _both(
-        "conf_min_relevance", 0.35, description="Below this relevance the label is capped at low (CONF-3)."
+        "conf_min_relevance", 0.3, description="Below this relevance the label is capped at low (CONF-3)."
     )
 
     def __init__(self, **values: Any) -> None:

@@ -23,6 +23,7 @@ from recall_loop.memory.search.candidates import (
 from recall_loop.memory.search.content_scoring import content_factor
 from recall_loop.memory.search.fusion import fuse
 from recall_loop.memory.search.options import SearchOptions, SearchResponse
+from recall_loop.memory.store.embeddings import checked
 from recall_loop.state.errors import InvalidInputError, shown
 from recall_loop.state.records import SearchHit
 from recall_loop.state.request import DEFAULT_CONTENT_TYPES
@@ -152,7 +153,7 @@ def _search(
     filters: Filters,
 ) -> list[tuple[SearchHit, ...]]:
     """Propose candidates for each query, describe them and keep the best."""
-    vectors = store.embedder.embed_queries([query.spoken for query in asked]) if "vector" in legs else None
+    vectors = _embedded(store, [query.spoken for query in asked]) if "vector" in legs else None
     scan = view.scan(vectors) if vectors is not None else None
     deepest = max(VECTOR_DEPTH * query.options.limit for query in asked)
     near = [vector_ids(part, scan, vectors, deepest) for part in parts] if vectors is not None else []
@@ -169,6 +170,10 @@ def _search(
         cosines = None if vectors is None else cosines_of(view, scan, index, rows, vectors[index])
         results.append(_best(describe(view, rows, query.text, cosines, "fts" in legs), query.options, filters))
     return results
+
+
+def _embedded(store: MemoryStore, texts: list[str]) -> NDArray[np.float32]:
+    return checked(store.embedder, store.embedder.embed_queries(texts), len(texts), store.dimension)
 
 
 def _best(found: Candidates, options: SearchOptions, filters: Filters) -> tuple[SearchHit, ...]:

@@ -44,7 +44,7 @@ class SearchOptions:
             object.__setattr__(self, name, kind(value))
         if type(self.limit) is not int or not 1 <= self.limit <= MOST_RESULTS:
             raise InvalidInputError("limit", self.limit, f"an integer from 1 to {MOST_RESULTS}")
-        if type(self.fuzzy) is not int or self.fuzzy not in FUZZY_LEVELS:
+        if self.fuzzy not in FUZZY_LEVELS:
             raise InvalidInputError("fuzzy", self.fuzzy, "0, 1 or 2")
         if self.fuzzy:
             raise UnsupportedOptionError("fuzzy", self.fuzzy, "0: this version has no typo tolerance")

@@ -62,6 +62,25 @@ class Embedder(Protocol):
         ...
 
 
+def checked(embedder: Embedder, vectors: object, rows: int, dimension: int) -> FloatMatrix:
+    """Return what an embedder gave, as float32 [rows, dimension].
+
+    Raises:
+        EmbedderError: it isn't an array of that shape, or holds NaN or infinity.
+    """
+    import numpy as np
+
+    try:
+        matrix: FloatMatrix = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderError(f"{embedder.name}: not an array of numbers ({error})") from error
+    if matrix.shape != (rows, dimension):
+        raise EmbedderError(f"{embedder.name}: vectors of shape {matrix.shape}; this store needs {(rows, dimension)}")
+    if not np.isfinite(matrix).all():
+        raise EmbedderError(f"{embedder.name}: a vector holds NaN or infinity; this store needs finite numbers")
+    return matrix
+
+
 def normalised(vectors: FloatMatrix) -> FloatMatrix:
     """Return `vectors` scaled to length one; a zero vector stays zero."""
     import numpy as np

@@ -92,6 +92,9 @@ class MemoryStore:
             StoreReadOnlyError: the folder can't be written.
             StoreUnavailableError: there is no store, the path is a file, or the store is damaged.
         """
+        given: object = path
+        if not isinstance(given, str | Path) or not str(given).strip():
+            raise InvalidInputError("path", path, "the path of a folder")
         embedder = embedder or opening.default_embedder()
         opened = opening.open_folder(Path(path), embedder, create=create, read_only=read_only, re_embed=re_embed)
         store = cls(opened, embedder)

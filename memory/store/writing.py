@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recall_loop.memory.store.drafts import Draft, Status
+from recall_loop.memory.store.embeddings import checked
 from recall_loop.memory.store.indexing import index_text
 from recall_loop.memory.store.schema import COLUMNS
 from recall_loop.memory.store.windows import beside, neighbours, reindex
-from recall_loop.state.errors import EmbedderError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embeddings import Embedder
@@ -95,13 +95,9 @@ def embed(embedder: Embedder, dimension: int, texts: Sequence[str]) -> list[byte
     """Return one half-precision vector per text.
 
     Raises:
-        EmbedderError: the embedder gives vectors of another length, or none at all.
+        EmbedderError: the embedder gives vectors of another length, none at all, or NaN.
     """
-    vectors = embedder.embed_documents(texts)
-    if vectors.shape != (len(texts), dimension):
-        raise EmbedderError(
-            f"{embedder.name}: vectors of shape {vectors.shape}; this store needs {(len(texts), dimension)}"
-        )
+    vectors = checked(embedder, embedder.embed_documents(texts), len(texts), dimension)
     return [row.tobytes() for row in vectors.astype(np.float16)]
 
 

@@ -174,6 +174,8 @@ def test_each_iteration_happens_once(world):
         events = list(graph.stream(ask(question), stream_mode="custom"))
         check_order(events)
         routes |= {event["route"] for event in events if event["type"] == "novelty"}
+        spelled = ask(question) | {"reference_time": "2024-07-01T00:00:00Z"}
+        check_order(list(graph.stream(spelled, stream_mode="custom")))
     assert {"continue", "stop"} <= routes
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from recall_loop.policy.bridges import bridges, link_terms, links
-from recall_loop.policy.folding import absorb
+from recall_loop.policy.folding import absorb, unread_sources, with_sources
 from recall_loop.policy.merging import Found, merge
 from recall_loop.policy.queries import planned
 from recall_loop.policy.question import analyse
@@ -317,10 +317,21 @@ def test_a_message_named_by_a_returned_fact_becomes_its_evidence(fact_score, mes
     assert (item["source_id"], item["snippet"], item["author"]) == ("m1", "I own a copper kettle", "Ruth")
 
 
-def test_a_source_that_was_not_found_keeps_the_facts_own_words():
-    """Proves: RANK-1, RANK-2."""
+def test_a_fact_is_no_quotation_of_a_source_that_was_not_found():
+    """Proves: RANK-1, RANK-2 (its snippet is read from the store, or stays empty)."""
     ((item,),) = [entry["evidence"] for entry in returned(merged(found(hit("f1", "Ruth owns a kettle.", **FACT))).pool)]
-    assert (item["source_id"], item["snippet"]) == ("m1", "Ruth owns a kettle.")
+    assert item == {"source_id": "m1", "snippet": "", "author": None, "created_at": None}
+
+
+def test_sources_are_read_where_the_store_has_them():
+    """Proves: RANK-2."""
+    (item,) = [Ranked(entry, 0.5, {}) for entry in returned(merged(found(hit("f1", "Ruth owns it.", **FACT))).pool)]
+    assert unread_sources([item]) == ["m1"]
+    said = {"id": "m1", "text": "I have a kettle.", "author": "Ruth", "created_at": "2024-01-01T00:00:00Z"}
+    (read,) = with_sources([item], {"m1": said}, frozenset())
+    assert read.entry["evidence"][0]["snippet"] == "I have a kettle."
+    assert read.entry["evidence"][0]["author"] == "Ruth"
+    assert unread_sources([read]) == []
 
 
 def test_a_message_stays_where_its_fact_is_cut_off():

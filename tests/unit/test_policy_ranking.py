@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -165,7 +166,11 @@ def test_diversifying_loses_and_scores_nothing_anew():
     """Proves: RANK-3."""
     ranked = rank([entry(f"e{at}", at / 10, text=WORDS[at % 3]) for at in range(9)], SETTINGS, NOW)
     for threshold in (0.0, 0.5, 1.0):
-        assert sorted(diversified(ranked, threshold), key=ranked.index) == ranked
+        found = diversified(ranked, threshold)
+        flags = [item.near_duplicate for item in found]
+        assert flags == sorted(flags)
+        plain = [replace(item, near_duplicate=False) for item in found]
+        assert sorted(plain, key=ranked.index) == ranked
 
 
 def test_a_later_novel_fact_is_not_cut_because_it_came_later():

@@ -313,7 +313,7 @@ def test_broad_low_quality_matches_are_never_high():
 def test_while_relevance_is_low_so_is_the_label():
     """Proves: CONF-3."""
     full = dict.fromkeys(WEIGHTS, 1.0)
-    assert compute_confidence(0.99, full | {"relevance": 0.34}, SETTINGS) is ConfidenceLabel.LOW
+    assert compute_confidence(0.99, full | {"relevance": 0.29}, SETTINGS) is ConfidenceLabel.LOW
     assert compute_confidence(0.99, full | {"relevance": 0.35}, SETTINGS) is ConfidenceLabel.HIGH
     weak = [entry(f"f{at}", 0.3, sources=5, queries=9) for at in range(30)]
     assert label(*weak) is ConfidenceLabel.LOW

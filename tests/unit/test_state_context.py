@@ -32,9 +32,11 @@ def test_nothing_given() -> None:
     assert Context.resolve(None, {}) == Context()
 
 
-def test_own_context_is_taken_as_it_is() -> None:
+def test_configurable_fills_what_our_own_context_leaves_open() -> None:
+    """Proves: OPS-2."""
     own = Context(tenant="t1")
-    assert Context.resolve(own, {"tenant": "t2"}) is own
+    assert Context.resolve(own, {"tenant": "t2"}) == own
+    assert Context.resolve(Context(max_facts=5), {"tenant": "t2"}) == Context(tenant="t2", max_facts=5)
 
 
 def test_mapping() -> None:

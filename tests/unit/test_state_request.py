@@ -79,7 +79,7 @@ def _refusal(**fields: Any) -> InvalidInputError:
         ({"filters": {"min_similarity": True}}, "filters.min_similarity", "a number from 0 to 1"),
         ({"filters": {"min_similarity": 1.01}}, "filters.min_similarity", "a number from 0 to 1"),
         ({"filters": {"agent_ids": []}}, "filters", "agent_ids: at least one value, or leave it out"),
-        ({"filters": {"tags": "red"}}, "filters.tags", "a list"),
+        ({"filters": {"tags": "red"}}, "filters.tags", "a list of 0 to 100 items"),
     ],
 )
 def test_refusals_name_field_and_range(fields: dict[str, Any], field: str, allowed: str) -> None:
