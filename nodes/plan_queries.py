@@ -71,7 +71,8 @@ def _start(
     return {
         "request_id": request.id or uuid.uuid4().hex,
         "request": request.model_dump(mode="json", exclude_none=True),
-        "reference_time": reference.isoformat(),
+        # Spelled as hardly a caller spells it, so that the next turn's own value is told from this one.
+        "reference_time": reference.isoformat(timespec="microseconds"),
         "started": time.time(),
         "in_scope": store.view(request.read_scope(), content_types=request.content_types).count() > 0,
         "facets": facets,

@@ -57,7 +57,8 @@ class Context(BaseModel):
         if isinstance(given, cls):
             given = given.model_dump(exclude_none=True)
         names = cls.model_fields
-        values = {key: value for key, value in (configurable or {}).items() if key in names}
+        # A server fills in empty names of its own, such as the user of a run without a login.
+        values = {key: value for key, value in (configurable or {}).items() if key in names and value not in ("", None)}
         if isinstance(given, Mapping):
             values |= dict(given)
         elif given is not None:

@@ -158,7 +158,7 @@ async def test_two_turns_on_a_thread_of_the_server(url: str) -> None:
             given = {"messages": [message], "tenant": VALLEY}
             turns.append(await client.runs.wait(thread, "recall_loop", input=given))
     assert turns[0]["request_id"] != turns[1]["request_id"]
-    assert turns[1]["reference_time"] == "2024-07-01T00:00:00+00:00"
+    assert turns[1]["reference_time"].startswith("2024-07-01T00:00:00")
     assert [message["name"] for message in turns[1]["messages"]] == [None, "recall_loop"] * 2
     assert turns[1]["metadata"]["iterations"] == len(turns[1]["metadata"]["new_facts_by_iteration"])
 

@@ -196,9 +196,9 @@ def test_nothing_leaks_from_turn_to_turn(world):
     first = graph.invoke(one, thread)
     second = graph.invoke(two, thread)
     bare = build_graph(world)
-    fresh = bare.invoke({**two, "debug": True, "messages": [*one["messages"], *two["messages"]]})
+    fresh = bare.invoke({**two, "messages": [*one["messages"], *two["messages"]]})
     check_second_turn(first, second, fresh)
-    assert second["reference_time"] == "2024-07-09T08:00:00+00:00"
+    assert second["reference_time"].startswith("2024-07-09T08:00:00")
     tried = graph.get_state(thread).values["tried_queries"]
     assert len(tried) == second["metadata"]["queries_executed"]
     assert kinds(second["messages"]) == ["human", "recall", "human", "recall"]

@@ -104,9 +104,10 @@ def test_no_novelty(world):
     knobs = {"novelty_min_similarity": 1, "fallback_max_queries": 2}
     for patience in (1, 2, 3):
         result = run(world, TWO_HOPS, {**knobs, "novelty_patience": patience})
-        assert (result.stop.reason, result.stop.iteration) == (StopReason.NO_NOVELTY, max(patience, 2))
-        assert result.stop.detail["iterations_without_gain"] == patience
-        assert result.metadata["new_facts_by_iteration"] == [0] * patience
+        rounds = max(patience, 2)
+        assert (result.stop.reason, result.stop.iteration) == (StopReason.NO_NOVELTY, rounds)
+        assert result.stop.detail["iterations_without_gain"] == rounds
+        assert result.metadata["new_facts_by_iteration"] == [0] * rounds
 
 
 def test_enough_facts(world):
