@@ -119,7 +119,7 @@ class Settings(BaseSettings):
     rank_recency_half_life_days: Real = Field(
         90.0, gt=0, le=36_500, description="Age at which the recency bonus halves."
     )
-    rank_diversity_weight: Unit = Field(0.02, description="Bonus for matching several queries (RANK-3).")
+    rank_diversity_weight: Unit = Field(0.005, description="Bonus for matching several queries (RANK-3).")
     rank_evidence_weight: Unit = Field(0.03, description="Bonus for several independent sources (RANK-4).")
     duplicate_similarity: Unit = Field(
         0.9, description="Facts whose terms overlap at least this much are near-duplicates (RANK-3)."
