@@ -273,7 +273,7 @@ def test_bridges_come_first_and_leave_room_for_the_next_strategy():
 
 @pytest.mark.parametrize("results", [0, 3])
 def test_no_plan_repeats_a_query_and_the_plans_end(results):
-    """Rotates through everything there is to ask. Proves: LOOP-4, LOOP-7, STOP-2."""
+    """Rotates through everything there is to ask. Proves: LOOP-3, LOOP-4, LOOP-7, STOP-2."""
     ranked = entries(MET, created_at="2024-01-05T00:00:00Z")
     outcomes, used, keys = {}, [], []
     for _ in range(40):
