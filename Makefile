@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed kills tenants dev
 
 help:  ## List the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 14
@@ -42,6 +42,15 @@ demo: setup  ## Ask a small memory some questions, with no key and no network
 
 bench: setup  ## Measure what one retrieval costs; BENCH='--data path/to/set' where the data set lies elsewhere
 	$(PYTHON) benchmarks/retrieval_cost.py $(BENCH)
+
+speed: setup  ## Measure what a search costs beside Chroma's and FTS5's own queries; SPEED='--records 1000000'
+	$(PYTHON) benchmarks/search_speed.py $(SPEED)
+
+kills: setup  ## Kill 500 writers at random moments and look whether anything was lost; KILLS='--moments 50' for fewer
+	$(PYTHON) benchmarks/kill_nine.py $(KILLS)
+
+tenants: setup  ## Measure what a thousand tenants cost in one store
+	$(PYTHON) benchmarks/tenants.py
 
 dev: setup  ## Serve the graph locally for LangGraph Studio
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)langgraph dev --no-browser

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     from recall_loop.cli.words import count
     from recall_loop.graph.batch import count_requests, run_batch
 
-    settings = read_settings()
+    settings = read_settings(args)
     total = count_requests(args.requests)
     with (
         open_store(args.store, settings, create=False, read_only=True) as store,

@@ -12,11 +12,16 @@ if TYPE_CHECKING:
 
 
 def add_store_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--store`."""
+    """Add `--store` and `--url`."""
     parser.add_argument(
         "--store",
         metavar="PATH",
         help="folder of the memory store (default: $RECALL_LOOP_STORE_PATH)",
+    )
+    parser.add_argument(
+        "--url",
+        metavar="URL",
+        help="Chroma server that holds the vectors; a store remembers its own (default: $RECALL_LOOP_CHROMA_URL)",
     )
 
 
@@ -28,15 +33,16 @@ def add_tenant_option(parser: argparse.ArgumentParser, *, required: bool = False
     )
 
 
-def read_settings() -> Settings:
-    """Return the settings of the environment.
+def read_settings(args: argparse.Namespace | None = None) -> Settings:
+    """Return the settings of the environment, with `--url` over them where the verb has it.
 
     Raises:
         InvalidInputError: a variable's value is not allowed.
     """
     from recall_loop.state.settings import Settings
 
-    return Settings.from_env()
+    url = getattr(args, "url", None)
+    return Settings.from_env() if url is None else Settings(chroma_url=url)
 
 
 def store_path(given: str | None, settings: Settings) -> Path:
@@ -61,10 +67,11 @@ def open_store(given: str | None, settings: Settings, *, create: bool, read_only
         StoreError: it can't be opened so.
     """
     from recall_loop.memory.store.embeddings import make_embedder
+    from recall_loop.memory.store.server import chroma_server
     from recall_loop.memory.store.store import MemoryStore
 
-    path = store_path(given, settings)
-    return MemoryStore.open(path, embedder=make_embedder(settings), create=create, read_only=read_only)
+    path, embedder, url = store_path(given, settings), make_embedder(settings), chroma_server(settings)
+    return MemoryStore.open(path, embedder=embedder, create=create, read_only=read_only, url=url)
 
 
 def bounded_int(low: int, high: int) -> type[int]:

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     for path in args.files:  # before anything is written; opening a pipe would use it up
         if not path.exists() or path.is_file() or path.is_dir():
             path.open("rb").close()
-    settings = read_settings()
+    settings = read_settings(args)
     options = IngestOptions(
         tenant=settings.tenant if args.tenant is None else args.tenant,
         format_name=args.format,

@@ -20,6 +20,7 @@ VERBS = {
     "demo": "recall_loop.cli.demo_verb",
     "ingest": "recall_loop.cli.ingest_verb",
     "retrieve": "recall_loop.cli.retrieve_verb",
+    "search": "recall_loop.cli.search_verb",
     "batch": "recall_loop.cli.batch_verb",
     "store": "recall_loop.cli.store_verb",
     "eval": "recall_loop.cli.eval_verb",

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     from recall_loop.graph.run import stream_retrieve
     from recall_loop.state.types import StopReason
 
-    settings = read_settings()
+    settings = read_settings(args)
     request = build_request(args, settings.tenant if args.tenant is None else args.tenant)
     with open_store(args.store, settings, create=False, read_only=True) as store:
         steps = stream_retrieve(request, store=store, settings=settings)

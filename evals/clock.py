@@ -12,14 +12,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.embeddings import Embedder
+from recall_loop.memory.store.embeddings import Embedder, TokenEmbedder
 from recall_loop.memory.store.store import MemoryStore
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-VIEW_METHODS = ("count", "rowids", "vectors", "lexical", "nearest", "rows", "document_frequency", "corpus")
+VIEW_METHODS = (
+    "count",
+    "rowids",
+    "vectors",
+    "scan",
+    "lexical",
+    "by_words",
+    "nearest",
+    "pool",
+    "newest",
+    "rows",
+    "document_frequency",
+    "corpus",
+    "vocabulary",
+)
 STORE_METHODS = ("get", "count")
 
 
@@ -74,7 +88,7 @@ class Clock:
 
 
 class TimedEmbedder:
-    """The given embedder, with the clock around its two methods."""
+    """The given embedder, with the clock around its methods."""
 
     def __init__(self, inner: Embedder, clock: Clock) -> None:
         self.name, self.dimension, self.fingerprint = inner.name, inner.dimension, inner.fingerprint
@@ -92,15 +106,46 @@ class TimedEmbedder:
         return vectors
 
 
+class TimedTokenEmbedder(TimedEmbedder):
+    """The same around an embedder that gives token vectors too."""
+
+    def __init__(self, inner: TokenEmbedder, clock: Clock) -> None:
+        super().__init__(inner, clock)
+        self.token_dimension = inner.token_dimension
+        self._document_tokens = clock.timed("embed_documents", inner.embed_documents_with_tokens)
+        self._query_tokens = clock.timed("embed_queries", inner.embed_queries_with_tokens)
+
+    def embed_documents_with_tokens(
+        self, texts: Sequence[str]
+    ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:
+        """Return one unit vector and the token vectors of each stored text."""
+        made: tuple[NDArray[np.float32], list[NDArray[np.float32]]] = self._document_tokens(texts)
+        return made
+
+    def embed_queries_with_tokens(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:
+        """Return one unit vector and the token vectors of each query."""
+        made: tuple[NDArray[np.float32], list[NDArray[np.float32]]] = self._query_tokens(texts)
+        return made
+
+
+def timed_embedder(inner: Embedder, clock: Clock) -> TimedEmbedder:
+    """Return `inner` with the clock around it; with token vectors if it gives any."""
+    return TimedTokenEmbedder(inner, clock) if isinstance(inner, TokenEmbedder) else TimedEmbedder(inner, clock)
+
+
 def instrument(store: MemoryStore, clock: Clock) -> None:
     """Put the clock around the store's reads, and around the methods of every view opened from now on."""
     open_view = clock.timed("view", store.view)
 
-    def view(*args: Any, **options: Any) -> Any:
-        opened = open_view(*args, **options)
+    def watched(opened: Any) -> Any:
         for name in VIEW_METHODS:
             setattr(opened, name, clock.timed(name, getattr(opened, name)))
+        pin = clock.timed("pinned", opened.pinned)
+        opened.pinned = lambda *others: watched(pin(*others))
         return opened
+
+    def view(*args: Any, **options: Any) -> Any:
+        return watched(open_view(*args, **options))
 
     for name in STORE_METHODS:
         setattr(store, name, clock.timed(name, getattr(store, name)))

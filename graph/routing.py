@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from recall_loop.state.agent_state import AgentState
+from typing_extensions import TypedDict
 
 
-def after_evaluation(state: AgentState) -> Literal["plan_queries", "refine", "synthesize"]:
+class Routed(TypedDict):
+    """What the decision reads; LangGraph then reads no more of the state than this."""
+
+    route: str
+
+
+def after_evaluation(state: Routed) -> Literal["plan_queries", "refine", "synthesize"]:
     """Return the node that follows evaluate_progress."""
     if state["route"] == "stop":
         return "synthesize"

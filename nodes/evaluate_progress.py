@@ -10,9 +10,9 @@ from langgraph.runtime import Runtime
 
 from recall_loop.nodes.plan_queries import CONTINUE
 from recall_loop.nodes.resources import Node, Resources, Run
-from recall_loop.policy.coverage import Coverage, measure, supports
+from recall_loop.policy.coverage import Coverage, covered
 from recall_loop.policy.novelty import new_facts, streak_without_gain
-from recall_loop.policy.ranking import Ranked, rank
+from recall_loop.policy.ranking import Ranked
 from recall_loop.policy.refinement import refine_reasons
 from recall_loop.policy.stopping import Progress, figures, stop_reason
 from recall_loop.state.agent_state import AgentState, PoolEntry, QueryOutcome
@@ -39,15 +39,11 @@ def make(resources: Resources) -> Node:
 def _novelty(state: AgentState, run: Run) -> dict[str, Any]:
     """Return the counters of the iteration that just ended (STOP-1)."""
     pool, iteration = state["evidence_pool"], state["iteration"]
-    ranked = rank(pool.values(), run.settings, run.reference)
+    ranked = run.memo.ranked(pool)
     before = frozenset(state["covered_facets"])
 
-    known: dict[str, set[int]] = {}
-
-    def supported(entry: PoolEntry) -> set[int]:
-        if entry["key"] not in known:
-            known[entry["key"]] = supports(state["facets"], entry, run.question.times)
-        return known[entry["key"]]
+    def supported(entry: PoolEntry) -> frozenset[int]:
+        return run.memo.supports(state["facets"], entry)
 
     new = new_facts(
         ranked,
@@ -57,12 +53,12 @@ def _novelty(state: AgentState, run: Run) -> dict[str, Any]:
         supports=supported,
         covered_before=before,
     )
-    relevant = _relevant(ranked, run)
-    coverage = measure(state["facets"], relevant, run.question.times)
+    relevant = [supported(entry) for entry in _relevant(ranked, run)]
+    coverage = covered(state["facets"], relevant)
     failed = not state["tool_calls"][-1]["success"]
     streak = state["novelty_streak_without_gain"]
     return {
-        "evidence_pool": {key: {**entry, "is_new": True} if key in new else entry for key, entry in pool.items()},
+        "evidence_pool": run.memo.marked(pool, new),
         "query_results": _credited(state, new),
         "tool_calls": [*state["tool_calls"][:-1], {**state["tool_calls"][-1], "new_facts": len(new)}],
         "new_facts_last_iteration": len(new),
@@ -71,7 +67,7 @@ def _novelty(state: AgentState, run: Run) -> dict[str, Any]:
         "novelty_streak_without_gain": (
             streak if failed else streak_without_gain(streak, len(new), run.settings.novelty_min_new_facts)
         ),
-        **_coverage(state, coverage, {index for entry in relevant for index in supported(entry)}),
+        **_coverage(state, coverage, frozenset().union(*relevant)),
     }
 
 
@@ -81,12 +77,12 @@ def _relevant(ranked: list[Ranked], run: Run) -> list[PoolEntry]:
     return [item.entry for item in ranked[: run.settings.max_facts] if item.entry["similarity"] >= least]
 
 
-def _coverage(state: AgentState, coverage: Coverage, covered: set[int]) -> dict[str, Any]:
+def _coverage(state: AgentState, coverage: Coverage, facets: frozenset[int]) -> dict[str, Any]:
     return {
         "coverage_score": coverage.score,
         "coverage_gain": round(max(coverage.score - state["coverage_score"], 0.0), 6),
         "single_coverage": coverage.single,
-        "covered_facets": sorted(covered),
+        "covered_facets": sorted(facets),
         "uncovered": list(coverage.uncovered),
     }
 

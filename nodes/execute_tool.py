@@ -13,14 +13,13 @@ from langgraph.runtime import Runtime
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.options import SearchOptions, SearchResponse
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.resources import Node, Resources, Run, context_of
+from recall_loop.nodes.resources import Node, Resources, Run
 from recall_loop.policy.merging import Found, merge
 from recall_loop.policy.planning import fingerprint, limit_name, types_of
 from recall_loop.state.agent_state import AgentState, Plan, QueryOutcome, ToolCallEntry
 from recall_loop.state.context import Context
 from recall_loop.state.errors import EmbedderError, StoreError
 from recall_loop.state.types import ToolName
-from recall_loop.text.keys import query_terms
 
 _LOOKED_AT = 10
 _log = logging.getLogger(__name__)
@@ -36,7 +35,7 @@ def make(resources: Resources) -> Node:
         run = resources.run(state, runtime)
         began = time.perf_counter()
         deadline = state["started"] + (run.settings.deadline_seconds or math.inf)
-        responses, attempts, error = _search(resources.store_for(context_of(runtime)), plan, run, deadline)
+        responses, attempts, error = _search(resources.store_for(run.context), plan, run, deadline)
         call = _call(plan, state["iteration"] + 1, responses, attempts, error)
         call["duration_ms"] = round((time.perf_counter() - began) * 1000, 3)
         runtime.stream_writer(
@@ -58,7 +57,12 @@ def make(resources: Resources) -> Node:
 def _search(store: MemoryStore, plan: Plan, run: Run, deadline: float) -> tuple[list[SearchResponse], int, str | None]:
     """Search with retries and backoff until `deadline`; return responses, attempts, and the error that used them up."""
     settings = run.settings
-    options = SearchOptions(mode=settings.search_mode, limit=plan["parameters"]["limit"], debug=run.request.debug)
+    options = SearchOptions(
+        mode=settings.search_mode,
+        limit=plan["parameters"]["limit"],
+        time_suffixes=False,  # times in a question are the planner's
+        debug=run.request.debug,
+    )
     for attempt in range(1, settings.tool_attempts + 1):
         try:
             found = search_many(
@@ -108,7 +112,7 @@ def _call(
 def _update(state: AgentState, run: Run, call: ToolCallEntry, responses: Sequence[SearchResponse]) -> dict[str, Any]:
     plan, counters = state["plan"], state["counters"]
     found = [Found(query, response.hits) for query, response in zip(plan["queries"], responses, strict=False)]
-    merged = merge(state["evidence_pool"], found, call["iteration"], query_terms(run.question.text))
+    merged = merge(state["evidence_pool"], found, call["iteration"], run.terms)
     degraded = next((response.degraded_reason for response in responses if response.degraded_reason), None)
     warnings = state["warnings"] + ([call["error"]] if call["error"] else [])
     if degraded and degraded not in warnings:

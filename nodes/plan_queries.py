@@ -41,7 +41,7 @@ def make(resources: Resources) -> Node:
         started: dict[str, Any] = {}
         if state.get("route") != CONTINUE or state.get("run_key") != key:
             _check_steps(state)
-            started = _start(state, resources, runtime, store) | {"run_key": key}
+            started = _start(state, resources, context, store) | {"run_key": key}
         current: PlanState = {**state, **started}  # type: ignore[typeddict-item]
         run = resources.run(current, runtime)
         return started | make_plan(current, run, store, runtime, PLAN)
@@ -60,11 +60,10 @@ def _check_steps(state: PlanState) -> None:
 def _start(
     state: PlanState,
     resources: Resources,
-    runtime: Runtime[Any],
+    context: Context,
     store: MemoryStore,
 ) -> dict[str, Any]:
     """Return fresh working keys: nothing of an earlier run of the thread may leak in."""
-    context = context_of(runtime)
     request = request_from(state, context, resources.settings_for(context))
     reference = _reference(request)
     facets = facets_of(analyse(request, reference, resources.table))

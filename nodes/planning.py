@@ -11,7 +11,6 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.resources import Run
 from recall_loop.policy.bridges import bridges, link_terms, links
 from recall_loop.policy.planning import Known, Planned, plan_next
-from recall_loop.policy.ranking import rank
 from recall_loop.state.agent_state import AgentState, PlannedQuery, PoolEntry
 from recall_loop.state.errors import StoreError
 from recall_loop.state.events import QueriesPlanned
@@ -22,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 def make_plan(state: AgentState, run: Run, store: MemoryStore, runtime: Runtime[Any], origin: str) -> dict[str, Any]:
     """Return the state update with the next plan, and tell it as an event."""
-    ranked = [item.entry for item in rank(state["evidence_pool"].values(), run.settings, run.reference)]
+    ranked = [item.entry for item in run.memo.ranked(state["evidence_pool"])]
     known = Known(
         question=run.question,
         ranked=ranked,

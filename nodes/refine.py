@@ -7,7 +7,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from recall_loop.nodes.planning import make_plan
-from recall_loop.nodes.resources import Node, Resources, context_of
+from recall_loop.nodes.resources import Node, Resources
 from recall_loop.policy.planning import REFINE
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
@@ -17,8 +17,7 @@ def make(resources: Resources) -> Node:
     """Return the node, bound to its resources."""
 
     def refine(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        store = resources.store_for(context_of(runtime))
         run = resources.run(state, runtime)
-        return make_plan(state, run, store, runtime, REFINE)
+        return make_plan(state, run, resources.store_for(run.context), runtime, REFINE)
 
     return refine

@@ -8,19 +8,22 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from recall_loop.memory.store.embeddings import make_embedder
+from recall_loop.memory.store.server import chroma_server
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.memo import Memo
 from recall_loop.policy.question import Question, analyse
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings import Settings
+from recall_loop.text.keys import query_terms
 from recall_loop.text.related import Table, load_related
 
 _CONTEXT_KNOBS = (
@@ -34,6 +37,8 @@ _CONTEXT_KNOBS = (
     "novelty_min_similarity",
     "coverage_enough",
 )
+# Runs that are kept at once, each until it ends; one that broke off goes when as many others have come.
+_MOST_RUNS = 16
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,30 @@ class Run:
     settings: Settings
     context: Context
 
-    @property
+    @cached_property
     def scope(self) -> Scope:
         """The scope that the request may read."""
         return self.request.read_scope()
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        """The stems of the question, which snippets shall show."""
+        return query_terms(self.question.text)
+
+    @cached_property
+    def memo(self) -> Memo:
+        """What the nodes have worked out already."""
+        return Memo(self.question, self.settings, self.reference)
+
+
+class _Known(NamedTuple):
+    """A run, and all that it was made from."""
+
+    request: dict[str, Any]
+    reference_time: str
+    context: object
+    configured: dict[str, Any]
+    run: Run
 
 
 @dataclass
@@ -62,6 +87,7 @@ class Resources:
     store: MemoryStore | None
     settings: Settings
     _opened: dict[str, MemoryStore] = field(default_factory=dict)
+    _runs: dict[int, _Known] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @cached_property
@@ -83,7 +109,13 @@ class Resources:
             if (path or "") not in self._opened:
                 embedder = make_embedder(self.settings)
                 self._opened[path or ""] = (
-                    MemoryStore.open(path, embedder=embedder, create=False, read_only=True)
+                    MemoryStore.open(
+                        path,
+                        embedder=embedder,
+                        create=False,
+                        read_only=True,
+                        url=chroma_server(self.settings),
+                    )
                     if path
                     else MemoryStore.in_memory(embedder=embedder)
                 )
@@ -95,8 +127,27 @@ class Resources:
         return self.settings.model_copy(update=given) if given else self.settings
 
     def run(self, state: AgentState, runtime: Runtime[Any]) -> Run:
-        """Return the run that the state's request describes."""
-        context = context_of(runtime)
+        """Return the run that the state's request describes, the same one for all nodes of a run."""
+        request, context = state["request"], runtime.context
+        made_from = (request, state["reference_time"], context, _configured())
+        known = self._runs.get(id(request))
+        # By identity: both are handed on as they are, and neither is changed. A foreign context may change.
+        if known and known.request is request and known.context is context and known[:4] == made_from:
+            return known.run
+        run = self._run(state, context_of(runtime))
+        if context is None or isinstance(context, Context):
+            with self._lock:
+                self._runs[id(request)] = _Known(*made_from, run)
+                while len(self._runs) > _MOST_RUNS:
+                    del self._runs[next(iter(self._runs))]
+        return run
+
+    def forget(self, state: AgentState) -> None:
+        """Drop what is kept of a run that has ended."""
+        with self._lock:
+            self._runs.pop(id(state["request"]), None)
+
+    def _run(self, state: AgentState, context: Context) -> Run:
         request = RetrieveRequest.model_validate(state["request"])
         settings = self.settings_for(context).model_copy(
             update={
@@ -109,13 +160,18 @@ class Resources:
         return Run(request, analyse(request, reference, self.table), reference, settings, context)
 
 
+def _configured() -> dict[str, Any]:
+    """Return what the run's configuration says about the context."""
+    configurable: Mapping[str, Any] = get_config().get("configurable") or {}
+    return {name: configurable[name] for name in Context.model_fields if name in configurable}
+
+
 def context_of(runtime: Runtime[Any]) -> Context:
     """Return the run's context, whatever the caller's graph carries."""
-    configurable: Mapping[str, Any] = get_config().get("configurable") or {}
     given: object = runtime.context
     if isinstance(given, Mapping):  # LangGraph has validated our own by now: this one is a parent graph's
         given = {name: given[name] for name in Context.model_fields if given.get(name) is not None}
-    return Context.resolve(given, configurable)
+    return Context.resolve(given, _configured())
 
 
 class Node(Protocol):

@@ -23,14 +23,13 @@ from recall_loop.policy.confidence import (
 )
 from recall_loop.policy.context_block import memory_lines
 from recall_loop.policy.folding import absorb, unread_sources, with_sources
-from recall_loop.policy.ranking import Ranked, diversified, rank
+from recall_loop.policy.ranking import Ranked, diversified
 from recall_loop.prompts.templates import render
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
 from recall_loop.state.errors import StoreError
 from recall_loop.state.types import Role
 from recall_loop.text.budget import estimate_tokens
-from recall_loop.text.keys import query_terms
 
 _log = logging.getLogger(__name__)
 _COPIED = ("label", "agent_id", "agent_name", "author", "role", "created_at", "updated_at")
@@ -61,6 +60,7 @@ def make(resources: Resources, output: str) -> Node:
         }
         if output == "message":
             result["messages"] = [_message(state["messages"], result["context"])]
+        resources.forget(state)
         return result
 
     return synthesize
@@ -72,9 +72,8 @@ def _final(state: AgentState, run: Run) -> list[Ranked]:
     A search keeps what is similar enough to its query; here the similarity with the request counts (SEARCH-3).
     """
     settings, least = run.settings, run.request.filters.min_similarity or 0.0
-    similar = [entry for entry in state["evidence_pool"].values() if entry["similarity"] >= least]
-    ranked = diversified(rank(similar, settings, run.reference), settings.duplicate_similarity)
-    return absorb(ranked, settings.max_facts, query_terms(run.question.text))
+    similar = [item for item in run.memo.ranked(state["evidence_pool"]) if item.entry["similarity"] >= least]
+    return absorb(diversified(similar, settings.duplicate_similarity), settings.max_facts, run.terms)
 
 
 def _sourced(ranked: Sequence[Ranked], run: Run, store: MemoryStore) -> list[Ranked]:
@@ -86,7 +85,7 @@ def _sourced(ranked: Sequence[Ranked], run: Run, store: MemoryStore) -> list[Ran
         _log.warning("sources not read", extra={"error_type": type(error).__name__})
         return list(ranked)
     records = {record.id: record.model_dump(mode="json", exclude={"attributes", "blocks"}) for record in found}
-    return with_sources(ranked, records, query_terms(run.question.text))
+    return with_sources(ranked, records, run.terms)
 
 
 def _confidence(state: AgentState, run: Run, ranked: Sequence[Ranked]) -> dict[str, Any]:
@@ -139,7 +138,7 @@ def _context(run: Run, ranked: Sequence[Ranked], confidence: str, stop: str) -> 
         return ""
     frame = {"confidence": confidence, "stop": stop}
     budget = run.settings.max_context_tokens - estimate_tokens(render("context", memories="", **frame))
-    lines = memory_lines([item.entry for item in ranked], max(budget, 0), query_terms(run.question.text))
+    lines = memory_lines([item.entry for item in ranked], max(budget, 0), run.terms)
     return render("context", memories="\n".join(lines), **frame) if lines else ""
 
 

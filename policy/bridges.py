@@ -19,7 +19,7 @@ from recall_loop.policy.queries import planned, shorten
 from recall_loop.policy.question import Question
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry
 from recall_loop.state.types import ContentType, QuerySource
-from recall_loop.text.tokens import content_words, stems
+from recall_loop.text.tokens import content_words, stem, stems
 
 SEEDS = 5
 ENTITIES_PER_SEED = 6
@@ -42,12 +42,12 @@ class Link:
 def links(question: Question, ranked: Sequence[PoolEntry]) -> list[Link]:
     """Return the possible bridges of the best records, best seed first; nothing is looked up yet."""
     asked = _asked(question)
-    everything = {stems(word)[0] for word in asked} | {t for time in question.times for t in stems(time.text)}
+    everything = {stem(word) for word in asked} | {t for time in question.times for t in stems(time.text)}
     speakers = _speakers(ranked)
     found: list[Link] = []
     for seed in ranked[:SEEDS]:
         held = own_terms(seed)
-        missing = tuple(word for word in asked if stems(word)[0] not in held)
+        missing = tuple(word for word in asked if stem(word) not in held)
         if missing:
             found += _links_of(seed, missing, everything, speakers)
     return found
@@ -56,7 +56,7 @@ def links(question: Question, ranked: Sequence[PoolEntry]) -> list[Link]:
 def _asked(question: Question) -> list[str]:
     """Return the question's words that can be missing from a record; times are no words of the text."""
     dated = {term for time in question.times for term in stems(time.text)}
-    return [word for word in content_words(question.text) if stems(word) and stems(word)[0] not in dated]
+    return [word for word in content_words(question.text) if stem(word) not in dated]
 
 
 def _speakers(entries: Sequence[PoolEntry]) -> set[frozenset[str]]:

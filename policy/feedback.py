@@ -10,7 +10,7 @@ from recall_loop.policy.queries import anchored, main_query, planned, shorten
 from recall_loop.policy.question import Question
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry
 from recall_loop.state.types import QuerySource
-from recall_loop.text.tokens import content_words, stems
+from recall_loop.text.tokens import content_words, stem, stems
 
 _FACTS = 5
 _ANSWERS = ("date", "number", "person")
@@ -28,8 +28,8 @@ def feedback_queries(question: Question, ranked: Sequence[PoolEntry], longest: i
     for place, entry in enumerate(ranked[:_FACTS]):
         held = own_terms(entry)
         for word in content_words(entry["record"]["text"][:2000]):
-            term = stems(word)
-            if term and term[0] in held and term[0] not in asked and not word.isdigit():
+            term = stem(word)
+            if term in held and term not in asked and not word.isdigit():
                 counts[word] += 2 if place == 0 else 1
     shared = [word for word, count in counts.most_common(_TERMS) if count > 1]
     anchor = question.names[0] if question.names else main_query(question)

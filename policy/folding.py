@@ -36,10 +36,16 @@ def absorb(ranked: Sequence[Ranked], most: int, terms: frozenset[str]) -> list[R
             continue
         kept[item.entry["key"]] = item
         named = _sources(item.entry)
+        if not named:
+            continue
         sources |= named
         for key in [key for key, other in kept.items() if _is_message(other) and _id(other) in named]:
             del kept[key]
-    return [replace(item, entry=_with_evidence(item.entry, messages, terms)) for item in kept.values()]
+    return [_changed(item, _with_evidence(item.entry, messages, terms)) for item in kept.values()]
+
+
+def _changed(item: Ranked, entry: PoolEntry) -> Ranked:
+    return Ranked(entry, item.score, item.components, item.near_duplicate)
 
 
 def _id(item: Ranked) -> str:
@@ -108,10 +114,10 @@ def with_sources(
     items: Sequence[Ranked], records: Mapping[str, Mapping[str, Any]], terms: frozenset[str]
 ) -> list[Ranked]:
     """Return the items with the words of those sources that `records` holds; the others' snippets stay empty."""
+    if not records:
+        return list(items)
     return [
-        replace(
-            item, entry={**item.entry, "evidence": [_read(source, records, terms) for source in item.entry["evidence"]]}
-        )
+        _changed(item, {**item.entry, "evidence": [_read(source, records, terms) for source in item.entry["evidence"]]})
         for item in items
     ]
 

@@ -6,12 +6,12 @@ reaches the least, and it either enters the current best `max_facts` or raises t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from recall_loop.policy.ranking import Ranked
 from recall_loop.state.agent_state import PoolEntry
 
-Supports = Callable[[PoolEntry], set[int]]
+Supports = Callable[[PoolEntry], Set[int]]
 
 
 def new_facts(

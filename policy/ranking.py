@@ -12,8 +12,8 @@ Near-duplicates of a better fact go behind everything else, so that they never c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from recall_loop.policy.coverage import created_at, own_terms
@@ -37,13 +37,18 @@ class Ranked:
 
 def rank(entries: Iterable[PoolEntry], settings: Settings, reference: datetime) -> list[Ranked]:
     """Return all entries, best first; ties by record id."""
-    scored = [score_entry(entry, settings, reference) for entry in entries]
+    most = _most(settings)
+    scored = [_scored(entry, settings, reference, most) for entry in entries]
     scored.sort(key=lambda item: (-item.score, item.entry["record"]["id"], item.entry["key"]))
     return scored
 
 
 def score_entry(entry: PoolEntry, settings: Settings, reference: datetime) -> Ranked:
     """Return the final score of one entry with its components."""
+    return _scored(entry, settings, reference, _most(settings))
+
+
+def _scored(entry: PoolEntry, settings: Settings, reference: datetime, most: float) -> Ranked:
     late = entry["first_iteration"] > 1 and entry["similarity"] >= settings.novelty_min_similarity
     queries = len({match["query"] for match in entry["matches"]})
     components = {
@@ -53,14 +58,18 @@ def score_entry(entry: PoolEntry, settings: Settings, reference: datetime) -> Ra
         "diversity": settings.rank_diversity_weight * _growing(queries),
         "evidence": settings.rank_evidence_weight * _growing(len(set(entry["evidence_keys"]))),
     }
-    most = 1.0 + (
+    total = min(max(sum(components.values()) / most, 0.0), 1.0)
+    return Ranked(entry, round(total, _DIGITS), components)
+
+
+def _most(settings: Settings) -> float:
+    """Return the largest sum that the components can reach."""
+    return 1.0 + (
         settings.rank_novelty_weight
         + settings.rank_recency_weight
         + settings.rank_diversity_weight
         + settings.rank_evidence_weight
     )
-    total = min(max(sum(components.values()) / most, 0.0), 1.0)
-    return Ranked(entry, round(total, _DIGITS), components)
 
 
 def _growing(count: int) -> float:
@@ -86,7 +95,7 @@ def diversified(ranked: Sequence[Ranked], threshold: float) -> list[Ranked]:
     for item in ranked:
         terms = own_terms(item.entry)
         if _has_near(terms, by_size, threshold):
-            repeated.append(replace(item, near_duplicate=True))
+            repeated.append(Ranked(item.entry, item.score, item.components, near_duplicate=True))
             continue
         first.append(item)
         by_size.setdefault(len(terms), []).append(terms)
@@ -98,5 +107,5 @@ def _has_near(terms: frozenset[str], by_size: dict[int, list[frozenset[str]]], t
     if threshold <= 0.0:
         return bool(by_size)
     least, most = len(terms) * threshold, len(terms) / threshold
-    near: Iterable[Collection[frozenset[str]]] = (sets for size, sets in by_size.items() if least <= size <= most)
-    return any(overlap(terms, other) >= threshold for sets in near for other in sets)
+    near = (other for size, sets in by_size.items() if least <= size <= most for other in sets)
+    return any(overlap(terms, other) >= threshold for other in near)

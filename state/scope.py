@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from recall_loop.state.types import Identifier, Role, ScopeMode, Timestamp, Unit, Utf8
 
 DEFAULT_TENANT = "default"
+
+
+class ExecutionStatus(StrEnum):
+    """How the run of a trajectory ended (TRAJ-1). It says nothing about the run's learning value."""
+
+    COMPLETED = "completed"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    ERROR = "error"
+    UNKNOWN = "unknown"
 
 
 class Scope(BaseModel):
@@ -32,7 +44,12 @@ class Scope(BaseModel):
 
 
 class Filters(BaseModel):
-    """What results must satisfy (SEARCH-3); every given field must hold. Unknown names are errors."""
+    """What results must satisfy (SEARCH-3); every given field must hold. Unknown names are errors.
+
+    The last three fields are of trajectories: with any of them nothing else matches. They are read from a
+    record's attributes, `{"execution": {"status": "failed"}, "outcome_score": 0.5}`. A trajectory that gives
+    no status is `unknown`; one without a score is outside of every bound.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -47,12 +64,18 @@ class Filters(BaseModel):
     session: Identifier | None = Field(None, description="Exactly this session.")
     user_id: Identifier | None = Field(None, description="Exactly this user.")
     min_similarity: Unit | None = Field(None, description="Similarity at least this, in [0,1].")
+    execution_status: ExecutionStatus | None = Field(None, description="How the run of a trajectory ended.")
+    min_outcome_score: Unit | None = Field(None, description="Learning value of a trajectory at least this.")
+    max_outcome_score: Unit | None = Field(None, description="Learning value of a trajectory at most this.")
 
     @model_validator(mode="after")
-    def _time_range(self) -> Filters:
+    def _ranges(self) -> Filters:
         if self.start_time and self.end_time and self.start_time >= self.end_time:
             given = f"{self.start_time.isoformat()} to {self.end_time.isoformat()}"
             raise ValueError(f"start_time before end_time; got {given}")
+        low, high = self.min_outcome_score, self.max_outcome_score
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"min_outcome_score up to max_outcome_score; got {low} to {high}")
         for name in ("agent_ids", "tags"):
             if getattr(self, name) == ():
                 raise ValueError(f"{name}: at least one value, or leave it out")

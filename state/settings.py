@@ -61,6 +61,15 @@ class Settings(BaseSettings):
     )
 
     store_path: str | None = Field(None, description="Folder of the store; absent = in memory.")
+    chroma_url: str | None = Field(
+        None, description="Address of a Chroma server that holds the vectors; absent = the store's folder."
+    )
+    chroma_tenant: str = Field("default_tenant", description="Chroma's own tenant on that server.")
+    chroma_database: str = Field("default_database", description="Chroma's database on that server.")
+    chroma_api_key: str | None = Field(None, description="Key of Chroma Cloud.", repr=False)
+    chroma_collection: str | None = Field(
+        None, description="Collection on that server from which a lost store folder is made anew."
+    )
     tenant: Identifier = Field("default", description="Tenant where a request names none.")
     embedder: Literal["minilm", "openai"] = Field("minilm", description="Embedded default, or an API.")
     openai_model: str = Field("text-embedding-3-small", description="Embedding model of the API.")

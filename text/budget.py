@@ -10,7 +10,8 @@ from recall_loop.text.tokens import UNSPACED
 
 _TOKENS_PER_WORD = 1.3
 _CHARACTERS_PER_TOKEN = 4
-_WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
+_WORD = re.compile(r"\w+")
+_SIGN = re.compile(r"[^\w\s]")
 _WIDE = re.compile(rf"[{UNSPACED}]|[^\x00-\u024f\s]")
 
 
@@ -21,11 +22,10 @@ def estimate_tokens(text: str) -> int:
     characters; a character outside the Latin script counts as a token. Empty text gives 0. Long numbers
     and rare words may take up to half as much again.
     """
-    narrow, wide = _WIDE.subn(" ", text)
-    parts = _WORD_OR_SIGN.findall(narrow)
-    in_words = sum(1 for part in parts if part[0].isalnum() or part[0] == "_")
+    narrow, wide = (text, 0) if text.isascii() else _WIDE.subn(" ", text)
+    words, signs = len(_WORD.findall(narrow)), len(_SIGN.findall(narrow))
     by_length = (len(text) - wide) / _CHARACTERS_PER_TOKEN
-    return math.ceil(max(in_words * _TOKENS_PER_WORD, len(parts), by_length)) + wide
+    return math.ceil(max(words * _TOKENS_PER_WORD, words + signs, by_length)) + wide
 
 
 def fit(texts: Sequence[str], budget: int, separator: str = "\n") -> list[str]:

@@ -96,7 +96,9 @@ def evidence_key(source_id: str | None, created_at: datetime | None, snippet: st
 
 def overlap(a: frozenset[str], b: frozenset[str]) -> float:
     """Return the Jaccard overlap of two term sets in [0,1]; 0 where both are empty."""
-    return len(a & b) / len(a | b) if a or b else 0.0
+    shared = len(a & b)
+    every = len(a) + len(b) - shared
+    return shared / every if every else 0.0
 
 
 def _short(text: str) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from recall_loop.text.graphemes import ATTACHED, LINKERS, splits_cluster
 from recall_loop.text.tokens import MARKS, UNSPACED, stem, words
 
 ELLIPSIS = "\u2026"
-_CHUNK = re.compile(rf"[{UNSPACED}][{MARKS}]*|[^\s{UNSPACED}]+")
-_PIECE = re.compile(rf"(?:[^\W_][{MARKS}]*)+|[\W_]+")
-_ZERO_WIDTH_JOINER = "\u200d"
+_CHUNK = re.compile(rf"[{UNSPACED}](?:[{MARKS}{ATTACHED}]|(?<=[{LINKERS}])[{UNSPACED}])*|[^\s{UNSPACED}]+")
+_PIECE = re.compile(rf"(?:[^\W_][{MARKS}{ATTACHED}]*)+|[\W_]+")
+_NOTHING: frozenset[str] = frozenset()
 
 
 class _Chunk(NamedTuple):
@@ -32,7 +32,8 @@ def best_snippet(text: str, terms: Collection[str], limit: int) -> str:
 
     The window begins and ends between words, with an ellipsis at each cut side, and grows evenly around the
     words that match. Of equal windows the first wins; without a match it is the head of the text. A
-    word longer than the window is cut, between code points and never before a combining mark.
+    word longer than the window is cut, and never inside of a grapheme cluster: a single one that is longer
+    than `limit` is left out.
     """
     whole = text.strip()
     if len(whole) <= limit:
@@ -48,12 +49,17 @@ def best_snippet(text: str, terms: Collection[str], limit: int) -> str:
 def _chunks(text: str, wanted: frozenset[str], size: int) -> Iterator[_Chunk]:
     """Yield the words of `text` with what is written against them; one too long comes in pieces."""
     for found in _CHUNK.finditer(text):
-        spans = [found.span()]
-        if found.end() - found.start() > size:
-            spans = [piece.span() for piece in _PIECE.finditer(text, found.start(), found.end())]
-        for start, end in spans:
-            terms = _stems_of(text[start:end]) & wanted if wanted else wanted
-            yield _Chunk(start, end, terms)
+        start, end = found.span()
+        if end - start <= size:
+            yield _Chunk(start, end, _matching(text[start:end], wanted))
+            continue
+        for piece in _PIECE.finditer(text, start, end):
+            yield _Chunk(*piece.span(), _matching(piece.group(), wanted))
+
+
+def _matching(chunk: str, wanted: frozenset[str]) -> frozenset[str]:
+    held = _stems_of(chunk) if wanted else wanted
+    return _NOTHING if held.isdisjoint(wanted) else held & wanted
 
 
 @lru_cache(maxsize=16_384)
@@ -116,12 +122,6 @@ def _shown(text: str, chunks: list[_Chunk], first: int, last: int, limit: int) -
 
 
 def _cut(word: str, size: int) -> str:
-    while size > 0 and _belongs_before(word, size):
+    while size > 0 and splits_cluster(word, size):
         size -= 1
     return word[:size]
-
-
-def _belongs_before(word: str, at: int) -> bool:
-    """Tell whether the character at `at` can't be parted from the one before it."""
-    mark = unicodedata.category(word[at])[0] == "M" if at < len(word) else False
-    return mark or _ZERO_WIDTH_JOINER in word[at - 1 : at + 1]

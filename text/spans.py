@@ -90,15 +90,16 @@ def surface_words(text: str) -> Iterator[Word]:
     last = ""
     for found in _WORD.finditer(text):
         gap = text[end : found.start()]
-        opens = end == 0 or _SENTENCE_END.search(gap) is not None
+        opens = end == 0 or (gap != " " and _SENTENCE_END.search(gap) is not None)
         if opens and end and gap == ". " and abbreviated(last):
             opens = False
-        last = surface = _POSSESSIVE.sub("", found.group())
+        start, end = found.span()
+        written = found.group()
+        simple = written.isascii() and written.isalpha()
+        last = surface = written if simple else _POSSESSIVE.sub("", written)
         simple = surface.isascii() and surface.isalpha()
         plain = surface.lower() if simple else " ".join(words(surface)) or surface
-        possessive = surface != found.group()
-        yield Word(surface, plain, found.start(), found.start() + len(surface), opens, possessive)
-        end = found.end()
+        yield Word(surface, plain, start, start + len(surface), opens, surface != written)
 
 
 def abbreviated(word: str) -> bool:
@@ -130,8 +131,9 @@ def naming_runs(text: str, tokens: list[Word]) -> Iterator[list[Word]]:
 def _naming(tokens: list[Word]) -> list[bool]:
     """Apply rules 2 and 4 to each word."""
     shouting = _shouted(tokens)
+    large = [token for token in tokens if token.capital]
     lower = {token.plain for token in tokens if not token.capital}
-    inside = {token.plain for token in tokens if token.capital and not token.opens_sentence} - _EMPTY
+    inside = {token.plain for token in large if not token.opens_sentence} - _EMPTY
     return [
         _mixes_digits(token.surface)
         or (not shouted and _capitalised(token) and (not _suspect(token, lower) or token.plain in inside))
@@ -140,9 +142,9 @@ def _naming(tokens: list[Word]) -> list[bool]:
 
 
 def _capitalised(token: Word) -> bool:
-    if token.plain == "i" or token.chat:
-        return False
     surface = token.surface
+    if surface.islower() or token.plain == "i" or token.chat:
+        return False
     return token.capital or (surface[-1].isalpha() and any(letter.isupper() for letter in surface[1:]))
 
 
@@ -174,6 +176,8 @@ def _shouted(tokens: list[Word]) -> list[bool]:
 
 
 def _mixes_digits(surface: str) -> bool:
+    if surface.isalpha():
+        return False
     has_letter = any(letter.isalpha() and letter.isascii() for letter in surface)
     return has_letter and any(c.isdigit() for c in surface) and not _MEASURE.fullmatch(surface)
 

@@ -21,7 +21,7 @@ _UNIT = r"\s*(?P<unit>minute|hour|day|week|month|year)s?"
 _SUFFIX = re.compile(
     rf"(?:^|\s)(?:(?P<sign>[<>])\s*(?P<count>\d{{1,9}}){_UNIT}"
     rf"|(?P<low>\d{{1,9}})\s*[-\u2013]\s*(?P<high>\d{{1,9}}){_UNIT.replace('unit', 'range_unit')}"
-    rf"|(?P<about>\d{{1,9}}){_UNIT.replace('unit', 'about_unit')}\s+(?:ago|old))\s*$",
+    rf"|(?P<about>\d{{1,9}}){_UNIT.replace('unit', 'about_unit')}\s+ago)\s*$",
     re.IGNORECASE,
 )
 
@@ -110,9 +110,10 @@ def split_time_suffix(query: str, reference: datetime) -> tuple[str, TimeRange |
     """Split a time suffix off `query` (SEARCH-10); without one the query comes back as it is, and None.
 
     `< 3 days` is within the last 3 days, `> 2 weeks` longer ago, `1-3 months` between the two, `2 days ago`
-    and `2 days old` that time ± 1 day. Units are minute to year; months and years are calendar-exact.
-    A suffix inside quotation marks is literal text. `reference` itself lies within `< N`. The text before
-    the suffix may be blank.
+    that time ± 1 day. Units are minute to year; months and years are calendar-exact. Only the end of the
+    query is looked at: a suffix that a quotation mark follows is literal text, and so is `2 days ago?`.
+    `reference` itself lies within `< N`. The text before the suffix may be blank. `3 years old` is an age
+    and no suffix.
     """
     found = _SUFFIX.search(query)
     if found is None:

@@ -17,7 +17,7 @@ from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records import Record
 from recall_loop.state.scope import DEFAULT_TENANT
 
-DEFAULT_BATCH_SIZE = 256
+DEFAULT_BATCH_SIZE = 1000
 MAX_BATCH_SIZE = 5000
 
 

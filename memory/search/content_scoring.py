@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from recall_loop.state.records import Record
-from recall_loop.state.types import Role
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 TOOL_FACTOR = 0.7
 NON_CONTENT_SHARE = 0.5
 
 
-def content_factor(record: Record) -> float:
-    """Return the factor in [0.35,1] by which a record's scores are multiplied.
+def content_factors(tool: NDArray[np.bool_], aside: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the factors in [0.35,1] by which the scores of n records are multiplied.
 
-    A tool response gets 0.7; a message with reasoning or tool blocks 1 − 0.5 × their share of its
-    characters. Both apply to a tool response that has such blocks.
+    A tool response (`tool` [n]) gets 0.7; a message with reasoning or tool blocks 1 − 0.5 × their share of its
+    characters (`aside` [n], in [0,1]). Both apply to a tool response that has such blocks.
     """
-    factor = TOOL_FACTOR if record.role is Role.TOOL else 1.0
-    total = sum(len(block.text) for block in record.blocks)
-    if total:
-        aside = sum(len(block.text) for block in record.blocks if block.type != "text")
-        factor *= 1.0 - NON_CONTENT_SHARE * aside / total
-    return factor
+    factors: NDArray[np.float64] = np.where(tool, TOOL_FACTOR, 1.0) * (1.0 - NON_CONTENT_SHARE * aside)
+    return factors

@@ -2,52 +2,36 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.search.candidates import (
-    LEXICAL_DEPTH,
-    VECTOR_DEPTH,
-    Candidates,
-    cosines_of,
-    describe,
-    lexical_ids,
-    query_stems,
-    vector_ids,
-)
-from recall_loop.memory.search.content_scoring import content_factor
-from recall_loop.memory.search.fusion import fuse
+from recall_loop.memory.search.asking import ask
+from recall_loop.memory.search.candidates import LEXICAL_DEPTH, VECTOR_DEPTH, VectorLeg
+from recall_loop.memory.search.describing import Pool, Words, describe
+from recall_loop.memory.search.looking import Looked, look
 from recall_loop.memory.search.options import SearchOptions, SearchResponse
+from recall_loop.memory.search.picking import NO_TIME, Pick, hits, pick, scored
+from recall_loop.memory.search.stage import Stage, stage_of
 from recall_loop.memory.store.embeddings import checked
-from recall_loop.state.errors import InvalidInputError, shown
-from recall_loop.state.records import SearchHit
+from recall_loop.state.errors import UnsupportedOptionError
 from recall_loop.state.request import DEFAULT_CONTENT_TYPES
 from recall_loop.state.scope import Filters, Scope
-from recall_loop.state.types import ContentType, OrderBy, SearchMode, no_surrogates
+from recall_loop.state.types import ContentType, SearchMode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from recall_loop.memory.search.rerank import Reranker
     from recall_loop.memory.store.rows import Row
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.memory.store.view import View
 
-_DIGITS = 6
-_NO_TIME = datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """One query as it is looked up, as it is embedded, and how it is searched."""
-
-    text: str
-    spoken: str
-    options: SearchOptions
+# Rows that are all looked at where a least similarity is asked for.
+_COMPARED = 20_000
 
 
 def search(
@@ -58,9 +42,20 @@ def search(
     filters: Filters | None = None,
     content_types: Sequence[ContentType] = DEFAULT_CONTENT_TYPES,
     options: SearchOptions | None = None,
+    reference_time: datetime | None = None,
+    reranker: Reranker | None = None,
 ) -> SearchResponse:
     """Search one query; see `search_many`."""
-    return search_many(store, [query], scope=scope, filters=filters, content_types=content_types, options=options)[0]
+    return search_many(
+        store,
+        [query],
+        scope=scope,
+        filters=filters,
+        content_types=content_types,
+        options=options,
+        reference_time=reference_time,
+        reranker=reranker,
+    )[0]
 
 
 def search_many(
@@ -73,153 +68,170 @@ def search_many(
     options: SearchOptions | None = None,
     limits: Sequence[int] | None = None,
     spoken: Sequence[str] | None = None,
+    vectors: NDArray[np.float32] | None = None,
+    reference_time: datetime | None = None,
+    reranker: Reranker | None = None,
 ) -> list[SearchResponse]:
     """Search several queries at once; one embedding call and one pass over the store serve them all.
 
     Results are in the order of the queries. Scope and filters hold inside both legs (SEARCH-3).
-    `limits` gives each query a limit of its own (1–1000) instead of the options'; `spoken` the wording of each
-    that is embedded instead of the query itself.
+
+    Args:
+        store: the store to search.
+        queries: what to look for; each may end in a time, such as `< 3 days` (SEARCH-10).
+        scope: who may see what; absent = the default tenant.
+        filters: what results must satisfy.
+        content_types: kinds of records.
+        options: how to search.
+        limits: a limit for each query (1–1000) instead of the options'.
+        spoken: a wording of each query that is embedded instead of it.
+        vectors: float32 [q, d] of length one; nothing is embedded.
+        reference_time: what times in queries count from; absent = now.
+        reranker: orders the best candidates anew instead of the built-in late interaction; see
+            `recall_loop.memory.search.own_reranker.as_reranker`.
 
     Raises:
         InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.
         StoreUnavailableError: the store can't be read.
+        UnsupportedOptionError: `rerank` is asked for, and the store can't do it; vectors are given for mode `fts`.
         EmbedderError: the embedder fails and the mode needs it.
     """
-    chosen = options or SearchOptions()
-    asked = _asked(queries, spoken, limits, chosen)
-    asked_scope, asked_filters = scope or Scope(), filters or Filters()
-    kinds = (ContentType(content_types),) if isinstance(content_types, str) else tuple(content_types)
-    view = store.view(asked_scope, asked_filters, kinds)
-    allowed = view.count()
-    legs = _legs(chosen.mode)
-    # Each content type has proposals of its own, or one that matches better would starve the others (SEARCH-7).
-    apart = chosen.limit_per_type and len(kinds) > 1
-    parts = [store.view(asked_scope, asked_filters, (kind,)) for kind in kinds] if apart else [view]
-    parts = [part for part in parts if part.count()]
-    hits = _search(store, view, parts, asked, legs, asked_filters) if allowed and asked else [()] * len(queries)
-    return [
-        SearchResponse(
-            query=query,
-            hits=found,
-            scope=asked_scope,
-            filters=asked_filters,
-            content_types=kinds,
-            legs=_legs(chosen.mode, query),
-            generation=store.generation,
-            allowed=allowed,
-            degraded_reason=store.degraded_reason,
-        )
-        for query, found in zip(queries, hits, strict=True)
-    ]
-
-
-def _asked(
-    queries: Sequence[str], spoken: Sequence[str] | None, limits: Sequence[int] | None, options: SearchOptions
-) -> list[_Asked]:
-    """Return the queries with their wordings and options, checked."""
-    for name, values in (("spoken", spoken), ("limits", limits)):
-        if values is not None and len(values) != len(queries):
-            raise InvalidInputError(name, list(values), f"one for each of the {len(queries)} queries")
-    for text in (*queries, *(spoken or ())):
-        _check_query(text)
-    wordings = spoken or queries
-    each = [options] * len(queries) if limits is None else [replace(options, limit=limit) for limit in limits]
-    return [_Asked(*parts) for parts in zip(queries, wordings, each, strict=True)]
-
-
-def _check_query(query: str) -> None:
-    if not query.strip():
-        raise InvalidInputError("query", query, "text with at least one character that is not white space")
-    try:
-        no_surrogates(query)
-    except ValueError as error:
-        raise InvalidInputError("query", shown(query), str(error)) from error
-
-
-def _legs(mode: SearchMode, query: str | None = None) -> tuple[str, ...]:
-    if mode is SearchMode.FTS:
-        return ("fts",)
-    if mode is SearchMode.VECTOR or (query is not None and not query_stems(query)):
-        return ("vector",)
-    return ("fts", "vector")
-
-
-def _search(
-    store: MemoryStore,
-    view: View,
-    parts: Sequence[View],
-    asked: Sequence[_Asked],
-    legs: tuple[str, ...],
-    filters: Filters,
-) -> list[tuple[SearchHit, ...]]:
-    """Propose candidates for each query, describe them and keep the best."""
-    vectors = _embedded(store, [query.spoken for query in asked]) if "vector" in legs else None
-    scan = view.scan(vectors) if vectors is not None else None
-    deepest = max(VECTOR_DEPTH * query.options.limit for query in asked)
-    near = [vector_ids(part, scan, vectors, deepest) for part in parts] if vectors is not None else []
-    results: list[tuple[SearchHit, ...]] = []
-    for index, query in enumerate(asked):
-        depth = query.options.limit
-        proposed = {rowid for found in near for rowid in found[index][: VECTOR_DEPTH * depth]}
-        for part in parts if "fts" in legs else ():
-            proposed.update(lexical_ids(part, query_stems(query.text), LEXICAL_DEPTH * depth))
-        rows = list(view.rows(sorted(proposed)).values())
-        if not rows:
-            results.append(())
-            continue
-        cosines = None if vectors is None else cosines_of(view, scan, index, rows, vectors[index])
-        results.append(_best(describe(view, rows, query.text, cosines, "fts" in legs), query.options, filters))
-    return results
-
-
-def _embedded(store: MemoryStore, texts: list[str]) -> NDArray[np.float32]:
-    return checked(store.embedder, store.embedder.embed_queries(texts), len(texts), store.dimension)
-
-
-def _best(found: Candidates, options: SearchOptions, filters: Filters) -> tuple[SearchHit, ...]:
-    """Fuse, scale by content, drop what is too dissimilar, and cut to the limit (SEARCH-5, SEARCH-7)."""
-    fused = fuse(found.signals, found.named, [row.session_place for row in found.rows])
-    similar = found.similarity
-    if options.apply_content_scoring and not all(row.is_plain for row in found.rows):
-        factors = np.array([content_factor(row.record) for row in found.rows])
-        fused, similar = fused * factors, similar * factors
-    similar = similar.round(_DIGITS)  # what is shown is what a threshold is compared with
-    least = filters.min_similarity or 0.0
-    counts: Counter[str] = Counter()
-    hits: list[SearchHit] = []
-    for index in _order(fused, found.rows):
-        row = found.rows[index]
-        bucket = row.kind if options.limit_per_type else ""
-        if counts[bucket] >= options.limit or similar[index] < least:
-            continue
-        counts[bucket] += 1
-        hits.append(_hit(found, index, float(fused[index]), float(similar[index]), options.debug))
-    if options.order_by is OrderBy.CREATED_AT:
-        hits.sort(key=lambda hit: hit.record.created_at or _NO_TIME, reverse=True)
-    return tuple(hits)
-
-
-def _order(fused: NDArray[np.float64], rows: list[Row]) -> list[int]:
-    """Return indices, best first; ties by order of insertion, so that equal runs give equal results."""
-    rowids = np.array([row.rowid for row in rows])
-    return [int(index) for index in np.lexsort((rowids, -np.round(fused, _DIGITS)))]
-
-
-def _hit(found: Candidates, index: int, score: float, similar: float, debug: bool) -> SearchHit:
-    row = found.rows[index]
-    legs: dict[str, Any] | None = None
-    if debug:
-        legs = {name: _leg(signal, index) for name, signal in found.signals.items()}
-    return SearchHit(
-        record=row.record,
-        similarity=round(min(max(similar, 0.0), 1.0), _DIGITS),
-        score=round(min(max(score, 0.0), 1.0), _DIGITS),
-        window=row.window if row.kind == ContentType.MESSAGE else "",
-        debug=legs,
+    asked = ask(
+        queries,
+        spoken=spoken,
+        limits=limits,
+        options=options or SearchOptions(),
+        filters=filters or Filters(),
+        reference_time=reference_time,
     )
+    kinds = (ContentType(content_types),) if isinstance(content_types, str) else tuple(content_types)
+    per_type = (options or SearchOptions()).limit_per_type
+    narrowings = dict.fromkeys(query.filters for query in asked)
+    places = {narrowed: _Place.of(store, scope or Scope(), narrowed, kinds, per_type) for narrowed in narrowings}
+    known = None if vectors is None else _given(store, vectors, len(queries), options or SearchOptions())
+    stage = stage_of(store, scope or Scope(), options or SearchOptions(), reranker, given=known is not None)
+    looked = look(store, [places[query.filters].view for query in asked], asked, known, with_tokens=stage.with_tokens)
+    found: dict[int, SearchResponse] = {}
+    for narrowed, place in places.items():
+        numbers = [number for number, query in enumerate(asked) if query.filters == narrowed]
+        responses = place.answer([looked[number] for number in numbers], stage)
+        found |= zip(numbers, responses, strict=True)
+    return [found[number] for number in range(len(queries))]
 
 
-def _leg(signal: NDArray[np.float64], index: int) -> dict[str, float]:
-    """Return value and rank (1 = best) of one candidate in one leg."""
-    value = float(signal[index])
-    return {"score": round(value, _DIGITS), "rank": int((signal > signal[index]).sum()) + 1}
+def _given(store: MemoryStore, vectors: NDArray[np.float32], count: int, options: SearchOptions) -> NDArray[np.float32]:
+    """Return the vectors that the caller gave, checked; words alone have no use for them."""
+    if options.mode is SearchMode.FTS:
+        raise UnsupportedOptionError("vectors", f"{count} vectors", "none: mode fts looks up words alone")
+    return checked(store.embedder, vectors, count, store.dimension)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where queries with the same filters are looked up.
+
+    `parts` are the views of single content types: each has proposals of its own, or one that matches better would
+    starve the others (SEARCH-7). With a shared limit there is one part.
+    """
+
+    store: MemoryStore
+    scope: Scope
+    filters: Filters
+    kinds: tuple[ContentType, ...]
+    view: View
+    parts: tuple[View, ...]
+
+    @classmethod
+    def of(
+        cls, store: MemoryStore, scope: Scope, filters: Filters, kinds: tuple[ContentType, ...], per_type: bool
+    ) -> _Place:
+        """Open the views."""
+        view = store.view(scope, filters, kinds).pinned()
+        if not per_type or len(kinds) == 1:
+            return cls(store, scope, filters, kinds, view, (view,))
+        parts = (store.view(scope, filters, (kind,)).pinned(view) for kind in kinds)
+        return cls(store, scope, filters, kinds, view, tuple(part for part in parts if part.count()))
+
+    def answer(self, queries: Sequence[Looked], stage: Stage) -> list[SearchResponse]:
+        """Return the responses to queries that are looked up here."""
+        allowed = self.view.count()
+        picks: dict[Looked, Sequence[Pick]] = {}
+        if allowed:
+            picks |= self._found([query for query in queries if query.asked.text], stage)
+            picks |= {query: self._newest(query.asked.options.limit) for query in queries if not query.asked.text}
+        rows = self.view.rows({chosen.rowid for part in picks.values() for chosen in part})
+        return [self._response(query, rows, picks.get(query, ()), allowed, stage.reason) for query in queries]
+
+    def _response(
+        self, query: Looked, rows: Mapping[int, Row], picks: Sequence[Pick], allowed: int, reason: str | None
+    ) -> SearchResponse:
+        return SearchResponse(
+            query=query.asked.query,
+            hits=hits(rows, picks, query.asked.options),
+            scope=self.scope,
+            filters=self.filters,
+            content_types=self.kinds,
+            legs=query.legs,
+            generation=self.store.generation,
+            allowed=allowed,
+            degraded_reason=self.store.degraded_reason or reason,
+            corrected=query.corrected,
+            time_range=query.asked.time,
+        )
+
+    def _newest(self, limit: int) -> list[Pick]:
+        """Return what a query asks for that names a time and nothing else: everything of that time, newest first."""
+        rows = self.view.rows(rowid for part in self.parts for rowid in part.newest(limit)).values()
+        latest = sorted(rows, key=lambda row: row.record.created_at or NO_TIME, reverse=True)
+        return [Pick(row.rowid, 1.0, 1.0, None) for row in latest]
+
+    def _found(self, queries: Sequence[Looked], stage: Stage) -> dict[Looked, Sequence[Pick]]:
+        """Propose candidates for each query, describe them and keep the best."""
+        if not queries:
+            return {}
+        near, words = self._vector_leg(queries), Words.of(self.view, queries)
+        proposed = [self._proposed(query, near, words) for query in queries]
+        pool = Pool.of(self.view, proposed)
+        places = [pool.here(rowids) for rowids in proposed]
+        picks: dict[Looked, Sequence[Pick]] = {}
+        # A query without words is judged by meaning alone, whatever the others have.
+        for worded in (True, False):
+            pairs = zip(queries, places, strict=True)
+            alike = [(query, part) for query, part in pairs if len(part) and bool(query.groups) is worded]
+            picks |= self._picked(alike, pool, words, stage)
+        return picks
+
+    def _picked(
+        self, alike: Sequence[tuple[Looked, NDArray[np.int64]]], pool: Pool, words: Words, stage: Stage
+    ) -> dict[Looked, Sequence[Pick]]:
+        """Describe the candidates of queries that run the same legs, and keep the best of each."""
+        if not alike:
+            return {}
+        queries, options = [query for query, _ in alike], alike[0][0].asked.options
+        parts = scored(describe(pool, [places for _, places in alike], queries, words), options)
+        ordered = stage.ordered(self.view, queries, parts)
+        return {
+            query: pick(part, query.asked.options, self.filters) for query, part in zip(queries, ordered, strict=True)
+        }
+
+    def _vector_leg(self, queries: Sequence[Looked]) -> VectorLeg | None:
+        """Compare all vectors of all queries at once; None where there are none."""
+        vectors = {query: query.vectors for query in queries if query.vectors is not None}
+        if not vectors:
+            return None
+        return VectorLeg.of(self.view, self.parts, vectors, max(self._depth(query, VECTOR_DEPTH) for query in queries))
+
+    def _proposed(self, query: Looked, near: VectorLeg | None, words: Words) -> NDArray[np.int64]:
+        """Return the rowids that the legs propose for one query, ascending."""
+        found = [np.zeros(0, dtype=np.int64)]
+        if near is not None:
+            found += near.best(query, self._depth(query, VECTOR_DEPTH))
+        weights = words.weights(query) if "fts" in query.legs else []
+        if weights:
+            found += [part.by_words(weights, self._depth(query, LEXICAL_DEPTH)) for part in self.parts]
+        return np.unique(np.concatenate(found))
+
+    def _depth(self, query: Looked, factor: int) -> int:
+        """Return how many rows a leg proposes; a least similarity may lie behind any of those of a small view."""
+        depth = factor * query.asked.options.limit
+        return max(depth, min(self.view.count(), _COMPARED)) if self.filters.min_similarity else depth

@@ -1,14 +1,16 @@
 """Score-level fusion of the legs into one ranking value in [0,1].
 
-Each signal is divided by its best value among the candidates; the sum is weighted, two priors are
+Each signal is divided by its best value among the candidates of its query; the sum is weighted, two priors are
 added, and the whole is divided by the most that could be had. Rank-only fusion loses on the labelled
 data (`docs/search.md`), because it forgets how much better the best hit is.
+
+The candidates of several queries stand one after another in the same arrays; `starts` says where each query's
+begin. What a query gets doesn't depend on the others.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,53 +19,69 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Signal = NDArray[np.float64]
+    Starts = NDArray[np.int64]
+    Places = NDArray[np.int64] | NDArray[np.int32] | Sequence[int]
 
 SPEAKER_WEIGHT = 0.3
 SESSION_WEIGHT = 0.3
+NO_SESSION = -1
 _SESSION_DEPTH = 30
+_ONE: Starts = np.zeros(1, dtype=np.int64)
 
 
-def share_of_best(signal: Signal) -> Signal:
-    """Divide by the best value; negative values count as 0, unless all are: then the least of them is best."""
-    if len(signal) and float(signal.max()) < 0.0:
-        closeness: Signal = signal.max() / signal
-        return closeness
-    positive = np.maximum(signal, 0.0)
-    best = float(positive.max(initial=0.0))
-    return positive / best if best > 0.0 else positive
+def segments(starts: Starts, size: int) -> NDArray[np.int64]:
+    """Return for each of `size` candidates the number of its query; every query has at least one."""
+    return np.repeat(np.arange(len(starts)), np.diff(starts, append=size))
 
 
-def fuse(signals: dict[str, Signal], named: Signal, places: Sequence[str | None]) -> Signal:
+def share_of_best(signal: Signal, starts: Starts = _ONE) -> Signal:
+    """Divide by the query's best value; negative values count as 0, unless all are: then the least of them is best."""
+    if not len(signal):
+        return signal
+    best = np.maximum.reduceat(signal, starts)[segments(starts, len(signal))]
+    shares = np.divide(np.maximum(signal, 0.0), best, out=np.zeros_like(signal), where=best > 0.0)
+    below = best < 0.0
+    if below.any():
+        np.divide(best, signal, out=shares, where=below)
+    return shares
+
+
+def fuse(signals: Mapping[str, Signal], named: Signal, places: Places, starts: Starts = _ONE) -> Signal:
     """Return the fused score of n candidates in [0,1].
 
     Args:
         signals: legs by name, each [n].
         named: 1 where the query names the candidate's author, else 0.
-        places: the session of each candidate; None where it has none.
+        places: number of the session of each candidate; -1 where it has none.
+        starts: where each query's candidates begin, the first at 0.
     """
-    total = np.sum([share_of_best(signal) for signal in signals.values()], axis=0)
+    total = np.sum([share_of_best(signal, starts) for signal in signals.values()], axis=0)
     total = total + SPEAKER_WEIGHT * named
     most = len(signals) + SPEAKER_WEIGHT + SESSION_WEIGHT
-    fused: Signal = (total + SESSION_WEIGHT * session_prior(total, places)) / most
+    fused: Signal = (total + SESSION_WEIGHT * session_prior(total, places, starts)) / most
     return fused
 
 
-def session_prior(scores: Signal, places: Sequence[str | None]) -> Signal:
-    """Return for each candidate how much of the top 30's score its session holds, best session = 1.
+def session_prior(scores: Signal, places: Places, starts: Starts = _ONE) -> Signal:
+    """Return for each candidate how much of its query's top 30's score its session holds, best session = 1.
 
     A session with several good turns is the likelier place of the answer. A candidate without a
     session is taken for itself: its score as a share of the best.
     """
-    sums: defaultdict[str, float] = defaultdict(float)
-    for index in np.argsort(-scores, kind="stable")[:_SESSION_DEPTH]:
-        place = places[int(index)]
-        if place is not None:
-            sums[place] += float(scores[index])
-    best = max(sums.values(), default=0.0)
-    alone = share_of_best(scores)
-    return np.array(
-        [
-            alone[index] if place is None else sums.get(place, 0.0) / best if best > 0 else 0.0
-            for index, place in enumerate(places)
-        ]
-    )
+    if not len(scores):
+        return scores
+    numbers, of_query = np.asarray(places, dtype=np.int64), segments(starts, len(scores))
+    order = np.lexsort((-scores, of_query))
+    rank = np.arange(len(scores)) - starts[of_query[order]]
+    counted = order[(rank < _SESSION_DEPTH) & (numbers[order] != NO_SESSION)]
+    prior = share_of_best(scores, starts)
+    if not len(counted):
+        return np.where(numbers == NO_SESSION, prior, 0.0)
+    width = int(numbers.max()) + 1
+    sessions, session_of = np.unique(of_query * width + np.maximum(numbers, 0), return_inverse=True)
+    sums = np.bincount(session_of[counted], weights=scores[counted], minlength=len(sessions))
+    best = np.zeros(len(starts))
+    np.maximum.at(best, sessions // width, sums)
+    best = best[of_query]
+    held = np.divide(sums[session_of], best, out=np.zeros_like(scores), where=best > 0.0)
+    return np.where(numbers == NO_SESSION, prior, held)

@@ -9,28 +9,43 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.rows import Row
+    from recall_loop.memory.store.row_index import RowIndex
 
 # Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009): usual values.
 K1 = 1.2
 B = 0.75
 
 
+class TermGroup(NamedTuple):
+    """A stem of a query with the stems that count for it: itself first with weight 1, then likely corrections."""
+
+    stem: str
+    variants: tuple[tuple[str, float], ...]
+
+
 @dataclass(frozen=True)
 class TermCounts:
-    """Counts of the query's stems in n candidates: own text and window [n, t], lengths [n], idf [t]."""
+    """How n candidates match t groups of stems.
+
+    Attributes:
+        own: weighted counts in the record's own text [n, t].
+        window: weighted counts in the window [n, t].
+        own_present: weight of the best variant that the own text has [n, t]; 0 where it has none.
+        window_present: the same of the window [n, t].
+        idf: weight of each group [t]; of several queries' groups [q, t].
+    """
 
     own: NDArray[np.float64]
     window: NDArray[np.float64]
-    own_length: NDArray[np.float64]
-    window_length: NDArray[np.float64]
+    own_present: NDArray[np.float64]
+    window_present: NDArray[np.float64]
     idf: NDArray[np.float64]
 
 
@@ -39,21 +54,40 @@ def idf(documents: int, frequency: int) -> float:
     return math.log(1.0 + (max(documents, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
-def count_terms(rows: Sequence[Row], stems: Sequence[str], frequencies: dict[str, int], documents: int) -> TermCounts:
-    """Count each of `stems` in each of `rows`."""
-    return TermCounts(
-        own=_counts([row.term_counts for row in rows], stems),
-        window=_counts([row.window_counts for row in rows], stems),
-        own_length=np.array([len(row.terms) for row in rows], dtype=float),
-        window_length=np.array([len(row.window_terms) for row in rows], dtype=float),
-        idf=np.array([idf(documents, frequencies[stem]) for stem in stems], dtype=float),
-    )
+def group_idf(group: TermGroup, frequencies: Mapping[str, int], documents: int) -> float:
+    """Return the idf of a group's first variant that the tenant has, else of its own stem."""
+    known = (frequencies[stem] for stem, _ in group.variants if frequencies.get(stem))
+    return idf(documents, next(known, 0))
 
 
-def _counts(counted: Sequence[Mapping[str, int]], stems: Sequence[str]) -> NDArray[np.float64]:
-    # `get` and not `[]`: a Counter answers for a missing key by a method call, ten times slower.
-    found = [[counts.get(stem, 0) for stem in stems] for counts in counted]
-    return np.array(found, dtype=float).reshape(len(counted), len(stems))
+def count_terms(
+    index: RowIndex,
+    positions: NDArray[np.int64],
+    groups: Sequence[TermGroup],
+    frequencies: Mapping[str, int],
+    documents: int,
+) -> TermCounts:
+    """Count groups of stems in the rows at `positions`; of several variants the one that counts most is taken."""
+    rarity = np.array([group_idf(group, frequencies, documents) for group in groups], dtype=float)
+    if all(len(group.variants) == 1 for group in groups):
+        found = index.counts([group.stem for group in groups], positions)
+        present = [np.minimum(counts, 1.0) for counts in found]
+        return TermCounts(found.own, found.window, present[0], present[1], rarity)
+    size = (len(positions), len(groups))
+    own, window, own_present, window_present = (np.zeros(size) for _ in range(4))
+    depth = max((len(group.variants) for group in groups), default=0)
+    for level in range(depth):
+        columns = [number for number, group in enumerate(groups) if len(group.variants) > level]
+        variants = [groups[number].variants[level] for number in columns]
+        found = index.counts([stem for stem, _ in variants], positions)
+        idfs = np.array([idf(documents, frequencies[stem]) for stem, _ in variants])
+        # A common variant of a rare word must not earn what the rare word is worth.
+        weighed = np.array([weight for _, weight in variants]) * np.minimum(idfs / rarity[columns], 1.0)
+        for total, counts in ((own, found.own), (window, found.window)):
+            total[:, columns] = np.maximum(total[:, columns], counts * weighed)
+        for total, counts in ((own_present, found.own), (window_present, found.window)):
+            total[:, columns] = np.maximum(total[:, columns], (counts > 0) * weighed)
+    return TermCounts(own, window, own_present, window_present, rarity)
 
 
 def bm25(
@@ -62,7 +96,7 @@ def bm25(
     mean_length: float,
     weights: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return BM25 of n candidates from their [n, t] counts."""
+    """Return BM25 of n candidates from their [n, t] counts; `weights` is [t] or [n, t]."""
     norm = K1 * (1.0 - B + B * lengths / max(mean_length, 1.0))
-    scores: NDArray[np.float64] = (counts * (K1 + 1.0) / (counts + norm[:, None])) @ weights
+    scores: NDArray[np.float64] = (counts * (K1 + 1.0) / (counts + norm[:, None]) * weights).sum(axis=1)
     return scores

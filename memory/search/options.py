@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recall_loop.memory.search.late_interaction import Budget
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
 from recall_loop.state.records import SearchHit
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, OrderBy, SearchMode
+from recall_loop.text.times import TimeRange
 
 MOST_RESULTS = 1000
 FUZZY_LEVELS = (0, 1, 2)
@@ -22,8 +24,12 @@ class SearchOptions:
         limit: most results, 1–1000; for each content type when `limit_per_type`.
         limit_per_type: every content type has a limit of its own (SEARCH-7).
         order_by: relevance, or newest first among the results that relevance chose.
-        fuzzy: typo tolerance of the lexical leg; only level 0 (exact) is there in this version.
+        fuzzy: typo tolerance of the lexical leg: 0 exact, 1 some, 2 high; True means 1 (SEARCH-2). What is likely
+            meant is embedded beside the query. An error in mode `vector`.
         apply_content_scoring: let tool output and reasoning weigh less (SEARCH-5).
+        rerank: let late interaction order the best 50 candidates anew; None = where the store holds token vectors.
+        rerank_budget_ms: milliseconds that one call may spend on token vectors that aren't stored, 0 and above.
+        time_suffixes: read a time at the end of a query, such as `< 3 days`, as a filter (SEARCH-10).
         debug: give per-leg ranks and scores with each hit.
     """
 
@@ -33,6 +39,9 @@ class SearchOptions:
     order_by: OrderBy = OrderBy.RELEVANCE
     fuzzy: int = 0
     apply_content_scoring: bool = True
+    rerank: bool | None = None
+    rerank_budget_ms: float = 0.0
+    time_suffixes: bool = True
     debug: bool = False
 
     def __post_init__(self) -> None:
@@ -44,10 +53,13 @@ class SearchOptions:
             object.__setattr__(self, name, kind(value))
         if type(self.limit) is not int or not 1 <= self.limit <= MOST_RESULTS:
             raise InvalidInputError("limit", self.limit, f"an integer from 1 to {MOST_RESULTS}")
-        if self.fuzzy not in FUZZY_LEVELS:
-            raise InvalidInputError("fuzzy", self.fuzzy, "0, 1 or 2")
-        if self.fuzzy:
-            raise UnsupportedOptionError("fuzzy", self.fuzzy, "0: this version has no typo tolerance")
+        Budget(self.rerank_budget_ms)
+        level: object = self.fuzzy
+        if not isinstance(level, int) or level not in FUZZY_LEVELS:
+            raise InvalidInputError("fuzzy", self.fuzzy, "0, 1 or 2; True means 1")
+        object.__setattr__(self, "fuzzy", int(level))
+        if self.fuzzy and self.mode is SearchMode.VECTOR:
+            raise UnsupportedOptionError("fuzzy", self.fuzzy, "0: mode vector looks up no words")
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,9 @@ class SearchResponse:
     """Results of one query, and where they were looked for.
 
     An empty `hits` with `allowed` > 0 means that nothing matched; with `allowed` = 0 that the scope
-    and the filters hold no record at all.
+    and the filters hold no record at all. `filters` has the times that the query itself named; `corrected` is
+    the query with likely misspellings mended, where fuzzy search found any; `time_range` the time that the query
+    itself named.
     """
 
     query: str
@@ -67,3 +81,10 @@ class SearchResponse:
     generation: str
     allowed: int
     degraded_reason: str | None = None
+    corrected: str | None = None
+    time_range: TimeRange | None = None
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the store works without one of its parts; `degraded_reason` says which."""
+        return self.degraded_reason is not None

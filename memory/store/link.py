@@ -1,18 +1,24 @@
-"""The store's line to Chroma: opened when needed, given up when it fails, tried again at the next write."""
+"""The store's line to Chroma: opened when needed, given up when it fails, tried again when it may be back."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.store import opening, recovery
-from recall_loop.memory.store.chroma_side import ChromaError, ChromaSide
+from recall_loop.memory.store import chroma_files, opening, recovery
+from recall_loop.memory.store.chroma_side import ChromaError, ChromaRow, ChromaSide
+from recall_loop.memory.store.delivery import applied
 from recall_loop.state.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.opening import Opened
+
+# Searches try a failed Chroma again after so long; writes try it at once.
+RETRY_SECONDS = 5.0
 
 
 class ChromaLink:
@@ -30,21 +36,33 @@ class ChromaLink:
     def __init__(self, opened: Opened, lock: threading.RLock) -> None:
         self._opened = opened
         self._lock = lock
-        self._version = -1
+        self._seen: object = None
+        self._failed_at = 0.0
         self.chroma: ChromaSide | None = None
         self.reason: str | None = None
 
     def degrade(self, error: ChromaError) -> None:
-        """Note that Chroma failed: reads go on without it, the next write tries it again (SEARCH-9)."""
+        """Note that Chroma failed: reads go on without it until it is tried again (SEARCH-9)."""
         self.reason = str(error)
+        self._failed_at = time.monotonic()
 
-    def connect(self) -> None:
-        """Open Chroma for writing and repair it. Raises `ChromaError`."""
+    def connect(self, *, refilling: bool = True) -> None:
+        """Open Chroma for writing and repair it.
+
+        Raises:
+            ChromaError: it can't be opened or written, or would have to be made anew without `refilling`.
+        """
         if self.chroma is None:
-            path = self._opened.path
-            folder = None if path is None else opening.chroma_folder(path)
-            self.chroma = recovery.open_chroma(folder, self._opened.sidecar, probe=self._opened.unclean)
-            self._opened.unclean = False
+            opened = self._opened
+            self.chroma = recovery.open_chroma(
+                opened.path,
+                opened.sidecar,
+                probe=opened.unclean,
+                broken=opened.changed,
+                api_key=opened.api_key,
+                refilling=refilling,
+            )
+            opened.unclean = opened.changed = False
 
     def disconnect(self) -> None:
         """Let go of Chroma; that it can't even be closed is noted as a reason."""
@@ -56,19 +74,20 @@ class ChromaLink:
                 self.degrade(error)
 
     def refill(self, progress: recovery.Progress | None) -> None:
-        """Write Chroma anew from the sidecar; in memory that waits until a search needs it.
+        """Make Chroma anew from the sidecar; in memory that waits until a search needs it.
 
         Raises:
-            StoreUnavailableError: Chroma fails.
+            StoreUnavailableError: Chroma fails; the old one stays.
         """
         self.disconnect()
-        path = self._opened.path
+        opened = self._opened
         try:
-            if path is not None:
-                folder = opening.chroma_folder(path)
-                self.chroma = recovery.refill(folder, self._opened.sidecar, progress)
+            if opened.path is not None:
+                self.chroma = recovery.refill(opened.path, opened.sidecar, progress, api_key=opened.api_key)
+                opened.unclean = opened.changed = False
         except ChromaError as error:
-            raise self._failed(error) from error
+            self.degrade(error)
+            raise StoreUnavailableError(f"Chroma was not made anew, and is as before: {error}") from error
         self.reason = None
 
     def prepare(self) -> None:
@@ -78,6 +97,8 @@ class ChromaLink:
             StoreUnavailableError: Chroma still fails; nothing is written.
         """
         try:
+            if self.reason is None:
+                self._checked()
             if self.reason is not None:
                 self.disconnect()
                 self.connect()
@@ -94,11 +115,26 @@ class ChromaLink:
             StoreUnavailableError: Chroma fails; the rows stay pending.
         """
         try:
+            if self.chroma is not None:
+                self.chroma.check()
             recovery.flush(self._opened.sidecar, self.chroma)
         except ChromaError as error:
-            raise self._failed(error) from error
+            raise self._unacknowledged(error) from error
 
-    def _failed(self, error: ChromaError) -> StoreUnavailableError:
+    def deliver(self, rows: Sequence[ChromaRow]) -> None:
+        """After a commit: bring its rows to Chroma, and note those that are still the same as applied.
+
+        Raises:
+            StoreUnavailableError: Chroma fails; the rows stay pending.
+        """
+        try:
+            if self.chroma is not None and rows:
+                self.chroma.upsert(rows)
+        except ChromaError as error:
+            raise self._unacknowledged(error) from error
+        applied(self._opened.sidecar, rows)
+
+    def _unacknowledged(self, error: ChromaError) -> StoreUnavailableError:
         self.degrade(error)
         return StoreUnavailableError(
             f"not acknowledged: {error}. The records stand in the sidecar and reach Chroma with the next "
@@ -108,23 +144,48 @@ class ChromaLink:
     @contextmanager
     def searching(self) -> Iterator[ChromaSide | None]:
         """Give Chroma for a search, or None while it can't be used."""
-        if self.chroma is not None and not self._opened.read_only and self.reason is None:
-            yield self.chroma
+        if self.chroma is not None and self.reason is None and not self._opened.read_only:
+            yield self._checked()
+            return
+        if self.reason is not None and time.monotonic() - self._failed_at < RETRY_SECONDS:
+            yield None
             return
         with self._lock:
-            if self.reason is None:
-                try:
-                    self._refresh()
-                except ChromaError as error:
-                    self.degrade(error)
+            try:
+                self._refresh()
+                self.reason = None
+            except ChromaError as error:
+                self.degrade(error)
             yield self.chroma if self.reason is None else None
 
+    def _checked(self) -> ChromaSide | None:
+        """Return the open side, or None after noting that its folder was taken away."""
+        try:
+            if self.chroma is not None:
+                self.chroma.check()
+        except ChromaError as error:
+            self.degrade(error)
+            return None
+        return self.chroma
+
     def _refresh(self) -> None:
-        if not self._opened.read_only:
-            self.connect()
-            return
-        version = recovery.data_version(self._opened.sidecar)
-        if self.chroma is None or version != self._version:
+        if self.reason is not None:
             self.disconnect()
-            self.chroma = opening.reader_chroma(self._opened.path, recovery.marker_of(self._opened.sidecar))
-            self._version = version
+        if self._opened.read_only:
+            self._refresh_reader()
+        else:
+            # A search doesn't wait for thousands of rows to be written; in memory it has to.
+            self.connect(refilling=self._opened.path is None)
+
+    def _refresh_reader(self) -> None:
+        sidecar, path = self._opened.sidecar, self._opened.path
+        place = recovery.place_of(path, sidecar, self._opened.api_key)
+        marker = recovery.marker_of(sidecar)
+        version: object = None
+        if isinstance(place, Path):  # a server shows what another process adds, a folder doesn't
+            version = recovery.data_version(sidecar), chroma_files.identity(place)
+        seen = (place, marker, version)
+        if self.chroma is None or seen != self._seen:
+            self.disconnect()
+            self.chroma = opening.reader_chroma(self._opened, place, marker)
+            self._seen = seen

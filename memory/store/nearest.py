@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,26 +27,28 @@ _CHUNK = 10_000
 
 @dataclass(frozen=True)
 class Scan:
-    """Cosines of q queries with all n allowed rows: own and context vectors, each [q, n]."""
+    """Cosines of q queries with the windows of all n allowed rows [q, n]."""
 
     rowids: NDArray[np.int64]
-    own: NDArray[np.float32]
-    context: NDArray[np.float32]
+    cosines: NDArray[np.float32]
 
-    def best(self, query: int, wanted: int, among: NDArray[np.int64]) -> list[int]:
-        """Return those of `among` with the best cosine of either vector for one query; ties by rowid."""
-        among = np.intersect1d(among, self.rowids, assume_unique=True)
-        cosines = np.maximum(*self.of(query, among))
-        return [int(rowid) for rowid in among[np.argsort(-cosines, kind="stable")[:wanted]]]
+    def best(self, query: int, wanted: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Return the rowids with the best cosines for one query; `among` are places in `rowids` to choose from."""
+        cosines, rowids = self.cosines[query], self.rowids
+        if among is not None:
+            cosines, rowids = cosines[among], rowids[among]
+        return rowids[best(cosines, rowids, wanted)]
 
-    def of(self, query: int, rowids: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return own and context cosines of some of the rows for one query; 0 for one written since the scan."""
-        if len(self.rowids) == 0:
-            none = np.zeros(len(rowids), dtype=np.float32)
-            return none, none
-        at = np.minimum(np.searchsorted(self.rowids, rowids), len(self.rowids) - 1)
-        held = (self.rowids[at] == rowids).astype(np.float32)
-        return self.own[query, at] * held, self.context[query, at] * held
+
+def best(values: NDArray[Any], rowids: NDArray[np.int64], wanted: int) -> NDArray[np.int64]:
+    """Return the places of the `wanted` highest values, best first; equal ones go by rowid."""
+    if wanted >= len(values):
+        return np.lexsort((rowids, -values))
+    least = np.partition(values, len(values) - wanted)[len(values) - wanted]
+    above, equal = np.flatnonzero(values > least), np.flatnonzero(values == least)
+    equal = equal[np.argsort(rowids[equal], kind="stable")][: wanted - len(above)]
+    chosen = np.concatenate([above, equal])
+    return chosen[np.lexsort((rowids[chosen], -values[chosen]))]
 
 
 def overfetched(
@@ -71,7 +73,7 @@ def _masked(
     allowed: NDArray[np.int64],
     wanted: int,
 ) -> list[list[int]]:
-    total = chroma.count()
+    total = chroma.size()
     found: list[list[int]] = [[] for _ in queries]
     share = len(allowed) / max(total, 1)
     if share < _SMALL_SHARE and len(allowed) <= _SMALL_ROWS:

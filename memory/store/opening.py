@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from recall_loop.memory.store import recovery
+from recall_loop.memory.store import chroma_files, rebuilding, recovery, server
+from recall_loop.memory.store.changes import upgrade
+from recall_loop.memory.store.chroma_client import Place
 from recall_loop.memory.store.chroma_side import ChromaError, ChromaSide
 from recall_loop.memory.store.lock import WriterLock
+from recall_loop.memory.store.probe import sound
+from recall_loop.memory.store.repair import SIDECAR, check_embedder, rebuildable, writable_sidecar
 from recall_loop.memory.store.schema import METRIC, SCHEMA_VERSION
+from recall_loop.memory.store.server import ChromaServer
 from recall_loop.memory.store.sidecar import Sidecar, set_meta
-from recall_loop.state.errors import (
-    EmbedderMismatchError,
-    StoreReadOnlyError,
-    StoreUnavailableError,
-    shown,
-)
+from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from recall_loop.memory.store.embeddings import Embedder
 
-SIDECAR = "sidecar.sqlite3"
-CHROMA = "chroma"
 _ENDED, _OPEN, _CLOSED = "writer", "open", "closed"
+_FILES = "chroma_files"
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass
 class Opened:
     """What is open: the sidecar, and for a writer of a folder the lock.
 
-    `unclean` means that the last writer ended without closing, and Chroma wasn't tried since.
+    `unclean` means that Chroma's files weren't closed by their last writer, and weren't tried yet;
+    `changed` that they aren't as it left them, and so are damaged.
+    `repairs` are the repairs that opening made and that somebody should know of.
     """
 
     path: Path | None
@@ -41,12 +44,20 @@ class Opened:
     read_only: bool = False
     lock: WriterLock | None = None
     unclean: bool = False
+    changed: bool = False
+    api_key: str | None = None
+    repairs: list[str] = field(default_factory=list)
 
     def close(self) -> None:
         """Note a clean end, close the sidecar, then give the lock back."""
         try:
-            if self.lock is not None and not self.unclean:
-                self._note(_CLOSED)
+            if self.lock is not None and self.path is not None and not self.unclean and not self.changed:
+                chroma_files.scrub(self.path / chroma_files.CHROMA)
+                files = chroma_files.fingerprint(self.path / chroma_files.CHROMA)
+                self._note({_ENDED: _CLOSED, _FILES: files})
+        except (OSError, StoreUnavailableError) as error:
+            # The next open then tries the files first.
+            _LOG.warning("%s: a clean end could not be noted: %s", self.path, error)
         finally:
             self.sidecar.close()
             if self.lock is not None:
@@ -54,13 +65,27 @@ class Opened:
                 self.lock = None
 
     def begin(self) -> None:
-        """Note that a writer is at work, and whether the last one ended without closing."""
-        self.unclean = self.sidecar.meta().get(_ENDED) == _OPEN
-        self._note(_OPEN)
+        """Note that a writer is at work, and in what state the last one left Chroma's files."""
+        state = files_as_left(self.path, self.sidecar.meta())
+        self.unclean, self.changed = state == "open", state == "changed"
+        self._note({_ENDED: _OPEN})
 
-    def _note(self, state: str) -> None:
+    def _note(self, notes: dict[str, str]) -> None:
         with self.sidecar.transaction() as connection:
-            set_meta(connection, {_ENDED: state})
+            set_meta(connection, notes)
+
+
+def files_as_left(path: Path | None, meta: Mapping[str, str]) -> Literal["closed", "open", "changed"]:
+    """Return whether Chroma's vector files were closed by their last writer, and are as it left them."""
+    if path is None:
+        return "closed"
+    if meta.get(_ENDED) == _OPEN:
+        return "open"
+    try:
+        same = _FILES not in meta or chroma_files.fingerprint(path / chroma_files.CHROMA) == meta[_FILES]
+    except OSError:
+        same = False
+    return "closed" if same else "changed"
 
 
 def default_embedder() -> Embedder:
@@ -68,11 +93,6 @@ def default_embedder() -> Embedder:
     from recall_loop.memory.store.embeddings import MiniLmEmbedder
 
     return MiniLmEmbedder()
-
-
-def chroma_folder(path: Path) -> Path:
-    """Return Chroma's folder within a store."""
-    return path / CHROMA
 
 
 def open_memory(embedder: Embedder) -> Opened:
@@ -83,14 +103,25 @@ def open_memory(embedder: Embedder) -> Opened:
     return Opened(None, sidecar)
 
 
-def open_folder(path: Path, embedder: Embedder, *, create: bool, read_only: bool, re_embed: bool) -> Opened:
+def open_folder(
+    path: Path,
+    embedder: Embedder,
+    given: ChromaServer | None = None,
+    *,
+    create: bool,
+    read_only: bool,
+    re_embed: bool,
+    move: bool = False,
+) -> Opened:
     """Open a folder's sidecar, making or repairing it as needed; see `MemoryStore.open`."""
-    _check_path(path, create=create, read_only=read_only)
+    check_path(path, create=create, read_only=read_only, elsewhere=given is not None and given.collection is not None)
     if read_only:
         opened = Opened(path, Sidecar(path / SIDECAR, read_only=True), read_only=True)
     else:
-        opened = _open_locked(path, embedder)
+        opened = _open_locked(path, embedder, given)
+    opened.api_key = given.api_key if given else None
     try:
+        _check_server(opened, given, move=move and not read_only)
         _check_marker(opened, embedder, re_embed=re_embed and not read_only)
         if not read_only:
             opened.begin()
@@ -100,24 +131,29 @@ def open_folder(path: Path, embedder: Embedder, *, create: bool, read_only: bool
     return opened
 
 
-def _check_path(path: Path, *, create: bool, read_only: bool) -> None:
+def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = False) -> None:
+    """Check that a folder holds a store, or may come to hold one.
+
+    Raises:
+        StoreUnavailableError: it holds none, or is no folder.
+    """
     if "\x00" in str(path):
         raise StoreUnavailableError(f"{shown(str(path))}: not a path; it holds a NUL character")
     try:
         is_file = path.exists() and not path.is_dir()
         found = (path / SIDECAR).exists()
-        rebuildable = (path / CHROMA / "chroma.sqlite3").exists()
+        other_half = elsewhere or rebuildable(path)
     except OSError as error:
         raise StoreUnavailableError(f"{path}: the store can't be opened: {error.strerror}") from error
     if is_file:
         raise StoreUnavailableError(f"{path}: is a file; a store is a folder")
-    if read_only and not found and rebuildable:
+    if read_only and not found and other_half:
         raise StoreUnavailableError(f"{path}: the sidecar is missing; open it once for writing to rebuild it")
-    if not found and not rebuildable and (read_only or not create):
+    if not found and not other_half and (read_only or not create):
         raise StoreUnavailableError(f"{path}: no store there")
 
 
-def _open_locked(path: Path, embedder: Embedder) -> Opened:
+def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> Opened:
     try:
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK):
@@ -127,82 +163,70 @@ def _open_locked(path: Path, embedder: Embedder) -> Opened:
         raise StoreReadOnlyError(f"{path}: the folder can't be written: {error.strerror}") from error
     except OSError as error:
         raise StoreUnavailableError(f"{path}: the store can't be opened: {error.strerror}") from error
+    repairs: list[str] = []
     try:
-        return Opened(path, _writable_sidecar(path, embedder), lock=lock)
+        chroma_files.tidy(path)
+        sidecar = writable_sidecar(path, embedder, given, repairs)
+        return Opened(path, sidecar, lock=lock, repairs=repairs)
+    except OSError as error:
+        lock.release()
+        raise StoreUnavailableError(f"{path}: the store can't be opened: {error}") from error
     except BaseException:
         lock.release()
         raise
 
 
-def _writable_sidecar(path: Path, embedder: Embedder) -> Sidecar:
-    """Open, make or rebuild the sidecar."""
-    sidecar = Sidecar(path / SIDECAR)
-    try:
-        if recovery.marker_of(sidecar):
-            return sidecar
-        if (path / CHROMA / "chroma.sqlite3").exists():
-            sidecar.close()
-            return _rebuilt(path, embedder)
-        with sidecar.transaction() as connection:
-            set_meta(connection, recovery.new_marker(embedder))
-        return sidecar
-    except BaseException:
-        sidecar.close()
-        raise
-
-
-def _rebuilt(path: Path, embedder: Embedder) -> Sidecar:
-    """Rebuild a missing sidecar from Chroma; the marker is Chroma's own."""
-    file = path / SIDECAR
-    try:
-        chroma = ChromaSide(path / CHROMA, {})
-        try:
-            marker = {**recovery.new_marker(embedder), **chroma.noted()}
-            _check_embedder(path, marker, embedder)
-            recovery.sidecar_from_chroma(file, chroma, marker, embedder)
-        finally:
-            chroma.close()
-    except ChromaError as error:
-        raise StoreUnavailableError(
-            f"{path}: the sidecar is missing and can't be rebuilt from Chroma: {error}"
-        ) from error
-    return Sidecar(file)
+def _check_server(opened: Opened, given: ChromaServer | None, *, move: bool) -> None:
+    known, path = server.noted(opened.sidecar.meta()), opened.path
+    if path is None or given is None:
+        return
+    if move and given.url is not None:
+        moved = replace(given, collection=known.collection if known else None)
+        with opened.sidecar.transaction() as connection:
+            set_meta(connection, moved.note())
+        return
+    server.agreed(path, known, given, local=known is None)
 
 
 def _check_marker(opened: Opened, embedder: Embedder, *, re_embed: bool) -> None:
+    if not opened.read_only:
+        upgrade(opened.sidecar)
     marker = recovery.marker_of(opened.sidecar)
     if not marker:
         raise StoreUnavailableError(f"{opened.path}: the store was never finished; open it once for writing")
+    if marker["schema"] == "1" and opened.read_only:
+        raise StoreUnavailableError(f"{opened.path}: made with schema 1; open it once for writing to upgrade it")
     if int(marker["schema"]) != SCHEMA_VERSION or marker["metric"] != METRIC:
         raise StoreUnavailableError(
             f"{opened.path}: made with schema {marker['schema']} and metric {marker['metric']}; "
             f"this version reads schema {SCHEMA_VERSION} and {METRIC}"
         )
     if re_embed and marker["fingerprint"] != embedder.fingerprint:
-        recovery.re_embed(opened.sidecar, embedder)
+        rebuilding.re_embed(opened.sidecar, embedder)
         return
-    _check_embedder(opened.path, marker, embedder)
+    check_embedder(opened.path, marker, embedder)
 
 
-def _check_embedder(path: Path | None, marker: Mapping[str, str], embedder: Embedder) -> None:
-    if marker["fingerprint"] != embedder.fingerprint:
-        raise EmbedderMismatchError(
-            f"{path}: made with embedder {marker['fingerprint']} (dimension {marker['dimension']}), "
-            f"opened with {embedder.fingerprint}. Open it with its own embedder, or embed everything anew: "
-            f"recall-loop store rebuild --store {path} --re-embed"
-        )
-
-
-def reader_chroma(path: Path | None, marker: Mapping[str, str]) -> ChromaSide:
+def reader_chroma(opened: Opened, place: Place, marker: Mapping[str, str]) -> ChromaSide:
     """Open Chroma for a reader, which never makes or repairs anything.
 
     Raises:
-        ChromaError: it is missing, can't be opened, or belongs to another generation.
+        ChromaError: it is missing, damaged, can't be reached, or belongs to another generation.
     """
-    if path is None or not (path / CHROMA / "chroma.sqlite3").exists():
-        raise ChromaError("Chroma's files are missing; open the store once for writing")
-    chroma = ChromaSide(path / CHROMA, marker, create=False)
+    if isinstance(place, Path):
+        _check_files(opened, place)
+    chroma = ChromaSide(place, marker, create=False)
     if chroma.marker() != dict(marker):
         chroma.close()
         raise ChromaError("Chroma is of another generation; open the store once for writing")
     return chroma
+
+
+def _check_files(opened: Opened, folder: Path) -> None:
+    if not (folder / chroma_files.DATABASE).exists():
+        raise ChromaError("Chroma's files are missing; open the store once for writing")
+    state = files_as_left(opened.path, opened.sidecar.meta())
+    # Trying once is enough: what a writer has opened since, it has tried itself.
+    if state == "changed" or (state == "open" and not opened.unclean and not sound(folder)):
+        raise ChromaError("Chroma's files are damaged; open the store once for writing")
+    opened.unclean = opened.unclean or state == "open"

@@ -1,11 +1,12 @@
 """Scope, filters and content types as one SQL predicate: the wall that every read passes (STORE-3).
 
-Table alias `r` is `records`. The tenant always comes first, and no part of the predicate is
-evaluated anywhere but in SQLite, over the record itself.
+Table alias `r` is `records`. The tenant always comes first, and every part is about the record itself. Where all of
+it can be said by columns, `tests` says the same once more, for the index of one tenant's rows in memory.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +16,36 @@ from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, ScopeMode
 
-# Agents that share a group with the given one, and the records of those groups (SEARCH-4).
-_CONSTELLATION = """(r.agent_id = ?
- OR r.agent_id IN (SELECT other.agent_id FROM memberships mine JOIN memberships other
-      ON other.tenant = mine.tenant AND other.group_id = mine.group_id
-      WHERE mine.tenant = ? AND mine.agent_id = ?)
- OR r.group_id IN (SELECT group_id FROM memberships WHERE tenant = ? AND agent_id = ?))"""
+# The agent, agents that share a group with it, and the records of those groups (SEARCH-4). The tenant stands in
+# both halves so that each is looked up in an index of its own.
+_CONSTELLATION = """((r.tenant = ? AND r.agent_id IN (SELECT ? UNION ALL
+  SELECT other.agent_id FROM memberships mine CROSS JOIN memberships other
+    ON other.tenant = mine.tenant AND other.group_id = mine.group_id
+    WHERE mine.tenant = ? AND mine.agent_id = ?))
+ OR (r.tenant = ? AND r.group_id IN (SELECT group_id FROM memberships WHERE tenant = ? AND agent_id = ?)))"""
+
+# A trajectory's own fields stand in its attributes (TRAJ-1, TRAJ-2). Text is never a score: SQLite counts any
+# text as more than any number.
+_STATUS = "coalesce(json_extract(t.record, '$.attributes.execution.status'), 'unknown') = ?"
+_SCORE = "json_extract(t.record, '$.attributes.outcome_score')"
+_SCORED = "json_type(t.record, '$.attributes.outcome_score') IN ('integer', 'real')"
 
 _EQUAL = ("role", "label", "fact_type", "conversation_id", "session", "user_id")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTests:
+    """A predicate as tests of columns, for an index that holds a tenant's rows in memory.
+
+    Attributes:
+        values: columns of `records` with the values of which a row must have one.
+        start: least `created_at` in microseconds since 1970; None = any, also none.
+        end: `created_at` must be less.
+    """
+
+    values: tuple[tuple[str, tuple[str, ...]], ...]
+    start: int | None
+    end: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +57,14 @@ class Predicate:
         where: SQL over `records r`.
         params: values for its question marks.
         facets: FTS5 expression that holds for every row that `where` allows; narrows the lexical index.
+        tests: the same as tests of columns; None where `where` looks beyond the row's own columns.
     """
 
     tenant: str
     where: str
     params: tuple[Any, ...]
     facets: str
+    tests: ColumnTests | None = None
 
 
 def compile_predicate(
@@ -63,14 +88,34 @@ def compile_predicate(
     if filters is not None:
         _add_filters(filters, clauses, params, facets)
     narrow = " AND ".join(f'"{token}"' for token in dict.fromkeys(facets))
-    return Predicate(scope.tenant, " AND ".join(clauses), tuple(params), f"facets : ({narrow})")
+    tests = _tests(scope, filters or Filters(), kinds)
+    return Predicate(scope.tenant, " AND ".join(clauses), tuple(params), f"facets : ({narrow})", tests)
+
+
+def _tests(scope: Scope, filters: Filters, kinds: list[str] | None) -> ColumnTests | None:
+    """Return scope, filters and kinds as tests of columns; None where those aren't enough."""
+    beyond = (filters.tags, filters.execution_status, filters.min_outcome_score, filters.max_outcome_score)
+    if any(value is not None for value in beyond) or (scope.agent_id and scope.mode is ScopeMode.CONSTELLATION):
+        return None
+    given: list[tuple[str, tuple[str, ...] | None]] = [("kind", None if kinds is None else tuple(kinds))]
+    for name in ("agent_id", "user_id", "conversation_id"):
+        given.append((name, _one(getattr(scope, name))))
+    given.append(("agent_id", filters.agent_ids))
+    given += [(name, _one(getattr(filters, name))) for name in _EQUAL]
+    values = tuple((name, wanted) for name, wanted in given if wanted is not None)
+    return ColumnTests(values, microseconds(filters.start_time), microseconds(filters.end_time))
+
+
+def _one(value: object) -> tuple[str, ...] | None:
+    return None if value is None else (str(value),)
 
 
 def _add_scope(scope: Scope, clauses: list[str], params: list[Any], facets: list[str]) -> None:
     if scope.agent_id is not None:
         if scope.mode is ScopeMode.CONSTELLATION:
             clauses.append(_CONSTELLATION)
-            params += [scope.agent_id, scope.tenant, scope.agent_id, scope.tenant, scope.agent_id]
+            own = (scope.tenant, scope.agent_id)
+            params += [*own, *own, scope.tenant, *own]
         else:
             clauses.append("r.agent_id = ?")
             params.append(scope.agent_id)
@@ -85,8 +130,8 @@ def _add_scope(scope: Scope, clauses: list[str], params: list[Any], facets: list
 
 def _add_filters(filters: Filters, clauses: list[str], params: list[Any], facets: list[str]) -> None:
     if filters.agent_ids is not None:
-        clauses.append(f"r.agent_id IN ({_marks(filters.agent_ids)})")
-        params += filters.agent_ids
+        clauses.append("r.agent_id IN (SELECT value FROM json_each(?))")  # one parameter, however many there are
+        params.append(json.dumps(filters.agent_ids))
     for name in _EQUAL:
         value = getattr(filters, name)
         if value is not None:
@@ -103,6 +148,25 @@ def _add_filters(filters: Filters, clauses: list[str], params: list[Any], facets
     for tag in dict.fromkeys(filters.tags or ()):
         clauses.append("EXISTS (SELECT 1 FROM record_tags g WHERE g.tag = ? AND g.record = r.rowid)")
         params.append(tag)
+    _add_trajectory_filters(filters, clauses, params)
+
+
+def _add_trajectory_filters(filters: Filters, clauses: list[str], params: list[Any]) -> None:
+    wanted: list[str] = []
+    values: list[Any] = []
+    if filters.execution_status is not None:
+        wanted.append(_STATUS)
+        values.append(str(filters.execution_status))
+    for value, sign in ((filters.min_outcome_score, ">="), (filters.max_outcome_score, "<=")):
+        if value is not None:
+            wanted += [_SCORED, f"{_SCORE} {sign} ?"]
+            values.append(value)
+    if wanted:
+        clauses.append("r.kind = ?")
+        params.append(str(ContentType.TRAJECTORY))
+        inner = " AND ".join(dict.fromkeys(wanted))
+        clauses.append(f"EXISTS (SELECT 1 FROM bodies t WHERE t.rowid = r.rowid AND {inner})")
+        params += values
 
 
 def _kinds(content_types: Iterable[ContentType | str] | None) -> list[str] | None:

@@ -1,7 +1,7 @@
 """Try Chroma's files in a process of their own: `python -m recall_loop.memory.store.probe FOLDER`.
 
-A damaged vector file ends the process that reads it, so that a store which wasn't closed cleanly is
-tried here first. Exit status 0 means that it can be opened and searched.
+A damaged vector file ends the process that reads it, so that files which weren't closed cleanly, or which
+have changed since, are tried here first. Exit status 0 means that every vector can be read and searched.
 """
 
 from __future__ import annotations
@@ -10,11 +10,21 @@ import subprocess
 import sys
 from pathlib import Path
 
-TIMEOUT_SECONDS = 120
+from recall_loop.memory.store.chroma_files import hold_vectors
+
+TIMEOUT_SECONDS = 600
 
 
 def sound(folder: Path) -> bool:
-    """Return whether Chroma's files under `folder` can be opened and searched."""
+    """Return whether Chroma's vector files under `folder` can be opened, read and searched.
+
+    Where they hold no rows (below about 1,000 rows) nothing can end a process, and nothing is tried.
+    """
+    try:
+        if not hold_vectors(folder):
+            return True
+    except OSError:
+        return False
     command = [sys.executable, "-m", __name__, str(folder)]
     try:
         tried = subprocess.run(command, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
@@ -24,7 +34,7 @@ def sound(folder: Path) -> bool:
 
 
 def main(folder: Path) -> None:
-    """Open the collection and search it once. Raises `ChromaError` where that fails."""
+    """Open the collection, search it once and read it whole. Raises `ChromaError` where that fails."""
     import numpy as np
 
     from recall_loop.memory.store.chroma_side import ChromaSide
@@ -34,6 +44,8 @@ def main(folder: Path) -> None:
     if count:
         vector = np.ones((1, int(chroma.noted()["dimension"])), dtype=np.float32)
         chroma.nearest(vector, min(count, 10))
+    for _ in chroma.rows(vectors=True):
+        pass
     chroma.close()
 
 

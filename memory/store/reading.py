@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recall_loop.memory.store.cache import Corpus, Vectors
 from recall_loop.memory.store.embeddings import normalised
-from recall_loop.memory.store.indexing import facet
+from recall_loop.memory.store.indexing import encode, facet
+from recall_loop.memory.store.row_index import IndexRow
 from recall_loop.memory.store.rows import Row
+from recall_loop.memory.store.sidecar import LexicalIndexError
+from recall_loop.memory.store.vectors import Vectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,13 +23,37 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.predicate import Predicate
     from recall_loop.memory.store.sidecar import Sidecar
 
+# `+` keeps SQLite from an index of the tenant where rows are named: it would read all of the tenant's.
 # `json_each` takes any number of ids in one parameter, where a list of marks would not.
 _AMONG = "IN (SELECT value FROM json_each(?))"
 _CHUNK = 2_000
 
+_JOIN_WINDOW = " JOIN fts f ON f.rowid = r.rowid"
 _ROWS = f"""SELECT r.rowid, r.kind, r.place, b.record, b.terms, b.window, f.window
-FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN fts f ON f.rowid = r.rowid
-WHERE r.tenant = ? AND r.rowid {_AMONG}"""
+FROM records r JOIN bodies b ON b.rowid = r.rowid{_JOIN_WINDOW}
+WHERE +r.tenant = ? AND r.rowid {_AMONG}"""
+
+
+# Which share of a record's blocks is no text: reasoning, tool use and tool results (SEARCH-5).
+_ASIDE = """CASE WHEN json_type(b.record, '$.blocks') IS NULL THEN 0.0 ELSE
+ (SELECT coalesce(total(CASE WHEN json_extract(p.value, '$.type') = 'text' THEN 0
+   ELSE length(json_extract(p.value, '$.text')) END) / nullif(total(length(json_extract(p.value, '$.text'))), 0), 0)
+  FROM json_each(b.record, '$.blocks') p) END"""
+_INDEX_ROWS = f"""SELECT r.rowid, r.role IS 'tool', {_ASIDE}, r.created_at,
+ CASE WHEN r.session IS NULL THEN NULL ELSE r.place END,
+ coalesce(json_extract(b.record, '$.author'), json_extract(b.record, '$.subject')), r.kind, r.agent_id, r.user_id,
+ r.conversation_id, r.session, r.role, r.label, r.fact_type, b.terms, f.window
+FROM records r JOIN bodies b ON b.rowid = r.rowid{_JOIN_WINDOW}
+WHERE r.tenant = ?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Size of a tenant's corpus: number of rows, mean number of own stems and of window stems."""
+
+    rows: int
+    mean_terms: float
+    mean_window_terms: float
 
 
 def ids_json(rowids: Iterable[int]) -> str:
@@ -40,12 +68,48 @@ def version(sidecar: Sidecar, tenant: str) -> int:
     return int(found[0]) if found else 0
 
 
-def rowids(sidecar: Sidecar, predicate: Predicate) -> NDArray[np.int64]:
-    """Return the rowids that a predicate allows, ascending."""
+def rowids(sidecar: Sidecar, predicate: Predicate, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """Return the rowids that a predicate allows, ascending; only of those in `among`, if given."""
     query = f"SELECT r.rowid FROM records r WHERE {predicate.where}"
+    params = predicate.params
+    if among is not None:
+        query, params = f"{query} AND r.rowid {_AMONG}", (*params, ids_json(among))
     with sidecar.reading() as connection:
-        found = connection.execute(query, predicate.params).fetchall()
+        found = connection.execute(query, params).fetchall()
     return np.sort(np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found)))
+
+
+def newest(sidecar: Sidecar, predicate: Predicate, limit: int) -> list[int]:
+    """Return the rowids that a predicate allows, latest time first."""
+    query = f"""SELECT r.rowid FROM records r WHERE {predicate.where}
+        ORDER BY r.created_at IS NULL, r.created_at DESC, r.rowid LIMIT ?"""
+    with sidecar.reading() as connection:
+        return [row[0] for row in connection.execute(query, (*predicate.params, limit))]
+
+
+def index_rows(sidecar: Sidecar, tenant: str, among: NDArray[np.int64] | None = None) -> list[IndexRow]:
+    """Return a tenant's rows as the index in memory needs them, by ascending rowid; all, or those in `among`.
+
+    While the full-text index is damaged, each row's own stems stand for its window (SEARCH-9).
+    """
+    params: tuple[Any, ...] = (tenant,) if among is None else (tenant, ids_json(among))
+    narrowed = "" if among is None else f" AND r.rowid {_AMONG}"
+    every = _INDEX_ROWS if among is None else _INDEX_ROWS.replace("WHERE r.tenant", "WHERE +r.tenant")
+    try:
+        found = _all(sidecar, every + narrowed, params)
+    except LexicalIndexError:
+        plain = every.replace("f.window", "b.terms").replace(_JOIN_WINDOW, "")
+        found = [(*row[:-1], _encoded(row[-1])) for row in _all(sidecar, plain + narrowed, params)]
+    return [IndexRow(*row) for row in sorted(found, key=lambda row: int(row[0]))]
+
+
+def _encoded(terms: str) -> str:
+    return " ".join(encode(stem) for stem in terms.split())
+
+
+def _all(sidecar: Sidecar, query: str, params: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    with sidecar.reading() as connection:
+        return connection.execute(query, params).fetchall()
 
 
 def rows_of(sidecar: Sidecar, tenant: str) -> int:
@@ -70,6 +134,16 @@ def frequency(sidecar: Sidecar, tenant: str, token: str) -> int:
         return int(connection.execute("SELECT count(*) FROM fts WHERE fts MATCH ?", (match,)).fetchone()[0])
 
 
+def vocabulary(sidecar: Sidecar, tenant: str) -> dict[str, int]:
+    """Return a tenant's stems and how many rows have each in their own text."""
+    query = "SELECT b.terms FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.tenant = ?"
+    found: Counter[str] = Counter()
+    with sidecar.reading() as connection:
+        for (terms,) in connection.execute(query, (tenant,)):
+            found.update(set(terms.split()))
+    return dict(found)
+
+
 def lexical(sidecar: Sidecar, predicate: Predicate, weights: Mapping[str, float], limit: int) -> list[int]:
     """Return rowids that a predicate allows and whose window has any token, the heaviest tokens first.
 
@@ -88,47 +162,50 @@ def lexical(sidecar: Sidecar, predicate: Predicate, weights: Mapping[str, float]
 
 
 def rows(sidecar: Sidecar, tenant: str, wanted: Sequence[int]) -> dict[int, Row]:
-    """Return rows of a tenant by rowid."""
+    """Return rows of a tenant by rowid; while the full-text index is damaged without the stems of their windows."""
     found: dict[int, Row] = {}
-    with sidecar.reading() as connection:
-        for start in range(0, len(wanted), _CHUNK):
-            part = ids_json(wanted[start : start + _CHUNK])
-            for values in connection.execute(_ROWS, (tenant, part)):
-                found[values[0]] = Row(*values)
+    for start in range(0, len(wanted), _CHUNK):
+        params = (tenant, ids_json(wanted[start : start + _CHUNK]))
+        try:
+            part = _all(sidecar, _ROWS, params)
+        except LexicalIndexError:
+            part = _all(sidecar, _ROWS.replace("f.window", "''").replace(_JOIN_WINDOW, ""), params)
+        found |= {values[0]: Row(*values) for values in part}
     return found
 
 
 def vectors(sidecar: Sidecar, tenant: str, wanted: Sequence[int] | NDArray[np.int64], dimension: int) -> Vectors:
     """Return the vectors of some of a tenant's rows, by ascending rowid."""
-    query = f"""SELECT v.rowid, v.own, v.context FROM vectors v JOIN records r ON r.rowid = v.rowid
-        WHERE r.tenant = ? AND v.rowid {_AMONG} ORDER BY v.rowid"""
+    query = f"""SELECT v.rowid, v.context, v.own FROM vectors v JOIN records r ON r.rowid = v.rowid
+        WHERE +r.tenant = ? AND v.rowid {_AMONG} ORDER BY v.rowid"""
     with sidecar.reading() as connection:
         return _vectors(connection.execute(query, (tenant, ids_json(wanted))).fetchall(), dimension)
 
 
-def tenant_vectors(sidecar: Sidecar, tenant: str, dimension: int) -> Vectors:
-    """Return all vectors of a tenant, by ascending rowid."""
-    query = """SELECT v.rowid, v.own, v.context FROM records r JOIN vectors v ON v.rowid = r.rowid
+def tenant_vectors(sidecar: Sidecar, tenant: str, dimension: int, *, own: bool = True) -> Vectors:
+    """Return all vectors of a tenant, by ascending rowid; with `own=False` those of windows only."""
+    query = f"""SELECT v.rowid, v.context{", v.own" if own else ""} FROM records r JOIN vectors v ON v.rowid = r.rowid
         WHERE r.tenant = ? ORDER BY v.rowid"""
     with sidecar.reading() as connection:
-        return _vectors(connection.execute(query, (tenant,)).fetchall(), dimension)
+        return _vectors(connection.execute(query, (tenant,)).fetchall(), dimension, own=own)
 
 
-def _vectors(found: list[tuple[int, bytes, bytes]], dimension: int) -> Vectors:
+def _vectors(found: list[tuple[Any, ...]], dimension: int, *, own: bool = True) -> Vectors:
     """Unpack half-precision blobs; unit length is restored, since halves are a little off."""
     numbers = np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found))
-    unpacked = []
-    for column in (1, 2):
-        joined = b"".join(row[column] for row in found)  # type: ignore[misc]
-        halves = np.frombuffer(joined, dtype=np.float16).reshape(len(found), dimension)
-        matrix = normalised(halves.astype(np.float32))
-        matrix.setflags(write=False)
-        unpacked.append(matrix)
-    return Vectors(numbers, unpacked[0], unpacked[1])
+    context = _unpacked([row[1] for row in found], dimension)
+    return Vectors(numbers, _unpacked([row[2] for row in found], dimension) if own else None, context)
+
+
+def _unpacked(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float32]:
+    halves = np.frombuffer(b"".join(blobs), dtype=np.float16).reshape(len(blobs), dimension)
+    matrix = normalised(halves.astype(np.float32))
+    matrix.setflags(write=False)
+    return matrix
 
 
 def keys_to_rowids(sidecar: Sidecar, tenant: str, keys: Sequence[str]) -> dict[str, int]:
     """Return the rowids of Chroma's ids; another tenant's are left out."""
-    query = f"SELECT key, rowid FROM records WHERE tenant = ? AND key {_AMONG}"
+    query = f"SELECT key, rowid FROM records WHERE +tenant = ? AND key {_AMONG}"
     with sidecar.reading() as connection:
         return dict(connection.execute(query, (tenant, json.dumps(list(keys)))))

@@ -1,4 +1,4 @@
-"""Keeping both sides equal: pending writes, repair at open, and rebuilding either side (STORE-4, STORE-5).
+"""Keeping both sides equal: pending writes, repair at open, and Chroma made anew from the sidecar (STORE-4).
 
 The sidecar is the commit point. What it holds as pending or as a tombstone may or may not have
 reached Chroma; sending it again is harmless, so that repair is simply the rest of the write.
@@ -6,45 +6,44 @@ reached Chroma; sending it again is harmless, so that repair is simply the rest 
 
 from __future__ import annotations
 
-import os
-import shutil
 import uuid
 from collections.abc import Callable
-from itertools import groupby
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.store.chroma_side import ChromaRow, ChromaSide
-from recall_loop.memory.store.drafts import lay_out
-from recall_loop.memory.store.indexing import index_text
+from recall_loop.memory.store import chroma_files, server
+from recall_loop.memory.store.chroma_client import Place
+from recall_loop.memory.store.chroma_side import (
+    COLLECTION,
+    ChromaError,
+    ChromaRow,
+    ChromaSide,
+    CollectionMissingError,
+)
 from recall_loop.memory.store.probe import sound
 from recall_loop.memory.store.reading import ids_json
-from recall_loop.memory.store.rows import Row
 from recall_loop.memory.store.schema import APPLIED, METRIC, PENDING, SCHEMA_VERSION
+from recall_loop.memory.store.server import ChromaServer
 from recall_loop.memory.store.sidecar import Sidecar, set_meta
-from recall_loop.memory.store.windows import reindex
-from recall_loop.memory.store.writing import embed, touch_tenant, write
-from recall_loop.state.records import RECORD_ADAPTER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from recall_loop.memory.store.embeddings import Embedder
 
 Progress = Callable[[int, int], None]
 CHUNK = 256
 MARKER = ("generation", "schema", "embedder", "fingerprint", "dimension", "metric")
-_T = TypeVar("_T")
 
 _PENDING_ROWS = """SELECT r.rowid, r.key, r.tenant, r.revision, b.record, v.context FROM records r
 JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
 WHERE r.state = 1 LIMIT ?"""
 _BACK = "SELECT t.key FROM tombstones t JOIN records r ON r.key = t.key"
 _APPLY = "UPDATE records SET state = ? WHERE rowid IN (SELECT value FROM json_each(?))"
-_EVERY = """SELECT r.rowid, r.kind, r.place, b.record, b.terms, '', ''
-FROM records r JOIN bodies b ON b.rowid = r.rowid ORDER BY r.rowid"""
+# A collection on a server that is being filled, and those that may be left over there.
+_BUILDING = "chroma_building"
 
 
 def new_marker(embedder: Embedder) -> dict[str, str]:
@@ -104,47 +103,166 @@ def data_version(sidecar: Sidecar) -> int:
         return int(connection.execute("SELECT total(version) FROM tenants").fetchone()[0])
 
 
-def open_chroma(folder: Path | None, sidecar: Sidecar, *, probe: bool = False) -> ChromaSide:
-    """Open the Chroma side for writing, and repair it: finish pending writes, or fill it anew.
+def place_of(path: Path | None, sidecar: Sidecar, api_key: str | None = None) -> Place:
+    """Return where a store's Chroma is, as its sidecar notes it."""
+    known = server.noted(sidecar.meta())
+    if known is not None:
+        return replace(known, api_key=api_key)
+    return None if path is None else path / chroma_files.CHROMA
 
-    With `probe` its files are tried in another process first, and written anew if that one dies.
+
+def open_chroma(
+    path: Path | None,
+    sidecar: Sidecar,
+    *,
+    probe: bool = False,
+    broken: bool = False,
+    api_key: str | None = None,
+    refilling: bool = True,
+) -> ChromaSide:
+    """Open the Chroma side for writing, and repair it: finish pending writes, or make it anew.
+
+    Args:
+        path: the store's folder; None in memory.
+        sidecar: the sidecar, open for writing.
+        probe: try Chroma's files in another process first, and make them anew if that one dies.
+        broken: its files are known to be damaged.
+        api_key: key of the server.
+        refilling: whether it may be made anew, which takes long.
 
     Raises:
-        ChromaError: Chroma can't be opened or written.
+        ChromaError: Chroma can't be opened or written, or would have to be made anew and may not be.
     """
-    if probe and folder is not None and folder.is_dir() and not sound(folder):
-        return refill(folder, sidecar)
-    marker = marker_of(sidecar)
-    chroma = ChromaSide(folder, marker)
+    place = place_of(path, sidecar, api_key)
+    if isinstance(place, ChromaServer) and place.collection is None:
+        return refill(path, sidecar, api_key=api_key)
+    if isinstance(place, Path) and place.is_dir():
+        broken = broken or (probe and not _tried(place))
     try:
-        if chroma.marker() == marker:
+        found = None if broken else _opened(place, sidecar)
+    except CollectionMissingError:
+        found = None
+    except ChromaError:
+        if not isinstance(place, Path) or not chroma_files.damaged(place):
+            raise
+        found = None
+    if found is not None:
+        return found
+    if not refilling:
+        raise ChromaError("Chroma has to be made anew: the next write does it, or `recall-loop store rebuild`")
+    return refill(path, sidecar, api_key=api_key)
+
+
+def _tried(folder: Path) -> bool:
+    """Return whether files that were not closed can be read, and clear what their writer couldn't."""
+    if not sound(folder):
+        return False
+    try:
+        chroma_files.scrub(folder)
+    except OSError as error:
+        raise ChromaError(f"Chroma's files can't be written: {error}") from error
+    return True
+
+
+def _opened(place: Place, sidecar: Sidecar) -> ChromaSide | None:
+    """Return Chroma with every row in it, or None if it isn't the sidecar's other half."""
+    marker = marker_of(sidecar)
+    chroma = ChromaSide(place, marker, create=not isinstance(place, ChromaServer))
+    try:
+        found = chroma.marker()
+        if found | {"schema": marker["schema"]} == marker:
+            if found != marker:  # an upgrade of the sidecar leaves Chroma's rows as they are
+                chroma.complete(marker)
             flush(sidecar, chroma)
             if chroma.count() == size(sidecar):
                 return chroma
-        if chroma.count() == 0:
+        elif place is None or (isinstance(place, Path) and chroma.count() == size(sidecar) == 0):
             fill(sidecar, chroma)
+            _apply_all(sidecar)
             return chroma
     except BaseException:
         chroma.close()
         raise
     chroma.close()
-    return refill(folder, sidecar)
+    return None
 
 
-def refill(folder: Path | None, sidecar: Sidecar, progress: Progress | None = None) -> ChromaSide:
-    """Throw Chroma's files away and write them anew from the sidecar. No client may be open.
+def refill(
+    path: Path | None, sidecar: Sidecar, progress: Progress | None = None, *, api_key: str | None = None
+) -> ChromaSide:
+    """Make Chroma anew from the sidecar, beside the old one, which it then replaces. No client may be open.
 
-    A crash in between leaves a collection that isn't marked complete: the next open starts again.
+    A crash at any point leaves the old one, or the new one whole.
+
+    Raises:
+        ChromaError: Chroma or the disk fails; the old one stays.
     """
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
-    chroma = ChromaSide(folder, marker_of(sidecar))
+    place = place_of(path, sidecar, api_key)
+    if isinstance(place, ChromaServer):
+        return _refill_server(path, sidecar, place, progress)
+    if path is None or place is None:
+        return _filled(None, sidecar, progress)
+    try:
+        building = _filled(chroma_files.begin_building(path), sidecar, progress)
+        building.touch()
+        building.close()
+        chroma_files.scrub(path / chroma_files.BUILDING)
+        chroma_files.put_in_place(path)
+    except OSError as error:
+        raise ChromaError(f"Chroma can't be made anew: {error}") from error
+    finally:
+        with suppress(OSError):
+            chroma_files.remove(path / chroma_files.BUILDING)
+    _apply_all(sidecar)
+    return ChromaSide(place, marker_of(sidecar), create=False)
+
+
+def _filled(place: Place, sidecar: Sidecar, progress: Progress | None) -> ChromaSide:
+    chroma = ChromaSide(place, marker_of(sidecar))
     try:
         fill(sidecar, chroma, progress)
+        if place is None:
+            _apply_all(sidecar)
     except BaseException:
         chroma.close()
         raise
     return chroma
+
+
+def _refill_server(path: Path | None, sidecar: Sidecar, old: ChromaServer, progress: Progress | None) -> ChromaSide:
+    """Fill a new collection; the store's notes name it once it is whole, and then the old one goes."""
+    new = replace(old, collection=f"{COLLECTION}-{uuid.uuid4().hex}")
+    left = sidecar.meta().get(_BUILDING, "")
+    with sidecar.transaction() as connection:
+        set_meta(connection, {_BUILDING: f"{left} {new.collection}".strip()})
+    chroma = _filled(new, sidecar, progress)
+    with sidecar.transaction() as connection:
+        set_meta(connection, {**new.note(), _BUILDING: f"{left} {old.collection or ''}".strip()})
+    _apply_all(sidecar)
+    try:
+        if path is not None:
+            new.write(path)
+    except OSError as error:
+        chroma.close()
+        raise ChromaError(f"the server can't be noted: {error}") from error
+    _clear_server(sidecar, new)
+    return chroma
+
+
+def _clear_server(sidecar: Sidecar, current: ChromaServer) -> None:
+    """Delete collections that are no longer used. Those that can't be deleted are tried again the next time."""
+    for name in sidecar.meta().get(_BUILDING, "").split():
+        try:
+            unused = ChromaSide(replace(current, collection=name), {}, create=False)
+        except CollectionMissingError:
+            continue
+        except ChromaError:
+            return
+        with suppress(ChromaError):
+            unused.drop()
+        unused.close()
+    with sidecar.transaction() as connection:
+        set_meta(connection, {_BUILDING: ""})
 
 
 def fill(sidecar: Sidecar, chroma: ChromaSide, progress: Progress | None = None) -> None:
@@ -160,61 +278,11 @@ def fill(sidecar: Sidecar, chroma: ChromaSide, progress: Progress | None = None)
         last, done = rows[-1][0], done + len(rows)
         if progress is not None:
             progress(done, total)
-    with sidecar.transaction() as connection:
-        connection.execute("DELETE FROM tombstones")
-        connection.execute("UPDATE records SET state = ? WHERE state = ?", (APPLIED, PENDING))
     chroma.complete(marker_of(sidecar))
 
 
-def re_embed(sidecar: Sidecar, embedder: Embedder, progress: Progress | None = None) -> None:
-    """Embed every record anew and start a new generation, in one transaction (STORE-5).
-
-    Raises:
-        EmbedderError: the embedder fails; the store is as before.
-    """
-    dimension, total = embedder.dimension, size(sidecar)
+def _apply_all(sidecar: Sidecar) -> None:
+    """Note that nothing is pending: a Chroma made anew has taken its place."""
     with sidecar.transaction() as connection:
-        rows = [Row(*values) for values in connection.execute(_EVERY)]
-        for done, part in _chunks(rows):
-            texts = [index_text(row.record.model_dump(mode="json")) for row in part]
-            vectors = embed(embedder, dimension, texts)
-            values = [(vector, vector, row.rowid) for vector, row in zip(vectors, part, strict=True)]
-            connection.executemany("UPDATE vectors SET own = ?, context = ? WHERE rowid = ?", values)
-            if progress is not None:
-                progress(done, total)
-        for _, part in _chunks(rows):
-            reindex(connection, {row.rowid for row in part}, ())
-        for (tenant,) in connection.execute("SELECT tenant FROM tenants").fetchall():
-            touch_tenant(connection, tenant)
-        set_meta(connection, new_marker(embedder))
-
-
-def _chunks(items: Sequence[_T]) -> Iterator[tuple[int, Sequence[_T]]]:
-    for start in range(0, len(items), CHUNK):
-        part = items[start : start + CHUNK]
-        yield start + len(part), part
-
-
-def sidecar_from_chroma(file: Path, chroma: ChromaSide, marker: dict[str, str], embedder: Embedder) -> None:
-    """Write a lost sidecar anew from what Chroma holds; own vectors are embedded again.
-
-    It is built under another name and moved into place when whole. Its rows are left pending, and so
-    are sent back to Chroma with their windows made anew.
-    """
-    building = file.with_name("sidecar.building.sqlite3")
-    for leftover in file.parent.glob(f"{building.name}*"):
-        leftover.unlink()
-    sidecar = Sidecar(building)
-    try:
-        rows = sorted(chroma.rows(), key=lambda row: (row.tenant, row.rowid))
-        dimension = int(marker["dimension"])
-        for tenant, group in groupby(rows, key=lambda row: row.tenant):
-            for _, part in _chunks(list(group)):
-                records = [(RECORD_ADAPTER.validate_json(row.record), row.rowid) for row in part]
-                drafts = [lay_out(tenant, record, rowid) for record, rowid in records]
-                write(sidecar, embedder, dimension, tenant, drafts)
-        with sidecar.transaction() as connection:
-            set_meta(connection, marker)
-    finally:
-        sidecar.close()
-    os.replace(building, file)
+        connection.execute("DELETE FROM tombstones")
+        connection.execute("UPDATE records SET state = ? WHERE state = ?", (APPLIED, PENDING))

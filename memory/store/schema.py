@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 METRIC = "cosine"
 APPLIED, PENDING = 0, 1
 
@@ -29,10 +29,30 @@ COLUMNS = (
 # records: what predicates and ordering need, so that a scan touches short rows only.
 # bodies: the record itself (JSON), its own stems, and the text of its window.
 # fts.window: the window's stems, encoded; fts.facets: who and what the row belongs to.
+# tokens: token vectors of the record's own text, where the embedder gives them; can be made again at any time.
 # tombstones: Chroma ids that are deleted here and may still stand there.
-DDL = """
+# records.changed: the tenant's version at which the row, its window or its vectors last changed.
+# deleted: numbers of rows deleted after the tenant's version `horizon`; those before are forgotten.
+_LEAVES = """CREATE TRIGGER leaves AFTER DELETE ON records
+BEGIN
+  UPDATE memberships SET records = records - 1
+    WHERE tenant = old.tenant AND agent_id = old.agent_id AND group_id = old.group_id;
+  DELETE FROM memberships WHERE tenant = old.tenant AND agent_id = old.agent_id
+    AND group_id = old.group_id AND records <= 0;
+  DELETE FROM bodies WHERE rowid = old.rowid;
+  DELETE FROM vectors WHERE rowid = old.rowid;
+  DELETE FROM tokens WHERE rowid = old.rowid;
+  DELETE FROM record_tags WHERE record = old.rowid;
+  DELETE FROM fts WHERE rowid = old.rowid;
+END;
+"""
+
+DDL = (
+    """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE tenants (tenant TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE tenants (
+  tenant TEXT PRIMARY KEY, version INTEGER NOT NULL, horizon INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
 CREATE TABLE records (
   rowid INTEGER PRIMARY KEY AUTOINCREMENT,
   tenant TEXT NOT NULL, id TEXT NOT NULL, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
@@ -41,8 +61,10 @@ CREATE TABLE records (
   place TEXT NOT NULL, thread TEXT, order_key TEXT NOT NULL,
   terms INTEGER NOT NULL DEFAULT 0, window_terms INTEGER NOT NULL DEFAULT 0,
   revision INTEGER NOT NULL DEFAULT 1, state INTEGER NOT NULL DEFAULT 1,
+  changed INTEGER NOT NULL DEFAULT 0,
   UNIQUE (tenant, id)
 );
+CREATE INDEX records_tenant ON records (tenant);
 CREATE INDEX records_kind ON records (tenant, kind);
 CREATE INDEX records_agent ON records (tenant, agent_id);
 CREATE INDEX records_group ON records (tenant, group_id);
@@ -51,10 +73,12 @@ CREATE INDEX records_conversation ON records (tenant, conversation_id);
 CREATE INDEX records_time ON records (tenant, created_at);
 CREATE INDEX records_thread ON records (thread, order_key) WHERE thread IS NOT NULL;
 CREATE INDEX records_pending ON records (state) WHERE state = 1;
+CREATE INDEX records_changed ON records (tenant, changed);
 CREATE TABLE bodies (
   rowid INTEGER PRIMARY KEY, record TEXT NOT NULL, terms TEXT NOT NULL, window TEXT NOT NULL
 );
 CREATE TABLE vectors (rowid INTEGER PRIMARY KEY, own BLOB NOT NULL, context BLOB NOT NULL);
+CREATE TABLE tokens (rowid INTEGER PRIMARY KEY, vectors BLOB NOT NULL);
 CREATE TABLE record_tags (
   record INTEGER NOT NULL, tag TEXT NOT NULL, PRIMARY KEY (tag, record)
 ) WITHOUT ROWID;
@@ -65,23 +89,18 @@ CREATE TABLE memberships (
 ) WITHOUT ROWID;
 CREATE INDEX memberships_group ON memberships (tenant, group_id, agent_id);
 CREATE TABLE tombstones (key TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE deleted (
+  tenant TEXT NOT NULL, version INTEGER NOT NULL, rowid INTEGER NOT NULL, PRIMARY KEY (tenant, version, rowid)
+) WITHOUT ROWID;
 CREATE VIRTUAL TABLE fts USING fts5(facets, window, tokenize = 'unicode61 remove_diacritics 0');
 CREATE TRIGGER joins AFTER INSERT ON records WHEN new.agent_id IS NOT NULL AND new.group_id IS NOT NULL
 BEGIN
   INSERT INTO memberships VALUES (new.tenant, new.agent_id, new.group_id, 1)
     ON CONFLICT DO UPDATE SET records = records + 1;
 END;
-CREATE TRIGGER leaves AFTER DELETE ON records
-BEGIN
-  UPDATE memberships SET records = records - 1
-    WHERE tenant = old.tenant AND agent_id = old.agent_id AND group_id = old.group_id;
-  DELETE FROM memberships WHERE tenant = old.tenant AND agent_id = old.agent_id
-    AND group_id = old.group_id AND records <= 0;
-  DELETE FROM bodies WHERE rowid = old.rowid;
-  DELETE FROM vectors WHERE rowid = old.rowid;
-  DELETE FROM record_tags WHERE record = old.rowid;
-  DELETE FROM fts WHERE rowid = old.rowid;
-END;
+"""
+    + _LEAVES
+    + """
 CREATE TRIGGER moves AFTER UPDATE OF agent_id, group_id ON records
 WHEN old.agent_id IS NOT new.agent_id OR old.group_id IS NOT new.group_id
 BEGIN
@@ -94,3 +113,19 @@ BEGIN
     ON CONFLICT DO UPDATE SET records = records + 1;
 END;
 """
+)
+
+# What happened before is not known, hence the horizon.
+FROM_1_TO_2 = (
+    "ALTER TABLE records ADD COLUMN changed INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX IF NOT EXISTS records_tenant ON records (tenant)",
+    "CREATE INDEX records_changed ON records (tenant, changed)",
+    """CREATE TABLE deleted (
+  tenant TEXT NOT NULL, version INTEGER NOT NULL, rowid INTEGER NOT NULL, PRIMARY KEY (tenant, version, rowid)
+) WITHOUT ROWID""",
+    "ALTER TABLE tenants ADD COLUMN horizon INTEGER NOT NULL DEFAULT 0",
+    "UPDATE tenants SET horizon = version",
+    "CREATE TABLE IF NOT EXISTS tokens (rowid INTEGER PRIMARY KEY, vectors BLOB NOT NULL)",
+    "DROP TRIGGER leaves",
+    _LEAVES,
+)

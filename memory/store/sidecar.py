@@ -17,6 +17,16 @@ from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
 
 _BUSY_MS = 10_000
 _CACHE_KIB = 32_000
+# Stands beside a sidecar in which damage was met: the next open for writing examines it.
+SUSPECT = "sidecar.suspect"
+
+
+class SidecarDamagedError(StoreUnavailableError):
+    """The sidecar file is no database or malformed: it can be made anew from Chroma."""
+
+
+class LexicalIndexError(StoreUnavailableError):
+    """The lexical index is damaged, and nothing else: it can be made anew from the records."""
 
 
 class Sidecar:
@@ -25,13 +35,20 @@ class Sidecar:
     A file has one connection for writing and one for reading per thread; readers see the last
     committed state and never wait. In memory there is a single connection behind a lock.
 
+    Attributes:
+        file: the database file; None in memory.
+        read_only: whether it was opened for reading only.
+        lexical_damage: what was met when the lexical index failed, until it is made anew.
+
     Raises:
-        StoreUnavailableError: the file can't be opened, or is not a database.
+        SidecarDamagedError: the file is not a database, or malformed.
+        StoreUnavailableError: the file can't be opened.
     """
 
     def __init__(self, file: Path | None, *, read_only: bool = False) -> None:
         self.file = file
         self.read_only = read_only
+        self.lexical_damage: str | None = None
         self._local = threading.local()
         self._lock = threading.RLock()
         self._readers: list[tuple[threading.Thread, sqlite3.Connection]] = []
@@ -46,7 +63,7 @@ class Sidecar:
                 self.has_table("meta")
         except sqlite3.Error as error:
             self.close()
-            raise StoreUnavailableError(f"{file}: the sidecar can't be opened: {error}") from error
+            raise self.failure(error, f"{file}: the sidecar can't be opened") from error
 
     def _create(self, connection: sqlite3.Connection) -> None:
         with self.transaction() as cursor:
@@ -99,7 +116,7 @@ class Sidecar:
             else:
                 yield self._reader()
         except sqlite3.Error as error:
-            raise StoreUnavailableError(f"the sidecar can't be read: {error}") from error
+            raise self.failure(error, "the sidecar can't be read") from error
 
     def _reader(self) -> sqlite3.Connection:
         if self._closed:
@@ -139,10 +156,26 @@ class Sidecar:
                 connection.execute("COMMIT")
             except sqlite3.Error as error:
                 _roll_back(connection)
-                raise StoreUnavailableError(f"the sidecar can't be written: {error}") from error
+                raise self.failure(error, "the sidecar can't be written") from error
             except BaseException:
                 _roll_back(connection)
                 raise
+
+    def failure(self, error: sqlite3.Error, words: str) -> StoreUnavailableError:
+        """Return the typed error for one of SQLite's, and note damage for the next open."""
+        text = f"{words}: {error}"
+        if _is_lexical(error):
+            self.lexical_damage = f"the lexical index is damaged: {error}"
+            self._suspect()
+            return LexicalIndexError(text)
+        if _code(error) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            self._suspect()
+            return SidecarDamagedError(text)
+        return StoreUnavailableError(text)
+
+    def _suspect(self) -> None:
+        if self.file is not None and os.access(self.file.parent, os.W_OK):
+            self.file.with_name(SUSPECT).touch()
 
     def has_table(self, name: str) -> bool:
         """Return whether a table exists; a file that a crash left empty has none."""
@@ -157,15 +190,24 @@ class Sidecar:
             return dict(connection.execute("SELECT key, value FROM meta"))
 
     def compact(self) -> None:
-        """Merge the lexical index, give free pages back and empty the write-ahead file (STORE-6)."""
+        """Make the lexical index anew, give free pages back and empty the write-ahead file (STORE-6).
+
+        Raises:
+            StoreUnavailableError: SQLite fails, or a reader is at work and keeps the old pages alive.
+        """
         with self._lock:
             connection = self._open_writer()
             try:
-                connection.execute("INSERT INTO fts(fts) VALUES ('optimize')")
+                connection.execute("INSERT INTO fts(fts) VALUES ('rebuild')")
                 connection.execute("VACUUM")
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             except sqlite3.Error as error:
-                raise StoreUnavailableError(f"the sidecar can't be compacted: {error}") from error
+                raise self.failure(error, "the sidecar can't be compacted") from error
+        if busy:
+            raise StoreUnavailableError(
+                "compacted, but a reader keeps the old write-ahead file alive: erased words are gone from the disk "
+                "once the readers have ended and compaction is repeated"
+            )
 
     def close(self) -> None:
         """Close every connection; the last one to a file folds its write-ahead file in."""
@@ -177,6 +219,17 @@ class Sidecar:
             if self._writer is not None:
                 self._writer.close()
                 self._writer = None
+
+
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", None) or 0)
+
+
+def _is_lexical(error: sqlite3.Error) -> bool:
+    """Return whether only the full-text table is damaged: SQLite says so, or the table is missing."""
+    text = str(error)
+    missing = text.startswith("no such table: ") and text.rsplit(".", 1)[-1].removeprefix("no such table: ")
+    return _code(error) == sqlite3.SQLITE_CORRUPT_VTAB or (bool(missing) and str(missing).startswith("fts"))
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -15,14 +14,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from recall_loop.memory.store import opening, recovery, writing
 from recall_loop.memory.store.cache import Cache
-from recall_loop.memory.store.chroma_side import ChromaError, ChromaSide
+from recall_loop.memory.store.chroma_side import ChromaError
+from recall_loop.memory.store.delivery import Delivery
 from recall_loop.memory.store.drafts import Draft, WriteOutcome, draft, id_of
 from recall_loop.memory.store.link import ChromaLink
 from recall_loop.memory.store.predicate import compile_predicate
+from recall_loop.memory.store.server import ChromaServer
+from recall_loop.memory.store.upkeep import Upkeep
 from recall_loop.memory.store.view import View
 from recall_loop.state.errors import (
     InvalidInputError,
-    StoreReadOnlyError,
     from_validation,
 )
 from recall_loop.state.records import RECORD_ADAPTER, Record
@@ -35,15 +36,17 @@ if TYPE_CHECKING:
 
 _TENANT: TypeAdapter[str] = TypeAdapter(Identifier)
 _SCAN = 500
+# Chroma takes a thousand rows at a time for little more than the price of a quarter as many.
+UPSERT_CHUNK = 1000
 Kinds = Iterable[ContentType | str]
 
 
-class MemoryStore:
+class MemoryStore(Upkeep):
     """Facts, archival entries, messages and trajectories of many tenants.
 
     A write is acknowledged (its call returns) when it stands in the SQLite sidecar and in Chroma;
     from then on it survives the death of the process (STORE-4). The sidecar is the commit point:
-    readers see a chunk of at most 256 records wholly or not at all. A write that raises
+    readers see a chunk of at most 1,000 records wholly or not at all. A write that raises
     `StoreUnavailableError` because Chroma failed is not acknowledged: its chunk stands in the
     sidecar, is readable, and reaches Chroma with the next write or open; repeating it is safe.
 
@@ -53,6 +56,7 @@ class MemoryStore:
         path: the store's folder; None in memory.
         embedder: the embedder that texts and queries need.
         read_only: whether it was opened for reading only.
+        repairs: what opening had to repair, in words; empty most of the time.
     """
 
     def __init__(self, opened: Opened, embedder: Embedder) -> None:
@@ -62,10 +66,12 @@ class MemoryStore:
         self.read_only = opened.read_only
         self.sidecar = opened.sidecar
         self.cache = Cache()
+        self.repairs = opened.repairs
         self._opened = opened
         self._lock = threading.RLock()
         self._link = ChromaLink(opened, self._lock)
         self._marker = recovery.marker_of(opened.sidecar)
+        self._failed_write: str | None = None
 
     @classmethod
     def open(
@@ -76,6 +82,9 @@ class MemoryStore:
         create: bool = True,
         read_only: bool = False,
         re_embed: bool = False,
+        url: str | ChromaServer | None = None,
+        move: bool = False,
+        defer: bool = False,
     ) -> MemoryStore:
         """Open the store in folder `path`, and repair it if a crash left it in need.
 
@@ -85,8 +94,13 @@ class MemoryStore:
             create: make a new store if there is none.
             read_only: take no lock and never write; sees what a writer commits meanwhile.
             re_embed: if the store was made with another embedder, embed everything anew.
+            url: address of the Chroma server that holds the vectors; the folder then holds the rest. A
+                store remembers its server, so that only the first open needs it.
+            move: make `url` the store's server from now on, whatever it was.
+            defer: leave Chroma unopened and unrepaired until it is needed, for a rebuild that comes next.
 
         Raises:
+            InvalidInputError: `url` is no address, or not that of the server which the store belongs to.
             StoreLockedError: another writer has it open.
             EmbedderMismatchError: it was made with another embedder.
             StoreReadOnlyError: the folder can't be written.
@@ -95,18 +109,24 @@ class MemoryStore:
         given: object = path
         if not isinstance(given, str | Path) or not str(given).strip():
             raise InvalidInputError("path", path, "the path of a folder")
+        place = ChromaServer(url) if isinstance(url, str) else url
         embedder = embedder or opening.default_embedder()
-        opened = opening.open_folder(Path(path), embedder, create=create, read_only=read_only, re_embed=re_embed)
+        opened = opening.open_folder(
+            Path(path), embedder, place, create=create, read_only=read_only, re_embed=re_embed, move=move
+        )
         store = cls(opened, embedder)
-        if not read_only:
-            try:
-                store._link.connect()
-            except ChromaError as error:
-                store.degrade(error)
-            except BaseException:
-                store.close()
-                raise
+        if not read_only and not defer:
+            store._connect()
         return store
+
+    def _connect(self) -> None:
+        try:
+            self._link.connect()
+        except ChromaError as error:
+            self.degrade(error)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def in_memory(cls, *, embedder: Embedder | None = None) -> MemoryStore:
@@ -131,46 +151,14 @@ class MemoryStore:
             self.cache.clear()
             self._opened.close()
 
-    @property
-    def generation(self) -> str:
-        """Id of the index generation; a new one starts when everything is embedded anew."""
-        return self._marker["generation"]
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return int(self._marker["dimension"])
-
-    @property
-    def degraded_reason(self) -> str | None:
-        """Why the store works without Chroma, or None (SEARCH-9). Reads stay whole and exact."""
-        return self._link.reason
-
-    def info(self) -> dict[str, Any]:
-        """Return what the store says about itself, as plain JSON."""
-        with self.sidecar.reading() as connection:
-            tenants, records, pending = connection.execute(
-                "SELECT count(DISTINCT tenant), count(*), total(state) FROM records"
-            ).fetchone()
-        return {
-            **self._marker,
-            "schema": int(self._marker["schema"]),
-            "dimension": self.dimension,
-            "path": None if self.path is None else str(self.path),
-            "read_only": self.read_only,
-            "tenants": tenants,
-            "records": records,
-            "pending": int(pending),
-            "degraded_reason": self._link.reason,
-        }
-
     def upsert(
         self, records: Iterable[Record | Mapping[str, Any]], *, tenant: str = DEFAULT_TENANT
     ) -> list[WriteOutcome]:
         """Write records, replacing wholly what has the same id; report on each (STORE-2).
 
         A bad record rejects itself only. Of several records with one id the last wins. Records are
-        taken and committed in chunks of 256: an exception leaves earlier chunks written.
+        taken and committed in chunks of 1,000, and a chunk reaches Chroma while the next is prepared: an exception
+        leaves earlier chunks written.
 
         Raises:
             InvalidInputError: `tenant` or `records` is unfit as a whole.
@@ -182,13 +170,13 @@ class MemoryStore:
         if isinstance(records, Record | Mapping | str | bytes):
             raise InvalidInputError("records", records, "a list of records")
         outcomes: list[WriteOutcome] = []
-        with self._writing():
+        with self._writing(), Delivery(self._link.deliver) as delivery:
             source = enumerate(records)
-            while chunk := list(islice(source, recovery.CHUNK)):
-                outcomes += self._write_chunk(tenant, chunk)
+            while chunk := list(islice(source, UPSERT_CHUNK)):
+                outcomes += self._write_chunk(tenant, chunk, delivery)
         return outcomes
 
-    def _write_chunk(self, tenant: str, chunk: list[tuple[int, Any]]) -> list[WriteOutcome]:
+    def _write_chunk(self, tenant: str, chunk: list[tuple[int, Any]], delivery: Delivery) -> list[WriteOutcome]:
         outcomes: dict[int, WriteOutcome] = {}
         drafts: dict[int, Draft] = {}
         for index, given in chunk:
@@ -196,10 +184,10 @@ class MemoryStore:
                 drafts[index] = draft(tenant, given, index)
             except InvalidInputError as error:
                 outcomes[index] = WriteOutcome(index, id_of(given), "rejected", str(error))
-        statuses = writing.write(self.sidecar, self.embedder, self.dimension, tenant, list(drafts.values()))
-        self._link.settle()
-        for (index, written), status in zip(drafts.items(), statuses, strict=True):
-            outcomes[index] = WriteOutcome(index, written.id, status)
+        written = writing.write(self.sidecar, self.embedder, self.dimension, tenant, list(drafts.values()))
+        delivery.hand_over(written.pending, more=len(chunk) == UPSERT_CHUNK)
+        for (index, laid_out), status in zip(drafts.items(), written.statuses, strict=True):
+            outcomes[index] = WriteOutcome(index, laid_out.id, status)
         return [outcomes[index] for index, _ in chunk]
 
     def delete(self, ids: Iterable[str], *, tenant: str = DEFAULT_TENANT) -> int:
@@ -219,6 +207,7 @@ class MemoryStore:
 
     def get(self, ids: Iterable[str], *, scope: Scope) -> list[Record]:
         """Return records by id, in the order of `ids`; what is missing or out of scope is left out."""
+        self._current()
         wanted, found = _ids(ids), {}
         predicate = compile_predicate(scope)
         query = f"""SELECT r.id, b.record FROM records r JOIN bodies b ON b.rowid = r.rowid
@@ -234,12 +223,14 @@ class MemoryStore:
         Raises:
             InvalidInputError: an unknown content type, or none at all.
         """
+        self._current()
         return View(self, compile_predicate(scope, filters, content_types))
 
     def count(
         self, scope: Scope | None = None, filters: Filters | None = None, content_types: Kinds | None = None
     ) -> int:
         """Return how many records `scan` would give."""
+        self._current()
         predicate = compile_predicate(scope or Scope(), filters, content_types)
         query = f"SELECT count(*) FROM records r WHERE {predicate.where}"
         with self.sidecar.reading() as connection:
@@ -252,6 +243,7 @@ class MemoryStore:
 
         Records that are written while it runs may or may not be given; the order is stable.
         """
+        self._current()
         predicate = compile_predicate(scope or Scope(), filters, content_types)
         return self._scan(predicate.where, predicate.params)
 
@@ -267,58 +259,6 @@ class MemoryStore:
             last = page[-1][0] if page else last
             if len(page) < _SCAN:
                 return
-
-    def rebuild(self, *, embedder: Embedder | None = None, progress: recovery.Progress | None = None) -> None:
-        """Write Chroma anew from the sidecar; with another embedder embed everything anew before (STORE-5).
-
-        Args:
-            embedder: embedder to change to; absent = keep the vectors.
-            progress: called with (records done, records in all) for each chunk.
-
-        Raises:
-            StoreUnavailableError: Chroma or SQLite fails.
-            StoreReadOnlyError: the store is open for reading only.
-            EmbedderError: the embedder fails; the store is as before.
-        """
-        with self._lock:
-            self._check_writable()
-            if embedder is not None:
-                recovery.re_embed(self.sidecar, embedder, progress)
-                self.embedder, self._marker = embedder, recovery.marker_of(self.sidecar)
-            self.cache.clear()
-            self._link.refill(progress)
-
-    def compact(self) -> None:
-        """Rewrite all files without what was deleted, so that no erased byte stays behind (STORE-6).
-
-        Raises:
-            StoreUnavailableError: Chroma or SQLite fails.
-            StoreReadOnlyError: the store is open for reading only.
-        """
-        with self._lock:
-            self._check_writable()
-            if self.path is not None:
-                self.sidecar.compact()
-            self.rebuild()
-
-    def degrade(self, error: ChromaError) -> None:
-        """Note that Chroma failed; see `degraded_reason`."""
-        self._link.degrade(error)
-
-    def searching(self) -> AbstractContextManager[ChromaSide | None]:
-        """Give the Chroma side for a search, or None while it can't be used."""
-        return self._link.searching()
-
-    def _check_writable(self) -> None:
-        if self.read_only:
-            raise StoreReadOnlyError(f"{self.path}: the store is open for reading only")
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with self._lock:
-            self._check_writable()
-            self._link.prepare()
-            yield
 
 
 def _tenant(tenant: str) -> str:

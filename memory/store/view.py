@@ -7,18 +7,22 @@ Answers are those of the moment of the call, also when another process has writt
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
+from recall_loop.memory.store import cache as caching
 from recall_loop.memory.store import reading
-from recall_loop.memory.store.cache import CACHED_ROWS, Cache, Corpus, TenantCache
+from recall_loop.memory.store.cache import Cache, TenantCache
 from recall_loop.memory.store.indexing import encode
-from recall_loop.memory.store.nearest import Scan, exact, overfetched
+from recall_loop.memory.store.nearest import Scan, best, exact, overfetched
 from recall_loop.memory.store.predicate import Predicate
+from recall_loop.memory.store.reading import Corpus
+from recall_loop.memory.store.row_index import RowIndex
 from recall_loop.memory.store.rows import Row
+from recall_loop.memory.store.sidecar import LexicalIndexError
 from recall_loop.state.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
 
 # SQLite joins at most 500 selects.
 _MOST_STEMS = 400
+
+
+_T = TypeVar("_T")
 
 
 class Source(Protocol):
@@ -64,15 +71,28 @@ class View:
     def __init__(self, source: Source, predicate: Predicate) -> None:
         self._source = source
         self.predicate = predicate
+        self._pinned: TenantCache | None = None
 
     @property
     def tenant(self) -> str:
         """The tenant that the view is confined to."""
         return self.predicate.tenant
 
+    def pinned(self, other: View | None = None) -> View:
+        """Return a view that looks for changes now and then no more, or when `other` of the same tenant did.
+
+        For the calls of one search: they see one state of the data, and save the question what is new.
+        """
+        view = View(self._source, self.predicate)
+        same = other is not None and other.tenant == self.tenant
+        view._pinned = other._cache() if other is not None and same else self._follow()
+        return view
+
     def _cache(self) -> TenantCache:
-        version = reading.version(self._source.sidecar, self.tenant)
-        return self._source.cache.of(self.tenant, version)
+        return self._pinned if self._pinned is not None else self._follow()
+
+    def _follow(self) -> TenantCache:
+        return self._source.cache.of(self._source.sidecar, self.tenant, self._source.dimension)
 
     def count(self) -> int:
         """Return the number of allowed rows."""
@@ -80,8 +100,7 @@ class View:
 
     def rowids(self) -> NDArray[np.int64]:
         """Return the allowed rowids, ascending: the order of first insertion. Not to be written to."""
-        key = (self.predicate.where, self.predicate.params)
-        return self._cache().selection(key, lambda: reading.rowids(self._source.sidecar, self.predicate))
+        return self._cache().selection(self.predicate)
 
     def _allowed(self, rowids: Iterable[int]) -> NDArray[np.int64]:
         """Return those of `rowids` that the predicate allows, each once, ascending."""
@@ -103,23 +122,43 @@ class View:
         """
         asked = _numbers(rowids)
         allowed = self._allowed(asked)
-        sidecar, dimension, cache = self._source.sidecar, self._source.dimension, self._cache()
-        with cache.lock:
-            if cache.vectors is None and reading.rows_of(sidecar, self.tenant) <= CACHED_ROWS:
-                cache.vectors = reading.tenant_vectors(sidecar, self.tenant, dimension)
-        held = cache.vectors or reading.vectors(sidecar, self.tenant, allowed, dimension)
-        if len(asked) == len(held.rowids) == len(allowed) and np.array_equal(asked, held.rowids):
-            return held.own, held.context
-        return _pick(held.own, held.rowids, asked, allowed), _pick(held.context, held.rowids, asked, allowed)
+        table = self._cache().vectors()
+        if table is not None and table.has_own and len(asked) == len(allowed):
+            return table.own(asked), table.context(asked)
+        held = reading.vectors(self._source.sidecar, self.tenant, allowed, self._source.dimension)
+        assert held.own is not None, "own vectors were asked for"
+        return _pick(held.own, held.rowids, asked), _pick(held.context, held.rowids, asked)
 
     def scan(self, vectors: NDArray[np.float32]) -> Scan | None:
-        """Compare query vectors [q, d] with every allowed row; None where those are more than 20,000."""
-        rowids = self.rowids()
-        if len(rowids) > CACHED_ROWS:
+        """Compare query vectors [q, d] with every allowed row; None where those are too many."""
+        rowids, table = self.rowids(), self._cache().vectors()
+        if len(rowids) > self._most_scanned(table is not None):
             return None
-        own, context = self.vectors(rowids)
-        # One product for each query: a matrix product rounds differently for one query and for many.
-        return Scan(rowids, np.stack([own @ v for v in vectors]), np.stack([context @ v for v in vectors]))
+        if table is None:
+            held = reading.vectors(self._source.sidecar, self.tenant, rowids, self._source.dimension)
+            return Scan(held.rowids, vectors @ held.context.T)
+        return Scan(rowids, table.compare(rowids, vectors))
+
+    def _most_scanned(self, held: bool) -> int:
+        """Return up to how many rows are compared; in memory all that are held: filling Chroma takes far longer."""
+        if not held:
+            return caching.READ_ROWS
+        return caching.SCANNED_ROWS if self._source.sidecar.file is not None else caching.INDEXED_ROWS
+
+    def pool(self, rowids: NDArray[np.int64]) -> RowIndex:
+        """Return an index that holds at least the given rows, as far as they are allowed."""
+        index = self._cache().index()
+        if index is None:
+            index = RowIndex.of(reading.index_rows(self._source.sidecar, self.tenant, self._allowed(rowids)))
+        return index
+
+    def vocabulary(self) -> dict[str, int]:
+        """Return the tenant's stems and how many rows have each in their windows. Not to be written to."""
+        return self._cache().vocabulary()
+
+    def of_vocabulary(self, make: Callable[[dict[str, int]], _T]) -> _T:
+        """Return what `make` makes of the vocabulary, such as tables to compare words by; kept until data changes."""
+        return self._cache().of_vocabulary(make)
 
     def lexical(self, stems: Collection[str], limit: int) -> list[int]:
         """Return allowed rowids whose window contains any of `stems`, at most `limit`.
@@ -136,8 +175,35 @@ class View:
         rows = self.corpus().rows
         idf = {stem: math.log(1.0 + (max(rows - count, 0) + 0.5) / (count + 0.5)) for stem, count in found.items()}
         present = sorted((stem for stem, count in found.items() if count), key=lambda stem: -idf[stem])
-        weights = {encode(stem): idf[stem] for stem in present[:_MOST_STEMS]}
-        return reading.lexical(self._source.sidecar, self.predicate, weights, limit) if weights else []
+        weights = [(stem, idf[stem]) for stem in present]
+        return self.by_words(weights, limit).tolist() if weights else []
+
+    def by_words(self, weights: Sequence[tuple[str, float]], limit: int) -> NDArray[np.int64]:
+        """Return allowed rowids by the sum of the weights of the stems that their windows have, at most `limit`.
+
+        `weights` are stems with weights above 0, heaviest first. Equal sums go by rowid.
+
+        Raises:
+            InvalidInputError: `limit` is below 1.
+        """
+        _check_limit(limit)
+        cache = self._cache()
+        index = cache.index()
+        if index is None:
+            return self._by_statement(weights[:_MOST_STEMS], limit)
+        total = index.word_weights(weights)
+        found = np.flatnonzero((total > 0) & cache.allowed(self.predicate, index))
+        rowids = index.columns.rowids[found]
+        return rowids[best(total[found], rowids, limit)]
+
+    def _by_statement(self, weights: Sequence[tuple[str, float]], limit: int) -> NDArray[np.int64]:
+        """Ask SQLite's index; while that is damaged there is nothing to ask, and the store says so (SEARCH-9)."""
+        encoded = {encode(stem): weight for stem, weight in weights}
+        try:
+            found = reading.lexical(self._source.sidecar, self.predicate, encoded, limit)
+        except LexicalIndexError:
+            found = []
+        return np.array(found, dtype=np.int64)
 
     def nearest(self, vectors: NDArray[np.float32], limit: int) -> list[list[int]]:
         """Return per query vector the allowed rowids with the nearest context vectors, nearest first.
@@ -162,6 +228,15 @@ class View:
                 found[index] = rowids
         return found
 
+    def newest(self, limit: int) -> list[int]:
+        """Return allowed rowids, latest time first, those without a time last; equal times go by rowid.
+
+        Raises:
+            InvalidInputError: `limit` is below 1.
+        """
+        _check_limit(limit)
+        return reading.newest(self._source.sidecar, self.predicate, limit)
+
     def rows(self, rowids: Iterable[int]) -> dict[int, Row]:
         """Return the allowed rows among `rowids`, by rowid, in the order asked for."""
         asked = [int(rowid) for rowid in rowids]
@@ -174,7 +249,7 @@ class View:
             loaded = reading.rows(self._source.sidecar, self.tenant, missing)
             found |= loaded
             with cache.lock:
-                if len(cache.rows) + len(loaded) <= CACHED_ROWS:
+                if len(cache.rows) + len(loaded) <= caching.CACHED_ROWS:
                     cache.rows |= loaded
         return {rowid: found[rowid] for rowid in asked if rowid in found}
 
@@ -184,39 +259,33 @@ class View:
         A window contains the record's own stems.
         """
         cache = self._cache()
-        wanted = list(dict.fromkeys(stems))
+        index, wanted = cache.index(), list(dict.fromkeys(stems))
+        if index is not None:
+            return {stem: index.frequency(stem) for stem in wanted}
         with cache.lock:
             known = {stem: cache.frequencies[stem] for stem in wanted if stem in cache.frequencies}
         for stem in wanted:
             if stem not in known:
-                known[stem] = reading.frequency(self._source.sidecar, self.tenant, encode(stem))
+                try:
+                    known[stem] = reading.frequency(self._source.sidecar, self.tenant, encode(stem))
+                except LexicalIndexError:
+                    known[stem] = 0
         with cache.lock:
             cache.frequencies |= known
         return {stem: known[stem] for stem in wanted}
 
     def corpus(self) -> Corpus:
         """Return size and mean lengths of the tenant's corpus."""
-        cache = self._cache()
-        with cache.lock:
-            if cache.corpus is None:
-                cache.corpus = reading.corpus(self._source.sidecar, self.tenant)
-            return cache.corpus
+        return self._cache().statistics()
 
 
-def _pick(
-    matrix: NDArray[np.float32],
-    held: NDArray[np.int64],
-    asked: NDArray[np.int64],
-    allowed: NDArray[np.int64],
-) -> NDArray[np.float32]:
-    """Return the rows of `matrix` for `asked`; zeros where not held or not allowed."""
-    if len(held) == 0 or len(asked) == 0:
-        return np.zeros((len(asked), matrix.shape[1]), dtype=np.float32)
-    at = np.minimum(np.searchsorted(held, asked), len(held) - 1)
-    picked: NDArray[np.float32] = matrix[at]
-    good = (held[at] == asked) & np.isin(asked, allowed)
-    if not good.all():
-        picked[~good] = 0.0
+def _pick(matrix: NDArray[np.float32], held: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return the rows of `matrix` for `asked`; zeros where not held."""
+    picked = np.zeros((len(asked), matrix.shape[1]), dtype=np.float32)
+    if len(held):
+        at = np.minimum(np.searchsorted(held, asked), len(held) - 1)
+        here = held[at] == asked
+        picked[here] = matrix[at[here]]
     return picked
 
 

@@ -4,35 +4,51 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recall_loop.memory.store.changes import next_version, note_deleted
 from recall_loop.memory.store.drafts import Draft, Status
-from recall_loop.memory.store.embeddings import checked
 from recall_loop.memory.store.indexing import index_text
 from recall_loop.memory.store.schema import COLUMNS
-from recall_loop.memory.store.windows import beside, neighbours, reindex
+from recall_loop.memory.store.stored_tokens import codec_for, embed_with_tokens, prepare, put
+from recall_loop.memory.store.windows import Part, beside, facets_of, neighbours, reindex
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recall_loop.memory.store.chroma_side import ChromaRow
     from recall_loop.memory.store.embeddings import Embedder
     from recall_loop.memory.store.sidecar import Sidecar
+    from recall_loop.memory.store.token_vectors import TokenCodec
 
 _MARKS = ",".join("?" for _ in COLUMNS)
-_INSERT = f"INSERT INTO records (rowid, {','.join(COLUMNS)}, terms) VALUES (?, {_MARKS}, ?)"
+_INSERT = f"INSERT INTO records (rowid, {','.join(COLUMNS)}, terms, changed) VALUES (?, {_MARKS}, ?, ?)"
 _UPDATE = f"UPDATE records SET {','.join(f'{name} = ?' for name in COLUMNS)}, terms = ? WHERE rowid = ?"
+_PLACE = {name: COLUMNS.index(name) for name in ("key", "agent_id", "user_id", "conversation_id", "session")}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of drafts, and the rows that are now pending for Chroma."""
+
+    statuses: list[Status]
+    pending: list[ChromaRow]
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
     rowid: int
+    revision: int
     body: str
     own: bytes
 
 
-def write(sidecar: Sidecar, embedder: Embedder, dimension: int, tenant: str, drafts: Sequence[Draft]) -> list[Status]:
+def write(sidecar: Sidecar, embedder: Embedder, dimension: int, tenant: str, drafts: Sequence[Draft]) -> Written:
     """Write drafts as if one after another; return what became of each.
 
     Of several drafts with one id the last is written. The same record again is left as it is, and a
@@ -52,18 +68,23 @@ def write(sidecar: Sidecar, embedder: Embedder, dimension: int, tenant: str, dra
         final[draft.id] = draft
     changed = [draft for draft in final.values() if bodies.get(draft.id) != draft.body]
     if not changed:
-        return statuses
-    vectors = _own_vectors(embedder, dimension, changed, stored)
+        return Written(statuses, [])
+    codec = codec_for(sidecar, embedder)
+    vectors, tokens = _own_vectors(embedder, codec, dimension, changed, stored)
     with sidecar.transaction() as connection:
         moved = [stored[draft.id].rowid for draft in changed if draft.id in stored]
-        touched = beside(neighbours(connection, moved))
-        rowids = {
-            _put(connection, draft, vector, stored.get(draft.id))
-            for draft, vector in zip(changed, vectors, strict=True)
+        touched = beside(neighbours(connection, moved)) if moved else set()
+        rowids = _put(connection, changed, stored)
+        parts = {
+            rowid: _part(draft, vector, stored.get(draft.id))
+            for rowid, draft, vector in zip(rowids, changed, vectors, strict=True)
         }
-        reindex(connection, rowids, touched)
+        pending = reindex(connection, parts.keys(), touched, parts)
+        prepare(connection, codec)
+        made = zip(rowids, changed, strict=True)
+        put(connection, {rowid: tokens[draft.id] for rowid, draft in made if draft.id in tokens})
         touch_tenant(connection, tenant)
-    return statuses
+    return Written(statuses, pending)
 
 
 def remove(sidecar: Sidecar, tenant: str, ids: Sequence[str]) -> int:
@@ -82,27 +103,20 @@ def remove(sidecar: Sidecar, tenant: str, ids: Sequence[str]) -> int:
         keys = [(key,) for key in found.values()]
         connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?)", keys)
         reindex(connection, (), touched)
+        note_deleted(connection, tenant, found)
         touch_tenant(connection, tenant)
     return len(found)
 
 
 def touch_tenant(connection: sqlite3.Connection, tenant: str) -> None:
-    """Raise the version of a tenant's data, so that caches everywhere are dropped."""
-    connection.execute("INSERT INTO tenants VALUES (?, 1) ON CONFLICT DO UPDATE SET version = version + 1", (tenant,))
-
-
-def embed(embedder: Embedder, dimension: int, texts: Sequence[str]) -> list[bytes]:
-    """Return one half-precision vector per text.
-
-    Raises:
-        EmbedderError: the embedder gives vectors of another length, none at all, or NaN.
-    """
-    vectors = checked(embedder, embedder.embed_documents(texts), len(texts), dimension)
-    return [row.tobytes() for row in vectors.astype(np.float16)]
+    """Raise the version of a tenant's data, at the end of a transaction, so that caches everywhere follow."""
+    connection.execute(
+        "INSERT INTO tenants (tenant, version) VALUES (?, 1) ON CONFLICT DO UPDATE SET version = version + 1", (tenant,)
+    )
 
 
 def _stored(sidecar: Sidecar, tenant: str, ids: Sequence[str]) -> dict[str, _Stored]:
-    query = """SELECT r.id, r.rowid, b.record, v.own FROM records r
+    query = """SELECT r.id, r.rowid, r.revision, b.record, v.own FROM records r
         JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
         WHERE r.tenant = ? AND r.id IN (SELECT value FROM json_each(?))"""
     with sidecar.reading() as connection:
@@ -111,32 +125,50 @@ def _stored(sidecar: Sidecar, tenant: str, ids: Sequence[str]) -> dict[str, _Sto
 
 
 def _own_vectors(
-    embedder: Embedder, dimension: int, drafts: Sequence[Draft], stored: dict[str, _Stored]
-) -> list[bytes]:
-    """Return own vectors, embedding only texts that the store doesn't hold for the same id."""
+    embedder: Embedder,
+    codec: TokenCodec | None,
+    dimension: int,
+    drafts: Sequence[Draft],
+    stored: dict[str, _Stored],
+) -> tuple[list[NDArray[np.float16]], dict[str, bytes | None]]:
+    """Return own vectors, embedding only texts that the store doesn't hold for the same id; of those also tokens."""
     known = {
-        draft.id: stored[draft.id].own
+        draft.id: np.frombuffer(stored[draft.id].own, dtype=np.float16)
         for draft in drafts
         if draft.id in stored and index_text(json.loads(stored[draft.id].body)) == draft.text
     }
     new = [draft for draft in drafts if draft.id not in known]
+    tokens: dict[str, bytes | None] = {}
     if new:
-        made = embed(embedder, dimension, [draft.text for draft in new])
-        known |= {draft.id: vector for draft, vector in zip(new, made, strict=True)}
-    return [known[draft.id] for draft in drafts]
+        made, packed = embed_with_tokens(embedder, codec, dimension, [draft.text for draft in new])
+        known |= {draft.id: vector for draft, vector in zip(new, made.astype(np.float16), strict=True)}
+        tokens = {draft.id: data for draft, data in zip(new, packed, strict=True)}
+    return [known[draft.id] for draft in drafts], tokens
 
 
-def _put(connection: sqlite3.Connection, draft: Draft, vector: bytes, old: _Stored | None) -> int:
-    """Insert or replace one record wholly; return its rowid."""
-    length = len(draft.terms.split())
-    if old is None:
-        cursor = connection.execute(_INSERT, (draft.rowid, *draft.columns, length))
-        rowid = int(cursor.lastrowid or 0)
-    else:
-        rowid = old.rowid
-        connection.execute(_UPDATE, (*draft.columns, length, rowid))
-        connection.execute("DELETE FROM record_tags WHERE record = ?", (rowid,))
-    connection.execute("INSERT OR REPLACE INTO bodies VALUES (?, ?, ?, '')", (rowid, draft.body, draft.terms))
-    connection.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", (rowid, vector, vector))
-    connection.executemany("INSERT INTO record_tags VALUES (?, ?)", [(rowid, tag) for tag in draft.tags])
-    return rowid
+def _put(connection: sqlite3.Connection, drafts: Sequence[Draft], stored: Mapping[str, _Stored]) -> list[int]:
+    """Insert or replace the rows of records and their tags; return their rowids."""
+    last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
+    version = next_version(connection, drafts[0].columns[0])
+    free, rowids, new, old = count(int(last[0]) + 1 if last else 1), [], [], []
+    for draft in drafts:
+        length = draft.terms.count(" ") + 1 if draft.terms else 0
+        known = stored.get(draft.id)
+        if known is not None:
+            rowids.append(known.rowid)
+            old.append((*draft.columns, length, known.rowid))
+        else:
+            rowids.append(draft.rowid if draft.rowid is not None else next(free))
+            new.append((rowids[-1], *draft.columns, length, version))
+    connection.executemany(_INSERT, new)
+    connection.executemany(_UPDATE, old)
+    connection.executemany("DELETE FROM record_tags WHERE record = ?", [(row[-1],) for row in old])
+    tags = [(rowid, tag) for rowid, draft in zip(rowids, drafts, strict=True) for tag in draft.tags]
+    connection.executemany("INSERT INTO record_tags VALUES (?, ?)", tags)
+    return rowids
+
+
+def _part(draft: Draft, vector: NDArray[np.float16], old: _Stored | None) -> Part:
+    tenant, (key, *owners) = draft.columns[0], [draft.columns[place] for place in _PLACE.values()]
+    revision = old.revision if old is not None else 0
+    return Part(tenant, key, revision, draft.body, draft.text, draft.terms, vector, facets_of(tenant, owners))

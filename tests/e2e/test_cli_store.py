@@ -1,8 +1,9 @@
-"""`recall-loop store`: info, rebuild, export, delete."""
+"""`recall-loop store`: info, verify, rebuild, compact, export, delete."""
 
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -84,3 +85,43 @@ def test_rebuild_keeps_every_record(place: str, options: list[str], capsys: pyte
     assert main(["store", "rebuild", "--store", place, *options]) == 0
     assert capsys.readouterr().out.startswith("Rebuilt; generation ")
     assert counts(place, capsys) == [1, 0, 2, 0, 3]
+
+
+def test_verify_leaves_with_what_it_found(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: STORE-4."""
+    assert main(["store", "verify", "--store", place]) == 0
+    assert capsys.readouterr().out == "Sound: 6 records, the same on both sides.\n"
+    with sqlite3.connect(Path(place) / "sidecar.sqlite3") as connection:
+        connection.execute("DELETE FROM bodies WHERE rowid IN (1, 2)")
+        connection.execute("UPDATE records SET revision = 7 WHERE rowid = 3")
+    connection.close()
+    assert main(["store", "verify", "--store", place]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["records without a body: 2", "records of another revision in Chroma: 1 (m2)"]
+    assert main(["store", "verify", "--store", place, "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["findings"] == lines and report["sound"] is False and report["records"] == 6
+    assert main(["store", "verify", "--store", f"{place}-none"]) == 2
+    assert "no store there" in capsys.readouterr().err
+
+
+def test_a_scope_is_deleted_and_compacted(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: STORE-3, STORE-6."""
+    owned = tmp_path / "owned.jsonl"
+    owners = [{"user_id": "u"}, {"agent_id": "a"}, {"conversation_id": "c"}]
+    records = [{"id": f"o{n}", "kind": "message", "text": "Axolotls.", **owner} for n, owner in enumerate(owners)]
+    owned.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    assert main(["ingest", str(owned), "--store", place, "--tenant", "acme"]) == 0
+    capsys.readouterr()
+    for option in (["--user", "u"], ["--agent", "a"], ["--conversation", "c"]):
+        assert main(["store", "delete", "--store", place, "--tenant", "other", *option]) == 0
+        assert main(["store", "delete", "--store", place, "--tenant", "acme", *option]) == 0
+        assert capsys.readouterr().out == "Deleted 0 records.\nDeleted 1 record.\n"
+    assert main(["store", "delete", "--store", place, "--tenant", "acme", "--all"]) == 0
+    assert capsys.readouterr().out == "Deleted 3 records.\n"
+    assert main(["store", "compact", "--store", place]) == 0
+    assert capsys.readouterr().out == "Compacted.\n"
+    assert counts(place, capsys) == [0, 0, 0, 0, 0]
+    assert counts(place, capsys, tenant="other") == [1, 0, 2, 0, 3]
+    files = [path for path in Path(place).rglob("*") if path.is_file()]
+    assert not [path for path in files if b"Axolotl" in path.read_bytes() or b"acme" in path.read_bytes()]

@@ -8,11 +8,13 @@ import pytest
 
 from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.search.options import SearchOptions
+from recall_loop.memory.search.own_reranker import as_reranker
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.errors import EmbedderError, InvalidInputError, UnsupportedOptionError
 from recall_loop.state.request import DEFAULT_CONTENT_TYPES
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, OrderBy, SearchMode
+from tests.embedders import WordHashes
 
 MODES = list(SearchMode)
 DAY = datetime(2024, 1, 1, tzinfo=UTC)
@@ -470,3 +472,161 @@ def test_no_queries_give_no_responses(filled):
 def test_the_same_search_twice_gives_the_same(filled):
     """Proves: LOOP-9."""
     assert asked(filled, "cat") == asked(filled, "cat")
+
+
+# Typos
+
+
+@pytest.mark.parametrize("mode", [SearchMode.FTS, SearchMode.HYBRID, SearchMode.AUTO])
+@pytest.mark.parametrize("typed", ["telescpoe", "telesope", "teleskope", "Telescoppe"])
+def test_a_typo_is_forgiven_where_that_is_asked_for(embedder, typed, mode):
+    """Proves: SEARCH-2."""
+    with MemoryStore.in_memory(embedder=embedder) as store:
+        store.upsert(
+            [
+                {"id": "a", "kind": "archival", "text": "The telescope stands on the roof."},
+                {"id": "b", "kind": "archival", "text": "A casserole of beans."},
+            ]
+        )
+        exact = search(store, "telescope", options=SearchOptions(mode=mode))
+        for level in (1, 2):
+            found = search(store, typed, options=SearchOptions(mode=mode, fuzzy=level))
+            assert found.hits[0].record.id == "a"
+            assert found.corrected is not None and found.corrected.lower() in ("telescope", "telescoped")
+            assert found.hits[0].similarity < exact.hits[0].similarity
+        strict = search(store, typed, options=SearchOptions(mode=mode))
+        assert strict.corrected is None
+        if mode is SearchMode.FTS:
+            assert strict.hits == ()
+
+
+def test_an_exact_match_outranks_a_corrected_one(embedder):
+    """Proves: SEARCH-2."""
+    with MemoryStore.in_memory(embedder=embedder) as store:
+        texts = {"a": "We met a bather by the lake.", "b": "We met a baker by the lake."}
+        store.upsert([{"id": key, "kind": "archival", "text": text} for key, text in texts.items()])
+        for level in (0, 1, 2):
+            options = SearchOptions(mode=SearchMode.FTS, fuzzy=level)
+            assert search(store, "bather lake", options=options).hits[0].record.id == "a"
+
+
+# Times in queries
+
+
+def dated(store):
+    store.upsert(
+        [
+            {
+                "id": f"d{day}",
+                "kind": "message",
+                "text": f"the ferry of day {day}",
+                "created_at": f"2026-03-{day:02}T12:00:00Z",
+            }
+            for day in range(1, 29)
+        ]
+    )
+
+
+def test_a_time_at_the_end_of_a_query_is_a_filter(embedder):
+    """Proves: SEARCH-10."""
+    now = datetime(2026, 3, 28, 18, tzinfo=UTC)
+    with MemoryStore.in_memory(embedder=embedder) as store:
+        dated(store)
+        found = search(store, "ferry < 3 days", reference_time=now)
+        assert {hit.record.id for hit in found.hits} == {"d26", "d27", "d28"}
+        assert found.query == "ferry < 3 days" and found.time_range is not None
+        assert found.filters.start_time == found.time_range.start
+        explicit = search(
+            store, "ferry < 3 days", reference_time=now, filters=Filters(start_time="2026-03-27T00:00:00Z")
+        )
+        assert {hit.record.id for hit in explicit.hits} == {"d27", "d28"}
+        plain = search(store, "ferry < 3 days", reference_time=now, options=SearchOptions(time_suffixes=False))
+        assert plain.time_range is None and len(plain.hits) == 28
+        assert search(store, '"ferry < 3 days"', reference_time=now).time_range is None
+
+
+def test_queries_with_different_times_are_searched_at_once(embedder):
+    """Proves: SEARCH-10."""
+    now = datetime(2026, 3, 28, 18, tzinfo=UTC)
+    with MemoryStore.in_memory(embedder=embedder) as store:
+        dated(store)
+        queries = ["ferry < 3 days", "ferry", "ferry > 3 weeks", "< 2 days"]
+        together = search_many(store, queries, reference_time=now)
+        assert [response.query for response in together] == queries
+        for query, response in zip(queries, together, strict=True):
+            assert response == search(store, query, reference_time=now)
+        assert [hit.record.id for hit in together[3].hits] == ["d28", "d27"]
+        assert together[3].legs == ("time",)
+
+
+def test_vectors_that_are_given_are_not_embedded_again(filled, embedder):
+    """Proves: SEARCH-1."""
+    queries = ["who mends roofs", "ferry times"]
+    given = embedder.embed_queries(queries)
+    unranked = search_many(filled, queries, options=SearchOptions(rerank=False))
+    assert search_many(filled, queries, vectors=given) == unranked  # late interaction would embed the queries
+    wanted = search_many(filled, queries, vectors=given, options=SearchOptions(rerank=True))
+    assert wanted == search_many(filled, queries, options=SearchOptions(rerank=True))
+    with pytest.raises(EmbedderError):
+        search_many(filled, queries, vectors=given[:1])
+    with pytest.raises(UnsupportedOptionError):
+        search_many(filled, queries, vectors=given, options=SearchOptions(mode=SearchMode.FTS))
+
+
+# Reranking
+
+
+def preferring(word):
+    """Return a reranker of one's own that likes one word."""
+    return as_reranker(lambda query, texts: [float(word in text) for text in texts])
+
+
+def test_a_reranker_of_ones_own_decides_the_order(filled):
+    """Proves: SEARCH-5, SEARCH-6."""
+    plain = search(filled, "what is the cat called")
+    for word in ("platform", "brakes", "rye"):
+        found = search(filled, "what is the cat called", reranker=preferring(word))
+        assert word in found.hits[0].record.text
+        assert {hit.record.id for hit in found.hits} == {hit.record.id for hit in plain.hits}
+        assert [hit.score for hit in found.hits] == sorted((hit.score for hit in found.hits), reverse=True)
+        by_id = {hit.record.id: hit.similarity for hit in plain.hits}
+        assert all(hit.similarity == by_id[hit.record.id] for hit in found.hits)
+
+
+def test_a_reranker_that_fails_leaves_the_first_order_and_says_why(filled):
+    """Proves: SEARCH-9."""
+
+    def broken(query, texts):
+        raise RuntimeError("out of order")
+
+    plain = search(filled, "what is the cat called", options=SearchOptions(rerank=False))
+    for reranker in (as_reranker(broken), as_reranker(lambda query, texts: [float("nan")] * len(texts))):
+        found = search(filled, "what is the cat called", reranker=reranker)
+        assert found.hits == plain.hits
+        assert found.degraded and found.degraded_reason is not None and "reranker" in found.degraded_reason
+
+
+def test_late_interaction_runs_where_token_vectors_are_stored(filled):
+    """Proves: SEARCH-5, SEARCH-9."""
+    query = "what is the cat called"
+    plain = search(filled, query, options=SearchOptions(rerank=False))
+    left_alone, wanted = search(filled, query), search(filled, query, options=SearchOptions(rerank=True))
+    assert left_alone == wanted and not wanted.degraded
+    assert [hit.score for hit in wanted.hits] != [hit.score for hit in plain.hits]
+    assert {hit.record.id: hit.similarity for hit in wanted.hits} == {
+        hit.record.id: hit.similarity for hit in plain.hits
+    }
+
+
+def test_reranking_that_cannot_be_had_is_an_error_and_not_ignored():
+    """Proves: SEARCH-2."""
+    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+        store.upsert([{"id": "a", "kind": "archival", "text": "a ferry"}])
+        assert len(search(store, "ferry").hits) == 1
+        with pytest.raises(UnsupportedOptionError) as caught:
+            search(store, "ferry", options=SearchOptions(rerank=True))
+        assert caught.value.field == "rerank"
+        with pytest.raises(UnsupportedOptionError):
+            search(store, "ferry", options=SearchOptions(rerank=False), reranker=preferring("ferry"))
+    with pytest.raises(InvalidInputError):
+        SearchOptions(rerank_budget_ms=-1)

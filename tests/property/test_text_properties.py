@@ -48,6 +48,12 @@ def test_words_are_plain_and_stable(text: str) -> None:
     assert set(content_words(text)) <= set(found)
 
 
+@given(st.text(alphabet="ab cCnte#f+.,'`0123_-\n/!", max_size=40))
+def test_ascii_text_is_cut_by_the_rules_for_any_text(text: str) -> None:
+    """Proves: QUERY-3. A sign of another script makes the general pattern read the same words."""
+    assert words(text) == words(f"{text} \u4e2d")[:-1]
+
+
 @given(TEXTS)
 def test_normalise_is_idempotent(text: str) -> None:
     """Normalised text is its own normal form. Proves: RANK-1."""

@@ -7,14 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recall_loop.memory.search.content_scoring import content_factor
+from recall_loop.memory.search.content_scoring import content_factors
 from recall_loop.memory.search.fusion import fuse, session_prior, share_of_best
 from recall_loop.memory.search.lexical import bm25, idf
 from recall_loop.memory.search.options import MOST_RESULTS, SearchOptions
 from recall_loop.memory.search.similarity import meaning, similarity, word_share
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
 from recall_loop.state.records import Message
+from recall_loop.state.scope import Scope
 from recall_loop.state.types import OrderBy, SearchMode
+from tests.embedders import WordHashes
 
 UNIT = st.floats(0.0, 1.0)
 
@@ -98,41 +101,41 @@ def test_the_best_value_becomes_one_and_negative_ones_nothing():
 
 def test_the_best_hit_scores_best():
     """The origin's formula gave the best hit 0. Proves: SEARCH-6."""
-    scores = fuse({"bm25": array(9.0, 3.0, 1.0)}, np.zeros(3), [None] * 3)
+    scores = fuse({"bm25": array(9.0, 3.0, 1.0)}, np.zeros(3), [-1] * 3)
     assert scores[0] > scores[1] > scores[2] > 0.0
 
 
 def test_how_much_better_the_best_hit_is_is_not_forgotten():
     """Proves: SEARCH-1, SEARCH-6."""
-    near = fuse({"a": array(1.0, 0.99), "b": array(0.1, 1.0)}, np.zeros(2), [None] * 2)
-    far = fuse({"a": array(1.0, 0.01), "b": array(0.9, 1.0)}, np.zeros(2), [None] * 2)
+    near = fuse({"a": array(1.0, 0.99), "b": array(0.1, 1.0)}, np.zeros(2), [-1] * 2)
+    far = fuse({"a": array(1.0, 0.01), "b": array(0.9, 1.0)}, np.zeros(2), [-1] * 2)
     assert near[1] > near[0] and far[0] > far[1]
 
 
 def test_a_named_speaker_is_preferred():
     """Proves: SEARCH-6."""
-    scores = fuse({"a": array(0.5, 0.5)}, array(0.0, 1.0), [None, None])
+    scores = fuse({"a": array(0.5, 0.5)}, array(0.0, 1.0), [-1, -1])
     assert scores[1] > scores[0]
 
 
 def test_a_session_with_several_good_turns_is_preferred():
     """Proves: SEARCH-6."""
-    scores = fuse({"a": array(0.5, 0.5, 0.5)}, np.zeros(3), ["busy", "busy", "lonely"])
+    scores = fuse({"a": array(0.5, 0.5, 0.5)}, np.zeros(3), [7, 7, 2])
     assert scores[0] == scores[1] > scores[2]
-    prior = session_prior(array(0.5, 0.5, 0.5), ["busy", "busy", "lonely"])
+    prior = session_prior(array(0.5, 0.5, 0.5), [7, 7, 2])
     assert prior == pytest.approx([1.0, 1.0, 0.5])
 
 
 def test_records_without_a_session_do_not_form_one():
     """Proves: SEARCH-6, SEARCH-7."""
-    assert session_prior(array(1.0, 0.5), [None, None]) == pytest.approx([1.0, 0.5])
-    assert session_prior(array(0.0, 0.0), ["a", None]) == pytest.approx([0.0, 0.0])
+    assert session_prior(array(1.0, 0.5), [-1, -1]) == pytest.approx([1.0, 0.5])
+    assert session_prior(array(0.0, 0.0), [0, -1]) == pytest.approx([0.0, 0.0])
 
 
 @settings(max_examples=50)
 @given(
     rows=st.lists(
-        st.tuples(st.floats(-1, 50), st.floats(-1, 1), st.booleans(), st.sampled_from(["a", "b", None])),
+        st.tuples(st.floats(-1, 50), st.floats(-1, 1), st.booleans(), st.sampled_from([0, 1, -1])),
         min_size=1,
         max_size=50,
     )
@@ -149,6 +152,15 @@ def test_fused_scores_are_bounded(rows):
 
 def message(*blocks, role=None):
     return Message(id="m", text="x", role=role, blocks=[{"type": kind, "text": text} for kind, text in blocks])
+
+
+def content_factor(record):
+    """What the index knows of a record decides how much its content counts."""
+    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+        store.upsert([record])
+        view = store.view(Scope())
+        columns = view.pool(view.rowids()).columns
+        return float(content_factors(columns.tool, columns.aside)[0])
 
 
 def test_what_was_said_counts_in_full():
@@ -183,15 +195,15 @@ def test_limits_out_of_range_are_refused(limit):
 
 
 @pytest.mark.parametrize("fuzzy", [1, 2, True])
-def test_typo_tolerance_that_is_not_there_is_refused_and_not_ignored(fuzzy):
+def test_typo_tolerance_is_an_error_where_no_words_are_looked_up(fuzzy):
     """Proves: SEARCH-2."""
     with pytest.raises(UnsupportedOptionError) as caught:
-        SearchOptions(fuzzy=fuzzy)
+        SearchOptions(fuzzy=fuzzy, mode=SearchMode.VECTOR)
     assert caught.value.field == "fuzzy"
-    assert SearchOptions(fuzzy=0).fuzzy == SearchOptions().fuzzy == 0
+    assert SearchOptions(fuzzy=fuzzy).fuzzy == int(fuzzy) and type(SearchOptions(fuzzy=fuzzy).fuzzy) is int
 
 
-@pytest.mark.parametrize("fuzzy", [3, -1])
+@pytest.mark.parametrize("fuzzy", [3, -1, "1", None, 0.5])
 def test_unknown_levels_are_refused(fuzzy):
     """Proves: SEARCH-2."""
     with pytest.raises(InvalidInputError, match="0, 1 or 2"):

@@ -1,0 +1,80 @@
+"""What a search is asked for: queries checked, their times read, their words and wordings settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+
+from recall_loop.memory.search.candidates import query_stems
+from recall_loop.memory.search.options import SearchOptions
+from recall_loop.memory.search.time_suffix import with_time
+from recall_loop.state.errors import InvalidInputError, shown
+from recall_loop.state.scope import Filters
+from recall_loop.state.types import no_surrogates
+from recall_loop.text.times import TimeRange
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One query as it was given, as it is looked up, as it is embedded, and how it is searched.
+
+    Attributes:
+        query: as given.
+        text: what is looked up; empty where the query was nothing but a time.
+        spoken: what is embedded.
+        options: how it is searched.
+        filters: what results must satisfy, the query's own time included.
+        time: the time that the query itself names, as it was taken.
+    """
+
+    query: str
+    text: str
+    spoken: str
+    options: SearchOptions
+    filters: Filters
+    time: TimeRange | None = None
+
+    @cached_property
+    def stems(self) -> list[str]:
+        """The distinct stems of the query, in order."""
+        return query_stems(self.text)
+
+
+def ask(
+    queries: Sequence[str],
+    *,
+    spoken: Sequence[str] | None,
+    limits: Sequence[int] | None,
+    options: SearchOptions,
+    filters: Filters,
+    reference_time: datetime | None,
+) -> list[Asked]:
+    """Return the queries with their wordings, options and filters.
+
+    Raises:
+        InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.
+    """
+    for name, values in (("spoken", spoken), ("limits", limits)):
+        if values is not None and len(values) != len(queries):
+            raise InvalidInputError(name, list(values), f"one for each of the {len(queries)} queries")
+    for text in (*queries, *(spoken or ())):
+        _check(text)
+    reference = reference_time or datetime.now(UTC)
+    asked = []
+    for number, query in enumerate(queries):
+        text, narrowed = with_time(query, filters, reference) if options.time_suffixes else (query, filters)
+        chosen = options if limits is None else replace(options, limit=limits[number])
+        time = None if narrowed is filters else TimeRange(narrowed.start_time, narrowed.end_time)
+        asked.append(Asked(query, text, spoken[number] if spoken else text, chosen, narrowed, time))
+    return asked
+
+
+def _check(query: str) -> None:
+    if not query.strip():
+        raise InvalidInputError("query", query, "text with at least one character that is not white space")
+    try:
+        no_surrogates(query)
+    except ValueError as error:
+        raise InvalidInputError("query", shown(query), str(error)) from error

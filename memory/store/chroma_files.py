@@ -1,0 +1,224 @@
+"""Chroma's folder within a store: whether its files are whole, and how new ones take the place of old ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import struct
+import sys
+import time
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+CHROMA, BUILDING, OLD = "chroma", "chroma.building", "chroma.old"
+DATABASE = "chroma.sqlite3"
+_VECTOR_FILES = ("*.bin", "*.pickle")
+_CHUNK = 1 << 20
+# Head of the vector index: version, first offset, room for rows, rows, bytes of a row.
+_HEADER, _LENGTH_BYTES = "<iQQQQ", 4
+# Where SQLite locks a file: a byte for a writer that waits for readers to end, then those of the readers.
+_PENDING, _READERS, _READER_BYTES = 0x40000000, 0x40000002, 510
+_LOCK_SECONDS, _LOCK_PAUSE = 2.0, 0.02
+
+
+def hold_vectors(folder: Path) -> bool:
+    """Return whether any vector file holds rows, or is not as long as it says: only these can end a process.
+
+    Below about 1,000 rows there are no vector files, or only empty ones.
+
+    Raises:
+        OSError: a file can't be read.
+    """
+    headers = list(folder.rglob("header.bin"))
+    for header in headers:
+        found = header.read_bytes()
+        if len(found) < struct.calcsize(_HEADER):
+            return True
+        _, _, room, used, row_bytes = struct.unpack_from(_HEADER, found)
+        data = header.with_name("data_level0.bin")
+        if used or not data.is_file() or data.stat().st_size != room * row_bytes:
+            return True
+    return bool(vector_files(folder)) and not headers
+
+
+def vector_files(folder: Path) -> list[Path]:
+    """Return the files of Chroma's vector index."""
+    return sorted(file for pattern in _VECTOR_FILES for file in folder.rglob(pattern))
+
+
+def fingerprint(folder: Path) -> str:
+    """Return sizes and checksums of the vector files; a damaged one would end the process that reads it.
+
+    Raises:
+        OSError: a file can't be read.
+    """
+    sums: dict[str, list[int]] = {}
+    for file in vector_files(folder):
+        total = 0
+        with file.open("rb") as stream:
+            while chunk := stream.read(_CHUNK):
+                total = zlib.crc32(chunk, total)
+        sums[file.relative_to(folder).as_posix()] = [file.stat().st_size, total]
+    return json.dumps(sums, sort_keys=True)
+
+
+def scrub(folder: Path) -> None:
+    """Zero the unused room in the vector files: a new index is written with whatever its memory held (STORE-6).
+
+    That has been seen to be text of deleted records. Later writes hold rows only. Chroma must not have
+    the files open.
+
+    Raises:
+        OSError: a file can't be written.
+    """
+    for header in folder.rglob("header.bin"):
+        found = header.read_bytes()
+        if len(found) < struct.calcsize(_HEADER):
+            continue
+        _, _, room, used, row_bytes = struct.unpack_from(_HEADER, found)
+        for name, each in (("data_level0.bin", row_bytes), ("length.bin", _LENGTH_BYTES)):
+            file = header.with_name(name)
+            # A larger file is another layout, or damage: it is left alone.
+            if file.is_file() and used * each < file.stat().st_size <= room * each:
+                _zero(file, used * each)
+
+
+def _zero(file: Path, start: int) -> None:
+    with file.open("r+b") as stream:
+        stream.seek(start)
+        rest = stream.read()
+        if rest.strip(b"\x00"):
+            stream.seek(start)
+            stream.write(bytes(len(rest)))
+
+
+def damaged(folder: Path) -> bool:
+    """Return whether Chroma's database is missing, no database, or malformed. A locked one is neither."""
+    file = folder / DATABASE
+    if folder.is_dir() and not file.exists():
+        return True
+    try:
+        connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=0.5)
+        try:
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.OperationalError:
+        return False
+    except sqlite3.DatabaseError:
+        return True
+    return bool(found[0] != "ok")
+
+
+def identity(folder: Path) -> tuple[int, int] | None:
+    """Return a mark of the database file that changes when the file is replaced; None if it is missing."""
+    try:
+        found = os.stat(folder / DATABASE)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+class LockWatch:
+    """Tells whether another process keeps readers of Chroma's database out; Chroma itself would wait for ever.
+
+    The file stays open for as long as Chroma has it open: closing it would drop the locks that Chroma holds.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / DATABASE
+        self._handle: int | None = None
+        self.attach()
+
+    def attach(self) -> None:
+        """Open the file, unless it is open; a new one is there only once Chroma has made it."""
+        if self._handle is None:
+            with suppress(OSError):
+                self._handle = os.open(self._file, os.O_RDONLY)
+
+    def locked(self) -> bool:
+        """Return whether it is locked, and stays so for two seconds. Only Linux tells."""
+        end = time.monotonic() + _LOCK_SECONDS
+        while self._handle is not None and _kept_out(self._handle):
+            if time.monotonic() > end:
+                return True
+            time.sleep(_LOCK_PAUSE)
+        return False
+
+    def close(self) -> None:
+        """Close the file."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
+
+
+if sys.platform == "linux":
+    import fcntl
+
+    _LOCK = "hhqqi"
+
+    def _kept_out(handle: int) -> bool:
+        for start, length in ((_PENDING, 1), (_READERS, _READER_BYTES)):
+            asked = struct.pack(_LOCK, fcntl.F_RDLCK, os.SEEK_SET, start, length, 0)
+            found = struct.unpack(_LOCK, fcntl.fcntl(handle, fcntl.F_GETLK, asked))
+            if found[0] == fcntl.F_WRLCK:
+                return True
+        return False
+
+else:
+
+    def _kept_out(handle: int) -> bool:
+        return False
+
+
+def begin_building(store: Path) -> Path:
+    """Return an empty folder in which Chroma's files are made anew.
+
+    Raises:
+        OSError: it can't be made, or something that isn't Chroma's stands in the place of its folder.
+    """
+    if (store / CHROMA).exists() and not (store / CHROMA).is_dir():
+        raise NotADirectoryError(f"{store / CHROMA} is a file")
+    remove(store / BUILDING)
+    (store / BUILDING).mkdir()
+    return store / BUILDING
+
+
+def put_in_place(store: Path) -> None:
+    """Let the newly made files take the place of the old ones. A crash at any point leaves one whole set.
+
+    Raises:
+        OSError: a folder can't be renamed.
+    """
+    remove(store / OLD)
+    if (store / CHROMA).exists():
+        (store / CHROMA).rename(store / OLD)
+    (store / BUILDING).rename(store / CHROMA)
+    remove(store / OLD)
+
+
+def tidy(store: Path) -> None:
+    """After a crash: put the old files back if no new ones took their place, and clear what is left over.
+
+    Raises:
+        OSError: a file can't be renamed or removed.
+    """
+    if not (store / CHROMA).exists() and (store / OLD).exists():
+        (store / OLD).rename(store / CHROMA)
+    remove(store / BUILDING)
+    remove(store / OLD)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, or a file that stands in its place; nothing there is fine.
+
+    Raises:
+        OSError: it can't be removed.
+    """
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder)
+    else:
+        folder.unlink(missing_ok=True)

@@ -1,0 +1,95 @@
+"""A tenant's vectors in memory: what was loaded, and what changed since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# Gathering a row's vector takes about so many times as long as comparing it.
+_GATHERING = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Vectors of rows by ascending rowid; float32 [n, d], unit length. `own` is None where only context is kept."""
+
+    rowids: NDArray[np.int64]
+    own: NDArray[np.float32] | None
+    context: NDArray[np.float32]
+
+
+class VectorTable:
+    """Vectors of all rows of a tenant: a large part, and a small one of rows that changed since."""
+
+    def __init__(self, loaded: Vectors, fresh: Vectors | None = None, dead: NDArray[np.int64] | None = None) -> None:
+        self._loaded, self._fresh = loaded, fresh
+        self._dead = np.zeros(0, dtype=np.int64) if dead is None else dead
+
+    @property
+    def has_own(self) -> bool:
+        """Whether own vectors are kept, and not only those of windows."""
+        return self._loaded.own is not None
+
+    def changed(self, fresh: Vectors, dead: NDArray[np.int64]) -> VectorTable:
+        """Return the table with `fresh` instead of what was loaded of the rowids `dead`."""
+        return VectorTable(self._loaded, fresh, dead)
+
+    def own(self, rowids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return own vectors [n, d]; zeros for a rowid that isn't here. Only if `has_own`."""
+        parts = [(part.rowids, part.own) for part in self._parts() if part.own is not None]
+        return _picked(parts, rowids, self._dead)
+
+    def context(self, rowids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return context vectors [n, d]; zeros for a rowid that isn't here."""
+        return _picked([(part.rowids, part.context) for part in self._parts()], rowids, self._dead)
+
+    def compare(self, rowids: NDArray[np.int64], queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return cosines of queries [q, d] with the context vectors of rows, [q, n]."""
+        loaded = self._loaded
+        if len(self._dead) == 0 and len(rowids) * _GATHERING > len(loaded.rowids):
+            cosines = queries @ loaded.context.T
+            if len(rowids) == len(loaded.rowids) and np.array_equal(rowids, loaded.rowids):
+                return cosines
+            at, here = _find(loaded.rowids, rowids)
+            return np.where(here, cosines[:, at], np.float32(0.0))
+        return queries @ self.context(rowids).T
+
+    def _parts(self) -> list[Vectors]:
+        return [self._loaded] if self._fresh is None else [self._loaded, self._fresh]
+
+    def nbytes(self) -> int:
+        """Return the number of bytes."""
+        return sum(part.context.nbytes + (0 if part.own is None else part.own.nbytes) for part in self._parts())
+
+
+def _picked(
+    parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]], asked: NDArray[np.int64], dead: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Return the rows of `asked`; the first part doesn't count for the rowids `dead`, which ascend."""
+    picked: NDArray[np.float32] | None = None
+    for number, (held, matrix) in enumerate(parts):
+        at, here = _find(held, asked)
+        if number == 0 and len(dead):
+            here &= ~_find(dead, asked)[1]
+        if picked is None:
+            picked = matrix[at] if len(held) else np.zeros((len(asked), matrix.shape[1]), dtype=np.float32)
+            if not here.all():
+                picked[~here] = 0.0
+        else:
+            picked[here] = matrix[at[here]]
+    assert picked is not None, "a table has at least one part"
+    return picked
+
+
+def _find(held: NDArray[np.int64], asked: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return where each of `asked` stands in ascending `held`, and whether it does."""
+    if len(held) == 0:
+        return np.zeros(len(asked), dtype=np.int64), np.zeros(len(asked), dtype=bool)
+    at = np.minimum(np.searchsorted(held, asked), len(held) - 1)
+    return at, held[at] == asked

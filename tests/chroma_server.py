@@ -1,0 +1,56 @@
+"""A Chroma server on loopback, started and killed by tests."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+# The command that the package installs, without looking for it on the path.
+_RUN = "import sys; from chromadb.cli.cli import app; sys.exit(app())"
+_START_SECONDS = 60
+
+
+def free_port() -> int:
+    """Return a port that nobody uses at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Server:
+    """`chroma run` over a folder, at one port for as long as this object lives, however often it is started."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        words = ["run", "--path", str(self.folder), "--host", "127.0.0.1", "--port", str(self.port)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _RUN, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        end = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                urlopen(f"{self.url}/api/v2/heartbeat", timeout=1).close()
+                return
+            except (URLError, OSError):
+                if time.monotonic() > end or self._process.poll() is not None:
+                    self.kill()
+                    raise
+                time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End it at once, as a power cut would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
