@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.predicate import Predicate
+    from recall_loop.memory.store.predicate import ColumnTests, Predicate
     from recall_loop.memory.store.rows import Row
     from recall_loop.memory.store.sidecar import Sidecar
 
@@ -40,6 +40,8 @@ READ_ROWS = 2_000
 _LEAST_DIRTY = 256
 _DIRTY_SHARE = 0.05
 _ROW_BYTES = 2_000
+# Up to so many rows are asked for a tag one by one; above, all rows with the tag are read.
+_FEW = 2_000
 _SELECTIONS = 64
 _T = TypeVar("_T")
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -175,7 +177,7 @@ class TenantCache:
         """Return which rows of `index` a predicate allows, by position [n]."""
         chosen = self._selected(predicate)
         if chosen.index is not index or chosen.allowed is None:
-            allowed = _mask(index, predicate, chosen.rowids)
+            allowed = index.mask(chosen.rowids)
             with self.lock:
                 chosen.index, chosen.allowed = index, allowed
             return allowed
@@ -204,7 +206,7 @@ class TenantCache:
         """Ask the index where it can tell, else SQLite: for what changed since, if the rest is known."""
         index = self.index() if predicate.tests is not None else None
         if index is not None and predicate.tests is not None:
-            allowed = index.matching(predicate.tests)
+            allowed = self._matching(index, predicate.tests)
             return _Selection(version, index.ascending(allowed), index, allowed)
         if known is None or not stale:
             return _Selection(version, reading.rowids(self.sidecar, predicate))
@@ -212,21 +214,19 @@ class TenantCache:
         kept = known.rowids[~np.isin(known.rowids, changed)]
         return _Selection(version, np.union1d(kept, reading.rowids(self.sidecar, predicate, changed)))
 
+    def _matching(self, index: RowIndex, tests: ColumnTests) -> NDArray[np.bool_]:
+        allowed = index.matching(tests)
+        for tag in tests.tags:
+            few = index.columns.rowids[allowed] if allowed.sum() <= _FEW else None
+            allowed &= index.mask(reading.tagged(self.sidecar, tag, few))
+        return allowed
+
     def nbytes(self) -> int:
         """Return a rough number of bytes."""
         with self.lock:
             total = len(self.rows) * _ROW_BYTES + sum(found.rowids.nbytes for found in self._selections.values())
             total += 0 if self._vectors is None else self._vectors.nbytes()
             return total + (0 if self._index is None else self._index.nbytes())
-
-
-def _mask(index: RowIndex, predicate: Predicate, rowids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    if predicate.tests is not None:
-        return index.matching(predicate.tests)
-    allowed = np.zeros(len(index.alive), dtype=bool)
-    positions = index.positions(rowids)
-    allowed[positions[positions >= 0]] = True
-    return allowed
 
 
 def _corpus(index: RowIndex) -> Corpus:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 # Below this share of all rows, and up to so many rows, comparing them all is cheaper than masking.
 _SMALL_SHARE = 0.1
 _SMALL_ROWS = 20_000
-_FIRST_FACTOR = 4
+# Above this share hardly anything is masked: no more is fetched than is wanted.
+_ALL = 0.98
 _NEXT_FACTOR = 5
 _LEAST_FETCH = 100
 _MOST_FETCH = 4_000
@@ -51,6 +52,15 @@ def best(values: NDArray[Any], rowids: NDArray[np.int64], wanted: int) -> NDArra
     return chosen[np.lexsort((rowids[chosen], -values[chosen]))]
 
 
+def among(rowids: NDArray[np.int64], allowed: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which of `rowids` are in `allowed`, which ascends and may be long."""
+    if not len(allowed):
+        return np.zeros(len(rowids), dtype=bool)
+    at = np.minimum(np.searchsorted(allowed, rowids), len(allowed) - 1)
+    found: NDArray[np.bool_] = allowed[at] == rowids
+    return found
+
+
 def overfetched(
     source: Source, tenant: str, queries: NDArray[np.float32], allowed: NDArray[np.int64], wanted: int
 ) -> list[list[int]]:
@@ -78,7 +88,7 @@ def _masked(
     share = len(allowed) / max(total, 1)
     if share < _SMALL_SHARE and len(allowed) <= _SMALL_ROWS:
         return found
-    fetch = min(_MOST_FETCH, max(_LEAST_FETCH, wanted * _FIRST_FACTOR, int(wanted / share * 2)))
+    fetch = min(_MOST_FETCH, wanted if share > _ALL else max(_LEAST_FETCH, int(wanted / share * 2)))
     open_queries = list(range(len(queries)))
     while open_queries and total:
         hits = chroma.nearest(queries[open_queries], min(fetch, total))
@@ -86,7 +96,7 @@ def _masked(
         for query, hit in zip(open_queries, hits, strict=True):
             ordered = sorted((distance, known[key]) for key, distance in hit if key in known)
             numbers = np.array([rowid for _, rowid in ordered], dtype=np.int64)
-            found[query] = [int(rowid) for rowid in numbers[np.isin(numbers, allowed)]][:wanted]
+            found[query] = numbers[among(numbers, allowed)][:wanted].tolist()
         open_queries = [query for query in open_queries if len(found[query]) < wanted]
         if fetch >= min(total, _MOST_FETCH):
             break

@@ -41,11 +41,13 @@ class ColumnTests:
         values: columns of `records` with the values of which a row must have one.
         start: least `created_at` in microseconds since 1970; None = any, also none.
         end: `created_at` must be less.
+        tags: tags of which a row must have all; they stand in a table of their own.
     """
 
     values: tuple[tuple[str, tuple[str, ...]], ...]
     start: int | None
     end: int | None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def compile_predicate(
 
 def _tests(scope: Scope, filters: Filters, kinds: list[str] | None) -> ColumnTests | None:
     """Return scope, filters and kinds as tests of columns; None where those aren't enough."""
-    beyond = (filters.tags, filters.execution_status, filters.min_outcome_score, filters.max_outcome_score)
+    beyond = (filters.execution_status, filters.min_outcome_score, filters.max_outcome_score)
     if any(value is not None for value in beyond) or (scope.agent_id and scope.mode is ScopeMode.CONSTELLATION):
         return None
     given: list[tuple[str, tuple[str, ...] | None]] = [("kind", None if kinds is None else tuple(kinds))]
@@ -103,7 +105,8 @@ def _tests(scope: Scope, filters: Filters, kinds: list[str] | None) -> ColumnTes
     given.append(("agent_id", filters.agent_ids))
     given += [(name, _one(getattr(filters, name))) for name in _EQUAL]
     values = tuple((name, wanted) for name, wanted in given if wanted is not None)
-    return ColumnTests(values, microseconds(filters.start_time), microseconds(filters.end_time))
+    tags = tuple(dict.fromkeys(filters.tags or ()))
+    return ColumnTests(values, microseconds(filters.start_time), microseconds(filters.end_time), tags)
 
 
 def _one(value: object) -> tuple[str, ...] | None:

@@ -79,6 +79,15 @@ def rowids(sidecar: Sidecar, predicate: Predicate, among: NDArray[np.int64] | No
     return np.sort(np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found)))
 
 
+def tagged(sidecar: Sidecar, tag: str, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Return the rowids that have a tag, of any tenant; only of those in `among`, if given."""
+    query, params = "SELECT record FROM record_tags WHERE tag = ?", (tag,)
+    if among is not None:
+        query, params = f"{query} AND record {_AMONG}", (tag, ids_json(among))  # type: ignore[assignment]
+    found = _all(sidecar, query, params)
+    return np.sort(np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found)))
+
+
 def newest(sidecar: Sidecar, predicate: Predicate, limit: int) -> list[int]:
     """Return the rowids that a predicate allows, latest time first."""
     query = f"""SELECT r.rowid FROM records r WHERE {predicate.where}

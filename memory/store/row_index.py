@@ -222,8 +222,15 @@ class RowIndex:
         rowids = self.columns.rowids[allowed]
         return rowids if len(self._terms) == 1 else np.sort(rowids)
 
+    def mask(self, rowids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which rows are among `rowids`, by position [n]."""
+        found = np.zeros(len(self.alive), dtype=bool)
+        positions = self.positions(rowids)
+        found[positions[positions >= 0]] = True
+        return found
+
     def matching(self, tests: ColumnTests) -> NDArray[np.bool_]:
-        """Return which rows pass all tests, by position [n]; the tenant is the index's own."""
+        """Return which rows pass all tests but those of tags, by position [n]; the tenant is the index's own."""
         allowed = self.alive.copy()
         for name, wanted in tests.values:
             names = self.codes.names[name]
