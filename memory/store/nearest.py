@@ -88,7 +88,8 @@ def _masked(
     share = len(allowed) / max(total, 1)
     if share < _SMALL_SHARE and len(allowed) <= _SMALL_ROWS:
         return found
-    fetch = min(_MOST_FETCH, wanted if share > _ALL else max(_LEAST_FETCH, int(wanted / share * 2)))
+    # Never fewer than a hundred, so that equal distances at the cut go by rowid.
+    fetch = min(_MOST_FETCH, max(_LEAST_FETCH, wanted if share > _ALL else int(wanted / share * 2)))
     open_queries = list(range(len(queries)))
     while open_queries and total:
         hits = chroma.nearest(queries[open_queries], min(fetch, total))
