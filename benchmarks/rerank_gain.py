@@ -95,7 +95,7 @@ def metrics(ranked: Sequence[str], gold: Sequence[str]) -> list[float]:
 def ask(store: MemoryStore, question: Question, rowids: dict[str, int], found: Found, *, make: bool) -> None:
     """Search one question, rerank what was found, and add the figures to `found`."""
     scope = Scope(tenant=question.collection)
-    options = SearchOptions(limit=POOL, limit_per_type=False)
+    options = SearchOptions(rerank=False, limit=POOL, limit_per_type=False)
     hits = search(store, question.question, scope=scope, options=options).hits
     pool = [
         Candidate(hit.record.id, index_text(hit.record.model_dump(mode="json")), hit.score, rowids[hit.record.id])
