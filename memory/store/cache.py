@@ -41,7 +41,7 @@ _LEAST_DIRTY = 256
 _DIRTY_SHARE = 0.05
 _ROW_BYTES = 2_000
 # Up to so many rows are asked for a tag one by one; above, all rows with the tag are read.
-_FEW = 2_000
+_FEW = 10_000
 _SELECTIONS = 64
 _T = TypeVar("_T")
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
