@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.embeddings import Embedder
 
 BASIS_FILE = Path(__file__).with_name("token-basis.npy")
-BASIS_SHA256 = "514ae3e6968d26a154325622c6c43038fd94f6b31ecfed4d47d869a3f80a9d40"
+BASIS_SHA256 = "3c44002597b8034a3b27b447748ee864975aea1203b5e7960841f66bdebeb47a"
 # The one model whose tokens the basis was made of.
 BASIS_MODEL = MiniLmEmbedder.fingerprint
 VERSION = 1
