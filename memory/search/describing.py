@@ -13,6 +13,7 @@ from recall_loop.memory.search.content_scoring import content_factors
 from recall_loop.memory.search.fusion import segments
 from recall_loop.memory.search.lexical import TermCounts, bm25, count_terms, idf
 from recall_loop.memory.search.similarity import meaning, similarity, word_share
+from recall_loop.memory.store.vectors import find
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,11 +101,8 @@ class Pool:
 
     def here(self, rowids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the places in the pool of ascending rowids, without those that were deleted since."""
-        if not len(self.rowids):
-            return np.zeros(0, dtype=np.int64)
-        places = np.minimum(np.searchsorted(self.rowids, rowids), len(self.rowids) - 1)
-        found: NDArray[np.int64] = places[self.rowids[places] == rowids]
-        return found
+        places, here = find(self.rowids, rowids)
+        return places[here]
 
     @cached_property
     def vectors(self) -> Cosines:

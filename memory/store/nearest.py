@@ -9,6 +9,7 @@ import numpy as np
 
 from recall_loop.memory.store import reading
 from recall_loop.memory.store.chroma_side import ChromaError, ChromaSide
+from recall_loop.memory.store.vectors import find
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,15 +53,6 @@ def best(values: NDArray[Any], rowids: NDArray[np.int64], wanted: int) -> NDArra
     return chosen[np.lexsort((rowids[chosen], -values[chosen]))]
 
 
-def among(rowids: NDArray[np.int64], allowed: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which of `rowids` are in `allowed`, which ascends and may be long."""
-    if not len(allowed):
-        return np.zeros(len(rowids), dtype=bool)
-    at = np.minimum(np.searchsorted(allowed, rowids), len(allowed) - 1)
-    found: NDArray[np.bool_] = allowed[at] == rowids
-    return found
-
-
 def overfetched(
     source: Source, tenant: str, queries: NDArray[np.float32], allowed: NDArray[np.int64], wanted: int
 ) -> list[list[int]]:
@@ -97,7 +89,7 @@ def _masked(
         for query, hit in zip(open_queries, hits, strict=True):
             ordered = sorted((distance, known[key]) for key, distance in hit if key in known)
             numbers = np.array([rowid for _, rowid in ordered], dtype=np.int64)
-            found[query] = numbers[among(numbers, allowed)][:wanted].tolist()
+            found[query] = numbers[find(allowed, numbers)[1]][:wanted].tolist()
         open_queries = [query for query in open_queries if len(found[query]) < wanted]
         if fetch >= min(total, _MOST_FETCH):
             break

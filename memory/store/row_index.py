@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recall_loop.memory.store.term_index import TermIndex, build
+from recall_loop.memory.store.vectors import find
 from recall_loop.text.tokens import stems
 
 if TYPE_CHECKING:
@@ -210,11 +211,9 @@ class RowIndex:
         """Return the positions of rowids [n]; -1 where one isn't here."""
         found = np.full(len(rowids), -1, dtype=np.int64)
         for start, end in ((0, self.head), (self.head, len(self.columns.rowids))):
-            held = self.columns.rowids[start:end]
-            if len(held) and len(rowids):
-                at = np.minimum(np.searchsorted(held, rowids), len(held) - 1)
-                here = (held[at] == rowids) & self.alive[start + at]
-                found[here] = start + at[here]
+            at, here = find(self.columns.rowids[start:end], rowids)
+            here[here] = self.alive[start + at[here]]
+            found[here] = start + at[here]
         return found
 
     def ascending(self, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:

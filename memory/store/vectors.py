@@ -56,7 +56,7 @@ class VectorTable:
             cosines = queries @ loaded.context.T
             if len(rowids) == len(loaded.rowids) and np.array_equal(rowids, loaded.rowids):
                 return cosines
-            at, here = _find(loaded.rowids, rowids)
+            at, here = find(loaded.rowids, rowids)
             return np.where(here, cosines[:, at], np.float32(0.0))
         return queries @ self.context(rowids).T
 
@@ -74,9 +74,9 @@ def _picked(
     """Return the rows of `asked`; the first part doesn't count for the rowids `dead`, which ascend."""
     picked: NDArray[np.float32] | None = None
     for number, (held, matrix) in enumerate(parts):
-        at, here = _find(held, asked)
+        at, here = find(held, asked)
         if number == 0 and len(dead):
-            here &= ~_find(dead, asked)[1]
+            here &= ~find(dead, asked)[1]
         if picked is None:
             picked = matrix[at] if len(held) else np.zeros((len(asked), matrix.shape[1]), dtype=np.float32)
             if not here.all():
@@ -87,8 +87,8 @@ def _picked(
     return picked
 
 
-def _find(held: NDArray[np.int64], asked: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return where each of `asked` stands in ascending `held`, and whether it does."""
+def find(held: NDArray[np.int64], asked: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return where each of `asked` stands in ascending `held`, and whether it does; `held` may be long."""
     if len(held) == 0:
         return np.zeros(len(asked), dtype=np.int64), np.zeros(len(asked), dtype=bool)
     at = np.minimum(np.searchsorted(held, asked), len(held) - 1)

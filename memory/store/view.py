@@ -23,6 +23,7 @@ from recall_loop.memory.store.reading import Corpus
 from recall_loop.memory.store.row_index import RowIndex
 from recall_loop.memory.store.rows import Row
 from recall_loop.memory.store.sidecar import LexicalIndexError
+from recall_loop.memory.store.vectors import find
 from recall_loop.state.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -106,13 +107,9 @@ class View:
         """Return those of `rowids` that the predicate allows, each once, ascending."""
         asked = np.unique(_numbers(rowids))
         mine = self.rowids()
-        if len(mine) == 0 or len(asked) == 0:
-            return asked[:0]
         if len(asked) == len(mine) and np.array_equal(asked, mine):
             return mine
-        at = np.minimum(np.searchsorted(mine, asked), len(mine) - 1)
-        found: NDArray[np.int64] = asked[mine[at] == asked]
-        return found
+        return asked[find(mine, asked)[1]]
 
     def vectors(self, rowids: Iterable[int]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return own and context vectors, float32 [n, d], unit length, in the order of `rowids`.
@@ -282,10 +279,8 @@ class View:
 def _pick(matrix: NDArray[np.float32], held: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return the rows of `matrix` for `asked`; zeros where not held."""
     picked = np.zeros((len(asked), matrix.shape[1]), dtype=np.float32)
-    if len(held):
-        at = np.minimum(np.searchsorted(held, asked), len(held) - 1)
-        here = held[at] == asked
-        picked[here] = matrix[at[here]]
+    at, here = find(held, asked)
+    picked[here] = matrix[at[here]]
     return picked
 
 
