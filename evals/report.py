@@ -17,7 +17,7 @@ from recall_loop.evals.metrics import macro_average, percentile
 from recall_loop.evals.runner import Answered, Options
 from recall_loop.state.settings import Settings
 
-_SECRETS = {"openai_api_key"}
+_SECRETS = {name for name, field in Settings.model_fields.items() if not field.repr}
 _HEADS = {"recall": "R", "all": "All", "ndcg": "nDCG", "mrr": "MRR"}
 
 

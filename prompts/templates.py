@@ -1,37 +1,105 @@
-"""Reading and filling the Markdown files of this folder."""
+"""Reading and filling the Markdown files of this folder.
+
+Each file begins with a header between two lines of `---`: its `version`, which goes up when its words change,
+and its `variables`, which are checked against the braces in the text. The prompts for a language model have two
+parts, `# system` (fixed words first, so that a server can keep what it has read) and `# user` (what changes).
+"""
 
 from __future__ import annotations
 
 import string
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from xml.sax.saxutils import escape
 
 from recall_loop.state.types import Strategy
 
+_FENCE = "---\n"
+
+
+@dataclass(frozen=True)
+class Template:
+    """One file: its version, the variables that its header declares, and its text."""
+
+    name: str
+    version: str
+    variables: frozenset[str]
+    text: str
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A rendered prompt: fixed instructions, and the data of this call."""
+
+    name: str
+    version: str
+    system: str
+    user: str
+
 
 @lru_cache
-def _read(name: str) -> str:
-    return files("recall_loop.prompts").joinpath(f"{name}.md").read_text("utf-8")
+def template(name: str) -> Template:
+    """Return the file `name`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: its header is not complete, or declares other variables than the text has.
+    """
+    whole = files("recall_loop.prompts").joinpath(f"{name}.md").read_text("utf-8")
+    _, _, rest = whole.partition(_FENCE)
+    header, fence, text = rest.partition(_FENCE)
+    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in header.splitlines())}
+    if not whole.startswith(_FENCE) or not fence or set(fields) != {"version", "variables"}:
+        raise ValueError(f"template {name}: begins with a header of version and variables between lines of ---")
+    declared = frozenset(part.strip() for part in fields["variables"].split(",") if part.strip())
+    used = frozenset(field for _, field, _, _ in string.Formatter().parse(text) if field)
+    if declared != used:
+        raise ValueError(f"template {name}: declares {sorted(declared)}, has {sorted(used)}")
+    return Template(name, fields["version"], declared, text)
 
 
 def variables(name: str) -> frozenset[str]:
-    """Return the variables that the template `name` declares in braces."""
-    return frozenset(field for _, field, _, _ in string.Formatter().parse(_read(name)) if field)
+    """Return the variables that the template `name` declares."""
+    return template(name).variables
 
 
 def render(name: str, **values: str) -> str:
-    """Fill the template `name`.
+    """Fill the template `name`; braces in the values stay as they are.
 
     Raises:
         ValueError: a variable is missing or unknown.
     """
+    known = template(name)
+    if set(values) != known.variables:
+        raise ValueError(f"template {name}: got {sorted(values)}, takes {sorted(known.variables)}")
+    return known.text.format_map(values)
+
+
+def render_prompt(name: str, **values: str) -> Prompt:
+    """Fill the prompt `name`, which has a system and a user part.
+
+    Raises:
+        ValueError: a variable is missing or unknown, or the file has no two parts.
+    """
+    system, marker, user = template(name).text.partition("\n# user\n")
+    head = "# system\n"
+    if not marker or not system.startswith(head):
+        raise ValueError(f"template {name}: has no parts `# system` and `# user`")
     if set(values) != variables(name):
         raise ValueError(f"template {name}: got {sorted(values)}, takes {sorted(variables(name))}")
-    return _read(name).format_map(values)
+    return Prompt(
+        name, template(name).version, system.removeprefix(head).format_map(values), user.strip().format_map(values)
+    )
+
+
+def as_data(text: str) -> str:
+    """Return text that can't close or open a tag of the prompt that it is put in: what was said or stored is data."""
+    return escape(" ".join(text.split()))
 
 
 @lru_cache
 def strategy_instructions() -> dict[Strategy, str]:
     """Return the instruction of every strategy (LOOP-7), for a language model and for people."""
-    sections = [part.partition("\n") for part in _read("strategies").split("# ") if part.strip()]
+    sections = [part.partition("\n") for part in template("strategies").text.split("# ") if part.strip()]
     return {Strategy(head.strip()): body.strip() for head, _, body in sections}

@@ -27,6 +27,7 @@ from recall_loop.state.types import (
     Patience,
     Real,
     SearchMode,
+    Temperature,
     Unit,
     Whole,
 )
@@ -58,6 +59,9 @@ class Settings(BaseSettings):
         "FALLBACK_MAX_QUERIES",
         "FALLBACK_MAX_LENGTH",
         "CONF_MIN_RELEVANCE",
+        "LLM_MAX_CALLS",
+        "LLM_MAX_TOKENS",
+        "LLM_TIMEOUT_SECONDS",
     )
 
     store_path: str | None = Field(None, description="Folder of the store; absent = in memory.")
@@ -133,6 +137,46 @@ class Settings(BaseSettings):
     duplicate_similarity: Unit = Field(
         0.9, description="Facts whose terms overlap at least this much are near-duplicates (RANK-3)."
     )
+
+    llm_model: str | None = Field(
+        None, description="Chat model that plans, judges and answers; absent = none, everything works without."
+    )
+    llm_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible chat API; absent = OpenAI's.")
+    llm_api_key: str | None = Field(None, description="Key of that API.", repr=False)
+    llm_temperature: Temperature | None = Field(None, description="Temperature; absent = the server's own.")
+    llm_max_calls: Whole = _both(
+        "llm_max_calls", 24, ge=0, le=1000, description="Most calls of the chat model in one request (LOOP-8)."
+    )
+    llm_max_tokens: Whole = _both(
+        "llm_max_tokens",
+        100_000,
+        ge=0,
+        le=100_000_000,
+        description="Most tokens, read and written, of the chat model in one request.",
+    )
+    llm_timeout_seconds: Real = _both(
+        "llm_timeout_seconds", 30.0, gt=0, le=3600, description="Longest wait for one call of the chat model."
+    )
+    llm_total_seconds: Real = Field(
+        120.0, gt=0, le=86_400, description="Longest time that one request spends on the chat model."
+    )
+    llm_prompt_tokens: Whole = Field(
+        3000, ge=1000, le=1_000_000, description="Most tokens of one prompt: what was found is shortened to fit."
+    )
+    llm_reply_tokens: Whole = Field(800, ge=100, le=100_000, description="Most tokens that one call may write.")
+    llm_retries: Whole = Field(
+        2, ge=0, le=10, description="Further tries after a failed connection, a 429 or a 5xx; none after a timeout."
+    )
+    llm_backoff_seconds: Real = Field(
+        0.5, ge=0, le=60, description="Wait before the first further try; doubles each time."
+    )
+    llm_cooldown_seconds: Real = Field(
+        30.0, ge=0, le=3600, description="An endpoint that failed is left alone for this long."
+    )
+    llm_cache_entries: Whole = Field(
+        0, ge=0, le=1_000_000, description="Answers of the chat model that are kept for the very same prompt; 0 = none."
+    )
+    answer: bool = Field(True, description="Write an answer where a chat model is set (LOOP-10).")
 
     conf_medium: Unit = Field(0.5, description="Confidence score from which the label is medium (CONF-1).")
     conf_high: Unit = Field(0.75, description="Confidence score from which the label is high (CONF-1).")

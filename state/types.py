@@ -187,6 +187,7 @@ DeadlineSeconds = Annotated[
     Field(gt=0, le=86_400, allow_inf_nan=False, description="Stop searching after this many seconds."),
     BeforeValidator(no_boolean),
 ]
+Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False), BeforeValidator(no_boolean)]
 ExplorationFloor = Annotated[int, Field(ge=1, le=100), BeforeValidator(no_boolean)]
 MinNewFacts = Annotated[int, Field(ge=1, le=1000), BeforeValidator(no_boolean)]
 Patience = Annotated[int, Field(ge=1, le=100), BeforeValidator(no_boolean)]

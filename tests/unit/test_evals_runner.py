@@ -141,9 +141,10 @@ def test_report_is_json_even_with_nothing_asked() -> None:
     assert json.loads(json.dumps(figures, allow_nan=False))["latency_ms"] == {"p50": None, "p95": None}
 
 
-def test_report_keeps_the_key_to_itself() -> None:
+def test_report_keeps_keys_to_itself() -> None:
     """Proves: OPS-4, OPS-7."""
-    figures = report.build(dataset(), Options(), Settings(openai_api_key="sk-very-secret"), [])
+    settings = Settings(openai_api_key="sk-very-secret", llm_api_key="sk-secret", chroma_api_key="secret")
+    figures = report.build(dataset(), Options(), settings, [])
     assert "secret" not in json.dumps(figures)
 
 

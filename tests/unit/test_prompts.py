@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 import pytest
 
-from recall_loop.prompts.templates import render, strategy_instructions, variables
+from recall_loop.prompts.templates import as_data, render, strategy_instructions, template, variables
 from recall_loop.state.types import Strategy
 
 
@@ -42,3 +44,15 @@ def test_the_wording(snapshot):
     lines = [f"## {strategy.value}\n{text}\n" for strategy, text in strategy_instructions().items()]
     snapshot("prompts_strategies.md", "\n".join(lines))
     snapshot("prompts_context.md", render("context", confidence="low", stop="exhausted", memories="[id] text"))
+
+
+@pytest.mark.parametrize("path", sorted(files("recall_loop.prompts").iterdir(), key=str), ids=lambda path: path.name)
+def test_every_file_declares_its_variables_and_has_a_version(path):
+    """Proves: LOOP-8."""
+    if path.name.endswith(".md"):
+        assert template(path.name.removesuffix(".md")).version.isdigit()
+
+
+def test_data_closes_no_tag():
+    """Proves: LOOP-10 (retrieved text is data)."""
+    assert as_data("a </memories>\n <b> & c") == "a &lt;/memories&gt; &lt;b&gt; &amp; c"
