@@ -2,10 +2,10 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed kills tenants dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed kills tenants test-llm dev
 
 help:  ## List the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
 
 # With PYTHON given, whoever gave it has set it up.
 setup: $(if $(filter .venv/bin/python,$(PYTHON)),.venv/.installed)  ## Make .venv and install the project into it, with its tools
@@ -51,6 +51,9 @@ kills: setup  ## Kill 500 writers at random moments and look whether anything wa
 
 tenants: setup  ## Measure what a thousand tenants cost in one store
 	$(PYTHON) benchmarks/tenants.py
+
+test-llm: setup  ## Run the tests with a real language model at TEST_LLM_BASE_URL; skipped where none answers there
+	$(PYTHON) -m pytest -q -m llm
 
 dev: setup  ## Serve the graph locally for LangGraph Studio
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)langgraph dev --no-browser

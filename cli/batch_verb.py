@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from recall_loop.cli.common import add_store_option, bounded_int, open_store, read_settings
+from recall_loop.cli.common import add_model_options, add_store_option, bounded_int, open_store, read_settings
 
 _DESCRIPTION = """\
 Run every request of a JSON Lines file and write one line per request: its result, or its error. A bad
@@ -27,6 +27,7 @@ def add_parser(subparsers: Any) -> None:
         "-o", "--output", type=Path, required=True, metavar="FILE", help="a new file for the result lines"
     )
     add_store_option(parser)
+    add_model_options(parser)
     parser.add_argument(
         "--concurrency",
         type=bounded_int(1, 64),

@@ -25,6 +25,26 @@ def add_store_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--model`, `--base-url` and `--answer`."""
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        help="chat model that plans, judges and answers (default: $RECALL_LOOP_LLM_MODEL, else none)",
+    )
+    parser.add_argument(
+        "--base-url",
+        metavar="URL",
+        help="OpenAI-compatible chat API (default: $RECALL_LOOP_LLM_BASE_URL, else OpenAI's); "
+        "its key is $RECALL_LOOP_LLM_API_KEY",
+    )
+    parser.add_argument(
+        "--answer",
+        action=argparse.BooleanOptionalAction,
+        help="write an answer with citations (default: where a chat model is set)",
+    )
+
+
 def add_tenant_option(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
     """Add `--tenant`."""
     default = "" if required else " (default: $RECALL_LOOP_TENANT, else `default`)"
@@ -34,15 +54,16 @@ def add_tenant_option(parser: argparse.ArgumentParser, *, required: bool = False
 
 
 def read_settings(args: argparse.Namespace | None = None) -> Settings:
-    """Return the settings of the environment, with `--url` over them where the verb has it.
+    """Return the settings of the environment, with the verb's own options over them.
 
     Raises:
         InvalidInputError: a variable's value is not allowed.
     """
     from recall_loop.state.settings import Settings
 
-    url = getattr(args, "url", None)
-    return Settings.from_env() if url is None else Settings(chroma_url=url)
+    options = {"chroma_url": "url", "llm_model": "model", "llm_base_url": "base_url", "write_answer": "answer"}
+    given = {name: getattr(args, option, None) for name, option in options.items()}
+    return Settings(**{name: value for name, value in given.items() if value is not None})
 
 
 def store_path(given: str | None, settings: Settings) -> Path:

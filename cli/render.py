@@ -75,6 +75,7 @@ class Screen:
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or make_console()
+        self._answering = False
 
     def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
         """Write one paragraph, indented by `indent` cells."""
@@ -95,6 +96,9 @@ class Screen:
             "queries_planned": self._planned,
             "call_done": self._called,
             "novelty": self._novelty,
+            "judged": self._judged,
+            "answer_token": self._answer_token,
+            "answer_reset": self._answer_reset,
             "stopped": self._stopped,
         }.get(str(event.get("type")))
         if writer:
@@ -105,7 +109,9 @@ class Screen:
         self.stop(result)
         for warning in result.warnings:
             self.line(f"warning: {warning}", "yellow")
-        if result.answer:
+        if self._answering:  # it was shown while it was written
+            self.line()
+        elif result.answer:
             self.line()
             self.line(result.answer, "bold")
         self.facts(result, top, debug)
@@ -156,6 +162,24 @@ class Screen:
         )
         missing = ", ".join(map(str, event.get("uncovered") or ()))
         self.line(f"{text}; still open: {missing}" if missing else text, indent=3)
+
+    def _judged(self, event: Mapping[str, Any]) -> None:
+        """Write what a language model says of the evidence."""
+        said = "enough" if event.get("stop") else "not enough"
+        reason = f": {event['reason']}" if event.get("reason") else ""
+        self.line(f"model: {said}, {event.get('confidence')} confidence{reason}", indent=3)
+
+    def _answer_token(self, event: Mapping[str, Any]) -> None:
+        """Write the next piece of the answer, as it comes."""
+        if not self._answering:
+            self.line()
+        self._answering = True
+        self.console.print(Text(safe(str(event.get("text", ""))), style="bold"), end="")
+
+    def _answer_reset(self, _: Mapping[str, Any]) -> None:
+        """End what doesn't count."""
+        self.line(" … (begins anew)" if self._answering else "")
+        self._answering = False
 
     def _stopped(self, event: Mapping[str, Any]) -> None:
         """Leave the reason to the result, which always follows."""

@@ -39,6 +39,7 @@ def build_request(args: argparse.Namespace, tenant: str) -> RetrieveRequest:
         "content_types": [part.strip() for part in args.types.split(",")] if args.types else None,
         "max_facts": args.max_facts,
         "max_iterations": args.max_iterations,
+        "write_answer": args.answer,
         "reference_time": args.reference_time,
         "debug": args.debug or None,
     }

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.common import add_store_option, add_tenant_option, open_store, read_settings
+from recall_loop.cli.common import add_model_options, add_store_option, add_tenant_option, open_store, read_settings
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.events import Event
@@ -22,6 +22,7 @@ _EXAMPLE = """\
 examples:
   recall-loop retrieve "Who supplies the windows, and what do they cost?" --store ./memory
   recall-loop retrieve "What failed last time?" --types trajectory --store ./memory --stream
+  recall-loop retrieve "Who owns the granary?" --store ./memory --model gpt-5-mini --answer
   recall-loop retrieve "When was that?" --messages window.jsonl --store ./memory --json
 """
 
@@ -35,6 +36,7 @@ def add_parser(subparsers: Any) -> None:
     add_store_option(parser)
     add_tenant_option(parser)
     add_request_options(parser)
+    add_model_options(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--debug", action="store_true", help="add score components and the trace")
     parser.add_argument(

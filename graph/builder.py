@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -14,7 +15,7 @@ from recall_loop.nodes import evaluate_progress, execute_tool, plan_queries, ref
 from recall_loop.nodes.resources import Resources
 from recall_loop.state.agent_state import AgentState, InputState, MessageOutput, ResultState
 from recall_loop.state.context import Context
-from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings import Settings
 
 Checkpointer = bool | BaseCheckpointSaver[Any] | None
@@ -24,7 +25,7 @@ OUTPUTS = ("message", "state")
 
 def build_graph(
     store: MemoryStore | None = None,
-    llm: object | None = None,
+    llm: BaseChatModel | None = None,
     settings: Settings | None = None,
     checkpointer: Checkpointer = None,
     output: Literal["message", "state"] = "message",
@@ -35,7 +36,8 @@ def build_graph(
     Args:
         store: the memory that is searched; None = `Context.store_path` or `Settings.store_path`, opened for
             reading at the first run.
-        llm: a chat model. This version has no steps that use one, so anything but None is an error.
+        llm: any LangChain chat model, which plans, judges and answers; None = `Context.llm_model` or
+            `Settings.llm_model`, and where neither is set everything works without.
         settings: knobs; None = read from the environment now.
         checkpointer: as in LangGraph's `compile`; leave it out for a subgraph or the dev server.
         output: "message" = the result's keys and one appended message with the cited context; "state" = the
@@ -43,16 +45,15 @@ def build_graph(
         name: name of the graph, as traces and drawings show it.
 
     Raises:
-        InvalidInputError: a setting in the environment, or `output`, is not allowed.
-        UnsupportedOptionError: `llm` is given.
+        InvalidInputError: a setting in the environment, `llm`, `store` or `output` is not allowed.
     """
-    if llm is not None:
-        raise UnsupportedOptionError("llm", type(llm).__name__, "None: this version plans without a language model")
+    if llm is not None and not isinstance(llm, BaseChatModel):
+        raise InvalidInputError("llm", type(llm).__name__, "a LangChain chat model, or None")
     if output not in OUTPUTS:
         raise InvalidInputError("output", output, "message or state")
     if store is not None and not hasattr(store, "view"):
         raise InvalidInputError("store", store, "a MemoryStore, or None")
-    resources = Resources(store, settings or Settings.from_env())
+    resources = Resources(store, settings or Settings.from_env(), llm)
     schema = MessageOutput if output == "message" else ResultState
     builder = StateGraph(AgentState, context_schema=Context, input_schema=InputState, output_schema=schema)
     builder.add_node("plan_queries", plan_queries.make(resources))

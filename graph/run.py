@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
@@ -23,8 +24,10 @@ from recall_loop.state.settings import Settings
 from recall_loop.state.types import Role
 
 Request = RetrieveRequest | Mapping[str, Any] | str
-_graphs: weakref.WeakKeyDictionary[MemoryStore, dict[Settings, Graph]] = weakref.WeakKeyDictionary()
-_unbound: dict[Settings, Graph] = {}
+Graphs = dict[tuple[Settings, int], Graph]
+_graphs: weakref.WeakKeyDictionary[MemoryStore, Graphs] = weakref.WeakKeyDictionary()
+_unbound: Graphs = {}
+_MOST_GRAPHS = 16
 _lock = threading.Lock()
 _RESULT_KEYS = frozenset(RetrieveResult.model_fields)
 
@@ -35,18 +38,20 @@ def retrieve(
     store: MemoryStore | None = None,
     settings: Settings | None = None,
     context: Context | Mapping[str, Any] | None = None,
+    llm: BaseChatModel | None = None,
 ) -> RetrieveResult:
     """Run one request to its end.
 
     `request` is a question, a mapping of `RetrieveRequest` fields, or a `RetrieveRequest`. Without a store
-    the context's or the settings' path is opened for reading.
+    the context's or the settings' path is opened for reading. `llm` is any LangChain chat model; None = that of
+    the context or the settings, if they name one.
 
     Raises:
         InvalidInputError: a field is out of its range.
         StoreError: the store can't be opened.
     """
     checked = as_request(request)
-    graph = _graph(store, settings)
+    graph = _graph(store, settings, llm)
     return _result(graph.invoke(graph_input(checked), _config(), context=_context(context)))
 
 
@@ -56,10 +61,11 @@ async def aretrieve(
     store: MemoryStore | None = None,
     settings: Settings | None = None,
     context: Context | Mapping[str, Any] | None = None,
+    llm: BaseChatModel | None = None,
 ) -> RetrieveResult:
     """As `retrieve`; nothing that blocks runs on the event loop."""
     checked = as_request(request)
-    graph = await asyncio.to_thread(_graph, store, settings)
+    graph = await asyncio.to_thread(_graph, store, settings, llm)
     output = await graph.ainvoke(graph_input(checked), _config(), context=_context(context))
     return _result(output)
 
@@ -70,10 +76,11 @@ def stream_retrieve(
     store: MemoryStore | None = None,
     settings: Settings | None = None,
     context: Context | Mapping[str, Any] | None = None,
+    llm: BaseChatModel | None = None,
 ) -> Iterator[Event | RetrieveResult]:
     """Yield the run's progress events as they come, and the result last; raises as `retrieve`."""
     checked = as_request(request)
-    graph = _graph(store, settings)
+    graph = _graph(store, settings, llm)
     output: dict[str, Any] = {}
     parts = graph.stream(graph_input(checked), _config(), context=_context(context), stream_mode=["custom", "values"])
     for mode, part in cast("Iterator[tuple[str, dict[str, Any]]]", parts):
@@ -122,18 +129,20 @@ def _message(message: ChatMessage, at: int) -> AnyMessage:
     return SystemMessage(**common) if message.role is Role.SYSTEM else HumanMessage(**common)
 
 
-def _graph(store: MemoryStore | None, settings: Settings | None) -> Graph:
-    """Return the compiled graph for a store and settings, built once."""
+def _graph(store: MemoryStore | None, settings: Settings | None, llm: BaseChatModel | None) -> Graph:
+    """Return the compiled graph for a store, settings and a chat model, built once."""
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidInputError("settings", settings, "a Settings object")
-    chosen = settings or Settings.from_env()
+    key = (settings or Settings.from_env(), id(llm))
     with _lock:
         known = _unbound if store is None else _graphs.setdefault(store, {})
-        if chosen not in known:
-            # The graph must not keep its store alive through this cache.
+        if key not in known:
+            # The graph must not keep its store alive through this cache; it does keep its model, and so its id.
             bound: Any = None if store is None else weakref.proxy(store)
-            known[chosen] = build_graph(bound, settings=chosen, output="state")
-        return known[chosen]
+            known[key] = build_graph(bound, llm, settings=key[0], output="state")
+            while len(known) > _MOST_GRAPHS:
+                del known[next(iter(known))]
+        return known[key]
 
 
 def _config() -> RunnableConfig:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 from langgraph.runtime import Runtime
 
+from recall_loop.nodes.asking import recorded
+from recall_loop.nodes.judging import judge
 from recall_loop.nodes.plan_queries import CONTINUE
 from recall_loop.nodes.resources import Node, Resources, Run
 from recall_loop.policy.coverage import Coverage, covered
 from recall_loop.policy.novelty import new_facts, streak_without_gain
 from recall_loop.policy.ranking import Ranked
 from recall_loop.policy.refinement import refine_reasons
-from recall_loop.policy.stopping import Progress, figures, stop_reason
+from recall_loop.policy.stopping import Progress, figures
 from recall_loop.state.agent_state import AgentState, PoolEntry, QueryOutcome
 from recall_loop.state.context import Context
 
 REFINE, STOP = "refine", "stop"
+Writer = Callable[[Any], None]
 _log = logging.getLogger(__name__)
 
 
@@ -29,7 +33,7 @@ def make(resources: Resources) -> Node:
         run = resources.run(state, runtime)
         update = _novelty(state, run) if state["plan"]["queries"] and state["in_scope"] else {}
         current: AgentState = {**state, **update}  # type: ignore[typeddict-item]
-        update |= _decide(current, run)
+        update |= _decide(current, run, runtime.stream_writer)
         runtime.stream_writer(_event({**current, **update}))  # type: ignore[typeddict-item]
         return update
 
@@ -97,9 +101,26 @@ def _credited(state: AgentState, new: frozenset[str]) -> dict[str, QueryOutcome]
     return outcomes
 
 
-def _decide(state: AgentState, run: Run) -> dict[str, Any]:
+def _decide(state: AgentState, run: Run, write: Writer) -> dict[str, Any]:
     """Return the route, and why it stops if it does."""
-    progress = Progress(
+    progress = _progress(state)
+    reason, judgement, step = judge(state, run, progress)
+    update = recorded(state, *([step] if step else []))
+    if judgement is not None:
+        said = judgement.model_dump(mode="json")
+        update["judged_uncovered"] = said["uncovered"]
+        write({"type": "judged", "iteration": state["iteration"], **said})
+    if reason is not None:
+        _log.info("stop", extra={"stop_reason": reason.value, "iteration": state["iteration"]})
+        return update | {"route": STOP, "stop_reason": reason.value, "stop_detail": figures(progress)}
+    reasons = refine_reasons(
+        state["tool_calls"], state["evidence_pool"], state["new_facts_last_iteration"], run.settings
+    )
+    return update | {"route": REFINE if reasons else CONTINUE}
+
+
+def _progress(state: AgentState) -> Progress:
+    return Progress(
         iteration=state["iteration"],
         in_scope=state["in_scope"],
         calls=state["tool_calls"],
@@ -112,14 +133,6 @@ def _decide(state: AgentState, run: Run) -> dict[str, Any]:
         elapsed=time.time() - state["started"],
         remaining_steps=state["remaining_steps"],
     )
-    reason = stop_reason(progress, run.settings)
-    if reason is not None:
-        _log.info("stop", extra={"stop_reason": reason.value, "iteration": state["iteration"]})
-        return {"route": STOP, "stop_reason": reason.value, "stop_detail": figures(progress)}
-    reasons = refine_reasons(
-        state["tool_calls"], state["evidence_pool"], state["new_facts_last_iteration"], run.settings
-    )
-    return {"route": REFINE if reasons else CONTINUE}
 
 
 def _event(state: AgentState) -> dict[str, Any]:

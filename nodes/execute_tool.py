@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Sequence
@@ -10,19 +9,16 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.options import SearchOptions, SearchResponse
-from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.search.options import SearchResponse
 from recall_loop.nodes.resources import Node, Resources, Run
+from recall_loop.nodes.searching import search
+from recall_loop.policy.grounding import ground, weighted
 from recall_loop.policy.merging import Found, merge
-from recall_loop.policy.planning import fingerprint, limit_name, types_of
+from recall_loop.policy.planning import Marker
 from recall_loop.state.agent_state import AgentState, Plan, QueryOutcome, ToolCallEntry
 from recall_loop.state.context import Context
-from recall_loop.state.errors import EmbedderError, StoreError
-from recall_loop.state.types import ToolName
 
 _LOOKED_AT = 10
-_log = logging.getLogger(__name__)
 
 
 def make(resources: Resources) -> Node:
@@ -35,7 +31,7 @@ def make(resources: Resources) -> Node:
         run = resources.run(state, runtime)
         began = time.perf_counter()
         deadline = state["started"] + (run.settings.deadline_seconds or math.inf)
-        responses, attempts, error = _search(resources.store_for(run.context), plan, run, deadline)
+        responses, attempts, error = search(resources.store_for(run.context), plan, run, deadline)
         call = _call(plan, state["iteration"] + 1, responses, attempts, error)
         call["duration_ms"] = round((time.perf_counter() - began) * 1000, 3)
         runtime.stream_writer(
@@ -52,38 +48,6 @@ def make(resources: Resources) -> Node:
         return _update(state, run, call, responses)
 
     return execute_tool
-
-
-def _search(store: MemoryStore, plan: Plan, run: Run, deadline: float) -> tuple[list[SearchResponse], int, str | None]:
-    """Search with retries and backoff until `deadline`; return responses, attempts, and the error that used them up."""
-    settings = run.settings
-    options = SearchOptions(
-        mode=settings.search_mode,
-        limit=plan["parameters"]["limit"],
-        time_suffixes=False,  # times in a question are the planner's
-        debug=run.request.debug,
-    )
-    for attempt in range(1, settings.tool_attempts + 1):
-        try:
-            found = search_many(
-                store,
-                [query["text"] for query in plan["queries"]],
-                scope=run.scope,
-                filters=run.request.filters,
-                content_types=types_of(ToolName(plan["tool"]), run.request.content_types),
-                options=options,
-                spoken=[query["spoken"] or query["text"] for query in plan["queries"]],
-                limits=[plan["parameters"][limit_name(query["weight"])] for query in plan["queries"]],
-            )
-        except (StoreError, EmbedderError) as error:
-            _log.warning("search failed", extra={"attempt": attempt, "error_type": type(error).__name__})
-            wait = settings.tool_backoff_seconds * 2 ** (attempt - 1)
-            if attempt == settings.tool_attempts or time.time() + wait >= deadline:
-                return [], attempt, f"{type(error).__name__}: {error}"
-            time.sleep(wait)
-        else:
-            return found, attempt, None
-    raise AssertionError("unreachable: the last attempt returns")
 
 
 def _call(
@@ -112,6 +76,9 @@ def _call(
 def _update(state: AgentState, run: Run, call: ToolCallEntry, responses: Sequence[SearchResponse]) -> dict[str, Any]:
     plan, counters = state["plan"], state["counters"]
     found = [Found(query, response.hits) for query, response in zip(plan["queries"], responses, strict=False)]
+    if run.door is not None:
+        ranked = [item.entry for item in run.memo.ranked(state["evidence_pool"])]
+        found = weighted(found, ground(run.question, run.request.messages, state["facets"]), ranked)
     merged = merge(state["evidence_pool"], found, call["iteration"], run.terms)
     degraded = next((response.degraded_reason for response in responses if response.degraded_reason), None)
     warnings = state["warnings"] + ([call["error"]] if call["error"] else [])
@@ -140,7 +107,7 @@ def _outcomes(
     plan: Plan, run: Run, call: ToolCallEntry, responses: Sequence[SearchResponse]
 ) -> dict[str, QueryOutcome]:
     """Return what each query brought by itself; NEW facts are credited when they are known."""
-    mark = fingerprint(plan["tool"], run.request.filters)
+    mark = Marker(plan["tool"], run.request.filters)
     counts = [len(response.hits) for response in responses] or [0] * len(plan["queries"])
     return {
         query["text"]: {
@@ -148,8 +115,8 @@ def _outcomes(
             "source": query["source"],
             "strategy": plan["strategy"],
             "iteration": call["iteration"],
-            "tool": plan["tool"],
-            "fingerprint": mark,
+            "tool": (query["narrowed"] and query["narrowed"]["tool"]) or plan["tool"],
+            "fingerprint": mark(query),
             "results": count,
             "new_facts": 0,
             "error": call["error"],

@@ -30,6 +30,7 @@ _FIELDS = (
     "max_facts",
     "max_iterations",
     "max_context_tokens",
+    "write_answer",
     "reference_time",
     "debug",
 )

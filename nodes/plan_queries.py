@@ -18,7 +18,7 @@ from recall_loop.policy.planning import PLAN
 from recall_loop.policy.question import analyse
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
-from recall_loop.state.errors import RecursionLimitError
+from recall_loop.state.errors import RecursionLimitError, UnsupportedOptionError
 from recall_loop.state.request import RetrieveRequest
 
 CONTINUE = "continue"
@@ -65,6 +65,8 @@ def _start(
 ) -> dict[str, Any]:
     """Return fresh working keys: nothing of an earlier run of the thread may leak in."""
     request = request_from(state, context, resources.settings_for(context))
+    if request.write_answer and resources.door_for(context) is None:
+        raise UnsupportedOptionError("write_answer", True, "false or absent: no chat model is set (llm_model)")
     reference = _reference(request)
     facets = facets_of(analyse(request, reference, resources.table))
     return {
@@ -103,6 +105,8 @@ def _start(
             ),
             0,
         ),
+        "llm_steps": [],
+        "judged_uncovered": [],
         "warnings": [],
         "degraded": False,
     }

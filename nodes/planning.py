@@ -8,6 +8,8 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.advice import advise
+from recall_loop.nodes.asking import recorded
 from recall_loop.nodes.resources import Run
 from recall_loop.policy.bridges import bridges, link_terms, links
 from recall_loop.policy.planning import Known, Planned, plan_next
@@ -30,11 +32,15 @@ def make_plan(state: AgentState, run: Run, store: MemoryStore, runtime: Runtime[
         bridges=_bridges(state, run, store, ranked),
         uncovered=state["uncovered"],
     )
-    planned = plan_next(known, run.request.content_types, run.settings, origin, run.request.filters)
+    advice, step = advise(state, run, known, origin) if run.door and state["in_scope"] else (None, None)
+    planned = plan_next(known, run.request.content_types, run.settings, origin, run.request.filters, advice)
+    if advice and step:
+        step["detail"] = {"queries": len(advice.queries), "kept": planned.advised, "missing": list(advice.missing)}
     runtime.stream_writer(_event(state, planned))
     counters = state["counters"]
     return {
         "plan": planned.plan,
+        **recorded(state, *([step] if step else [])),
         "counters": {
             **counters,
             "queries_generated": counters["queries_generated"] + planned.generated,

@@ -1,4 +1,4 @@
-"""What nodes need besides the state: the store and the effective settings of a run."""
+"""What nodes need besides the state: the store, the language model and the effective settings of a run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from langchain_core.language_models import BaseChatModel
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
@@ -26,6 +27,9 @@ from recall_loop.state.settings import Settings
 from recall_loop.text.keys import query_terms
 from recall_loop.text.related import Table, load_related
 
+if TYPE_CHECKING:  # loaded where a language model is used
+    from recall_loop.llm.door import Door
+
 _CONTEXT_KNOBS = (
     "max_facts",
     "max_iterations",
@@ -36,6 +40,9 @@ _CONTEXT_KNOBS = (
     "novelty_patience",
     "novelty_min_similarity",
     "coverage_enough",
+    "llm_model",
+    "llm_base_url",
+    "write_answer",
 )
 # Runs that are kept at once, each until it ends; one that broke off goes when as many others have come.
 _MOST_RUNS = 16
@@ -50,6 +57,13 @@ class Run:
     reference: datetime
     settings: Settings
     context: Context
+    door: Door | None = None
+
+    @property
+    def wants_answer(self) -> bool:
+        """Whether an answer is to be written."""
+        asked = self.request.write_answer
+        return self.door is not None and (self.settings.write_answer if asked is None else asked)
 
     @cached_property
     def scope(self) -> Scope:
@@ -86,6 +100,8 @@ class Resources:
 
     store: MemoryStore | None
     settings: Settings
+    llm: BaseChatModel | None = None
+    _doors: dict[tuple[str | None, str | None], Door] = field(default_factory=dict)
     _opened: dict[str, MemoryStore] = field(default_factory=dict)
     _runs: dict[int, _Known] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -123,8 +139,29 @@ class Resources:
 
     def settings_for(self, context: Context) -> Settings:
         """Return the settings with the context's knobs over them."""
-        given = {name: getattr(context, name) for name in _CONTEXT_KNOBS if getattr(context, name) is not None}
+        given: dict[str, Any] = {
+            name: getattr(context, name) for name in _CONTEXT_KNOBS if getattr(context, name) is not None
+        }
+        if given.get("llm_base_url", self.settings.llm_base_url) != self.settings.llm_base_url:
+            given["llm_api_key"] = None  # the operator's key isn't sent to an address that a caller names
         return self.settings.model_copy(update=given) if given else self.settings
+
+    def door_for(self, context: Context) -> Door | None:
+        """Return the door to the context's language model, else to the one handed in, else the settings'.
+
+        None where there is none. Doors are made once: they know what their endpoint can do.
+        """
+        settings = self.settings_for(context)
+        own = self.llm is not None and context.llm_model is None and context.llm_base_url is None
+        if not own and settings.llm_model is None:
+            return None
+        key = (None, None) if own else (settings.llm_model, settings.llm_base_url)
+        with self._lock:
+            if key not in self._doors:
+                from recall_loop.llm.models import make_door
+
+                self._doors[key] = make_door(settings, self.llm if own else None)
+            return self._doors[key]
 
     def run(self, state: AgentState, runtime: Runtime[Any]) -> Run:
         """Return the run that the state's request describes, the same one for all nodes of a run."""
@@ -157,7 +194,8 @@ class Resources:
             }
         )
         reference = datetime.fromisoformat(state["reference_time"])
-        return Run(request, analyse(request, reference, self.table), reference, settings, context)
+        question = analyse(request, reference, self.table)
+        return Run(request, question, reference, settings, context, self.door_for(context))
 
 
 def _configured() -> dict[str, Any]:

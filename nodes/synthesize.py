@@ -12,6 +12,8 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.answering import write_answer
+from recall_loop.nodes.asking import recorded, totals
 from recall_loop.nodes.inputs import RECALL_MARK, role_of, spent_inputs
 from recall_loop.nodes.resources import Node, Resources, Run
 from recall_loop.policy.confidence import (
@@ -25,7 +27,7 @@ from recall_loop.policy.context_block import memory_lines
 from recall_loop.policy.folding import absorb, unread_sources, with_sources
 from recall_loop.policy.ranking import Ranked, diversified
 from recall_loop.prompts.templates import render
-from recall_loop.state.agent_state import AgentState
+from recall_loop.state.agent_state import AgentState, LlmStep
 from recall_loop.state.context import Context
 from recall_loop.state.errors import StoreError
 from recall_loop.state.types import Role
@@ -48,14 +50,18 @@ def make(resources: Resources, output: str) -> Node:
             "detail": state["stop_detail"],
         }
         runtime.stream_writer({"type": "stopped", **stop})
+        answer, step = write_answer(state, run, ranked, confidence["label"], runtime.stream_writer)
+        noted = recorded(state, *([step] if step else []))
+        steps = noted.pop("llm_steps", state["llm_steps"])
         result: dict[str, Any] = {
             "facts": [_fact(item, run.request.debug) for item in ranked],
             "context": _context(run, ranked, confidence["label"], state["stop_reason"]),
-            "answer": None,
+            "answer": answer,
             "confidence": confidence,
             "stop": stop,
-            "metadata": _metadata(state, run, confidence["score"]),
+            "metadata": _metadata(state, run, confidence["score"], steps),
             "route": "done",
+            **noted,
             **spent_inputs(state),
         }
         if output == "message":
@@ -142,7 +148,7 @@ def _context(run: Run, ranked: Sequence[Ranked], confidence: str, stop: str) -> 
     return render("context", memories="\n".join(lines), **frame) if lines else ""
 
 
-def _metadata(state: AgentState, run: Run, confidence: float) -> dict[str, Any]:
+def _metadata(state: AgentState, run: Run, confidence: float, steps: Sequence[LlmStep]) -> dict[str, Any]:
     """Return the counters of the run (OPS-3); with debug also the trace."""
     counters = state["counters"]
     metadata: dict[str, Any] = {
@@ -153,8 +159,7 @@ def _metadata(state: AgentState, run: Run, confidence: float) -> dict[str, Any]:
         "coverage": state["coverage_score"],
         "uncovered": state["uncovered"],
         "strategies_used": state["strategies_used"],
-        "llm_calls": 0,
-        "llm_tokens": 0,
+        **totals(run.door.name if run.door else None, steps),
         "confidence_score": confidence,
         "duration_ms": round((time.time() - state["started"]) * 1000, 3),
     }
@@ -163,6 +168,7 @@ def _metadata(state: AgentState, run: Run, confidence: float) -> dict[str, Any]:
             "facets": state["facets"],
             "tool_calls": state["tool_calls"],
             "query_results": list(state["query_results"].values()),
+            "llm_steps": list(steps),
         }
     return metadata
 

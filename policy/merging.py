@@ -103,15 +103,20 @@ def _crossing(
     missing = {term for word in query["missing"] for term in stems(word)}
     others = [hit for hit in hits if hit.score > 0.0 and not _beside(seed, hit)]
     for rank, hit in enumerate(others[:BRIDGE_DEPTH], 1):
-        probe = _entry("", hit, 0)
-        if entity <= own_terms(probe):
+        looked_at = probe(hit)
+        if entity <= own_terms(looked_at):
             credit = BRIDGE_SHARE * seed["relevance"] / others[0].score / rank**BRIDGE_DECAY
-            yield hit, credit * (1.0 if missing & window_terms(probe) else BRIDGE_NOTHING_MISSING), BRIDGE_SHARE
+            yield hit, credit * (1.0 if missing & window_terms(looked_at) else BRIDGE_NOTHING_MISSING), BRIDGE_SHARE
 
 
 def _beside(seed: PoolEntry, hit: SearchHit) -> bool:
     """Tell whether a hit is the seed itself or stands in the seed's window."""
     return hit.record.id == seed["record"]["id"] or bool(seed["window"] and hit.record.text in seed["window"])
+
+
+def probe(hit: SearchHit) -> PoolEntry:
+    """Return a hit in the shape of an entry, to look at its terms."""
+    return _entry("", hit, 0)
 
 
 def _entry(key: str, hit: SearchHit, iteration: int) -> PoolEntry:

@@ -13,7 +13,7 @@ from recall_loop.policy.strategies import order, queries_of
 from recall_loop.state.agent_state import Plan, PlannedQuery, PoolEntry, QueryOutcome
 from recall_loop.state.scope import Filters
 from recall_loop.state.settings import Settings
-from recall_loop.state.types import ContentType, Strategy, ToolName
+from recall_loop.state.types import ContentType, SearchMode, Strategy, ToolName
 
 PLAN, REFINE = "plan", "refine"
 _STRATEGY_QUERIES = 2
@@ -41,12 +41,35 @@ class Known:
 
 
 @dataclass(frozen=True)
+class Advice:
+    """What a language model adds to a plan; its queries come on top of the deterministic ones.
+
+    Attributes:
+        queries: its queries, best first.
+        strategy: how it wants to ask; None = the one that is due.
+        missing: what it says is missing (LOOP-6).
+        wider: look further down the lists of results.
+        fuzzy: fuzzy level of the coming call, 0 to 2.
+    """
+
+    queries: Sequence[PlannedQuery] = ()
+    strategy: Strategy | None = None
+    missing: Sequence[str] = ()
+    wider: bool = False
+    fuzzy: int = 0
+
+
+@dataclass(frozen=True)
 class Planned:
-    """A plan, how many queries were generated for it, and how many were dropped as repeats."""
+    """A plan, how many queries were generated for it, and how many were dropped as repeats.
+
+    `advised` counts those of a language model that are in the plan.
+    """
 
     plan: Plan
     generated: int
     dropped: int
+    advised: int = 0
 
 
 def tool_for(content_types: Sequence[ContentType]) -> ToolName:
@@ -59,9 +82,22 @@ def types_of(tool: ToolName, content_types: Sequence[ContentType]) -> Sequence[C
     return next(([kind] for kind, name in _TOOLS.items() if name is tool), content_types)
 
 
-def fingerprint(tool: str, filters: Filters) -> str:
-    """Return what makes a query without results worth asking again: another tool, or other filters (LOOP-4)."""
-    return json.dumps([tool, filters.model_dump(mode="json", exclude_none=True)], sort_keys=True)
+@dataclass(frozen=True)
+class Marker:
+    """Gives a query's fingerprint: what makes one without results worth asking again (LOOP-4).
+
+    That is another tool, or other filters: those of the request, and what the query itself is narrowed to.
+    """
+
+    tool: str
+    filters: Filters
+
+    def __call__(self, query: PlannedQuery) -> str:
+        """Return the fingerprint of one query."""
+        tool, filters = self.tool, self.filters.model_dump(mode="json", exclude_none=True)
+        if query["narrowed"]:
+            tool, filters = query["narrowed"]["tool"] or tool, filters | query["narrowed"]["filters"]
+        return json.dumps([tool, filters], sort_keys=True)
 
 
 def plan_next(
@@ -70,45 +106,70 @@ def plan_next(
     settings: Settings,
     origin: str,
     filters: Filters | None = None,
+    advice: Advice | None = None,
 ) -> Planned:
     """Return the next plan; its queries are empty where nothing untried is left.
 
     Bridges come first, then the queries of the next strategy that has an untried one. A refinement also asks
     for each part of the question that is still uncovered, takes feedback queries and looks deeper; a first
-    iteration takes the whole fallback set.
+    iteration takes the whole fallback set. The queries of a language model come on top: they pass the same
+    repeat filter, and take no place from the others.
     """
+    advice = advice or Advice()
     tool = tool_for(content_types).value
     repeats = RepeatFilter(known.outcomes, settings.repeat_similarity)
-    mark = fingerprint(tool, filters or Filters())
-    most = settings.fallback_max_queries
-    first = not known.outcomes
-    reserved = 0 if first else min(_STRATEGY_QUERIES, most - 1)
-    chosen = repeats.keep(known.bridges, most - reserved, mark) if not first else []
-    generated = len(known.bridges)
-    used = Strategy(known.used[-1]) if known.used else Strategy.DIRECT
-    for strategy in order(known.used, known.outcomes.values()):
-        offered = queries_of(strategy, known.question, known.ranked, most, settings.fallback_max_length)
-        generated += len(offered)
-        kept = repeats.keep(offered, most if first else min(_STRATEGY_QUERIES, most - len(chosen)), mark)
-        chosen += kept
-        if kept:
-            used = strategy
-            break
-    if origin == REFINE and len(chosen) < most:
+    mark = Marker(tool, filters or Filters())
+    chosen, generated = _bridged(known, settings, repeats, mark)
+    used, rotated, offered = _rotated(known, settings, repeats, mark, len(chosen), advice.strategy)
+    chosen += rotated
+    generated += offered
+    if origin == REFINE and len(chosen) < settings.fallback_max_queries:
         longest = settings.fallback_max_length
-        offered = missing_queries(known.question, known.uncovered, longest)
-        offered += feedback_queries(known.question, known.ranked, longest)
-        generated += len(offered)
-        chosen += repeats.keep(offered, most - len(chosen), mark)
+        more = missing_queries(known.question, known.uncovered, longest)
+        more += feedback_queries(known.question, known.ranked, longest)
+        generated += len(more)
+        chosen += repeats.keep(more, settings.fallback_max_queries - len(chosen), mark)
+    advised = repeats.keep(advice.queries, len(advice.queries), mark)
     plan: Plan = {
         "tool": tool,
         "strategy": used.value,
-        "queries": [{**query, "rank": rank} for rank, query in enumerate(chosen, 1)],
-        "parameters": _parameters(settings, origin),
+        "queries": [{**query, "rank": rank} for rank, query in enumerate([*chosen, *advised], 1)],
+        "parameters": _parameters(settings, origin, advice),
         "origin": origin,
-        "missing": list(known.uncovered),
+        "missing": list(dict.fromkeys([*advice.missing, *known.uncovered])),
     }
-    return Planned(plan, generated, repeats.dropped)
+    return Planned(plan, generated + len(advice.queries), repeats.dropped, len(advised))
+
+
+def _bridged(known: Known, settings: Settings, repeats: RepeatFilter, mark: Marker) -> tuple[list[PlannedQuery], int]:
+    """Return the bridges that are no repeats, with room left for a strategy, and how many there were."""
+    if not known.outcomes:
+        return [], len(known.bridges)
+    most = settings.fallback_max_queries
+    reserved = min(_STRATEGY_QUERIES, most - 1)
+    return repeats.keep(known.bridges, most - reserved, mark), len(known.bridges)
+
+
+def _rotated(
+    known: Known, settings: Settings, repeats: RepeatFilter, mark: Marker, taken: int, wanted: Strategy | None
+) -> tuple[Strategy, list[PlannedQuery], int]:
+    """Return the next strategy with an untried query, its queries, and how many were offered on the way.
+
+    A wanted strategy goes first, but not before the first iteration's fallback set.
+    """
+    most, longest = settings.fallback_max_queries, settings.fallback_max_length
+    first = not known.outcomes
+    turns = order(known.used, known.outcomes.values())
+    if wanted is not None and not first:
+        turns = list(dict.fromkeys([wanted, *turns]))
+    offered = 0
+    for strategy in turns:
+        queries = queries_of(strategy, known.question, known.ranked, most, longest)
+        offered += len(queries)
+        kept = repeats.keep(queries, most if first else min(_STRATEGY_QUERIES, most - taken), mark)
+        if kept:
+            return strategy, kept, offered
+    return (Strategy(known.used[-1]) if known.used else Strategy.DIRECT), [], offered
 
 
 def limit_name(weight: float) -> str:
@@ -116,10 +177,10 @@ def limit_name(weight: float) -> str:
     return "limit" if weight >= _MAJOR_WEIGHT else "minor_limit"
 
 
-def _parameters(settings: Settings, origin: str) -> dict[str, int]:
-    """Return the search parameters; a refinement looks twice as deep."""
-    limit = settings.search_limit
-    minor = min(limit, _MINOR_LIMIT)
-    if origin != REFINE:
-        return {"limit": limit, "minor_limit": minor}
-    return {"limit": min(2 * limit, MOST_LIMIT), "minor_limit": min(2 * minor, MOST_LIMIT)}
+def _parameters(settings: Settings, origin: str, advice: Advice) -> dict[str, int]:
+    """Return the search parameters; a refinement looks twice as deep, and twice again where that is advised."""
+    factor = (2 if origin == REFINE else 1) * (2 if advice.wider else 1)
+    limit, minor = settings.search_limit, min(settings.search_limit, _MINOR_LIMIT)
+    found = {"limit": min(factor * limit, MOST_LIMIT), "minor_limit": min(factor * minor, MOST_LIMIT)}
+    words = settings.search_mode is not SearchMode.VECTOR  # vectors know no typos
+    return found | ({"fuzzy": advice.fuzzy} if advice.fuzzy and words else {})

@@ -27,6 +27,7 @@ WEIGHTS = {
     QuerySource.NOUN_PHRASE: 0.4,
     QuerySource.ENTITY: 0.3,
     QuerySource.FEEDBACK: 0.5,
+    QuerySource.LLM: 0.9,
 }
 PART_WEIGHT = 0.9
 Pick = Callable[[Related], Sequence[str]]
@@ -45,6 +46,7 @@ def planned(text: str, source: QuerySource, weight: float | None = None) -> Plan
         "seed": None,
         "entity": None,
         "missing": [],
+        "narrowed": None,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from recall_loop.state.agent_state import PlannedQuery, QueryOutcome
 from recall_loop.text.keys import overlap, query_terms
@@ -34,13 +34,15 @@ class RepeatFilter:
     def _same(self, terms: frozenset[str], other: frozenset[str]) -> bool:
         return terms == other or overlap(terms, other) >= self._threshold
 
-    def keep(self, queries: Iterable[PlannedQuery], most: int, fingerprint: str = "") -> list[PlannedQuery]:
+    def keep(
+        self, queries: Iterable[PlannedQuery], most: int, fingerprint: Callable[[PlannedQuery], str] = lambda _: ""
+    ) -> list[PlannedQuery]:
         """Return the first `most` queries that are no repeats, ranked from 1; the rest count as dropped."""
         kept: list[PlannedQuery] = []
         for query in queries:
             if len(kept) >= most:
                 break
-            if not self.allows(query["text"], fingerprint):
+            if not self.allows(query["text"], fingerprint(query)):
                 self.dropped += 1
                 continue
             self._accepted.append(query_terms(query["text"]))
@@ -52,9 +54,3 @@ def _may_retry(outcome: QueryOutcome, fingerprint: str) -> bool:
     if outcome["error"] is not None:
         return True
     return outcome["results"] == 0 and outcome["fingerprint"] != fingerprint
-
-
-def untried(terms: Sequence[str], outcomes: Mapping[str, QueryOutcome]) -> list[str]:
-    """Return those stems that no tried query has."""
-    seen = {term for query in outcomes for term in query_terms(query)}
-    return [term for term in terms if term not in seen]

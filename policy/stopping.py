@@ -30,6 +30,7 @@ class Progress:
         streak: iterations in a row without gain.
         elapsed: seconds since the run began.
         remaining_steps: supersteps that the caller's recursion limit leaves after this one.
+        judged_enough: a language model says stop, at STOP_CONFIDENCE_REQUIRED or above.
     """
 
     iteration: int
@@ -43,6 +44,7 @@ class Progress:
     streak: int
     elapsed: float
     remaining_steps: int
+    judged_enough: bool = False
 
 
 def stop_reason(progress: Progress, settings: Settings) -> StopReason | None:
@@ -53,6 +55,7 @@ def stop_reason(progress: Progress, settings: Settings) -> StopReason | None:
         (StopReason.NOTHING_IN_SCOPE, not progress.in_scope),
         (StopReason.COVERED, _covered(progress, settings, past_floor)),
         (StopReason.EXHAUSTED, not progress.queries_left or _zero_results(progress.calls)),
+        (StopReason.LLM_CONFIDENT, progress.judged_enough and metrics_agree(progress, settings)),
         (StopReason.ENOUGH_FACTS, past_floor and _enough(progress, settings)),
         (StopReason.NO_NOVELTY, past_floor and progress.streak >= settings.novelty_patience),
         (StopReason.DEADLINE, _late(progress, settings)),
@@ -68,6 +71,17 @@ def _covered(progress: Progress, settings: Settings, past_floor: bool) -> bool:
         return True
     strong = min(progress.coverage, progress.single) >= settings.strong_first_coverage
     return progress.iteration == 1 and strong and progress.best_similarity >= settings.strong_first_similarity
+
+
+def metrics_agree(progress: Progress, settings: Settings) -> bool:
+    """Tell whether a language model's wish to stop may count (STOP-2).
+
+    Past the floor, with something relevant found, and either enough of the request covered or an iteration that
+    brought nothing. Where this doesn't hold the model needn't be asked.
+    """
+    relevant = progress.new_facts > 0 and progress.best_similarity >= settings.novelty_min_similarity
+    settled = progress.coverage >= settings.coverage_enough or progress.streak > 0
+    return progress.iteration >= settings.early_stop_min_iterations and relevant and settled
 
 
 def _enough(progress: Progress, settings: Settings) -> bool:

@@ -11,7 +11,6 @@ import string
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from xml.sax.saxutils import escape
 
 from recall_loop.state.types import Strategy
 
@@ -91,11 +90,6 @@ def render_prompt(name: str, **values: str) -> Prompt:
     return Prompt(
         name, template(name).version, system.removeprefix(head).format_map(values), user.strip().format_map(values)
     )
-
-
-def as_data(text: str) -> str:
-    """Return text that can't close or open a tag of the prompt that it is put in: what was said or stored is data."""
-    return escape(" ".join(text.split()))
 
 
 @lru_cache

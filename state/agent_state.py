@@ -28,12 +28,20 @@ class Facet(TypedDict):
     weight: float
 
 
+class Narrowed(TypedDict):
+    """What a language model narrows its own query to; `filters` come on top of the request's, never instead."""
+
+    tool: str | None
+    filters: dict[str, Any]
+
+
 class PlannedQuery(TypedDict):
     """One query with where it came from and what its hits are worth (QUERY-2).
 
     A bridge (QUERY-4) also names its seed (the key of the fact that it starts from), the entity that
     only the seed names, and the question's words that the seed doesn't have. `spoken` is the wording that
     is embedded where it isn't `text`: an embedder reads a sentence better than its bare content words.
+    `narrowed` is set where the query searches less than the call's tool does.
     """
 
     text: str
@@ -44,6 +52,7 @@ class PlannedQuery(TypedDict):
     seed: str | None
     entity: str | None
     missing: list[str]
+    narrowed: Narrowed | None
 
 
 class QueryOutcome(TypedDict):
@@ -116,6 +125,26 @@ class Plan(TypedDict):
     missing: list[str]
 
 
+class LlmStep(TypedDict):
+    """One step that asked a language model, with what it cost and why it failed if it did (LOOP-8).
+
+    `attempts` holds for every call its rung of the structured-output ladder and `ok` or the failure. `detail` says
+    what became of the reply: queries that were kept, a judgement with the metrics beside it.
+    """
+
+    step: str
+    iteration: int
+    rung: str | None
+    attempts: list[list[str]]
+    calls: int
+    tokens: int
+    cached: bool
+    failure: str | None
+    reason: str | None
+    duration_ms: float
+    detail: dict[str, Any]
+
+
 class InputState(TypedDict, total=False):
     """What a caller hands in: `messages` alone is enough."""
 
@@ -132,6 +161,7 @@ class InputState(TypedDict, total=False):
     max_facts: int
     max_iterations: int
     max_context_tokens: int
+    write_answer: bool
     reference_time: str
     debug: bool
 
@@ -184,5 +214,7 @@ class AgentState(InputState, ResultState, total=False):
     stop_detail: dict[str, Any]
     route: str
     counters: dict[str, int]
+    llm_steps: list[LlmStep]
+    judged_uncovered: list[str]
     started: float
     remaining_steps: RemainingSteps

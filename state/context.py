@@ -16,9 +16,11 @@ from recall_loop.state.types import (
     MaxFacts,
     MaxIterations,
     MinNewFacts,
+    ModelName,
     Patience,
     ScopeMode,
     Unit,
+    Utf8,
 )
 
 
@@ -42,6 +44,11 @@ class Context(BaseModel):
     novelty_patience: Patience | None = Field(None, description="Iterations in a row without gain before stopping.")
     novelty_min_similarity: Unit | None = Field(None, description="A fact below this similarity is never new.")
     coverage_enough: Unit | None = Field(None, description="Coverage at which enough facts are enough.")
+    llm_model: ModelName | None = Field(None, description="Chat model that plans, judges and answers.")
+    llm_base_url: Utf8 | None = Field(
+        None, description="Base URL of its OpenAI-compatible API; the key of the settings is sent to their URL only."
+    )
+    write_answer: bool | None = Field(None, description="Write an answer where a chat model is set.")
 
     @classmethod
     def resolve(cls, given: object, configurable: Mapping[str, Any] | None = None) -> Context:

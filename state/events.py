@@ -48,6 +48,30 @@ class Novelty(TypedDict):
     route: str
 
 
+class Judged(TypedDict):
+    """A language model was asked whether what was found is enough."""
+
+    type: Literal["judged"]
+    iteration: int
+    stop: bool
+    confidence: str
+    uncovered: list[str]
+    reason: str
+
+
+class AnswerToken(TypedDict):
+    """The written answer grew by `text`; after `answer_reset` it begins anew."""
+
+    type: Literal["answer_token"]
+    text: str
+
+
+class AnswerReset(TypedDict):
+    """What was shown of the answer so far doesn't count: the language model is asked again, or failed."""
+
+    type: Literal["answer_reset"]
+
+
 class Stopped(TypedDict):
     """The run ended."""
 
@@ -57,4 +81,4 @@ class Stopped(TypedDict):
     detail: dict[str, Any]
 
 
-Event = QueriesPlanned | CallDone | Novelty | Stopped
+Event = QueriesPlanned | CallDone | Novelty | Judged | Stopped | AnswerToken | AnswerReset

@@ -59,6 +59,9 @@ class RetrieveRequest(BaseModel):
     max_facts: MaxFacts | None = None
     max_iterations: MaxIterations | None = None
     max_context_tokens: MaxContextTokens | None = None
+    write_answer: bool | None = Field(
+        None, description="Write an answer: absent = where a chat model is set; true = an error where none is."
+    )
     reference_time: Timestamp | None = Field(
         None, description="Now, for relative times and recency; default the newest message's timestamp."
     )

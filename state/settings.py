@@ -24,6 +24,7 @@ from recall_loop.state.types import (
     MaxFacts,
     MaxIterations,
     MinNewFacts,
+    ModelName,
     Patience,
     Real,
     SearchMode,
@@ -138,7 +139,7 @@ class Settings(BaseSettings):
         0.9, description="Facts whose terms overlap at least this much are near-duplicates (RANK-3)."
     )
 
-    llm_model: str | None = Field(
+    llm_model: ModelName | None = Field(
         None, description="Chat model that plans, judges and answers; absent = none, everything works without."
     )
     llm_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible chat API; absent = OpenAI's.")
@@ -176,7 +177,7 @@ class Settings(BaseSettings):
     llm_cache_entries: Whole = Field(
         0, ge=0, le=1_000_000, description="Answers of the chat model that are kept for the very same prompt; 0 = none."
     )
-    answer: bool = Field(True, description="Write an answer where a chat model is set (LOOP-10).")
+    write_answer: bool = Field(True, description="Write an answer where a chat model is set (LOOP-10).")
 
     conf_medium: Unit = Field(0.5, description="Confidence score from which the label is medium (CONF-1).")
     conf_high: Unit = Field(0.75, description="Confidence score from which the label is high (CONF-1).")

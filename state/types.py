@@ -68,7 +68,7 @@ class Strategy(StrEnum):
 
 
 class QuerySource(StrEnum):
-    """Where a query came from (QUERY-2)."""
+    """Where a query came from (QUERY-2); `llm` is a language model's own (LOOP-3)."""
 
     ENTITY = "entity"
     NOUN_PHRASE = "noun_phrase"
@@ -77,6 +77,7 @@ class QuerySource(StrEnum):
     PHRASE = "phrase"
     TEMPORAL = "temporal"
     FEEDBACK = "feedback"
+    LLM = "llm"
 
 
 class ToolName(StrEnum):
@@ -168,6 +169,8 @@ Timestamp = Annotated[datetime, BeforeValidator(_timestamp_input), AfterValidato
 Whole = Annotated[int, BeforeValidator(no_boolean)]
 Real = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(no_boolean)]
 Unit = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), BeforeValidator(no_boolean)]
+
+ModelName = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(not_blank)]
 
 MaxFacts = Annotated[
     int, Field(ge=1, le=1000, description="Most facts to return (1–1000)."), BeforeValidator(no_boolean)

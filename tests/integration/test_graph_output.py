@@ -153,7 +153,7 @@ def test_debug_adds_and_changes_nothing(world, question):
         assert fact.debug["supporting_evidence_count"] >= len(fact.evidence) >= 1
         assert 1 <= fact.debug["first_iteration"] <= result.stop.iteration
     trace = result.metadata["trace"]
-    assert set(trace) == {"facets", "tool_calls", "query_results"}
+    assert set(trace) == {"facets", "tool_calls", "query_results", "llm_steps"}
     executed = [query for call in trace["tool_calls"] for query in call["input"]["queries"]]
     assert len(executed) == result.metadata["queries_executed"]
     assert {outcome["query"] for outcome in trace["query_results"]} == set(executed)
@@ -180,10 +180,16 @@ def test_counters_add_up(world):
     assert counters["duration_ms"] > 0
 
 
-def test_a_language_model_is_refused():
+def test_what_is_no_chat_model_is_refused():
     """Proves: SEARCH-2 (no parameter is accepted and ignored)."""
-    with pytest.raises(UnsupportedOptionError, match="llm"):
-        build_graph(llm=object())
+    with pytest.raises(InvalidInputError, match=r"llm.*chat model"):
+        build_graph(llm=object())  # type: ignore[arg-type]
+
+
+def test_an_answer_without_a_language_model_is_refused(world):
+    """Proves: LOOP-10, SEARCH-2."""
+    with pytest.raises(UnsupportedOptionError, match=r"write_answer.*no chat model"):
+        retrieve(ask(DIRECT, write_answer=True), store=world)
 
 
 def test_an_unknown_output_is_refused(world):

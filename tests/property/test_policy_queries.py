@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recall_loop.policy.planning import PLAN, REFINE, Known, fingerprint, plan_next
+from recall_loop.policy.planning import PLAN, REFINE, Known, Marker, plan_next
 from recall_loop.policy.queries import fallback_queries, planned, shorten
 from recall_loop.policy.question import analyse
 from recall_loop.policy.repeats import RepeatFilter
@@ -19,7 +19,8 @@ from recall_loop.text.keys import overlap, query_key, query_terms
 from recall_loop.text.tokens import content_words
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
-SAME = fingerprint("search_all", Filters())
+MARK = Marker("search_all", Filters())
+SAME = MARK(planned("q", QuerySource.PHRASE))
 OUTCOME = {"source": "phrase", "strategy": "direct", "iteration": 1, "tool": "search_all", "fingerprint": SAME}
 WORDS = st.sampled_from(
     [
@@ -74,14 +75,14 @@ def test_what_is_kept_is_new_and_distinct(queries, before, threshold, most):
         for text, (results, failed) in before.items()
     }
     seen = RepeatFilter(outcomes, threshold)
-    kept = [query["text"] for query in seen.keep([planned(q, QuerySource.KEYWORD) for q in queries], most, SAME)]
+    kept = [query["text"] for query in seen.keep([planned(q, QuerySource.KEYWORD) for q in queries], most, MARK)]
     assert len(kept) <= most and len({query_key(text) for text in kept}) == len(kept)
     assert len(kept) + seen.dropped <= len(queries)
     for at, text in enumerate(kept):
         others = kept[:at] + [tried for tried, (_, failed) in before.items() if not failed]
         assert all(overlap(query_terms(text), query_terms(other)) < threshold for other in others)
     again = RepeatFilter(outcomes | {text: {**OUTCOME, "results": 1, "error": None} for text in kept}, threshold)
-    assert again.keep([planned(text, QuerySource.KEYWORD) for text in kept], 12, SAME) == []
+    assert again.keep([planned(text, QuerySource.KEYWORD) for text in kept], 12, MARK) == []
 
 
 @settings(max_examples=25)

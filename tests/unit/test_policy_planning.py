@@ -8,7 +8,7 @@ import pytest
 
 from recall_loop.policy.feedback import feedback_queries
 from recall_loop.policy.merging import Found, merge
-from recall_loop.policy.planning import PLAN, REFINE, Known, fingerprint, plan_next, tool_for
+from recall_loop.policy.planning import PLAN, REFINE, Known, Marker, plan_next, tool_for
 from recall_loop.policy.queries import planned
 from recall_loop.policy.question import analyse
 from recall_loop.policy.repeats import RepeatFilter
@@ -23,7 +23,7 @@ from recall_loop.text.tokens import stems
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 THRESHOLD = 0.9
-SAME = fingerprint(ToolName.ALL.value, Filters())
+SAME = Marker(ToolName.ALL.value, Filters())(planned("q", QuerySource.PHRASE))
 WORDS = ["amber", "brown", "crimson", "emerald", "golden", "indigo", "olive", "purple", "scarlet", "violet"]
 TRIED = "red bicycle of Ruth"
 TEXT = "Where does the doctor Ruth Meyer teach programming to children?"
@@ -333,9 +333,12 @@ def test_the_tool_follows_the_content_types():
 
 def test_other_filters_or_another_tool_are_another_context():
     """Proves: LOOP-4."""
-    marks = {fingerprint(tool, filters) for tool in ToolName for filters in (Filters(), Filters(label="x"))}
+    query = planned("q", QuerySource.LLM)
+    marks = {Marker(tool, filters)(query) for tool in ToolName for filters in (Filters(), Filters(label="x"))}
     assert len(marks) == 2 * len(ToolName)
-    assert fingerprint("search_all", Filters(label="x")) == fingerprint(ToolName.ALL.value, Filters(label="x"))
+    assert Marker("search_all", Filters(label="x"))(query) == Marker(ToolName.ALL.value, Filters(label="x"))(query)
+    narrowed = {**query, "narrowed": {"tool": "search_facts", "filters": {"role": "user"}}}
+    assert Marker("search_all", Filters())(narrowed) == Marker("search_facts", Filters(role="user"))(query)
 
 
 def test_an_empty_query_is_planned_again_once_the_filters_changed():

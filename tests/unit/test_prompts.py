@@ -6,8 +6,9 @@ from importlib.resources import files
 
 import pytest
 
-from recall_loop.prompts.templates import as_data, render, strategy_instructions, template, variables
+from recall_loop.prompts.templates import render, strategy_instructions, template, variables
 from recall_loop.state.types import Strategy
+from recall_loop.text.markup import as_data
 
 
 def test_every_strategy_has_an_instruction():

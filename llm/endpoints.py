@@ -1,0 +1,142 @@
+"""What the process remembers of an endpoint: which form of asking works there, and whether it is well.
+
+Doors for the same endpoint share one memory, so that a fault found out by one request isn't paid for by the next.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from enum import StrEnum
+
+PROMPT = "prompt"
+
+
+class Admission(StrEnum):
+    """What the circuit breaker says to a call: go, go as the one trial, or don't."""
+
+    CLOSED = "closed"
+    TRIAL = "trial"
+    OPEN = "open"
+
+
+class Quirk(StrEnum):
+    """A parameter that an endpoint wants otherwise."""
+
+    NO_TEMPERATURE = "no_temperature"
+    OTHER_TOKENS = "other_tokens"  # the other spelling of max_tokens / max_completion_tokens
+
+
+class _Spent(StrEnum):
+    """Why no form of asking worked the last time."""
+
+    NONSENSE = "nonsense"
+    REFUSED = "refused"
+
+
+class Endpoint:
+    """The memory of one endpoint. Every method holds its lock for an instant only, and does no I/O."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._refused: frozenset[str] = frozenset()
+        self._working: str | None = None
+        self._spent: _Spent | None = None
+        self._quirks: frozenset[Quirk] = frozenset()
+        self._opened: float | None = None
+        self._trying = False
+
+    @property
+    def quirks(self) -> frozenset[Quirk]:
+        """What is known of its parameters."""
+        with self._lock:
+            return self._quirks
+
+    def plan(self, ladder: Sequence[str]) -> tuple[str, ...]:
+        """Return the rungs to try: the one that worked, then the others; refused ones are left out.
+
+        After an ask in which no rung gave anything usable it is only the last, the one that demands least.
+        """
+        with self._lock:
+            open_to = [rung for rung in ladder if rung not in self._refused]
+            if self._spent is not None:
+                return tuple(open_to[-1:])
+            return tuple(sorted(open_to, key=lambda rung: rung != self._working))
+
+    def works(self, rung: str) -> None:
+        """Remember that a rung gave a value."""
+        with self._lock:
+            # Where everything was refused it may have been the prompt's fault: the best rung gets its chance again.
+            self._working = None if self._spent is _Spent.REFUSED else rung
+            self._spent = None
+
+    def refuses(self, rung: str) -> None:
+        """Remember that a rung was refused as a bad request. The plain prompt always stays."""
+        if rung != PROMPT:
+            with self._lock:
+                self._refused |= {rung}
+
+    def fails(self, refused: frozenset[str], tried: frozenset[str]) -> None:
+        """Remember that all of `tried` gave nothing; `refused` are those refused in this ask.
+
+        When all were refused, the request was the fault and not its form: they are not held against the rungs.
+        """
+        with self._lock:
+            if tried <= refused:
+                self._refused -= refused
+                self._spent = self._spent or _Spent.REFUSED
+            else:
+                self._spent = _Spent.NONSENSE
+
+    def adapt(self, parameter: str) -> bool:
+        """Remember a parameter that the endpoint refuses; False if that is known already, or nothing can be done."""
+        quirk = {"temperature": Quirk.NO_TEMPERATURE}.get(parameter)
+        if parameter in ("max_tokens", "max_completion_tokens"):
+            quirk = Quirk.OTHER_TOKENS
+        if quirk is None:
+            return False
+        with self._lock:
+            known = quirk in self._quirks
+            self._quirks |= {quirk}
+            return not known
+
+    def admit(self, now: float, cooldown: float) -> Admission:
+        """Say whether a call may be made; after `cooldown` seconds one caller gets the trial call."""
+        with self._lock:
+            if self._opened is None:
+                return Admission.CLOSED
+            if self._trying or now - self._opened < cooldown:
+                return Admission.OPEN
+            self._trying = True
+            return Admission.TRIAL
+
+    def answered(self) -> None:
+        """Close the circuit: the endpoint did answer."""
+        with self._lock:
+            self._opened, self._trying = None, False
+
+    def trip(self, now: float) -> None:
+        """Open the circuit."""
+        with self._lock:
+            self._opened, self._trying = now, False
+
+    def give_back(self) -> None:
+        """Return the trial call unused: the next caller gets it."""
+        with self._lock:
+            self._trying = False
+
+
+_known: dict[str, Endpoint] = {}
+_known_lock = threading.Lock()
+
+
+def endpoint_memory(name: str) -> Endpoint:
+    """Return the one memory of the endpoint `name` in this process."""
+    with _known_lock:
+        return _known.setdefault(name, Endpoint())
+
+
+def forget_endpoints() -> None:
+    """Forget all endpoints; doors that exist keep what they hold. For tests and long-lived processes."""
+    with _known_lock:
+        _known.clear()

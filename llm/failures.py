@@ -1,0 +1,236 @@
+"""Why a call of a chat model gave nothing, and what may be done about it.
+
+Errors are told apart by langchain's own classes, by an HTTP status, and by the names of their classes: the model may
+come from any vendor, and naming a class needs no import of its package.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from typing import Any
+
+from langchain_core.exceptions import (
+    ContextOverflowError,
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelInvalidRequestError,
+    ModelNotFoundError,
+    ModelPermissionDeniedError,
+    ModelRateLimitError,
+    ModelTimeoutError,
+    OutputParserException,
+)
+from pydantic import ValidationError
+
+DETAIL_CHARACTERS = 200
+
+
+class FailureReason(StrEnum):
+    """Why an ask gave no value; the step then goes its deterministic way."""
+
+    CALL_LIMIT = "call_limit"
+    TOKEN_LIMIT = "token_limit"
+    TIME_LIMIT = "time_limit"
+    CIRCUIT_OPEN = "circuit_open"
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    RATE_LIMITED = "rate_limited"
+    AUTHENTICATION = "authentication"
+    BAD_REQUEST = "bad_request"
+    SERVER_ERROR = "server_error"
+    REFUSED = "refused"
+    TRUNCATED = "truncated"
+    EMPTY = "empty"
+    NOT_JSON = "not_json"
+    INVALID = "invalid"
+    UNSUPPORTED = "unsupported"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A reason and one short line about it, of at most 200 characters, never with words of a prompt or a reply."""
+
+    reason: FailureReason
+    detail: str
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A failure of one call, and what may follow.
+
+    `next_rung`: another form of the same question may do better. `retry`: the same call may do better later, after
+    `retry_after` seconds where the server named them. `parameter`: the server refuses this one. `alive`: the server
+    did answer, so nothing is wrong with the connection to it.
+    """
+
+    failure: Failure
+    next_rung: bool = False
+    retry: bool = False
+    retry_after: float | None = None
+    parameter: str | None = None
+    alive: bool = False
+
+    @property
+    def reason(self) -> FailureReason:
+        """The failure's reason."""
+        return self.failure.reason
+
+
+# Reasons that leave the endpoint alone for a while, once the retries are spent.
+TRIPPING = frozenset(
+    {
+        FailureReason.TIMEOUT,
+        FailureReason.CONNECTION,
+        FailureReason.RATE_LIMITED,
+        FailureReason.SERVER_ERROR,
+        FailureReason.AUTHENTICATION,
+    }
+)
+_RETRIED = frozenset({FailureReason.CONNECTION, FailureReason.RATE_LIMITED, FailureReason.SERVER_ERROR})
+_NEXT_RUNG = frozenset(
+    {
+        FailureReason.BAD_REQUEST,
+        FailureReason.EMPTY,
+        FailureReason.NOT_JSON,
+        FailureReason.INVALID,
+        FailureReason.UNSUPPORTED,
+    }
+)
+_BY_CLASS: tuple[tuple[type[Exception], FailureReason], ...] = (
+    (TimeoutError, FailureReason.TIMEOUT),
+    (ModelTimeoutError, FailureReason.TIMEOUT),
+    (ModelAuthenticationError, FailureReason.AUTHENTICATION),
+    (ModelPermissionDeniedError, FailureReason.AUTHENTICATION),
+    (ModelRateLimitError, FailureReason.RATE_LIMITED),
+    (ModelAPIError, FailureReason.SERVER_ERROR),
+    (ModelConnectionError, FailureReason.CONNECTION),
+    (ModelInvalidRequestError, FailureReason.BAD_REQUEST),
+    (ModelNotFoundError, FailureReason.BAD_REQUEST),
+    (ConnectionError, FailureReason.CONNECTION),
+    (NotImplementedError, FailureReason.UNSUPPORTED),
+    (OutputParserException, FailureReason.NOT_JSON),
+    (ValidationError, FailureReason.INVALID),
+)
+# Classes of openai, httpx and other vendors, by name, the first that fits.
+_BY_NAME = {
+    "LengthFinishReasonError": FailureReason.TRUNCATED,
+    "ContentFilterFinishReasonError": FailureReason.REFUSED,
+    "OpenAIRefusalError": FailureReason.REFUSED,
+    "APITimeoutError": FailureReason.TIMEOUT,
+    "TimeoutException": FailureReason.TIMEOUT,
+    "APIConnectionError": FailureReason.CONNECTION,
+    "TransportError": FailureReason.CONNECTION,
+}
+_TOO_LONG = re.compile(r"context.{0,20}(length|window)|too (long|large|many tokens)|maximum context|exceeds? .*context")
+_FILTERED = re.compile(r"content_filter|content_policy|moderation")
+_KEY = re.compile(r"api[_ -]?key|unauthenticated|unauthorized")
+_PLAIN = re.compile(r"[\w.\[\]-]{1,60}")
+
+
+def trouble_of(reason: FailureReason, detail: str, *, alive: bool = False) -> Trouble:
+    """Return what follows from a reason alone."""
+    failure = Failure(reason, detail[:DETAIL_CHARACTERS])
+    return Trouble(failure, next_rung=reason in _NEXT_RUNG, retry=reason in _RETRIED, alive=alive)
+
+
+def classify(error: BaseException) -> Trouble:
+    """Return what an error of a model's call means. Its own message is read but never passed on."""
+    if isinstance(error, ContextOverflowError):
+        failure = Failure(FailureReason.BAD_REQUEST, "the prompt is longer than the model's context")
+        return Trouble(failure, alive=True)
+    named = _named(error)
+    if named in (FailureReason.TRUNCATED, FailureReason.REFUSED):
+        return trouble_of(named, _class_name(error), alive=True)
+    if (status := _status(error)) is not None:
+        return _of_status(error, status)
+    reason = next((reason for kind, reason in _BY_CLASS if isinstance(error, kind)), named)
+    if reason is None and _has_name(error, "APIError"):
+        # An error event in the middle of a stream: openai raises its base class, without a status.
+        reason = FailureReason.SERVER_ERROR
+    reason = reason or FailureReason.ERROR
+    return trouble_of(reason, _class_name(error), alive=reason in (FailureReason.NOT_JSON, FailureReason.INVALID))
+
+
+def _of_status(error: BaseException, status: int) -> Trouble:
+    """Return what an answer with an HTTP status of 400 or more means."""
+    code, parameter = _field(error, "code"), _field(error, "param")
+    words = [f"HTTP {status}", *(f"{n} {v}" for n, v in (("code", code), ("param", parameter)) if _is_plain(v))]
+    detail = ", ".join(words)
+    if status in (401, 403):
+        return trouble_of(FailureReason.AUTHENTICATION, detail, alive=True)
+    if status == 429:
+        later = trouble_of(FailureReason.RATE_LIMITED, detail)
+        # Money that is spent doesn't come back within a request.
+        return Trouble(later.failure, retry=code != "insufficient_quota", retry_after=_retry_after(error))
+    if status in (408, 409) or (status >= 500 and status != 501):
+        later = trouble_of(FailureReason.SERVER_ERROR, detail)
+        return Trouble(later.failure, retry=True, retry_after=_retry_after(error))
+    return _of_refusal(f"{code} {error}".lower(), status, detail, parameter)
+
+
+def _of_refusal(said: str, status: int, detail: str, parameter: str | None) -> Trouble:
+    """Return what a 400 and its kin mean: the form, the key, the content or the length."""
+    if _FILTERED.search(said):
+        return trouble_of(FailureReason.REFUSED, detail, alive=True)
+    if _KEY.search(said):
+        return trouble_of(FailureReason.AUTHENTICATION, detail, alive=True)
+    failure = Failure(FailureReason.BAD_REQUEST, detail[:DETAIL_CHARACTERS])
+    too_long = status == 413 or _TOO_LONG.search(said) is not None
+    return Trouble(failure, next_rung=not too_long, parameter=parameter, alive=True)
+
+
+def _status(error: BaseException) -> int | None:
+    """Return the HTTP status of an error, or the one that an error event of a stream names as its code."""
+    response = getattr(error, "response", None)
+    for found in (getattr(error, "status_code", None), getattr(response, "status_code", None), _field(error, "code")):
+        if str(found).isdecimal() and 400 <= int(str(found)) <= 599:
+            return int(str(found))
+    return None
+
+
+def _field(error: BaseException, name: str) -> str | None:
+    body = getattr(error, "body", None)
+    inner = body.get("error", body) if isinstance(body, Mapping) else None
+    found = getattr(error, name, None) or (inner.get(name) if isinstance(inner, Mapping) else None)
+    return None if found is None else str(found)
+
+
+def _is_plain(value: str | None) -> bool:
+    return value is not None and _PLAIN.fullmatch(value) is not None
+
+
+def _named(error: BaseException) -> FailureReason | None:
+    return next((reason for name, reason in _BY_NAME.items() if _has_name(error, name)), None)
+
+
+def _has_name(error: BaseException, name: str) -> bool:
+    return any(kind.__name__ == name for kind in type(error).__mro__)
+
+
+def _class_name(error: BaseException) -> str:
+    return f"{type(error).__module__}.{type(error).__qualname__}"
+
+
+def _retry_after(error: BaseException) -> float | None:
+    """Return the seconds that the server asks to wait, from a number or an HTTP date; None if it doesn't say."""
+    headers: Any = getattr(getattr(error, "response", None), "headers", None)
+    said = headers.get("retry-after") if headers is not None else None
+    if not said:
+        return None
+    try:
+        return max(0.0, float(said))
+    except ValueError:
+        pass
+    try:
+        moment = parsedate_to_datetime(str(said))
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

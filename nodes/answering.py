@@ -1,0 +1,99 @@
+"""The written answer: cited sentences out of the returned facts, streamed as they are written (LOOP-10)."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessageChunk
+from langchain_core.utils.json import parse_json_markdown
+from langgraph.graph.message import push_message
+from pydantic import ValidationError
+
+from recall_loop.nodes.asking import ask
+from recall_loop.nodes.briefs import answer_brief
+from recall_loop.nodes.resources import Run
+from recall_loop.policy.answers import NOT_IN_MEMORY, compose, growing
+from recall_loop.policy.ranking import Ranked
+from recall_loop.prompts.replies import AnswerReply, Sentence
+from recall_loop.state.agent_state import AgentState, LlmStep
+from recall_loop.state.types import ConfidenceLabel
+
+Writer = Callable[[Any], None]
+_LETTERS = '{["'
+
+
+def write_answer(
+    state: AgentState, run: Run, ranked: Sequence[Ranked], confidence: str, write: Writer
+) -> tuple[str | None, LlmStep | None]:
+    """Return the answer, and the step that asked for it; no answer where none is wanted or the step failed.
+
+    Low confidence is answered "Not in memory." without asking.
+    """
+    if not run.wants_answer or run.door is None:
+        return None, None
+    entries = [item.entry for item in ranked]
+    if not entries or confidence == ConfidenceLabel.LOW:
+        return NOT_IN_MEMORY, None
+    prompt, shown = answer_brief(state, run, entries)
+    ids = [entry["record"]["id"] for entry in entries[:shown]]
+    stream = AnswerStream(ids, write, f"answer-{state['request_id']}")
+    reply, step = ask(run, state, "answer", prompt, AnswerReply, stream.feed)
+    if reply is None:
+        stream.show("")
+        return None, step
+    answer = compose([(each.cites, each.text) for each in reply.sentences], ids) if reply.found else NOT_IN_MEMORY
+    stream.show(answer)
+    return answer, step
+
+
+class AnswerStream:
+    """Shows an answer while it is being written, as events and as message chunks (`stream_mode="messages"`).
+
+    A sentence is shown only once its citation is known to be valid, and what is shown is a head of the final
+    answer; where the language model has to begin anew, an `answer_reset` says so.
+    """
+
+    def __init__(self, ids: Sequence[str], write: Writer, name: str) -> None:
+        self._ids, self._write, self._name = ids, write, name
+        self._shown = ""
+        # The call may run in another thread, where LangGraph's configuration isn't set.
+        self._context = contextvars.copy_context()
+
+    def feed(self, text: str) -> None:
+        """Take the reply so far."""
+        head = growing(_sentences(text), self._ids)
+        if head.startswith(self._shown) or not self._shown.startswith(head):
+            self.show(head)
+
+    def show(self, answer: str) -> None:
+        """Show what `answer` has more than was shown; begin anew where it is another."""
+        if not answer.startswith(self._shown):
+            self._write({"type": "answer_reset"})
+            self._shown = ""
+        added = answer[len(self._shown) :]
+        if added:
+            self._write({"type": "answer_token", "text": added})
+            chunk = AIMessageChunk(content=added, id=self._name)
+            self._context.run(push_message, chunk, state_key=None)
+        self._shown = answer
+
+
+def _sentences(text: str) -> list[tuple[list[int], str]]:
+    """Return the sentences of a reply that may break off anywhere."""
+    if not any(letter in text for letter in _LETTERS):
+        return []
+    try:
+        found = parse_json_markdown(text)
+    except ValueError:
+        return []
+    listed = found.get("sentences") if isinstance(found, Mapping) and found.get("found", True) else None
+    sentences = []
+    for item in listed if isinstance(listed, list) else []:
+        try:
+            sentence = Sentence.model_validate(item)
+        except ValidationError:  # its text hasn't begun yet
+            break
+        sentences.append((sentence.cites, sentence.text))
+    return sentences
