@@ -32,9 +32,12 @@ CACHED_ROWS = 20_000
 CACHED_BYTES = 1024 * 1024 * 1024
 # Tenants with more rows are searched through SQLite and Chroma alone: the index would take gigabytes.
 INDEXED_ROWS = 200_000
-# Allowed rows up to so many are all compared with a query; above, Chroma is asked. Without the vectors in
+# Allowed rows up to so many are all compared with one vector; above, Chroma is asked. Without the vectors in
 # memory they are read for it.
 SCANNED_ROWS = 20_000
+# What a further vector adds to a comparison, as a share of the first one's cost: they are read from memory once for
+# all. Chroma takes as long for each.
+FURTHER_VECTOR = 0.08
 READ_ROWS = 2_000
 # So many changed rows are kept beside the index before it is made anew.
 _LEAST_DIRTY = 256
@@ -45,6 +48,11 @@ _FEW = 10_000
 _SELECTIONS = 64
 _T = TypeVar("_T")
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+
+def most_scanned(vectors: int) -> int:
+    """Return up to how many rows, held in memory, it is cheaper to compare with so many vectors than to ask Chroma."""
+    return int(SCANNED_ROWS * vectors * (1.0 + FURTHER_VECTOR) / (1.0 + FURTHER_VECTOR * vectors))
 
 
 @dataclass

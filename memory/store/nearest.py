@@ -25,6 +25,8 @@ _NEXT_FACTOR = 5
 _LEAST_FETCH = 100
 _MOST_FETCH = 4_000
 _CHUNK = 10_000
+# Of many values only those are sorted that are as high as the best of some block of so many.
+_BLOCK = 32
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,25 @@ def best(values: NDArray[Any], rowids: NDArray[np.int64], wanted: int) -> NDArra
     """Return the places of the `wanted` highest values, best first; equal ones go by rowid."""
     if wanted >= len(values):
         return np.lexsort((rowids, -values))
+    if len(values) > _BLOCK * wanted:
+        places = _high(values, wanted)
+        if len(places) <= len(values) // 2:
+            return places[best(values[places], rowids[places], wanted)]
     least = np.partition(values, len(values) - wanted)[len(values) - wanted]
     above, equal = np.flatnonzero(values > least), np.flatnonzero(values == least)
     equal = equal[np.argsort(rowids[equal], kind="stable")][: wanted - len(above)]
     chosen = np.concatenate([above, equal])
     return chosen[np.lexsort((rowids[chosen], -values[chosen]))]
+
+
+def _high(values: NDArray[Any], wanted: int) -> NDArray[np.int64]:
+    """Return the places of the `wanted` highest values, of those equal to them, and of some more, ascending.
+
+    As many blocks have a value as high as the least that is taken.
+    """
+    blocks = len(values) // _BLOCK
+    highest = values[: blocks * _BLOCK].reshape(_BLOCK, blocks).max(axis=0)
+    return np.flatnonzero(values >= np.partition(highest, blocks - wanted)[blocks - wanted])
 
 
 def overfetched(

@@ -191,6 +191,17 @@ def vectors(sidecar: Sidecar, tenant: str, wanted: Sequence[int] | NDArray[np.in
         return _vectors(connection.execute(query, (tenant, ids_json(wanted))).fetchall(), dimension)
 
 
+def own_vectors(
+    sidecar: Sidecar, tenant: str, wanted: NDArray[np.int64], dimension: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return those of `wanted` that the tenant has, ascending, and the rows' own vectors without those of windows."""
+    query = f"""SELECT v.rowid, v.own FROM vectors v JOIN records r ON r.rowid = v.rowid
+        WHERE +r.tenant = ? AND v.rowid {_AMONG} ORDER BY v.rowid"""
+    found = _all(sidecar, query, (tenant, ids_json(wanted)))
+    numbers = np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found))
+    return numbers, _unpacked([row[1] for row in found], dimension)
+
+
 def tenant_vectors(sidecar: Sidecar, tenant: str, dimension: int, *, own: bool = True) -> Vectors:
     """Return all vectors of a tenant, by ascending rowid; with `own=False` those of windows only."""
     query = f"""SELECT v.rowid, v.context{", v.own" if own else ""} FROM records r JOIN vectors v ON v.rowid = r.rowid

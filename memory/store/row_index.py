@@ -270,7 +270,7 @@ class RowIndex:
             for start, terms in zip(self._starts, self._terms, strict=False):
                 posting = terms.posting(stem)
                 if posting is not None:
-                    total[start + posting.positions] += weight
+                    total[posting.positions.astype(np.intp) + start] += weight
         if not self._whole:
             total[~self.alive] = 0.0
         self._weighed = (key, total)

@@ -122,6 +122,10 @@ class View:
         table = self._cache().vectors()
         if table is not None and table.has_own and len(asked) == len(allowed):
             return table.own(asked), table.context(asked)
+        if table is not None and len(asked) == len(allowed):
+            numbers, own = reading.own_vectors(self._source.sidecar, self.tenant, allowed, self._source.dimension)
+            if np.array_equal(numbers, asked):
+                return own, table.context(asked)
         held = reading.vectors(self._source.sidecar, self.tenant, allowed, self._source.dimension)
         assert held.own is not None, "own vectors were asked for"
         return _pick(held.own, held.rowids, asked), _pick(held.context, held.rowids, asked)
@@ -129,18 +133,18 @@ class View:
     def scan(self, vectors: NDArray[np.float32]) -> Scan | None:
         """Compare query vectors [q, d] with every allowed row; None where those are too many."""
         rowids, table = self.rowids(), self._cache().vectors()
-        if len(rowids) > self._most_scanned(table is not None):
+        if len(rowids) > self._most_scanned(len(vectors), table is not None):
             return None
         if table is None:
             held = reading.vectors(self._source.sidecar, self.tenant, rowids, self._source.dimension)
             return Scan(held.rowids, vectors @ held.context.T)
         return Scan(rowids, table.compare(rowids, vectors))
 
-    def _most_scanned(self, held: bool) -> int:
+    def _most_scanned(self, vectors: int, held: bool) -> int:
         """Return up to how many rows are compared; in memory all that are held: filling Chroma takes far longer."""
         if not held:
             return caching.READ_ROWS
-        return caching.SCANNED_ROWS if self._source.sidecar.file is not None else caching.INDEXED_ROWS
+        return caching.most_scanned(vectors) if self._source.sidecar.file is not None else caching.INDEXED_ROWS
 
     def pool(self, rowids: NDArray[np.int64]) -> RowIndex:
         """Return an index that holds at least the given rows, as far as they are allowed."""
