@@ -23,6 +23,7 @@ VERBS = {
     "search": "recall_loop.cli.search_verb",
     "batch": "recall_loop.cli.batch_verb",
     "store": "recall_loop.cli.store_verb",
+    "trajectories": "recall_loop.cli.trajectories_verb",
     "eval": "recall_loop.cli.eval_verb",
 }
 PARTIAL, FAILED, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141

@@ -12,7 +12,7 @@ from recall_loop.state.errors import InvalidInputError, parse
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Scope
 
-_LISTS = ("agent_ids", "tags")
+_LISTS = ("agent_ids", "tags", "tools_used")
 
 
 def build_request(args: argparse.Namespace, tenant: str) -> RetrieveRequest:
@@ -55,7 +55,7 @@ def _check_scope(request: RetrieveRequest) -> None:
 
 
 def parse_filters(pairs: Sequence[str]) -> Mapping[str, Any]:
-    """Return `KEY=VALUE` pairs as filter fields; `tags` and `agent_ids` gather their repetitions.
+    """Return `KEY=VALUE` pairs as filter fields; `tags`, `agent_ids` and `tools_used` gather their repetitions.
 
     Raises:
         InvalidInputError: a pair has no `=`, or a key is given twice that takes one value.

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from recall_loop.state.types import Identifier, Role, ScopeMode, Timestamp, Unit, Utf8
+from recall_loop.state.types import ComplexityLevel, Identifier, Role, ScopeMode, Timestamp, Unit, Utf8
 
 DEFAULT_TENANT = "default"
 
@@ -46,9 +46,9 @@ class Scope(BaseModel):
 class Filters(BaseModel):
     """What results must satisfy (SEARCH-3); every given field must hold. Unknown names are errors.
 
-    The last three fields are of trajectories: with any of them nothing else matches. They are read from a
-    record's attributes, `{"execution": {"status": "failed"}, "outcome_score": 0.5}`. A trajectory that gives
-    no status is `unknown`; one without a score is outside of every bound.
+    The fields from `execution_status` on are of trajectories: with any of them nothing else matches. They are read
+    from a record's attributes, as `recall_loop.state.trajectories.RunData` has them. A trajectory that gives no
+    status is `unknown`; one without a number as its score is unscored, and outside of every bound.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,6 +67,14 @@ class Filters(BaseModel):
     execution_status: ExecutionStatus | None = Field(None, description="How the run of a trajectory ended.")
     min_outcome_score: Unit | None = Field(None, description="Learning value of a trajectory at least this.")
     max_outcome_score: Unit | None = Field(None, description="Learning value of a trajectory at most this.")
+    above_outcome_score: Unit | None = Field(None, description="Learning value of a trajectory more than this.")
+    below_outcome_score: Unit | None = Field(None, description="Learning value of a trajectory less than this.")
+    scored: bool | None = Field(None, description="True: trajectories with a learning value; false: those without.")
+    tools_used: tuple[Utf8, ...] | None = Field(
+        None, max_length=100, description="All of these tools were used in the run of a trajectory."
+    )
+    task_category: Utf8 | None = Field(None, description="Exactly this category of a trajectory's task.")
+    complexity_level: ComplexityLevel | None = Field(None, description="How hard the task of a trajectory was.")
 
     @model_validator(mode="after")
     def _ranges(self) -> Filters:
@@ -76,7 +84,7 @@ class Filters(BaseModel):
         low, high = self.min_outcome_score, self.max_outcome_score
         if low is not None and high is not None and low > high:
             raise ValueError(f"min_outcome_score up to max_outcome_score; got {low} to {high}")
-        for name in ("agent_ids", "tags"):
+        for name in ("agent_ids", "tags", "tools_used"):
             if getattr(self, name) == ():
                 raise ValueError(f"{name}: at least one value, or leave it out")
         return self

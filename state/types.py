@@ -48,6 +48,16 @@ class SearchMode(StrEnum):
     AUTO = "auto"
 
 
+class ComplexityLevel(StrEnum):
+    """How hard the task of a trajectory's run was, from the easiest up (TRAJ-2)."""
+
+    TRIVIAL = "trivial"
+    SIMPLE = "simple"
+    MODERATE = "moderate"
+    COMPLEX = "complex"
+    EXPERT = "expert"
+
+
 class OrderBy(StrEnum):
     """Order of search results."""
 

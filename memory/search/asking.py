@@ -48,15 +48,16 @@ def ask(
     spoken: Sequence[str] | None,
     limits: Sequence[int] | None,
     options: SearchOptions,
-    filters: Filters,
+    filters: Filters | Sequence[Filters],
     reference_time: datetime | None,
 ) -> list[Asked]:
-    """Return the queries with their wordings, options and filters.
+    """Return the queries with their wordings, options and filters: the same for all, or each its own.
 
     Raises:
         InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.
     """
-    for name, values in (("spoken", spoken), ("limits", limits)):
+    each = [filters] * len(queries) if isinstance(filters, Filters) else filters
+    for name, values in (("spoken", spoken), ("limits", limits), ("filters", each)):
         if values is not None and len(values) != len(queries):
             raise InvalidInputError(name, list(values), f"one for each of the {len(queries)} queries")
     for text in (*queries, *(spoken or ())):
@@ -64,9 +65,10 @@ def ask(
     reference = reference_time or datetime.now(UTC)
     asked = []
     for number, query in enumerate(queries):
-        text, narrowed = with_time(query, filters, reference) if options.time_suffixes else (query, filters)
+        mine = each[number]
+        text, narrowed = with_time(query, mine, reference) if options.time_suffixes else (query, mine)
         chosen = options if limits is None else replace(options, limit=limits[number])
-        time = None if narrowed is filters else TimeRange(narrowed.start_time, narrowed.end_time)
+        time = None if narrowed is mine else TimeRange(narrowed.start_time, narrowed.end_time)
         asked.append(Asked(query, text, spoken[number] if spoken else text, chosen, narrowed, time))
     return asked
 

@@ -63,7 +63,7 @@ def search_many(
     queries: Sequence[str],
     *,
     scope: Scope | None = None,
-    filters: Filters | None = None,
+    filters: Filters | Sequence[Filters] | None = None,
     content_types: Sequence[ContentType] = DEFAULT_CONTENT_TYPES,
     options: SearchOptions | None = None,
     limits: Sequence[int] | None = None,
@@ -80,7 +80,7 @@ def search_many(
         store: the store to search.
         queries: what to look for; each may end in a time, such as `< 3 days` (SEARCH-10).
         scope: who may see what; absent = the default tenant.
-        filters: what results must satisfy.
+        filters: what results must satisfy; a list gives each query its own.
         content_types: kinds of records.
         options: how to search.
         limits: a limit for each query (1–1000) instead of the options'.
@@ -101,7 +101,7 @@ def search_many(
         spoken=spoken,
         limits=limits,
         options=options or SearchOptions(),
-        filters=filters or Filters(),
+        filters=Filters() if filters is None else filters,
         reference_time=reference_time,
     )
     kinds = (ContentType(content_types),) if isinstance(content_types, str) else tuple(content_types)
@@ -186,11 +186,27 @@ class _Place:
         return [Pick(row.rowid, 1.0, 1.0, None) for row in latest]
 
     def _found(self, queries: Sequence[Looked], stage: Stage) -> dict[Looked, Sequence[Pick]]:
+        """Find results; where a least similarity leaves too few of the usual candidates, look at everything."""
+        picks = self._chosen(queries, stage, everything=False)
+        if self.filters.min_similarity:
+            short = [query for query in queries if len(picks.get(query, ())) < self._most(query) and self._more(query)]
+            picks |= self._chosen(short, stage, everything=True)
+        return picks
+
+    def _more(self, query: Looked) -> bool:
+        """Return whether there are rows that neither leg has to have proposed."""
+        return self.view.count() > VECTOR_DEPTH * query.asked.options.limit
+
+    def _most(self, query: Looked) -> int:
+        """Return how many results there can be."""
+        return sum(min(query.asked.options.limit, part.count()) for part in self.parts)
+
+    def _chosen(self, queries: Sequence[Looked], stage: Stage, *, everything: bool) -> dict[Looked, Sequence[Pick]]:
         """Propose candidates for each query, describe them and keep the best."""
         if not queries:
             return {}
-        near, words = self._vector_leg(queries), Words.of(self.view, queries)
-        proposed = [self._proposed(query, near, words) for query in queries]
+        near, words = self._vector_leg(queries, everything=everything), Words.of(self.view, queries)
+        proposed = [self._proposed(query, near, words, everything=everything) for query in queries]
         pool = Pool.of(self.view, proposed)
         places = [pool.here(rowids) for rowids in proposed]
         picks: dict[Looked, Sequence[Pick]] = {}
@@ -214,24 +230,26 @@ class _Place:
             query: pick(part, query.asked.options, self.filters) for query, part in zip(queries, ordered, strict=True)
         }
 
-    def _vector_leg(self, queries: Sequence[Looked]) -> VectorLeg | None:
+    def _vector_leg(self, queries: Sequence[Looked], *, everything: bool) -> VectorLeg | None:
         """Compare all vectors of all queries at once; None where there are none."""
         vectors = {query: query.vectors for query in queries if query.vectors is not None}
         if not vectors:
             return None
-        return VectorLeg.of(self.view, self.parts, vectors, max(self._depth(query, VECTOR_DEPTH) for query in queries))
+        depth = max(self._depth(query, VECTOR_DEPTH, everything=everything) for query in queries)
+        return VectorLeg.of(self.view, self.parts, vectors, depth)
 
-    def _proposed(self, query: Looked, near: VectorLeg | None, words: Words) -> NDArray[np.int64]:
+    def _proposed(self, query: Looked, near: VectorLeg | None, words: Words, *, everything: bool) -> NDArray[np.int64]:
         """Return the rowids that the legs propose for one query, ascending."""
         found = [np.zeros(0, dtype=np.int64)]
         if near is not None:
-            found += near.best(query, self._depth(query, VECTOR_DEPTH))
+            found += near.best(query, self._depth(query, VECTOR_DEPTH, everything=everything))
         weights = words.weights(query) if "fts" in query.legs else []
         if weights:
-            found += [part.by_words(weights, self._depth(query, LEXICAL_DEPTH)) for part in self.parts]
+            depth = self._depth(query, LEXICAL_DEPTH, everything=everything)
+            found += [part.by_words(weights, depth) for part in self.parts]
         return np.unique(np.concatenate(found))
 
-    def _depth(self, query: Looked, factor: int) -> int:
-        """Return how many rows a leg proposes; a least similarity may lie behind any of those of a small view."""
+    def _depth(self, query: Looked, factor: int, *, everything: bool) -> int:
+        """Return how many rows a leg proposes; `everything` is up to 20,000."""
         depth = factor * query.asked.options.limit
-        return max(depth, min(self.view.count(), _COMPARED)) if self.filters.min_similarity else depth
+        return max(depth, min(self.view.count(), _COMPARED)) if everything else depth

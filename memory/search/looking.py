@@ -78,16 +78,18 @@ def look(
 
 
 def _embedded(store: MemoryStore, texts: list[str], *, with_tokens: bool) -> list[_Embedded]:
-    """Return for each text its vector and, where they are wanted, its token vectors."""
-    if not texts:
+    """Return for each text its vector and, where they are wanted, its token vectors; a text is embedded once."""
+    once = list(dict.fromkeys(texts))
+    if not once:
         return []
     embedder, tokens = store.embedder, None
     if with_tokens and isinstance(embedder, TokenEmbedder):
-        vectors, tokens = embedder.embed_queries_with_tokens(texts)
+        vectors, tokens = embedder.embed_queries_with_tokens(once)
     else:
-        vectors = embedder.embed_queries(texts)
-    vectors = checked(embedder, vectors, len(texts), store.dimension)
-    return list(zip(vectors, tokens if tokens is not None else [None] * len(texts), strict=True))
+        vectors = embedder.embed_queries(once)
+    vectors = checked(embedder, vectors, len(once), store.dimension)
+    made = dict(zip(once, zip(vectors, tokens if tokens is not None else [None] * len(once), strict=True), strict=True))
+    return [made[text] for text in texts]
 
 
 def _correction(query: Asked, view: View) -> str | None:

@@ -84,13 +84,13 @@ def scored(found: Described, options: SearchOptions) -> list[Scored]:
 
 
 def reranked(
-    view: View, part: Scored, query: str, reranker: Reranker, *, with_texts: bool
+    view: View, part: Scored, query: str, reranker: Reranker, *, pool: int, with_texts: bool
 ) -> tuple[Scored, str | None]:
-    """Let a reranker order the best candidates anew; with a reason where it failed and the first order stays.
+    """Let a reranker order the best `pool` candidates anew; with a reason where it failed and the first order stays.
 
     One that knows rows by their numbers is spared the texts.
     """
-    best = best_of(part.scores, part.rowids)
+    best = best_of(part.scores, part.rowids, pool)
     rows = view.rows(part.rowids[best]) if with_texts else {}
     if with_texts:
         best = best[[int(rowid) in rows for rowid in part.rowids[best]]]

@@ -53,7 +53,8 @@ class Stage:
         return [self._ordered(view, query, part, self.reranker) for query, part in zip(queries, parts, strict=True)]
 
     def _ordered(self, view: View, query: Looked, part: Scored, reranker: Reranker) -> Scored:
-        found, reason = reranked(view, part, query.asked.spoken, reranker, with_texts=not self.with_tokens)
+        pool = query.asked.options.rerank_pool
+        found, reason = reranked(view, part, query.asked.spoken, reranker, pool=pool, with_texts=not self.with_tokens)
         self.reason = self.reason or reason
         return found
 
@@ -62,8 +63,8 @@ def _prepare(reranker: LateInteraction, queries: Sequence[Looked], parts: Sequen
     """Let all queries be compared with all their candidates at once."""
     reranker.query_tokens = {query.asked.spoken: query.tokens for query in queries if query.tokens is not None}
     candidates: dict[int, float] = {}
-    for part in parts:
-        places = best_of(part.scores, part.rowids)
+    for query, part in zip(queries, parts, strict=True):
+        places = best_of(part.scores, part.rowids, query.asked.options.rerank_pool)
         for rowid, score in zip(part.rowids[places].tolist(), part.fused[places].tolist(), strict=True):
             candidates[rowid] = max(score, candidates.get(rowid, score))
     reranker.prepare([query.asked.spoken for query in queries], candidates)

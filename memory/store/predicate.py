@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from recall_loop.memory.store import run_tests
 from recall_loop.memory.store.indexing import facet, microseconds
+from recall_loop.memory.store.run_tests import ScoreTests
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, ScopeMode
@@ -23,12 +25,6 @@ _CONSTELLATION = """((r.tenant = ? AND r.agent_id IN (SELECT ? UNION ALL
     ON other.tenant = mine.tenant AND other.group_id = mine.group_id
     WHERE mine.tenant = ? AND mine.agent_id = ?))
  OR (r.tenant = ? AND r.group_id IN (SELECT group_id FROM memberships WHERE tenant = ? AND agent_id = ?)))"""
-
-# A trajectory's own fields stand in its attributes (TRAJ-1, TRAJ-2). Text is never a score: SQLite counts any
-# text as more than any number.
-_STATUS = "coalesce(json_extract(t.record, '$.attributes.execution.status'), 'unknown') = ?"
-_SCORE = "json_extract(t.record, '$.attributes.outcome_score')"
-_SCORED = "json_type(t.record, '$.attributes.outcome_score') IN ('integer', 'real')"
 
 _EQUAL = ("role", "label", "fact_type", "conversation_id", "session", "user_id")
 
@@ -42,12 +38,14 @@ class ColumnTests:
         start: least `created_at` in microseconds since 1970; None = any, also none.
         end: `created_at` must be less.
         tags: tags of which a row must have all; they stand in a table of their own.
+        scores: what a trajectory's learning value must satisfy; None = nothing.
     """
 
     values: tuple[tuple[str, tuple[str, ...]], ...]
     start: int | None
     end: int | None
     tags: tuple[str, ...] = ()
+    scores: ScoreTests | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +94,19 @@ def compile_predicate(
 
 def _tests(scope: Scope, filters: Filters, kinds: list[str] | None) -> ColumnTests | None:
     """Return scope, filters and kinds as tests of columns; None where those aren't enough."""
-    beyond = (filters.execution_status, filters.min_outcome_score, filters.max_outcome_score)
-    if any(value is not None for value in beyond) or (scope.agent_id and scope.mode is ScopeMode.CONSTELLATION):
+    if filters.tools_used is not None or (scope.agent_id and scope.mode is ScopeMode.CONSTELLATION):
         return None
     given: list[tuple[str, tuple[str, ...] | None]] = [("kind", None if kinds is None else tuple(kinds))]
     for name in ("agent_id", "user_id", "conversation_id"):
         given.append((name, _one(getattr(scope, name))))
     given.append(("agent_id", filters.agent_ids))
     given += [(name, _one(getattr(filters, name))) for name in _EQUAL]
+    if run_tests.asks_of_runs(filters):
+        given += [("kind", (ContentType.TRAJECTORY.value,)), *run_tests.column_values(filters)]
     values = tuple((name, wanted) for name, wanted in given if wanted is not None)
     tags = tuple(dict.fromkeys(filters.tags or ()))
-    return ColumnTests(values, microseconds(filters.start_time), microseconds(filters.end_time), tags)
+    times = microseconds(filters.start_time), microseconds(filters.end_time)
+    return ColumnTests(values, *times, tags, run_tests.score_tests(filters))
 
 
 def _one(value: object) -> tuple[str, ...] | None:
@@ -155,21 +155,11 @@ def _add_filters(filters: Filters, clauses: list[str], params: list[Any], facets
 
 
 def _add_trajectory_filters(filters: Filters, clauses: list[str], params: list[Any]) -> None:
-    wanted: list[str] = []
-    values: list[Any] = []
-    if filters.execution_status is not None:
-        wanted.append(_STATUS)
-        values.append(str(filters.execution_status))
-    for value, sign in ((filters.min_outcome_score, ">="), (filters.max_outcome_score, "<=")):
-        if value is not None:
-            wanted += [_SCORED, f"{_SCORE} {sign} ?"]
-            values.append(value)
-    if wanted:
+    if run_tests.asks_of_runs(filters):
+        wanted, values = run_tests.clauses(filters, "t.record")
         clauses.append("r.kind = ?")
-        params.append(str(ContentType.TRAJECTORY))
-        inner = " AND ".join(dict.fromkeys(wanted))
-        clauses.append(f"EXISTS (SELECT 1 FROM bodies t WHERE t.rowid = r.rowid AND {inner})")
-        params += values
+        clauses.append(f"EXISTS (SELECT 1 FROM bodies t WHERE t.rowid = r.rowid AND {' AND '.join(wanted)})")
+        params += [str(ContentType.TRAJECTORY), *values]
 
 
 def _kinds(content_types: Iterable[ContentType | str] | None) -> list[str] | None:

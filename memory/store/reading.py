@@ -14,6 +14,7 @@ from recall_loop.memory.store.embeddings import normalised
 from recall_loop.memory.store.indexing import encode, facet
 from recall_loop.memory.store.row_index import IndexRow
 from recall_loop.memory.store.rows import Row
+from recall_loop.memory.store.run_tests import score_at, text_at
 from recall_loop.memory.store.sidecar import LexicalIndexError
 from recall_loop.memory.store.vectors import Vectors
 
@@ -39,10 +40,18 @@ _ASIDE = """CASE WHEN json_type(b.record, '$.blocks') IS NULL THEN 0.0 ELSE
  (SELECT coalesce(total(CASE WHEN json_extract(p.value, '$.type') = 'text' THEN 0
    ELSE length(json_extract(p.value, '$.text')) END) / nullif(total(length(json_extract(p.value, '$.text'))), 0), 0)
   FROM json_each(b.record, '$.blocks') p) END"""
+# What filters ask of trajectories; nothing is parsed for other records.
+_OF_RUNS = ", ".join(
+    f"CASE WHEN r.kind = 'trajectory' THEN {part} END"
+    for part in (
+        *(text_at("b.record", name) for name in ("execution_status", "task_category", "complexity_level")),
+        score_at("b.record"),
+    )
+)
 _INDEX_ROWS = f"""SELECT r.rowid, r.role IS 'tool', {_ASIDE}, r.created_at,
  CASE WHEN r.session IS NULL THEN NULL ELSE r.place END,
  coalesce(json_extract(b.record, '$.author'), json_extract(b.record, '$.subject')), r.kind, r.agent_id, r.user_id,
- r.conversation_id, r.session, r.role, r.label, r.fact_type, b.terms, f.window
+ r.conversation_id, r.session, r.role, r.label, r.fact_type, {_OF_RUNS}, b.terms, f.window
 FROM records r JOIN bodies b ON b.rowid = r.rowid{_JOIN_WINDOW}
 WHERE r.tenant = ?"""
 

@@ -40,6 +40,10 @@ class IndexRow(NamedTuple):
     role: str | None
     label: str | None
     fact_type: str | None
+    execution_status: str | None
+    task_category: str | None
+    complexity_level: str | None
+    score: float | None
     terms: str
     window_tokens: str
 
@@ -56,6 +60,9 @@ CODED = (
     "role",
     "label",
     "fact_type",
+    "execution_status",
+    "task_category",
+    "complexity_level",
 )
 NO_TIME = np.iinfo(np.int64).min
 
@@ -85,6 +92,7 @@ class Columns:
         tool: whether it is a tool's response.
         aside: share of the record's blocks that is no text, in [0,1].
         times: created_at in microseconds since 1970; `NO_TIME` where there is none.
+        scores: learning values of trajectories; NaN where there is none.
         coded: values by number, by name of the column; -1 where a row has none.
     """
 
@@ -92,6 +100,7 @@ class Columns:
     tool: NDArray[np.bool_]
     aside: NDArray[np.float64]
     times: NDArray[np.int64]
+    scores: NDArray[np.float64]
     coded: Mapping[str, NDArray[np.int32]]
 
     @classmethod
@@ -110,6 +119,7 @@ class Columns:
             np.array(by_name["tool"], dtype=bool),
             np.array(by_name["aside"], dtype=np.float64),
             np.array(times, dtype=np.int64),
+            np.array(by_name["score"], dtype=np.float64),
             coded,
         )
 
@@ -120,13 +130,15 @@ class Columns:
             np.concatenate([self.tool, other.tool]),
             np.concatenate([self.aside, other.aside]),
             np.concatenate([self.times, other.times]),
+            np.concatenate([self.scores, other.scores]),
             {name: np.concatenate([self.coded[name], other.coded[name]]) for name in CODED},
         )
 
     def head(self, size: int) -> Columns:
         """Return the first rows."""
         coded = {name: column[:size] for name, column in self.coded.items()}
-        return Columns(self.rowids[:size], self.tool[:size], self.aside[:size], self.times[:size], coded)
+        times, scores = self.times[:size], self.scores[:size]
+        return Columns(self.rowids[:size], self.tool[:size], self.aside[:size], times, scores, coded)
 
 
 class TermCounts(NamedTuple):
@@ -240,6 +252,8 @@ class RowIndex:
             allowed &= self.columns.times >= max(tests.start, NO_TIME + 1)
         if tests.end is not None:
             allowed &= (self.columns.times < tests.end) & (self.columns.times != NO_TIME)
+        if tests.scores is not None:
+            allowed &= tests.scores.matching(self.columns.scores)
         return allowed
 
     def frequency(self, stem: str) -> int:

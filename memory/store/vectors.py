@@ -35,6 +35,7 @@ class VectorTable:
     def __init__(self, loaded: Vectors, fresh: Vectors | None = None, dead: NDArray[np.int64] | None = None) -> None:
         self._loaded, self._fresh = loaded, fresh
         self._dead = np.zeros(0, dtype=np.int64) if dead is None else dead
+        self._compared: tuple[bytes, NDArray[np.float32]] | None = None
 
     @property
     def has_own(self) -> bool:
@@ -55,10 +56,14 @@ class VectorTable:
         return _picked([(part.rowids, part.context) for part in self._parts()], rowids, self._dead)
 
     def compare(self, rowids: NDArray[np.int64], queries: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return cosines of queries [q, d] with the context vectors of rows, [q, n]."""
-        loaded = self._loaded
-        if len(self._dead) == 0 and len(rowids) * _GATHERING > len(loaded.rowids):
-            cosines = products(queries, loaded.context)
+        """Return cosines of queries [q, d] with the context vectors of rows, [q, n]. Not to be written to."""
+        loaded, asked, last = self._loaded, queries.tobytes(), self._compared
+        known = last is not None and last[0] == asked
+        if len(self._dead) == 0 and (known or len(rowids) * _GATHERING > len(loaded.rowids)):
+            cosines = last[1] if last is not None and known else products(queries, loaded.context)
+            # The parts of one search are compared one after another with the same queries.
+            cosines.setflags(write=False)
+            self._compared = (asked, cosines)
             if len(rowids) == len(loaded.rowids) and np.array_equal(rowids, loaded.rowids):
                 return cosines
             at, here = find(loaded.rowids, rowids)

@@ -81,9 +81,17 @@ def make_attributes(chance: random.Random) -> dict[str, Any]:
     status = chance.choice(
         [{}, {"status": chance.choice(STATUSES)}, {"status": None}, {"status": ["failed"]}, "failed"]
     )
-    score = chance.choice([0, 1, 0.5, round(chance.random(), 2), "0.9", True, None, [0.5]])
-    whole = {"execution": status, "outcome_score": score, "other": 0.5}
-    return {name: whole[name] for name in chance.sample(sorted(whole), k=chance.randint(0, 3))}
+    score = chance.choice([0, 1, 0.5, 0.3, round(chance.random(), 2), "0.9", True, None, [0.5]])
+    tools = chance.choice([["lamp"], ["lamp", "bread"], [], "lamp", None, [1, ["lamp"]], {"a": "lamp"}])
+    whole = {
+        "execution": status,
+        "outcome_score": score,
+        "other": 0.5,
+        "metadata": chance.choice([{"tools_used": tools}, {}, "lamp"]),
+        "task_category": chance.choice(["travel", "5", 5, None, ["travel"]]),
+        "complexity_level": chance.choice(["simple", "expert", None, 1]),
+    }
+    return {name: whole[name] for name in chance.sample(sorted(whole), k=chance.randint(0, 6))}
 
 
 @dataclass(frozen=True)
@@ -211,10 +219,22 @@ def wanted(record: dict[str, Any], filters: Filters, kinds: list[str]) -> bool:
     return all(checks) and wanted_run(record, filters)
 
 
+OF_RUNS = (
+    "execution_status",
+    "min_outcome_score",
+    "max_outcome_score",
+    "above_outcome_score",
+    "below_outcome_score",
+    "scored",
+    "tools_used",
+    "task_category",
+    "complexity_level",
+)
+
+
 def wanted_run(record: dict[str, Any], filters: Filters) -> bool:
-    """Tell whether a trajectory has the status and the score that filters ask for."""
-    low, high = filters.min_outcome_score, filters.max_outcome_score
-    if (filters.execution_status, low, high) == (None, None, None):
+    """Tell whether a trajectory has the status, the score, the tools and so on that filters ask for."""
+    if all(getattr(filters, name) is None for name in OF_RUNS):
         return True
     if record["kind"] != "trajectory":
         return False
@@ -223,12 +243,25 @@ def wanted_run(record: dict[str, Any], filters: Filters) -> bool:
     status = execution.get("status") if isinstance(execution, dict) else None
     if filters.execution_status is not None and ("unknown" if status is None else status) != filters.execution_status:
         return False
-    if low is None and high is None:
-        return True
-    score = attributes.get("outcome_score")
-    if isinstance(score, bool) or not isinstance(score, int | float):
+    for name in ("task_category", "complexity_level"):
+        if getattr(filters, name) is not None and attributes.get(name) != getattr(filters, name):
+            return False
+    metadata = attributes.get("metadata")
+    used = metadata.get("tools_used") if isinstance(metadata, dict) else None
+    texts = {tool for tool in used if isinstance(tool, str)} if isinstance(used, list) else set()
+    return set(filters.tools_used or ()) <= texts and wanted_score(attributes.get("outcome_score"), filters)
+
+
+def wanted_score(score: Any, filters: Filters) -> bool:
+    number = isinstance(score, int | float) and not isinstance(score, bool)
+    if filters.scored is not None and number is not filters.scored:
         return False
-    return (low is None or score >= low) and (high is None or score <= high)
+    low, high, above, below = (getattr(filters, name) for name in OF_RUNS[1:5])
+    if (low, high, above, below) == (None, None, None, None):
+        return True
+    if not number or (low is not None and score < low) or (high is not None and score > high):
+        return False
+    return (above is None or score > above) and (below is None or score < below)
 
 
 # What is asked
@@ -255,6 +288,12 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "execution_status": maybe(STATUSES),
     "min_outcome_score": SCORES,
     "max_outcome_score": SCORES,
+    "above_outcome_score": SCORES,
+    "below_outcome_score": SCORES,
+    "scored": maybe([True, False]),
+    "tools_used": st.lists(maybe(["lamp", "bread", "spoon"]), min_size=1, max_size=2),
+    "task_category": maybe(["travel", "5", "none"]),
+    "complexity_level": maybe(["simple", "expert", "trivial"]),
 }
 ALMOST_ALWAYS_ONE_OR_TWO = st.sampled_from([0, 1, 1, 1, 2, 2, 3])
 

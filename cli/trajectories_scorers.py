@@ -1,0 +1,31 @@
+"""Which scorer a command uses: the rules, or the language model of the settings (TRAJ-2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.trajectories.scoring import score_by_rules
+from recall_loop.state.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from recall_loop.memory.trajectories.scoring import Scorer
+    from recall_loop.state.settings import Settings
+
+
+def scorer_of(option: str, name: str, settings: Settings) -> Scorer:
+    """Return the scorer `auto`, `rules` or `llm` that `option` names; `auto` asks a model only where one is set.
+
+    Raises:
+        InvalidInputError: `llm` without a model in the settings.
+    """
+    if name == "rules" or (name == "auto" and not settings.llm_model):
+        return score_by_rules
+    if not settings.llm_model:
+        raise InvalidInputError(option, name, "rules; or set RECALL_LOOP_LLM_MODEL")
+    from recall_loop.llm.limits import Limits
+    from recall_loop.llm.models import make_door
+    from recall_loop.memory.trajectories.llm_scoring import llm_scorer
+
+    # One run is one question: the limits of a request hold for each.
+    limits = Limits(settings.llm_max_calls, settings.llm_max_tokens, settings.llm_total_seconds)
+    return llm_scorer(make_door(settings), lambda: limits, prompt_tokens=settings.llm_prompt_tokens)

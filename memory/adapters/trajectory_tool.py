@@ -1,0 +1,92 @@
+"""Search of past runs as a LangChain tool (TRAJ-5, TRAJ-8).
+
+Whose runs are searched is settled where the tool is made: scope and tenant are never the model's to choose.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.tools import StructuredTool, ToolException
+from pydantic import BaseModel, ConfigDict, Field
+
+from recall_loop.memory.trajectories.search import LIMIT, TRAJ_MIN_SIMILARITY, search_trajectories
+from recall_loop.memory.trajectories.tiers import FAILURE_THRESHOLD, SUCCESS_THRESHOLD
+from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.scope import ExecutionStatus, Filters, Scope
+from recall_loop.state.types import ComplexityLevel, Unit, Utf8
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.store import MemoryStore
+
+NAME = "search_trajectories"
+DESCRIPTION = (
+    "Search past runs of agents for experience with a similar task. Each result says two different things: "
+    "`execution` is how the run ended (completed, incomplete, failed, error), `outcome_score` is its learning value "
+    "from 0 to 1, how much can be learned from it. A run that ended in an error may have a high learning value. "
+    "With include_contrasts the results come in tiers of learning value: successes, moderate, failures, and those "
+    "that nobody has scored."
+)
+_FILTERS = ("execution_status", "tags", "tools_used", "task_category", "complexity_level")
+_MOST = 50
+
+
+class TrajectoryQuery(BaseModel):
+    """What a model may ask of the tool."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: str = Field(description="What the runs should be about, in words.")
+    min_score: Unit | None = Field(None, description="Least learning value, 0 to 1; leaves out runs without one.")
+    max_score: Unit | None = Field(None, description="Most learning value, 0 to 1; leaves out runs without one.")
+    min_similarity: Unit | None = Field(None, description="Least similarity to the query, 0 to 1.")
+    limit: int = Field(LIMIT, ge=1, le=_MOST, description="Most results; with contrasts for each tier.")
+    include_contrasts: bool = Field(False, description="Group by learning value, for what worked and what didn't.")
+    execution_status: ExecutionStatus | None = Field(None, description="Only runs that ended so.")
+    tags: tuple[Utf8, ...] | None = Field(None, description="Only runs with all of these tags.")
+    tools_used: tuple[Utf8, ...] | None = Field(None, description="Only runs that used all of these tools.")
+    task_category: Utf8 | None = Field(None, description="Only runs with this category of task.")
+    complexity_level: ComplexityLevel | None = Field(None, description="Only runs with tasks as hard as this.")
+
+
+def trajectory_tool(
+    store: MemoryStore,
+    scope: Scope,
+    *,
+    min_similarity: float = TRAJ_MIN_SIMILARITY,
+    success_threshold: float = SUCCESS_THRESHOLD,
+    failure_threshold: float = FAILURE_THRESHOLD,
+) -> StructuredTool:
+    """Return the tool for the runs that `scope` may read; it answers with JSON.
+
+    Wrong values come back to the model as the tool's answer; a store that can't be read raises.
+    """
+
+    def search(**given: Any) -> str:
+        asked = {name: value for name, value in given.items() if value is not None}
+        values = {name: asked.pop(name) for name in _FILTERS if asked.get(name)}
+        for name in _FILTERS:
+            asked.pop(name, None)
+        asked.setdefault("min_similarity", min_similarity)
+        try:
+            found = search_trajectories(
+                store,
+                scope=scope,
+                filters=parse(Filters, values, "filters"),
+                success_threshold=success_threshold,
+                failure_threshold=failure_threshold,
+                **asked,
+            )
+        except InvalidInputError as error:
+            raise ToolException(str(error)) from error
+        return json.dumps(found.shown(), ensure_ascii=False)
+
+    return StructuredTool.from_function(
+        search,
+        name=NAME,
+        description=DESCRIPTION,
+        args_schema=TrajectoryQuery,
+        handle_tool_error=True,
+        handle_validation_error=True,
+    )

@@ -1,0 +1,56 @@
+"""The text by which a run is found: what was asked, in the asker's words, then what was done (TRAJ-5).
+
+Whoever searches describes a situation, so what the users said comes first: an embedder reads the first few hundred
+tokens only. The tools follow as words, in the order of their first use, and how it ended comes last. Replies and tool
+results stay out: they are many times as long and say of every run much the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from recall_loop.state.records import Record
+from recall_loop.state.trajectories import RunData, run_of
+from recall_loop.state.types import Role
+
+# Characters of one message, and of the whole: a pasted document must not push everything else out.
+_MESSAGE = 300
+_WHOLE = 20_000
+# A name such as `get_userDetails.v2` is words for a reader, and has to be words for the index.
+_JOINTS = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
+_RULES = "rules"
+
+
+def searchable_text(run: RunData) -> str:
+    """Return what is indexed, embedded and shown of a run; never blank."""
+    parts = list(dict.fromkeys(_short(text) for text in _said(run)))
+    if run.metadata.tools_used:
+        parts.append("Tools: " + ", ".join(spoken(name) for name in run.metadata.tools_used))
+    parts.append(f"Execution: {run.execution.status.value}")
+    return "\n".join(part for part in parts if part)[:_WHOLE]
+
+
+def _said(run: RunData) -> Iterator[str]:
+    """Yield the task, the summary and what users said; a summary by rules would only repeat the rest."""
+    yield run.task
+    if run.summary and not (run.scoring and run.scoring.scorer.startswith(_RULES)):
+        yield run.summary
+    for turn in run.turns:
+        for message in turn.messages:
+            if message.role is Role.USER:
+                yield message.content
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:_MESSAGE]
+
+
+def spoken(name: str) -> str:
+    """Return the name of a tool as words."""
+    return " ".join(part for part in _JOINTS.split(name) if part) or name
+
+
+def retold(record: Record, run: RunData) -> str:
+    """Return the text of a record whose run has become `run`; a text that somebody else wrote stays."""
+    return searchable_text(run) if record.text == searchable_text(run_of(record)) else record.text

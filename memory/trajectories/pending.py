@@ -1,0 +1,89 @@
+"""Scoring what a store holds: the queue of runs that wait for a score (TRAJ-2).
+
+The queue is the store itself: a run waits while `scoring_pending` is set, or simply has no score. Runs are written
+back in small batches as they are scored, so that a run of the command that is killed loses at most one batch, and the
+next goes on with what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.trajectories.scoring import Judgement, Scorer, scored_record
+from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.trajectories import run_of
+from recall_loop.state.types import ContentType
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.state.records import Record
+
+_BATCH = 20
+
+
+@dataclass(frozen=True)
+class ScoringReport:
+    """What became of the runs: scored, failed and still queued, and why, in words by record id."""
+
+    scored: int = 0
+    failed: int = 0
+    errors: dict[str, str] = field(default_factory=dict)
+
+    def __add__(self, other: ScoringReport) -> ScoringReport:
+        """Return both together."""
+        return ScoringReport(self.scored + other.scored, self.failed + other.failed, self.errors | other.errors)
+
+
+def score_pending(
+    store: MemoryStore,
+    scorer: Scorer,
+    *,
+    scope: Scope | None = None,
+    queued_only: bool = False,
+    limit: int | None = None,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    progress: Callable[[ScoringReport], None] | None = None,
+) -> ScoringReport:
+    """Score the runs in `scope` that have no score; each is tried once.
+
+    Args:
+        store: the store, open for writing.
+        scorer: `score_by_rules`, or one that asks a language model.
+        scope: absent = the default tenant.
+        queued_only: only runs that are queued, not all that lack a score.
+        limit: most runs to try.
+        clock: gives the time of scoring, in UTC.
+        progress: is called after every batch with the report so far.
+
+    Raises:
+        StoreUnavailableError: the store fails; earlier batches are written.
+        StoreReadOnlyError: the store is open for reading only.
+    """
+    where, report = scope or Scope(), ScoringReport()
+    waiting = islice(_waiting(store, where, queued_only=queued_only), limit)
+    while batch := list(islice(waiting, _BATCH)):
+        report += _score_batch(store, scorer, where.tenant, batch, clock)
+        if progress is not None:
+            progress(report)
+    return report
+
+
+def _waiting(store: MemoryStore, scope: Scope, *, queued_only: bool) -> Iterator[Record]:
+    """Yield runs without a score in their order; writing them back doesn't move them."""
+    for record in store.scan(scope, Filters(scored=False), (ContentType.TRAJECTORY,)):
+        if not queued_only or run_of(record).scoring_pending:
+            yield record
+
+
+def _score_batch(
+    store: MemoryStore, scorer: Scorer, tenant: str, batch: list[Record], clock: Callable[[], datetime]
+) -> ScoringReport:
+    outcomes = [(record, scorer(run_of(record))) for record in batch]
+    written = store.upsert([scored_record(record, outcome, clock()) for record, outcome in outcomes], tenant=tenant)
+    errors = {row.id or "": row.error for row in written if row.error}
+    errors |= {record.id: outcome.detail for record, outcome in outcomes if not isinstance(outcome, Judgement)}
+    return ScoringReport(len(batch) - len(errors), len(errors), errors)

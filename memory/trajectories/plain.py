@@ -1,0 +1,81 @@
+"""Whatever a source hands in, as plain JSON values that a record can hold. Nothing is dropped."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from enum import Enum
+
+from pydantic import BaseModel, JsonValue
+
+# Attributes hold at most 100 levels, and a value sits some levels down already.
+_DEEPEST = 60
+_MOST_BITS = 4096
+_UNFIT = re.compile("[\x00\ud800-\udfff]")
+
+
+def plain_text(text: str) -> str:
+    """Return `text` with what no store can hold (NUL, lone surrogates) as the replacement sign U+FFFD."""
+    if text.isascii() and "\x00" not in text:
+        return text
+    return _UNFIT.sub("\ufffd", text)
+
+
+def plain(value: object, depth: int = 0) -> JsonValue:
+    """Return `value` as JSON: unknown objects as their fields or their text, NaN and infinities as words."""
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, str):
+        return plain_text(value.value if isinstance(value, Enum) else value)
+    if isinstance(value, int | float):
+        return _number(value)
+    if type(value) is dict or type(value) is list:
+        return _container(value, depth)
+    if isinstance(value, Mapping | Sequence | set | frozenset | BaseModel) and not isinstance(value, bytes | bytearray):
+        return _container(value, depth)
+    return plain_text(_words(value))
+
+
+def _number(value: float) -> JsonValue:
+    if isinstance(value, int):
+        return value if value.bit_length() <= _MOST_BITS else hex(value)
+    return value if math.isfinite(value) else str(value)
+
+
+def _container(value: object, depth: int) -> JsonValue:
+    if depth >= _DEEPEST:
+        return plain_text(_flat(value))
+    if type(value) is dict:
+        return {plain_text(str(key)): plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, BaseModel):
+        value = {name: getattr(value, name) for name in type(value).model_fields}
+    if isinstance(value, Mapping):
+        return {plain_text(str(key)): plain(item, depth + 1) for key, item in value.items()}
+    items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+    return [plain(item, depth + 1) for item in items]  # type: ignore[attr-defined]  # a sequence by now
+
+
+def _flat(value: object) -> str:
+    """Return what is nested too deep as text: JSON where Python's writer can go so deep."""
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (RecursionError, ValueError, TypeError):
+        return f"<{type(value).__name__} nested too deeply>"
+
+
+def _words(value: object) -> str:
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    return str(value)
+
+
+def plain_mapping(value: Mapping[str, object]) -> dict[str, JsonValue]:
+    """Return a mapping as a JSON object, without what is None or empty."""
+    return {plain_text(str(key)): plain(item) for key, item in value.items() if item not in (None, "", [], {}, ())}

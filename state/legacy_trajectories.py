@@ -1,0 +1,180 @@
+"""Runs in the shapes from before execution status and learning value were told apart (TRAJ-4).
+
+Old records say `outcome: {type, confidence, reasoning}` (or `outcome: "success"`), with the score beside
+it or inside, and often the whole run under `data`. They are still read, with a DeprecationWarning, until
+`recall-loop trajectories migrate` has rewritten them. Whatever has no place in the new shape is kept
+under `extra`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from recall_loop.state.types import ComplexityLevel
+
+# outcome.type of old -> execution.status. All four spoke of how a run ended, none of what it teaches.
+STATUS_OF_OLD_TYPE = {
+    "success": "completed",
+    "partial_success": "incomplete",
+    "failure": "failed",
+    "error": "error",
+}
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_NEW_NAMES = _names(
+    "task summary execution outcome_score scoring scoring_pending scoring_error task_category complexity_level"
+    " metadata turns extra"
+)
+_METADATA_NAMES = _names(
+    "run_id start_time end_time duration_seconds step_count message_count tools_used input_tokens output_tokens"
+    " models run_type stop_reason error extra"
+)
+_TURN_NAMES = _names("step_id model input_tokens output_tokens stop_reason messages")
+_MESSAGE_NAMES = _names("role content name tool_calls tool_call_id timestamp error extra")
+_COMPLEXITY = frozenset(level.value for level in ComplexityLevel)
+
+
+def is_legacy(attributes: Mapping[str, Any]) -> bool:
+    """Say whether `attributes` hold a run in an old shape."""
+    if "outcome" in attributes:
+        return True
+    data = attributes.get("data")
+    return isinstance(data, Mapping) and ("outcome" in data or "turns" in data)
+
+
+def upgraded(attributes: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
+    """Return an old shape's run in the new shape; nothing of it is lost.
+
+    Values keep their form: what doesn't validate in the new shape is for the caller to set aside.
+    """
+    if warn:
+        message = "outcome.type is now execution.status: run `recall-loop trajectories migrate`"
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
+    data = attributes.get("data")
+    inner = dict(data) if isinstance(data, Mapping) else {}
+    old = {**inner, **{name: value for name, value in attributes.items() if name != "data" or not inner}}
+    new = {name: value for name, value in old.items() if name in _NEW_NAMES and value is not None}
+    rest = {name: value for name, value in old.items() if name not in _NEW_NAMES}
+    rest |= {f"data.{name}": inner[name] for name in inner if name in attributes and attributes[name] != inner[name]}
+    new["metadata"] = _metadata(old.get("metadata"), rest)
+    _outcome(new, rest)
+    _score(new, rest)
+    _summary(new, rest)
+    if "turns" in new:
+        new["turns"] = _turns(new["turns"])
+        _count(new["metadata"], new["turns"])
+    if new.get("complexity_level", "simple") not in _COMPLEXITY:
+        rest["complexity_level"] = new.pop("complexity_level")
+    known = new.get("extra")
+    new["extra"] = {**(known if isinstance(known, Mapping) else {}), **rest}
+    return new
+
+
+def _outcome(new: dict[str, Any], rest: dict[str, Any]) -> None:
+    """Turn `outcome` into `execution`; a record that has both (the old migration's first phase) keeps its new one."""
+    outcome = rest.pop("outcome", None)
+    old = dict(outcome) if isinstance(outcome, Mapping) else {"type": outcome}
+    kind = old.pop("type", None)
+    score = old.pop("score", None)
+    if new.get("outcome_score") is None and _is_unit(score):
+        new["outcome_score"] = score
+    elif score is not None:
+        old["score"] = score
+    if "execution" not in new:
+        new["execution"] = _execution(kind, old)
+    elif kind is not None:
+        rest["outcome_type"] = kind
+    if old:
+        rest["outcome"] = old
+
+
+def _execution(kind: object, old: dict[str, Any]) -> dict[str, Any]:
+    """Say in the new words how an old run ended; takes what it uses out of `old`."""
+    status = STATUS_OF_OLD_TYPE.get(str(kind), "unknown")
+    given = old.pop("reasoning", None) or ()
+    reasons = [str(reason) for reason in given] if isinstance(given, list | tuple) else [str(given)]
+    execution = {"status": status, "reasoning": "; ".join([*reasons, f"from the old outcome type {kind!r}"])}
+    if _is_unit(old.get("confidence")):
+        execution["confidence"] = old.pop("confidence")
+    return execution
+
+
+def _score(new: dict[str, Any], rest: dict[str, Any]) -> None:
+    """Carry over the reasons of a score; an old score doesn't say who made it."""
+    if new.get("outcome_score") is None or "scoring" in new:
+        return
+    reasoning = rest.pop("score_reasoning", None)
+    new["scoring"] = {"scorer": "legacy", "reasoning": str(reasoning or "")}
+
+
+def _summary(new: dict[str, Any], rest: dict[str, Any]) -> None:
+    summary = rest.get("searchable_summary")
+    if isinstance(summary, str) and "summary" not in new:
+        new["summary"] = rest.pop("searchable_summary")
+
+
+def _metadata(old: object, rest: dict[str, Any]) -> dict[str, Any]:
+    """Rename `duration` and `tokens`; keep other names under `extra`."""
+    if not isinstance(old, Mapping):
+        if old is not None:
+            rest["metadata"] = old
+        return {"run_id": str(rest.pop("run_id"))} if rest.get("run_id") else {}
+    renamed = dict(old)
+    if rest.get("run_id") and "run_id" not in renamed:
+        renamed["run_id"] = str(rest.pop("run_id"))
+    for name, given in (("duration", "duration_seconds"), ("prompt_tokens", "input_tokens")):
+        if name in renamed and given not in renamed:
+            renamed[given] = renamed.pop(name)
+    known = {name: value for name, value in renamed.items() if name in _METADATA_NAMES and value is not None}
+    others = {name: value for name, value in renamed.items() if name not in _METADATA_NAMES and value is not None}
+    if others:
+        known["extra"] = {**known.get("extra", {}), **others}
+    return known
+
+
+def _turns(old: object) -> object:
+    """Bring each turn into shape; `tokens` and other names of a turn go to its first message's `extra`."""
+    return [_turn(turn) if isinstance(turn, Mapping) else turn for turn in old] if isinstance(old, list) else old
+
+
+def _count(metadata: dict[str, Any], turns: object) -> None:
+    """Fill in the counts where an old record leaves them out."""
+    known = [turn for turn in turns if isinstance(turn, Mapping)] if isinstance(turns, list) else []
+    metadata.setdefault("step_count", len(known))
+    metadata.setdefault("message_count", sum(len(turn["messages"]) for turn in known))
+
+
+def _turn(old: Mapping[str, Any]) -> dict[str, Any]:
+    turn = {name: value for name, value in old.items() if name in _TURN_NAMES}
+    messages = [_message(each) if isinstance(each, Mapping) else each for each in old.get("messages") or ()]
+    others = {name: value for name, value in old.items() if name not in _TURN_NAMES}
+    if others and messages and isinstance(messages[0], dict):
+        messages[0]["extra"] = {**messages[0].get("extra", {}), "turn": others}
+    return turn | {"messages": messages}
+
+
+def _message(old: Mapping[str, Any]) -> dict[str, Any]:
+    message = {name: value for name, value in old.items() if name in _MESSAGE_NAMES and value is not None}
+    if isinstance(message.get("tool_calls"), list):
+        message["tool_calls"] = [_call(call) if isinstance(call, Mapping) else call for call in message["tool_calls"]]
+    others = {name: value for name, value in old.items() if name not in _MESSAGE_NAMES}
+    return message | ({"extra": {**message.get("extra", {}), **others}} if others else {})
+
+
+def _call(old: Mapping[str, Any]) -> dict[str, Any]:
+    """Take name and arguments out of `function`, where old records kept them."""
+    function = old.get("function")
+    flat = {**old, **function} if isinstance(function, Mapping) else dict(old)
+    left = {name: value for name, value in flat.items() if name not in ("function", "type") and value is not None}
+    call = {name: left.pop(name) for name in ("name", "arguments", "id", "error") if name in left}
+    return call | ({"extra": {**call.get("extra", {}), **left}} if left else {})
+
+
+def _is_unit(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
