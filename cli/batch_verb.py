@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     settings = read_settings(args)
     total = count_requests(args.requests)
     with (
-        open_store(args.store, settings, create=False, read_only=True) as store,
+        open_store(args.store, settings, create=False, read_only=not settings.capture_runs) as store,
         progress_bar("batch", total, "requests") as advance,
     ):
         summary = run_batch(

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
     settings = read_settings(args)
     request = build_request(args, settings.tenant if args.tenant is None else args.tenant)
-    with open_store(args.store, settings, create=False, read_only=True) as store:
+    with open_store(args.store, settings, create=False, read_only=not settings.capture_runs) as store:
         steps = stream_retrieve(request, store=store, settings=settings)
         show = _show_json if args.json else _show
         result = show(steps, args)

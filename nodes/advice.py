@@ -52,7 +52,7 @@ def _strategies(known: Known) -> list[Strategy]:
     """Return the strategies on offer, the one that is due first; a first round is direct."""
     if not known.outcomes:
         return [Strategy.DIRECT]
-    return order(known.used, known.outcomes.values())[:_OFFERED_STRATEGIES]
+    return order(known.used, known.outcomes.values(), known.experience)[:_OFFERED_STRATEGIES]
 
 
 def _advice(

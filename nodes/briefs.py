@@ -39,6 +39,7 @@ def _values(
 ) -> dict[str, str]:
     values = {
         "question": as_data(run.question.text),
+        "now": run.reference.date().isoformat(),
         "goal": as_data((run.request.goal or "")[:GOAL_CHARACTERS]),
         **more,
     }

@@ -10,6 +10,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.experience import consulted
 from recall_loop.nodes.inputs import request_from, run_key
 from recall_loop.nodes.planning import make_plan
 from recall_loop.nodes.resources import Node, Resources, context_of
@@ -44,6 +45,8 @@ def make(resources: Resources) -> Node:
             started = _start(state, resources, context, store) | {"run_key": key}
         current: PlanState = {**state, **started}  # type: ignore[typeddict-item]
         run = resources.run(current, runtime)
+        if started and current["in_scope"]:
+            started["experience"] = current["experience"] = consulted(run, store)
         return started | make_plan(current, run, store, runtime, PLAN)
 
     return plan_queries
@@ -67,6 +70,8 @@ def _start(
     request = request_from(state, context, resources.settings_for(context))
     if request.write_answer and resources.door_for(context) is None:
         raise UnsupportedOptionError("write_answer", True, "false or absent: no chat model is set (llm_model)")
+    if resources.settings.capture_runs and store.read_only:
+        raise UnsupportedOptionError("capture_runs", True, "false: the store is open for reading only")
     reference = _reference(request)
     facets = facets_of(analyse(request, reference, resources.table))
     return {
@@ -107,6 +112,7 @@ def _start(
         ),
         "llm_steps": [],
         "judged_uncovered": [],
+        "experience": None,
         "warnings": [],
         "degraded": False,
     }

@@ -12,6 +12,7 @@ from recall_loop.nodes.advice import advise
 from recall_loop.nodes.asking import recorded
 from recall_loop.nodes.resources import Run
 from recall_loop.policy.bridges import bridges, link_terms, links
+from recall_loop.policy.experience import Experience
 from recall_loop.policy.planning import Known, Planned, plan_next
 from recall_loop.state.agent_state import AgentState, PlannedQuery, PoolEntry
 from recall_loop.state.errors import StoreError
@@ -31,6 +32,7 @@ def make_plan(state: AgentState, run: Run, store: MemoryStore, runtime: Runtime[
         used=state["strategies_used"],
         bridges=_bridges(state, run, store, ranked),
         uncovered=state["uncovered"],
+        experience=Experience(**state["experience"]) if state["experience"] else None,
     )
     advice, step = advise(state, run, known, origin) if run.door and state["in_scope"] else (None, None)
     planned = plan_next(known, run.request.content_types, run.settings, origin, run.request.filters, advice)

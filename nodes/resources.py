@@ -95,7 +95,8 @@ class _Known(NamedTuple):
 class Resources:
     """Store and settings bound by `build_graph`; stores named by path are opened once and kept.
 
-    A store that is opened here is opened for reading only, so that it takes no writer lock.
+    A store that is opened here is opened for reading only, so that it takes no writer lock; for writing where runs
+    are to be captured.
     """
 
     store: MemoryStore | None
@@ -129,7 +130,7 @@ class Resources:
                         path,
                         embedder=embedder,
                         create=False,
-                        read_only=True,
+                        read_only=not self.settings.capture_runs,
                         url=chroma_server(self.settings),
                     )
                     if path

@@ -14,6 +14,7 @@ from langgraph.runtime import Runtime
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.answering import write_answer
 from recall_loop.nodes.asking import recorded, totals
+from recall_loop.nodes.experience import captured
 from recall_loop.nodes.inputs import RECALL_MARK, role_of, spent_inputs
 from recall_loop.nodes.resources import Node, Resources, Run
 from recall_loop.policy.confidence import (
@@ -42,7 +43,8 @@ def make(resources: Resources, output: str) -> Node:
 
     def synthesize(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
         run = resources.run(state, runtime)
-        ranked = _sourced(_final(state, run), run, resources.store_for(run.context))
+        store = resources.store_for(run.context)
+        ranked = _sourced(_final(state, run), run, store)
         confidence = _confidence(state, run, ranked)
         stop = {
             "reason": state["stop_reason"],
@@ -52,18 +54,20 @@ def make(resources: Resources, output: str) -> Node:
         runtime.stream_writer({"type": "stopped", **stop})
         answer, step = write_answer(state, run, ranked, confidence["label"], runtime.stream_writer)
         noted = recorded(state, *([step] if step else []))
-        steps = noted.pop("llm_steps", state["llm_steps"])
+        metadata = _metadata(state, run, confidence["score"], noted.pop("llm_steps", state["llm_steps"]))
         result: dict[str, Any] = {
             "facts": [_fact(item, run.request.debug) for item in ranked],
             "context": _context(run, ranked, confidence["label"], state["stop_reason"]),
             "answer": answer,
             "confidence": confidence,
             "stop": stop,
-            "metadata": _metadata(state, run, confidence["score"], steps),
-            "route": "done",
+            "metadata": metadata if run.request.debug else _without_trace(metadata),
             **noted,
-            **spent_inputs(state),
         }
+        warning = captured(state, run, store, {**result, "metadata": metadata})
+        if warning is not None:
+            result |= {"warnings": [*result.get("warnings", state["warnings"]), warning], "degraded": True}
+        result |= {"route": "done", **spent_inputs(state)}
         if output == "message":
             result["messages"] = [_message(state["messages"], result["context"])]
         resources.forget(state)
@@ -149,9 +153,9 @@ def _context(run: Run, ranked: Sequence[Ranked], confidence: str, stop: str) -> 
 
 
 def _metadata(state: AgentState, run: Run, confidence: float, steps: Sequence[LlmStep]) -> dict[str, Any]:
-    """Return the counters of the run (OPS-3); with debug also the trace."""
+    """Return the counters of the run (OPS-3), and its trace."""
     counters = state["counters"]
-    metadata: dict[str, Any] = {
+    return {
         **counters,
         "iterations": state["iteration"],
         "new_facts_by_iteration": state["new_facts_by_iteration"],
@@ -162,15 +166,18 @@ def _metadata(state: AgentState, run: Run, confidence: float, steps: Sequence[Ll
         **totals(run.door.name if run.door else None, steps),
         "confidence_score": confidence,
         "duration_ms": round((time.time() - state["started"]) * 1000, 3),
-    }
-    if run.request.debug:
-        metadata["trace"] = {
+        "trace": {
             "facets": state["facets"],
             "tool_calls": state["tool_calls"],
             "query_results": list(state["query_results"].values()),
             "llm_steps": list(steps),
-        }
-    return metadata
+            "experience": state["experience"],
+        },
+    }
+
+
+def _without_trace(metadata: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in metadata.items() if name != "trace"}
 
 
 def _message(messages: Sequence[AnyMessage], context: str) -> HumanMessage:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from recall_loop.policy.experience import Experience
 from recall_loop.policy.feedback import feedback_queries, missing_queries
 from recall_loop.policy.question import Question
 from recall_loop.policy.repeats import RepeatFilter
@@ -38,6 +39,7 @@ class Known:
     used: Sequence[str]
     bridges: Sequence[PlannedQuery]
     uncovered: Sequence[str] = ()
+    experience: Experience | None = None
 
 
 @dataclass(frozen=True)
@@ -159,13 +161,15 @@ def _rotated(
     """
     most, longest = settings.fallback_max_queries, settings.fallback_max_length
     first = not known.outcomes
-    turns = order(known.used, known.outcomes.values())
+    turns = order(known.used, known.outcomes.values(), known.experience)
     if wanted is not None and not first:
         turns = list(dict.fromkeys([wanted, *turns]))
     offered = 0
     for strategy in turns:
         queries = queries_of(strategy, known.question, known.ranked, most, longest)
         offered += len(queries)
+        if known.experience is not None and not first:
+            queries = known.experience.first_sources(queries, lambda query: query["source"])
         kept = repeats.keep(queries, most if first else min(_STRATEGY_QUERIES, most - taken), mark)
         if kept:
             return strategy, kept, offered

@@ -21,6 +21,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from recall_loop.policy.coverage import created_at, own_text
+from recall_loop.policy.experience import Experience
 from recall_loop.policy.queries import (
     broader_queries,
     content_query,
@@ -45,8 +46,13 @@ _TEXT = 4000
 Finder = Callable[[str], tuple[str, ...]]
 
 
-def order(used: Sequence[str], outcomes: Iterable[QueryOutcome]) -> list[Strategy]:
-    """Return all strategies, the next one first: unused ones in their order, then by new facts per query."""
+def order(
+    used: Sequence[str], outcomes: Iterable[QueryOutcome], experience: Experience | None = None
+) -> list[Strategy]:
+    """Return all strategies, the next one first: unused ones in their order, then by new facts per query.
+
+    Experience reorders the unused ones (TRAJ-9); a first round is direct all the same.
+    """
     gains: dict[str, list[int]] = {}
     for outcome in outcomes:
         if outcome["source"] == QuerySource.FEEDBACK:
@@ -56,6 +62,8 @@ def order(used: Sequence[str], outcomes: Iterable[QueryOutcome]) -> list[Strateg
     tried = [strategy for strategy in Strategy if strategy.value in used]
     places = list(Strategy)
     tried.sort(key=lambda strategy: (-_mean(gains.get(strategy.value, [])), places.index(strategy)))
+    if experience is not None and used:
+        fresh = experience.first_strategies(fresh)
     return fresh + tried
 
 

@@ -177,6 +177,12 @@ class Settings(BaseSettings):
     llm_cache_entries: Whole = Field(
         0, ge=0, le=1_000_000, description="Answers of the chat model that are kept for the very same prompt; 0 = none."
     )
+    capture_runs: bool = Field(
+        False, description="Store each finished run as a trajectory (TRAJ-9); needs a store that is open for writing."
+    )
+    use_experience: bool = Field(
+        False, description="Try first what gave new facts in captured runs of similar requests (TRAJ-9)."
+    )
     write_answer: bool = Field(True, description="Write an answer where a chat model is set (LOOP-10).")
 
     conf_medium: Unit = Field(0.5, description="Confidence score from which the label is medium (CONF-1).")

@@ -59,7 +59,7 @@ def outcome(number: int, new: int = 0, iteration: int = 1, error: str | None = N
 
 
 def state(outcomes: int = 0, **more: Any) -> Any:
-    found = {f"q{at}": outcome(at, at % 7 == 0, 1 + at // 18) for at in range(outcomes)}
+    found = {f"q{at}": outcome(at, int(at % 7 == 0), 1 + at // 18) for at in range(outcomes)}
     return {"query_results": found, "judged_uncovered": [], "uncovered": ["granary"], "iteration": 50, **more}
 
 
