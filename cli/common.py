@@ -59,11 +59,15 @@ def read_settings(args: argparse.Namespace | None = None) -> Settings:
     Raises:
         InvalidInputError: a variable's value is not allowed.
     """
+    from recall_loop.state.errors import InvalidInputError
     from recall_loop.state.settings import Settings
 
     options = {"chroma_url": "url", "llm_model": "model", "llm_base_url": "base_url", "write_answer": "answer"}
     given = {name: getattr(args, option, None) for name, option in options.items()}
-    return Settings(**{name: value for name, value in given.items() if value is not None})
+    settings = Settings(**{name: value for name, value in given.items() if value is not None})
+    if given["llm_base_url"] is not None and settings.llm_model is None:
+        raise InvalidInputError("--base-url", given["llm_base_url"], "a URL together with --model")
+    return settings
 
 
 def store_path(given: str | None, settings: Settings) -> Path:

@@ -5,11 +5,19 @@ Doors for the same endpoint share one memory, so that a fault found out by one r
 
 from __future__ import annotations
 
+import math
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from enum import StrEnum
 
 PROMPT = "prompt"
+# Endpoints that are remembered: callers may name any number of models and addresses.
+MOST_ENDPOINTS = 256
+# Calls in a row that were cut short without an answer, after which the endpoint is taken to hang.
+_CUT_SHORT = 2
+# How much longer than those a call must have, to be made all the same.
+_LONGER = 2.0
 
 
 class Admission(StrEnum):
@@ -43,8 +51,10 @@ class Endpoint:
         self._working: str | None = None
         self._spent: _Spent | None = None
         self._quirks: frozenset[Quirk] = frozenset()
-        self._opened: float | None = None
+        self._open_until: float | None = None
         self._trying = False
+        self._cut_short = 0
+        self._hung_for = 0.0  # seconds that calls had which got no answer
 
     @property
     def quirks(self) -> frozenset[Quirk]:
@@ -100,12 +110,12 @@ class Endpoint:
             self._quirks |= {quirk}
             return not known
 
-    def admit(self, now: float, cooldown: float) -> Admission:
-        """Say whether a call may be made; after `cooldown` seconds one caller gets the trial call."""
+    def admit(self, now: float, seconds: float) -> Admission:
+        """Say whether a call of at most `seconds` may be made; after the cooldown one caller gets the trial call."""
         with self._lock:
-            if self._opened is None:
+            if self._open_until is None or seconds > _LONGER * self._hung_for:
                 return Admission.CLOSED
-            if self._trying or now - self._opened < cooldown:
+            if self._trying or now < self._open_until:
                 return Admission.OPEN
             self._trying = True
             return Admission.TRIAL
@@ -113,12 +123,28 @@ class Endpoint:
     def answered(self) -> None:
         """Close the circuit: the endpoint did answer."""
         with self._lock:
-            self._opened, self._trying = None, False
+            self._open_until, self._trying = None, False
+            self._cut_short, self._hung_for = 0, 0.0
 
-    def trip(self, now: float) -> None:
-        """Open the circuit."""
+    def trip(self, now: float, cooldown: float) -> None:
+        """Open the circuit for `cooldown` seconds."""
         with self._lock:
-            self._opened, self._trying = now, False
+            self._open_until, self._trying = now + cooldown, False
+            self._hung_for = math.inf
+
+    def cut_short(self, now: float, cooldown: float, seconds: float) -> bool:
+        """Note a call that got no answer within `seconds`, fewer than a fair share; True if the circuit opens.
+
+        A request in a hurry must not close the way for others: the circuit stays closed for calls that have more than
+        twice the time.
+        """
+        with self._lock:
+            self._cut_short += 1
+            self._hung_for = max(self._hung_for, seconds)
+            if self._cut_short < _CUT_SHORT:
+                return False
+            self._open_until, self._trying = now + cooldown, False
+            return True
 
     def give_back(self) -> None:
         """Return the trial call unused: the next caller gets it."""
@@ -126,14 +152,21 @@ class Endpoint:
             self._trying = False
 
 
-_known: dict[str, Endpoint] = {}
+_known: OrderedDict[str, Endpoint] = OrderedDict()
 _known_lock = threading.Lock()
 
 
 def endpoint_memory(name: str) -> Endpoint:
-    """Return the one memory of the endpoint `name` in this process."""
+    """Return the one memory of the endpoint `name` in this process; the one not asked for longest is let go of.
+
+    Doors that exist keep what they hold.
+    """
     with _known_lock:
-        return _known.setdefault(name, Endpoint())
+        found = _known.setdefault(name, Endpoint())
+        _known.move_to_end(name)
+        while len(_known) > MOST_ENDPOINTS:
+            _known.popitem(last=False)
+        return found
 
 
 def forget_endpoints() -> None:

@@ -115,6 +115,8 @@ _BY_CLASS: tuple[tuple[type[Exception], FailureReason], ...] = (
     (ModelNotFoundError, FailureReason.BAD_REQUEST),
     (ConnectionError, FailureReason.CONNECTION),
     (NotImplementedError, FailureReason.UNSUPPORTED),
+    # What recurses in a model's call is a parser, in a reply of thousands of brackets.
+    (RecursionError, FailureReason.NOT_JSON),
     (OutputParserException, FailureReason.NOT_JSON),
     (ValidationError, FailureReason.INVALID),
 )
@@ -138,6 +140,16 @@ def trouble_of(reason: FailureReason, detail: str, *, alive: bool = False) -> Tr
     """Return what follows from a reason alone."""
     failure = Failure(reason, detail[:DETAIL_CHARACTERS])
     return Trouble(failure, next_rung=reason in _NEXT_RUNG, retry=reason in _RETRIED, alive=alive)
+
+
+def odd(error: Exception) -> Trouble:
+    """Return the trouble of what can't be read or told apart: an error whose own text raises, a reply of no form.
+
+    Nothing of the error is looked at but its class.
+    """
+    if issubclass(type(error), RecursionError):
+        return trouble_of(FailureReason.NOT_JSON, "the reply is nested too deeply", alive=True)
+    return trouble_of(FailureReason.ERROR, f"what came can't be read: {type(error).__qualname__}")
 
 
 def classify(error: BaseException) -> Trouble:
@@ -221,16 +233,16 @@ def _class_name(error: BaseException) -> str:
 def _retry_after(error: BaseException) -> float | None:
     """Return the seconds that the server asks to wait, from a number or an HTTP date; None if it doesn't say."""
     headers: Any = getattr(getattr(error, "response", None), "headers", None)
-    said = headers.get("retry-after") if headers is not None else None
-    if not said:
+    said = headers.get("retry-after") if isinstance(headers, Mapping) else None
+    if not isinstance(said, str):
         return None
     try:
         return max(0.0, float(said))
     except ValueError:
         pass
     try:
-        moment = parsedate_to_datetime(str(said))
-    except ValueError:
+        moment = parsedate_to_datetime(said)
+    except (ValueError, OverflowError):
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -17,11 +17,11 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
 
 from recall_loop.llm.endpoints import Admission, Endpoint
-from recall_loop.llm.failures import TRIPPING, Failure, FailureReason, Trouble, classify, trouble_of
+from recall_loop.llm.failures import TRIPPING, Failure, FailureReason, Trouble, classify, odd, trouble_of
 from recall_loop.llm.limits import Limits, Usage
 from recall_loop.llm.replies import Reading, read, read_cut_off, validated
 from recall_loop.llm.rungs import SENDS_SCHEMA, Rung, Rungs, bounds
-from recall_loop.llm.schemas import shape_of
+from recall_loop.llm.schemas import shape_of, shape_tokens
 from recall_loop.llm.steps import Call, Outcome, Pause, Say, Step, Steps
 from recall_loop.prompts.templates import Prompt
 from recall_loop.text.budget import estimate_tokens
@@ -34,6 +34,13 @@ _HIDDEN = "nostream"
 _FRAME_TOKENS = 12
 # A call that was given less than this share of the timeout says nothing about the endpoint's health.
 _FAIR_SHARE = 0.5
+# Where a request has less time than the timeout, a call gets this share, and at least so many seconds: the rest is
+# for the search without the model.
+_HURRIED_SHARE = 0.5
+_LEAST_SECONDS = 0.05
+# Seconds that a server's Retry-After is waited out at most, and that it keeps the endpoint alone at most.
+_LONGEST_WAIT = 5.0
+_LONGEST_COOLDOWN = 300.0
 # Failures before which the server has read the prompt, and may count it.
 _READ_FIRST = frozenset({FailureReason.TIMEOUT, FailureReason.TIME_LIMIT, FailureReason.ERROR})
 
@@ -87,11 +94,17 @@ class Ladder(Generic[T]):
         self._trial = False
         self._attempts: list[tuple[str, str]] = []
         self._read = (
-            estimate_tokens(prompt.system) + estimate_tokens(prompt.user) + shape_of(schema).tokens + _FRAME_TOKENS
+            estimate_tokens(prompt.system) + estimate_tokens(prompt.user) + shape_tokens(schema) + _FRAME_TOKENS
         )
 
     def steps(self, stream: bool) -> Steps[Answered[T]]:
-        """Climb: yield the calls and pauses, and return what came of them."""
+        """Climb: yield the calls and pauses, and return what came of them. It raises nothing."""
+        try:
+            return (yield from self._climb(stream))
+        except Exception as error:  # noqa: BLE001 - a handed-in model may fail anywhere, not in its calls only
+            return self._failed(odd(error))
+
+    def _climb(self, stream: bool) -> Steps[Answered[T]]:
         barred = self._spent()
         if barred is not None:
             return self._failed(barred)
@@ -157,7 +170,7 @@ class Ladder(Generic[T]):
         """Return the trouble of an endpoint that is left alone; None if it may be called."""
         if self._trial:
             return None
-        admitted = self._endpoint.admit(self._conduct.clock(), self._conduct.cooldown_seconds)
+        admitted = self._endpoint.admit(self._conduct.clock(), self._seconds())
         self._trial = admitted is Admission.TRIAL
         if admitted is Admission.OPEN:
             return trouble_of(FailureReason.CIRCUIT_OPEN, "the endpoint failed a moment ago and is left alone")
@@ -166,7 +179,7 @@ class Ladder(Generic[T]):
     def _call(self, name: str, stream: bool) -> Call:
         quirks = self._endpoint.quirks
         rung = self._rungs.of(self._schema, quirks)[name]
-        seconds = min(self._conduct.timeout_seconds, self._seconds_left())
+        seconds = self._seconds()
         held = bounds(self._model, quirks, self._conduct.reply_tokens, seconds) if rung.takes_bounds else {}
         config = RunnableConfig(tags=[_HIDDEN], run_name=f"recall_loop.{self._prompt.name}")
         streams = stream and rung.takes_bounds
@@ -176,15 +189,23 @@ class Ladder(Generic[T]):
         """Return the prompt, with the schema in it where the call doesn't send it in another way."""
         system = self._prompt.system
         if rung.name not in SENDS_SCHEMA and '"properties"' not in system:
-            system = f"{system}\n\n{shape_of(self._schema).text}"
+            system += shape_of(self._schema).text
         return [SystemMessage(system), HumanMessage(self._prompt.user)]
 
     def _judged(self, outcome: Outcome, call: Call) -> T | Trouble:
         """Return the value of a call's outcome, or its trouble, and count its tokens."""
+        try:
+            return self._told(outcome, call)
+        except Exception as error:  # noqa: BLE001 - a reply, or an error's own text and fields, may be odd in any way
+            self._tokens += self._read
+            return odd(error)
+
+    def _told(self, outcome: Outcome, call: Call) -> T | Trouble:
         reading = read(outcome.result) if outcome.error is None else read_cut_off(outcome.error)
         if reading is not None:
-            self._tokens += self._cost(reading)
-            return validated(reading, self._schema)
+            found, cost = validated(reading, self._schema), self._cost(reading)
+            self._tokens += cost
+            return found
         trouble = classify(outcome.error or TimeoutError())
         if trouble.reason is FailureReason.TIMEOUT:
             trouble = self._too_late(call)
@@ -194,7 +215,7 @@ class Ladder(Generic[T]):
 
     def _too_late(self, call: Call) -> Trouble:
         if call.seconds < self._conduct.timeout_seconds:
-            return trouble_of(FailureReason.TIME_LIMIT, f"no reply within the {call.seconds:.3g} s that were left")
+            return trouble_of(FailureReason.TIME_LIMIT, f"no reply within the {call.seconds:.3g} s that there were")
         return trouble_of(FailureReason.TIMEOUT, f"no reply within {call.seconds:.3g} s")
 
     def _cost(self, reading: Reading) -> int:
@@ -211,6 +232,8 @@ class Ladder(Generic[T]):
         doubled = 2.0 ** (self._conduct.retries - self._retries)
         pause = self._conduct.backoff_seconds * doubled * random.uniform(0.5, 1.0)
         if trouble.retry_after is not None:
+            if trouble.retry_after > self._patience:
+                return None
             pause = max(pause, trouble.retry_after)
         if pause >= self._seconds_left() or len(self._attempts) >= self._limits.calls:
             return None
@@ -219,11 +242,13 @@ class Ladder(Generic[T]):
 
     def _settle(self, trouble: Trouble, seconds: float) -> None:
         """Tell the endpoint's memory how the call went: tripped, answered, or nothing to be learnt."""
+        now, cooldown = self._conduct.clock(), self._cooldown(trouble)
         cut_short = trouble.reason is FailureReason.TIME_LIMIT
         if cut_short and seconds < _FAIR_SHARE * self._conduct.timeout_seconds:
-            return
-        if cut_short or trouble.reason in TRIPPING or (self._trial and not trouble.alive):
-            self._endpoint.trip(self._conduct.clock())
+            if self._endpoint.cut_short(now, cooldown, seconds):
+                self._trial = False
+        elif cut_short or trouble.reason in TRIPPING or (self._trial and not trouble.alive):
+            self._endpoint.trip(now, cooldown)
             self._trial = False
         elif trouble.alive:
             self._settle_alive()
@@ -231,6 +256,23 @@ class Ladder(Generic[T]):
     def _settle_alive(self) -> None:
         self._endpoint.answered()
         self._trial = False
+
+    @property
+    def _patience(self) -> float:
+        return min(self._conduct.timeout_seconds, _LONGEST_WAIT)
+
+    def _cooldown(self, trouble: Trouble) -> float:
+        """Return how long the endpoint is left alone: as long as it says, where that is too long to wait."""
+        if trouble.retry_after is None or trouble.retry_after <= self._patience:
+            return self._conduct.cooldown_seconds
+        return min(trouble.retry_after, _LONGEST_COOLDOWN)
+
+    def _seconds(self) -> float:
+        """Return what the next call may take."""
+        most = self._conduct.timeout_seconds
+        if self._limits.seconds < most:
+            most = max(_HURRIED_SHARE * self._limits.seconds, _LEAST_SECONDS)
+        return min(most, self._seconds_left())
 
     def _seconds_left(self) -> float:
         return self._limits.seconds - (self._conduct.clock() - self._started)

@@ -21,7 +21,7 @@ from recall_loop.llm.schemas import Shape, shape_of
 T = TypeVar("T", bound=BaseModel)
 
 _FENCED = re.compile(r"```[\w-]*\s*\n?(.*?)```", re.DOTALL)
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_THOUGHT, _THOUGHT_ENDS = re.compile(r"<think(?:ing)?>"), re.compile(r"</think(?:ing)?>")
 # Control characters inside strings are read: small models write line breaks there.
 _DECODER = json.JSONDecoder(strict=False)
 # Places at which an object may begin inside prose: each costs a look at the rest of the text.
@@ -67,7 +67,7 @@ def read_cut_off(error: BaseException) -> Reading | None:
         return None
     content = getattr(choices[0].message, "content", None)
     total = getattr(getattr(completion, "usage", None), "total_tokens", None)
-    return Reading(text=content or "", truncated=True, tokens=total if isinstance(total, int) else None)
+    return Reading(text=content or "", truncated=True, tokens=_count(total))
 
 
 def text_of(message: BaseMessage) -> str:
@@ -105,14 +105,19 @@ def _read_message(message: BaseMessage) -> Reading:
     details = told.get("incomplete_details")
     why = details.get("reason") if isinstance(details, Mapping) else None
     ends = {str(end).lower() for end in (told.get("finish_reason"), told.get("stop_reason"), why) if end}
-    usage = message.usage_metadata if isinstance(message, AIMessage) else None
+    usage = getattr(message, "usage_metadata", None)
     return Reading(
         objects=tuple(_objects(message)),
         text=" ".join(filter(None, (_content(message), *_argument_texts(message)))),
         refused=bool(ends & _BARRED) or _refuses(message),
         truncated=bool(ends & _CUT),
-        tokens=usage["total_tokens"] if usage else None,
+        tokens=_count(usage.get("total_tokens")) if isinstance(usage, Mapping) else None,
     )
+
+
+def _count(total: Any) -> int | None:
+    """Return a server's count of tokens; None if it is no count of anything."""
+    return total if type(total) is int and total > 0 else None
 
 
 def _objects(message: BaseMessage) -> Iterator[Any]:
@@ -178,7 +183,7 @@ def _unwrapped(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _in_text(reading: Reading) -> Iterator[Any]:
     """Yield the JSON values in text: the whole, fenced parts, then objects that begin somewhere in prose."""
-    text = _THOUGHT.sub("", reading.text).strip()
+    text = _without_thoughts(reading.text).strip()
     whole = [*_decoded(text), *(value for part in _FENCED.findall(text) for value in _decoded(part.strip()))]
     yield from whole
     # Inside a reply that was cut off a whole part is not the whole.
@@ -192,6 +197,16 @@ def _in_text(reading: Reading) -> Iterator[Any]:
         except (ValueError, RecursionError):
             end = at + 1
         at, starts = text.find("{", end), starts + 1
+
+
+def _without_thoughts(text: str) -> str:
+    """Return a text without the parts between tags of thinking, in time that grows with its length and no faster."""
+    kept, at = [], 0
+    for end in _THOUGHT_ENDS.finditer(text):
+        begin = _THOUGHT.search(text, at, end.start())
+        kept.append(text[at : begin.start()] if begin else text[at : end.end()])
+        at = end.end()
+    return "".join(kept) + text[at:]
 
 
 def _decoded(text: str) -> list[Any]:

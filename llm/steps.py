@@ -175,7 +175,11 @@ def _start(call: Call, put: Put) -> threading.Event:
     left = threading.Event()
     # The copied context carries the callbacks of a surrounding graph.
     work = contextvars.copy_context().run
-    threading.Thread(target=work, args=(_work, call, put, left), name="recall-loop-llm", daemon=True).start()
+    thread = threading.Thread(target=work, args=(_work, call, put, left), name="recall-loop-llm", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:  # the system has no thread left
+        put(Outcome(error=error))
     return left
 
 
@@ -219,7 +223,7 @@ async def _acall(call: Call, on_text: Listener | None) -> Outcome:
 
 def _is_stale(error: Exception | None) -> bool:
     """Tell whether a kept connection belongs to an event loop that is over: nothing was sent, and the next is fresh."""
-    return isinstance(error, RuntimeError) and str(error) == "Event loop is closed"
+    return isinstance(error, RuntimeError) and error.args == ("Event loop is closed",)
 
 
 async def _beside(call: Call, on_text: Listener | None) -> Outcome:
@@ -250,12 +254,17 @@ async def _beside(call: Call, on_text: Listener | None) -> Outcome:
 async def _on_loop(call: Call, on_text: Listener | None) -> Outcome:
     """Make a call on the event loop."""
     outcome, heard = Outcome(), _Heard(on_text)
-    with _caught(outcome):
-        async with asyncio.timeout(call.seconds):
-            if call.stream:
-                await _astream(call, outcome, heard)
-            else:
-                outcome.result = await call.runnable.ainvoke(call.messages, call.config, **call.bounds)
+    try:
+        with _caught(outcome):
+            async with asyncio.timeout(call.seconds):
+                if call.stream:
+                    await _astream(call, outcome, heard)
+                else:
+                    outcome.result = await call.runnable.ainvoke(call.messages, call.config, **call.bounds)
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) is None or task.cancelling():
+            raise
+        outcome.error = RuntimeError()  # something inside the model was cancelled, and not the task that asks
     if heard.error is not None:
         raise heard.error
     return outcome

@@ -34,8 +34,8 @@ def advise(state: AgentState, run: Run, known: Known, origin: str) -> tuple[Advi
     if origin == REFINE:
         calls, pool, new = state["tool_calls"], state["evidence_pool"], state["new_facts_last_iteration"]
         more["reasons"] = ", ".join(refine_reasons(calls, pool, new, run.settings))
-    prompt = brief(origin, state, run, known.ranked, **more)
     schema: type[PlanReply] | type[RefineReply] = RefineReply if origin == REFINE else PlanReply
+    prompt = brief(origin, state, run, known.ranked, schema, **more)
     reply, step = ask(run, state, origin, prompt, schema)
     if reply is None:
         return Advice(), step
@@ -84,13 +84,14 @@ def _filters(reply: RefineReply, run: Run) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if reply.role is not None and own.role is None:
         found["role"] = reply.role.value
-    starts = [time for time in (own.start_time, _start(reply.start_date)) if time]
-    ends = [time for time in (own.end_time, _start(reply.end_date, days=1)) if time]
+    start, end = _start(reply.start_date), _start(reply.end_date, days=1)
+    starts = [time for time in (own.start_time, start) if time]
+    ends = [time for time in (own.end_time, end) if time]
     if starts and ends and max(starts) >= min(ends):
         return found
-    if reply.start_date:
+    if start:
         found["start_time"] = max(starts).isoformat()
-    if reply.end_date and ends:
+    if end:
         found["end_time"] = min(ends).isoformat()
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessageChunk
@@ -11,12 +11,12 @@ from langchain_core.utils.json import parse_json_markdown
 from langgraph.graph.message import push_message
 from pydantic import ValidationError
 
-from recall_loop.nodes.asking import ask
+from recall_loop.nodes.asking import ask, unasked
 from recall_loop.nodes.briefs import answer_brief
 from recall_loop.nodes.resources import Run
 from recall_loop.policy.answers import NOT_IN_MEMORY, compose, growing
 from recall_loop.policy.ranking import Ranked
-from recall_loop.prompts.replies import AnswerReply, Sentence
+from recall_loop.prompts.replies import MOST_SENTENCES, AnswerReply, Sentence
 from recall_loop.state.agent_state import AgentState, LlmStep
 from recall_loop.state.types import ConfidenceLabel
 
@@ -34,16 +34,20 @@ def write_answer(
     if not run.wants_answer or run.door is None:
         return None, None
     entries = [item.entry for item in ranked]
-    if not entries or confidence == ConfidenceLabel.LOW:
-        return NOT_IN_MEMORY, None
-    prompt, shown = answer_brief(state, run, entries)
-    ids = [entry["record"]["id"] for entry in entries[:shown]]
+    ids = [entry["record"]["id"] for entry in entries]
     stream = AnswerStream(ids, write, f"answer-{state['request_id']}")
+    if not entries or confidence == ConfidenceLabel.LOW:
+        stream.show(NOT_IN_MEMORY)
+        return NOT_IN_MEMORY, None
+    prompt, places = answer_brief(state, run, entries, AnswerReply)
+    if not places:
+        return None, unasked(state, "answer", "no memory fits into llm_prompt_tokens")
+    stream.only(places)
     reply, step = ask(run, state, "answer", prompt, AnswerReply, stream.feed)
     if reply is None:
         stream.show("")
         return None, step
-    answer = compose([(each.cites, each.text) for each in reply.sentences], ids) if reply.found else NOT_IN_MEMORY
+    answer = compose(stream.items(reply), ids) if reply.found else NOT_IN_MEMORY
     stream.show(answer)
     return answer, step
 
@@ -57,13 +61,25 @@ class AnswerStream:
 
     def __init__(self, ids: Sequence[str], write: Writer, name: str) -> None:
         self._ids, self._write, self._name = ids, write, name
-        self._shown = ""
+        self._places: frozenset[int] = frozenset()
+        self._shown, self._resets = "", 0
         # The call may run in another thread, where LangGraph's configuration isn't set.
         self._context = contextvars.copy_context()
 
+    def only(self, places: Iterable[int]) -> None:
+        """Name the facts, from 1, that were shown to the model: no other can be cited."""
+        self._places = frozenset(places)
+
+    def items(self, reply: AnswerReply) -> list[tuple[list[int], str]]:
+        """Return the items of a whole reply with those citations that can be."""
+        return self._citable(reply.sentences)
+
+    def _citable(self, sentences: Iterable[Sentence]) -> list[tuple[list[int], str]]:
+        return [([place for place in each.cites if place in self._places], each.text) for each in sentences]
+
     def feed(self, text: str) -> None:
         """Take the reply so far."""
-        head = growing(_sentences(text), self._ids)
+        head = growing(self._citable(_sentences(text)), self._ids)
         if head.startswith(self._shown) or not self._shown.startswith(head):
             self.show(head)
 
@@ -71,29 +87,30 @@ class AnswerStream:
         """Show what `answer` has more than was shown; begin anew where it is another."""
         if not answer.startswith(self._shown):
             self._write({"type": "answer_reset"})
-            self._shown = ""
+            self._shown, self._resets = "", self._resets + 1
         added = answer[len(self._shown) :]
         if added:
             self._write({"type": "answer_token", "text": added})
-            chunk = AIMessageChunk(content=added, id=self._name)
+            # What is begun anew is another message: chunks of one id are joined.
+            name = f"{self._name}-{self._resets}" if self._resets else self._name
+            chunk = AIMessageChunk(content=added, id=name)
             self._context.run(push_message, chunk, state_key=None)
         self._shown = answer
 
 
-def _sentences(text: str) -> list[tuple[list[int], str]]:
-    """Return the sentences of a reply that may break off anywhere."""
+def _sentences(text: str) -> list[Sentence]:
+    """Return the sentences of a reply that may break off anywhere, and may be no reply at all."""
     if not any(letter in text for letter in _LETTERS):
         return []
     try:
         found = parse_json_markdown(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     listed = found.get("sentences") if isinstance(found, Mapping) and found.get("found", True) else None
-    sentences = []
-    for item in listed if isinstance(listed, list) else []:
+    sentences: list[Sentence] = []
+    for item in listed[:MOST_SENTENCES] if isinstance(listed, list) else []:
         try:
-            sentence = Sentence.model_validate(item)
+            sentences.append(Sentence.model_validate(item))
         except ValidationError:  # its text hasn't begun yet
             break
-        sentences.append((sentence.cites, sentence.text))
     return sentences

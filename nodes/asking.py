@@ -59,6 +59,23 @@ def ask(
     }
 
 
+def unasked(state: AgentState, step: str, reason: str) -> LlmStep:
+    """Return the record of a step whose prompt couldn't be made within the limits."""
+    return {
+        "step": step,
+        "iteration": state["iteration"],
+        "rung": None,
+        "attempts": [],
+        "calls": 0,
+        "tokens": 0,
+        "cached": False,
+        "failure": FailureReason.TOKEN_LIMIT.value,
+        "reason": reason,
+        "duration_ms": 0.0,
+        "detail": {},
+    }
+
+
 def _limits(run: Run, state: AgentState, spare: int) -> Limits:
     """Return what the request has left."""
     settings, steps = run.settings, state["llm_steps"]

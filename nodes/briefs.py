@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pydantic import BaseModel
+
+from recall_loop.llm.schemas import shape_tokens
 from recall_loop.nodes.resources import Run
 from recall_loop.policy import briefing
 from recall_loop.prompts.templates import Prompt, render_prompt, strategy_instructions, variables
 from recall_loop.state.agent_state import AgentState, PoolEntry
 from recall_loop.state.types import Strategy, ToolName
 from recall_loop.text.budget import estimate_tokens
-from recall_loop.text.markup import as_data
 
-GOAL_CHARACTERS = 500
 ANSWER_CHARACTERS = 600
+# The most of a prompt that the question and the goal take.
+QUESTION_SHARE, GOAL_SHARE = 0.12, 0.06
 _TOOLS = {
     ToolName.ALL: "everything",
     ToolName.FACTS: "statements that were drawn from conversations",
@@ -23,30 +26,44 @@ _TOOLS = {
 }
 
 
-def brief(name: str, state: AgentState, run: Run, ranked: Sequence[PoolEntry], **more: str) -> Prompt:
-    """Return the prompt `name`, of at most `llm_prompt_tokens` tokens by estimate; `more` are its own variables."""
-    return render_prompt(name, **_values(name, state, run, ranked, more))
+def brief(
+    name: str, state: AgentState, run: Run, ranked: Sequence[PoolEntry], schema: type[BaseModel], **more: str
+) -> Prompt:
+    """Return the prompt `name`, of at most `llm_prompt_tokens` tokens by estimate.
+
+    Room is kept for the reply's `schema`, which stands in the prompt where an endpoint takes it no other way.
+    `more` are the prompt's own variables.
+    """
+    values, open_values, room = _frame(name, run, schema, more)
+    return render_prompt(name, **values, **_sections(open_values, state, run, ranked, room))
 
 
-def answer_brief(state: AgentState, run: Run, ranked: Sequence[PoolEntry]) -> tuple[Prompt, int]:
-    """Return the prompt of the answer, and how many of the facts stand in it, numbered from 1."""
-    values = _values("answer", state, run, ranked, {})
-    return render_prompt("answer", **values), len(values["facts"].splitlines())
+def answer_brief(
+    state: AgentState, run: Run, ranked: Sequence[PoolEntry], schema: type[BaseModel]
+) -> tuple[Prompt, list[int]]:
+    """Return the prompt of the answer, and the places in `ranked`, from 1, of the facts that stand in it."""
+    values, open_values, room = _frame("answer", run, schema, {})
+    said = briefing.conversation(run.request.messages, run.question.text, int(briefing.CONVERSATION_SHARE * room))
+    shown = briefing.facts(ranked, room - estimate_tokens(said), run.terms, ANSWER_CHARACTERS)
+    sections = {**open_values, "conversation": said, "facts": "\n".join(shown.values())}
+    return render_prompt("answer", **values, **sections), list(shown)
 
 
-def _values(
-    name: str, state: AgentState, run: Run, ranked: Sequence[PoolEntry], more: Mapping[str, str]
-) -> dict[str, str]:
+def _frame(
+    name: str, run: Run, schema: type[BaseModel], more: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str], int]:
+    """Return the fixed values of a prompt, its open ones, and the tokens that are left for these."""
+    most = run.settings.llm_prompt_tokens
     values = {
-        "question": as_data(run.question.text),
+        "question": briefing.within(run.question.text, int(QUESTION_SHARE * most)),
         "now": run.reference.date().isoformat(),
-        "goal": as_data((run.request.goal or "")[:GOAL_CHARACTERS]),
+        "goal": briefing.within(run.request.goal or "", int(GOAL_SHARE * most)),
         **more,
     }
     open_values = dict.fromkeys(variables(name) - set(values), "")
     bare = render_prompt(name, **values, **open_values)
-    room = run.settings.llm_prompt_tokens - estimate_tokens(bare.system) - estimate_tokens(bare.user)
-    return values | _sections(open_values, state, run, ranked, max(room, 0))
+    room = most - estimate_tokens(bare.system) - estimate_tokens(bare.user) - shape_tokens(schema)
+    return values, open_values, max(room, 0)
 
 
 def _sections(
@@ -65,8 +82,7 @@ def _sections(
         "tried": briefing.tried(state["query_results"].values(), budgets["tried"]) if "tried" in wanted else "",
     }
     left = room - sum(map(estimate_tokens, made.values()))
-    made["found"] = briefing.found(ranked, state["iteration"], left, run.terms) if "found" in wanted else ""
-    made["facts"] = briefing.facts(ranked, left, run.terms, ANSWER_CHARACTERS) if "facts" in wanted else ""
+    made["found"] = briefing.found(ranked, state["iteration"], left, run.terms)
     return {section: made[section] for section in wanted}
 
 

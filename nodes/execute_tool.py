@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 from recall_loop.memory.search.options import SearchResponse
 from recall_loop.nodes.resources import Node, Resources, Run
 from recall_loop.nodes.searching import search
-from recall_loop.policy.grounding import ground, weighted
+from recall_loop.policy.grounding import ground, grounded
 from recall_loop.policy.merging import Found, merge
 from recall_loop.policy.planning import Marker
 from recall_loop.state.agent_state import AgentState, Plan, QueryOutcome, ToolCallEntry
@@ -78,7 +78,7 @@ def _update(state: AgentState, run: Run, call: ToolCallEntry, responses: Sequenc
     found = [Found(query, response.hits) for query, response in zip(plan["queries"], responses, strict=False)]
     if run.door is not None:
         ranked = [item.entry for item in run.memo.ranked(state["evidence_pool"])]
-        found = weighted(found, ground(run.question, run.request.messages, state["facets"]), ranked)
+        found = grounded(found, ground(run.question, run.request.messages, state["facets"]), ranked)
     merged = merge(state["evidence_pool"], found, call["iteration"], run.terms)
     degraded = next((response.degraded_reason for response in responses if response.degraded_reason), None)
     warnings = state["warnings"] + ([call["error"]] if call["error"] else [])

@@ -28,7 +28,7 @@ def judge(
     if reason is not None or run.door is None or not metrics_agree(progress, run.settings):
         return reason, None, None
     ranked = [item.entry for item in run.memo.ranked(state["evidence_pool"])]
-    reply, step = ask(run, state, "evaluate", brief("evaluate", state, run, ranked), EvaluateReply)
+    reply, step = ask(run, state, "evaluate", brief("evaluate", state, run, ranked, EvaluateReply), EvaluateReply)
     if reply is None:
         return None, None, step
     sure = list(ConfidenceLabel).index(reply.confidence) >= list(ConfidenceLabel).index(

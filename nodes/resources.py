@@ -21,6 +21,7 @@ from recall_loop.nodes.memo import Memo
 from recall_loop.policy.question import Question, analyse
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings import Settings
@@ -46,6 +47,8 @@ _CONTEXT_KNOBS = (
 )
 # Runs that are kept at once, each until it ends; one that broke off goes when as many others have come.
 _MOST_RUNS = 16
+# Models that callers name in their context; the oldest goes.
+_MOST_DOORS = 32
 
 
 @dataclass(frozen=True)
@@ -151,9 +154,14 @@ class Resources:
         """Return the door to the context's language model, else to the one handed in, else the settings'.
 
         None where there is none. Doors are made once: they know what their endpoint can do.
+
+        Raises:
+            InvalidInputError: the context names an address and nobody a model.
         """
         settings = self.settings_for(context)
-        own = self.llm is not None and context.llm_model is None and context.llm_base_url is None
+        own = self.llm is not None and context.llm_model is None
+        if context.llm_base_url is not None and (own or settings.llm_model is None):
+            raise InvalidInputError("llm_base_url", context.llm_base_url, "a URL together with llm_model")
         if not own and settings.llm_model is None:
             return None
         key = (None, None) if own else (settings.llm_model, settings.llm_base_url)
@@ -162,6 +170,8 @@ class Resources:
                 from recall_loop.llm.models import make_door
 
                 self._doors[key] = make_door(settings, self.llm if own else None)
+                while len(self._doors) > _MOST_DOORS:
+                    del self._doors[next(iter(self._doors))]
             return self._doors[key]
 
     def run(self, state: AgentState, runtime: Runtime[Any]) -> Run:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from recall_loop.text.stop_words import word_set
+
 NOT_IN_MEMORY = "Not in memory."
-# Numbers of memories belong into `cites`; some models put them into the text as well.
+# Citations are put here, from `cites`: what a model writes in brackets is none.
 _OPEN = re.compile(r"\s*(?:\[[^\]]*)?$")
-_NUMBERS = re.compile(r"\s*\[\s*\d+(?:\s*,\s*\d+)*\s*\]")
+_BRACKETS = re.compile(r"\s*\[[^\]]*\]")
+# The end of a sentence: after a word of three letters or a number, before a capital; not after an abbreviation.
+_BOUNDARY = re.compile(r"(?<=[\w)\"”’]{2}[.!?])\s+(?=[\"“(]?[A-Z0-9])")
+_ABBREVIATIONS = word_set("approx corp dept dr est etc gen inc jr lt ltd messrs mr mrs ms mt no prof sr st vs")
+_LAST_WORD = re.compile(r"(\w+)\.$")
 
 
 def cited(numbers: Iterable[int], ids: Sequence[str]) -> list[str]:
@@ -22,28 +28,49 @@ def citation(numbers: Iterable[int], ids: Sequence[str]) -> str:
 
 
 def clean(text: str) -> str:
-    """Return a sentence on one line, without numbers of memories."""
-    return _NUMBERS.sub("", " ".join(text.split())).strip()
+    """Return text on one line, without anything in brackets."""
+    return " ".join(_BRACKETS.sub("", " ".join(text.split())).split())
 
 
-def growing(sentences: Sequence[tuple[Sequence[int], str]], ids: Sequence[str]) -> str:
+def sentences_of(text: str) -> list[str]:
+    """Return the sentences of a text, each with its sign at the end; abbreviations and initials end none."""
+    found: list[str] = []
+    start = 0
+    for gap in _BOUNDARY.finditer(text):
+        word = _LAST_WORD.search(text[start : gap.start()])
+        if word and (word[1].lower() in _ABBREVIATIONS or len(word[1]) == 1):
+            continue
+        found.append(text[start : gap.start()])
+        start = gap.end()
+    return [sentence for sentence in [*found, text[start:]] if sentence]
+
+
+def growing(items: Sequence[tuple[Sequence[int], str]], ids: Sequence[str]) -> str:
     """Return what may be shown of an answer that is still being written: a head of what `compose` will give.
 
     Only the last sentence is open; it is shown as far as it can't change any more.
     """
-    if not sentences:
+    if not items:
         return ""
-    numbers, text = sentences[-1]
-    done = compose(sentences[:-1], ids)
-    done = "" if done == NOT_IN_MEMORY else done
-    opened = clean(_OPEN.sub("", text)) if cited(numbers, ids) else ""
-    return " ".join(filter(None, [done, opened]))
+    numbers, text = items[-1]
+    done = _cited_sentences(items[:-1], ids)
+    opened = sentences_of(clean(_OPEN.sub("", text))) if cited(numbers, ids) else []
+    done += [sentence + citation(numbers, ids) for sentence in opened[:-1]]
+    return " ".join([*done, *opened[-1:]])
 
 
-def compose(sentences: Iterable[tuple[Sequence[int], str]], ids: Sequence[str]) -> str:
-    """Return the sentences with their citations; those without a valid one are dropped.
+def compose(items: Iterable[tuple[Sequence[int], str]], ids: Sequence[str]) -> str:
+    """Return the text of all items, every sentence with its item's citation; items without a valid one are dropped.
 
     An answer of which nothing is left is "Not in memory.".
     """
-    kept = [clean(text) + citation(numbers, ids) for numbers, text in sentences if cited(numbers, ids) and clean(text)]
-    return " ".join(kept) or NOT_IN_MEMORY
+    return " ".join(_cited_sentences(items, ids)) or NOT_IN_MEMORY
+
+
+def _cited_sentences(items: Iterable[tuple[Sequence[int], str]], ids: Sequence[str]) -> list[str]:
+    return [
+        sentence + citation(numbers, ids)
+        for numbers, text in items
+        if cited(numbers, ids)
+        for sentence in sentences_of(clean(text))
+    ]

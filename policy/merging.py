@@ -33,11 +33,20 @@ _DIGITS = 6
 
 
 @dataclass(frozen=True)
+class Ceiling:
+    """The most that a query's hits may count, both in [0,1]."""
+
+    relevance: float
+    similarity: float
+
+
+@dataclass(frozen=True)
 class Found:
-    """What one query found: its hits, and the similarity of each with the whole question."""
+    """What one query found: its hits, and the most that they may count."""
 
     query: PlannedQuery
     hits: Sequence[SearchHit]
+    ceiling: Ceiling | None = None
 
 
 @dataclass(frozen=True)
@@ -82,15 +91,18 @@ def _matches(part: Found, pool: Mapping[str, PoolEntry], iteration: int) -> Iter
     query = part.query
     seed = pool.get(query["seed"]) if query["seed"] else None
     credited = _crossing(query, seed, hits) if seed else [(hit, query["weight"], query["weight"]) for hit in hits]
-    for hit, score, similarity in credited:
+    ceiling = part.ceiling or Ceiling(1.0, seed["similarity"] if seed else 1.0)
+    for rank, (hit, score, similarity) in enumerate(credited, 1):
+        # Below a ceiling of relevance the order of the hits stays what it was.
+        most = ceiling.relevance / rank**BRIDGE_DECAY if part.ceiling else 1.0
         yield (
             hit,
             {
                 "query": query["text"],
                 "source": query["source"],
                 "iteration": iteration,
-                "score": round(score * hit.score, _DIGITS),
-                "similarity": round(min(similarity * hit.similarity, seed["similarity"] if seed else 1.0), _DIGITS),
+                "score": round(min(score * hit.score, most), _DIGITS),
+                "similarity": round(min(similarity * hit.similarity, ceiling.similarity), _DIGITS),
             },
         )
 

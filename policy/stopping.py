@@ -76,11 +76,11 @@ def _covered(progress: Progress, settings: Settings, past_floor: bool) -> bool:
 def metrics_agree(progress: Progress, settings: Settings) -> bool:
     """Tell whether a language model's wish to stop may count (STOP-2).
 
-    Past the floor, with something relevant found, and either enough of the request covered or an iteration that
-    brought nothing. Where this doesn't hold the model needn't be asked.
+    Past the floor, with something relevant found, and either enough of the request covered, or half of that after
+    an iteration that brought nothing. Where this doesn't hold the model needn't be asked.
     """
     relevant = progress.new_facts > 0 and progress.best_similarity >= settings.novelty_min_similarity
-    settled = progress.coverage >= settings.coverage_enough or progress.streak > 0
+    settled = progress.coverage >= settings.coverage_enough * (0.5 if progress.streak > 0 else 1.0)
     return progress.iteration >= settings.early_stop_min_iterations and relevant and settled
 
 

@@ -23,12 +23,14 @@ MOST_MISSING = 5
 MOST_SENTENCES = 8
 MOST_CITES = 10
 _LONGEST = 500
+# What no query and no answer may hold: control characters and halves of characters.
+_UNWRITABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _E = TypeVar("_E", bound=StrEnum)
 
 
 def _text(value: Any) -> str:
     """Return text on one line; what isn't text says nothing."""
-    return " ".join(value.split())[:_LONGEST] if isinstance(value, str) else ""
+    return " ".join(_UNWRITABLE.sub(" ", value).split())[:_LONGEST] if isinstance(value, str) else ""
 
 
 def _texts(value: Any) -> list[str]:

@@ -162,7 +162,7 @@ class Settings(BaseSettings):
         120.0, gt=0, le=86_400, description="Longest time that one request spends on the chat model."
     )
     llm_prompt_tokens: Whole = Field(
-        3000, ge=1000, le=1_000_000, description="Most tokens of one prompt: what was found is shortened to fit."
+        3000, ge=2000, le=1_000_000, description="Most tokens of one prompt: what was found is shortened to fit."
     )
     llm_reply_tokens: Whole = Field(800, ge=100, le=100_000, description="Most tokens that one call may write.")
     llm_retries: Whole = Field(

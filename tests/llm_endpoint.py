@@ -52,7 +52,10 @@ class Behaviour(StrEnum):
 
 @dataclass(frozen=True)
 class Asked:
-    """One request as the server got it; `number` counts from 1, and `schema` is the title of the asked-for schema."""
+    """One request as the server got it; `number` counts from 1, and `schema` is the title of the asked-for schema.
+
+    `headers` have lower-case names.
+    """
 
     body: dict[str, Any]
     rung: str
@@ -60,6 +63,7 @@ class Asked:
     system: str
     user: str
     number: int
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Raw:
 
 
 @dataclass(frozen=True)
-class _Tool:
+class Tool:
     """A reply by a call of the offered tool, its arguments as text."""
 
     name: str
@@ -96,7 +100,7 @@ class ChatEndpoint:
     """The server, running between `with` and its end; ending never waits for requests that hang.
 
     `behaviour` may be changed at any time. `retry_after` is the header of a 429, and `piece_seconds` the pause between
-    two pieces of a streamed reply.
+    two pieces of a streamed reply; the last half of the pieces waits for the event `held`.
     """
 
     def __init__(
@@ -107,12 +111,14 @@ class ChatEndpoint:
         retry_after: str = "1",
         piece_seconds: float = 0.0,
         trickle_seconds: float = 1.0,
+        held: threading.Event | None = None,
     ) -> None:
         self.answer = answer
         self.behaviour = behaviour
         self.retry_after = retry_after
         self.piece_seconds = piece_seconds
         self.trickle_seconds = trickle_seconds
+        self.held = held
         self.asked: list[Asked] = []
         self.errors: list[Exception] = []
         self.stopping = threading.Event()
@@ -156,17 +162,17 @@ class ChatEndpoint:
         with self._lock:
             return sum(rung in (None, asked.rung) for asked in self.asked)
 
-    def record(self, body: dict[str, Any]) -> Asked:
+    def record(self, body: dict[str, Any], headers: dict[str, str]) -> Asked:
         """Note a request."""
         texts = {str(message["role"]): _text(message.get("content")) for message in body.get("messages", [])}
         system, user = texts.get("system", texts.get("developer", "")), texts.get("user", "")
         rung, schema = _form(body)
         with self._lock:
-            asked = Asked(body, rung, schema or _title_in(system + user), system, user, len(self.asked) + 1)
+            asked = Asked(body, rung, schema or _title_in(system + user), system, user, len(self.asked) + 1, headers)
             self.asked.append(asked)
         return asked
 
-    def reply(self, asked: Asked) -> Raw | _Tool:
+    def reply(self, asked: Asked) -> Raw | Tool:
         """Return what to say to a request, whichever way the bytes then go."""
         fixed = {
             Behaviour.REFUSES: Raw(refusal="I can't help with that."),
@@ -182,7 +188,7 @@ class ChatEndpoint:
         if self._rejects(asked):
             return Raw(status=400, error={"message": "this form is not supported", "type": "invalid_request_error"})
         answer = {"unexpected": [1, 2]} if self.behaviour is Behaviour.WRONG_JSON else self.answer(asked)
-        return answer if isinstance(answer, Raw) else self._wrapped(asked, json.dumps(answer))
+        return answer if isinstance(answer, Raw | Tool) else self._wrapped(asked, json.dumps(answer))
 
     def _limited(self) -> Raw:
         return Raw(status=429, error={"message": "slow down"}, headers={"Retry-After": self.retry_after})
@@ -192,7 +198,7 @@ class ChatEndpoint:
             return asked.rung != "prompt"
         return self.behaviour is Behaviour.REJECTS_FORMAT and "response_format" in asked.body
 
-    def _wrapped(self, asked: Asked, text: str) -> Raw | _Tool:
+    def _wrapped(self, asked: Asked, text: str) -> Raw | Tool:
         """Return JSON text in the form that the request wants."""
         if self.behaviour is Behaviour.IGNORES_FORMAT:
             return Raw(f"Of course! Here is what you asked for:\n\n```json\n{text}\n```\n\nTell me if {{this}} helps.")
@@ -200,7 +206,7 @@ class ChatEndpoint:
         if self.behaviour is Behaviour.TRUNCATES:
             text, finish = text[: len(text) // 2], "length"
         if asked.rung == "function_calling":
-            return _Tool(str(asked.body["tools"][0]["function"]["name"]), text, finish)
+            return Tool(str(asked.body["tools"][0]["function"]["name"]), text, finish)
         return Raw(text, finish=finish)
 
 
@@ -231,7 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         endpoint = self.server.endpoint
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        asked = endpoint.record(body)
+        asked = endpoint.record(body, {name.lower(): value for name, value in self.headers.items()})
         behaviour = endpoint.behaviour
         if behaviour is Behaviour.HANGS:
             endpoint.stopping.wait()
@@ -247,7 +253,7 @@ class _Handler(BaseHTTPRequestHandler):
             reply = Raw(status=500, error={"message": "the test's answer function failed"})
         self._answer(asked, reply)
 
-    def _answer(self, asked: Asked, reply: Raw | _Tool) -> None:
+    def _answer(self, asked: Asked, reply: Raw | Tool) -> None:
         if isinstance(reply, Raw):
             self.server.endpoint.stopping.wait(reply.delay)
             if reply.status != 200:
@@ -276,7 +282,9 @@ class _Handler(BaseHTTPRequestHandler):
         lines = [f"data: {json.dumps(event)}\n\n" for event in events] + ["data: [DONE]\n\n"]
         if endpoint.behaviour is Behaviour.DROPS:
             lines = lines[: len(lines) // 2]
-        for line in lines:
+        for number, line in enumerate(lines):
+            if endpoint.held is not None and number == len(lines) // 2:
+                endpoint.held.wait(30)
             self._body(b"%x\r\n%b\r\n" % (len(line), line.encode()))
             if endpoint.piece_seconds and endpoint.stopping.wait(endpoint.piece_seconds):
                 return
@@ -338,7 +346,7 @@ def _usage(asked: Asked, text: str) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _message(asked: Asked, reply: Raw | _Tool) -> dict[str, Any]:
+def _message(asked: Asked, reply: Raw | Tool) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
     if isinstance(reply, Raw):
         return message | {"content": reply.content, "refusal": reply.refusal}
@@ -350,18 +358,18 @@ def _head(asked: Asked, kind: str) -> dict[str, Any]:
     return {"id": f"chat-{asked.number}", "object": kind, "created": int(time.time()), "model": MODEL}
 
 
-def _completion(asked: Asked, reply: Raw | _Tool) -> dict[str, Any]:
+def _completion(asked: Asked, reply: Raw | Tool) -> dict[str, Any]:
     text = (reply.content or "") if isinstance(reply, Raw) else reply.arguments
     choice = {"index": 0, "message": _message(asked, reply), "finish_reason": reply.finish, "logprobs": None}
     return _head(asked, "chat.completion") | {"choices": [choice], "usage": _usage(asked, text)}
 
 
-def _deltas(asked: Asked, reply: Raw | _Tool) -> Iterator[dict[str, Any]]:
+def _deltas(asked: Asked, reply: Raw | Tool) -> Iterator[dict[str, Any]]:
     """Yield the message in pieces."""
     text = (reply.content or "") if isinstance(reply, Raw) else reply.arguments
     width = max(1, math.ceil(len(text) / 8))
     pieces = [text[at : at + width] for at in range(0, len(text), width)]
-    if isinstance(reply, _Tool):
+    if isinstance(reply, Tool):
         call = {"index": 0, "id": f"call_{asked.number}", "type": "function"}
         yield {"role": "assistant", "tool_calls": [call | {"function": {"name": reply.name, "arguments": ""}}]}
         for piece in pieces:
@@ -374,7 +382,7 @@ def _deltas(asked: Asked, reply: Raw | _Tool) -> Iterator[dict[str, Any]]:
         yield {"content": piece}
 
 
-def _events(asked: Asked, reply: Raw | _Tool) -> Iterator[dict[str, Any]]:
+def _events(asked: Asked, reply: Raw | Tool) -> Iterator[dict[str, Any]]:
     """Yield the events of a streamed reply."""
     head = _head(asked, "chat.completion.chunk")
     for delta in _deltas(asked, reply):

@@ -13,7 +13,7 @@ from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.result import RetrieveResult
 from tests.integration.planners import Planner, quick, section
 from tests.integration.worlds import COAST_TEXTS, DIRECT, NOTHING, TWO_HOPS, VALLEY, ask, essence, filled
-from tests.llm_endpoint import Behaviour, ChatEndpoint
+from tests.llm_endpoint import Behaviour, ChatEndpoint, Raw
 
 SETTINGS = quick()
 FAULTS = {
@@ -145,7 +145,7 @@ def test_any_endpoint_leaves_the_run_whole(world, behaviour, question):
     with ChatEndpoint(Planner(), behaviour, retry_after="0", trickle_seconds=0.2) as endpoint:
         silent = behaviour in (Behaviour.HANGS, Behaviour.TRICKLES)
         result = run(world, endpoint, question, quick(llm_timeout_seconds=0.5) if silent else SETTINGS)
-        assert not silent or endpoint.count() == 1, "an endpoint that says nothing costs one timeout"
+        assert not silent or endpoint.count() <= 1, "an endpoint that says nothing costs one timeout"
     assert len(result.facts) >= len(plain.facts)
     assert {fact.id for fact in plain.facts} <= {fact.id for fact in result.facts}
     assert result.stop.reason
@@ -253,11 +253,76 @@ def test_it_is_not_asked_where_the_metrics_decide(world):
 
 def test_what_it_calls_uncovered_reaches_the_next_plan(world):
     """Proves: LOOP-6."""
-    with ChatEndpoint(Planner(evaluate={**SURE, "stop": False, "uncovered": ["the colour of the door"]})) as endpoint:
-        result = run(world, endpoint, settings=quick(max_iterations=5))
+    planner = Planner(evaluate={**SURE, "stop": False, "uncovered": ["the colour of the door"]})
+    with ChatEndpoint(planner) as endpoint:
+        settings = quick(max_iterations=6, novelty_patience=4, coverage_enough=0.1)
+        result = run(world, endpoint, settings=settings)
         later = [seen for seen in endpoint.asked if "the colour of the door" in section(seen, "open")]
-    if steps(result, "evaluate") and result.stop.iteration > steps(result, "evaluate")[0]["iteration"]:
-        assert later
+    assert steps(result, "evaluate")[0]["iteration"] < result.stop.iteration
+    assert later
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"start_date": "9999-12-31", "end_date": "9999-12-31"},
+        {"start_date": "0001-01-01"},
+        {"queries": ["Pelle\0Lund granary", "\ud800 granary", "g" * 5000]},
+        {"missing": {"a": 1}, "fuzzy": True, "wider": "yes"},
+        {"missing": [None, 3], "fuzzy": -7, "role": ["user"]},
+    ],
+)
+def test_odd_values_in_a_reply_harm_nothing(world, reply):
+    """Proves: LOOP-8."""
+    for question in (TWO_HOPS, NOTHING):
+        with ChatEndpoint(Planner(**reply)) as endpoint:
+            assert run(world, endpoint, question).stop.reason
+
+
+@pytest.mark.parametrize("text", ["[" * 20_000, '{"a":' * 5000, '{"found": true, "sentences": ' + "[" * 20_000, "\x00"])
+def test_replies_that_are_no_replies_harm_nothing(world, text):
+    """Proves: LOOP-8 (nesting beyond every reader, streamed or not)."""
+    with ChatEndpoint(lambda asked: Raw(text)) as endpoint:
+        result = run(world, endpoint, DIRECT)
+    assert result.facts and result.answer is None
+    assert retrieve(ask(DIRECT), store=world, settings=SETTINGS, llm=FakeListChatModel(responses=[text])).facts
+
+
+def test_a_model_that_repeats_what_it_found_moves_nothing_up(embedder):
+    """Proves: LOOP-8 (echoes of found lines displace no better fact)."""
+    texts = [f"The farm of Ludo {at} has a roof, a quartet of goats and jar number {at}." for at in range(200)]
+    with filled(embedder) as store:
+        store.upsert([{"id": f"d{at}", "kind": "fact", "text": text} for at, text in enumerate(texts)], tenant=VALLEY)
+
+        def echo(asked):
+            lines = [line.partition(" ")[2] for line in section(asked, "found").splitlines() if line.startswith("[")]
+            return Planner(lines[3:9] or ["quartet"], lines[3:9])(asked)
+
+        plain = retrieve(ask(TWO_HOPS, max_facts=10), store=store, settings=SETTINGS)
+        with ChatEndpoint(echo) as endpoint:
+            result = run(store, endpoint, max_facts=10)
+    assert executed(result, "llm")
+    kept = [fact.id for fact in result.facts if not fact.id.startswith("d")]
+    assert kept[:2] == [fact.id for fact in plain.facts if not fact.id.startswith("d")][:2]
+    assert result.facts[0].id == plain.facts[0].id
+    assert result.confidence.score <= plain.confidence.score + 0.05
+
+
+def test_an_address_without_a_model_is_refused(world):
+    """Proves: SEARCH-2 (no parameter is accepted and ignored)."""
+    context = {"llm_base_url": "http://127.0.0.1:9/v1"}
+    for model in (None, FakeListChatModel(responses=["x"])):
+        with pytest.raises(InvalidInputError, match=r"llm_base_url.*together with llm_model"):
+            retrieve(ask(DIRECT), store=world, settings=SETTINGS, llm=model, context=context)
+
+
+def test_what_was_not_in_memory_is_streamed_too(world):
+    """Proves: LOOP-10."""
+    with ChatEndpoint(Planner()) as endpoint:
+        told = list(stream_retrieve(ask(NOTHING), store=world, settings=SETTINGS, llm=endpoint.model()))
+    assert [event["text"] for event in told if isinstance(event, dict) and event["type"] == "answer_token"] == [
+        "Not in memory."
+    ]
 
 
 def test_an_answer_cites_and_drops_what_it_can_not_cite(world):

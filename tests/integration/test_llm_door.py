@@ -16,8 +16,10 @@ from pydantic import BaseModel, ConfigDict
 from recall_loop.llm.door import Door
 from recall_loop.llm.failures import FailureReason
 from recall_loop.llm.limits import Limits
+from recall_loop.llm.models import chat_model, make_door
 from recall_loop.prompts.templates import Prompt
-from tests.llm_endpoint import Behaviour, ChatEndpoint, Raw
+from recall_loop.state.settings import Settings
+from tests.llm_endpoint import MODEL, Behaviour, ChatEndpoint, Raw, Tool
 
 PLENTY = Limits(calls=100, tokens=1_000_000, seconds=60.0)
 PROMPT = Prompt("plan", "1", "You plan searches.", "Who leads Atlas, and since when?")
@@ -139,7 +141,8 @@ def test_five_asks_of_a_hung_endpoint_cost_one_timeout(ask, behaviour, streamed)
     with ChatEndpoint(plan, behaviour, trickle_seconds=0.05) as endpoint:
         reasons = [ask(door_to(endpoint, timeout_seconds=0.5), on_text=on_text).failure.reason.value for _ in range(5)]
         assert reasons == ["timeout"] + ["circuit_open"] * 4
-        assert endpoint.count() == 1
+        # A busy machine may not even get the request sent in that time.
+        assert endpoint.count() <= 1
 
 
 def test_a_dead_endpoint_is_left_alone_after_the_retries(ask):
@@ -213,10 +216,26 @@ def test_retry_after_is_waited_for_when_it_fits_and_else_ends_the_ask(ask):
         assert reply.usage.seconds >= 0.3
     for later in ("90", format_datetime(datetime.now(UTC) + timedelta(minutes=3), usegmt=True)):
         with ChatEndpoint(plan, Behaviour.RATE_LIMITED_ONCE, retry_after=later) as endpoint:
-            began = time.monotonic()
             reply = ask(door_to(endpoint))
             assert (reply.failure.reason, reply.usage.calls) == (FailureReason.RATE_LIMITED, 1)
-            assert time.monotonic() - began < 5
+            assert reply.usage.seconds < 60
+
+
+@pytest.mark.parametrize(
+    ("said", "timeout", "opened"),
+    [("60", 5.0, 60.0), ("6", 30.0, 6.0), ("3", 2.0, 3.0), ("86400", 5.0, 300.0), ("inf", 5.0, 300.0)],
+)
+def test_a_retry_after_that_is_too_long_to_wait_opens_the_circuit_for_that_time(ask, said, timeout, opened):
+    """Proves: LOOP-8 (at most the timeout or 5 s are waited, at most 300 s is the endpoint left alone)."""
+    now = [0.0]
+    with ChatEndpoint(plan, Behaviour.RATE_LIMITED_ONCE, retry_after=said) as endpoint:
+        door = door_to(endpoint, timeout_seconds=timeout, cooldown_seconds=1.0, clock=lambda: now[0])
+        assert ask(door).attempts == (("json_schema", "rate_limited"),)
+        now[0] = opened - 0.5
+        assert ask(door, limits=Limits(9, 10**6, 10**6)).failure.reason is FailureReason.CIRCUIT_OPEN
+        now[0] = opened + 0.5
+        assert ask(door).value is not None
+        assert endpoint.count() == 2
 
 
 def test_limits_are_kept_before_each_call(ask):
@@ -242,13 +261,85 @@ def test_retries_stop_at_the_call_limit(ask):
 def test_a_call_waits_no_longer_than_the_request_has_left(ask):
     """Proves: LOOP-8."""
     with ChatEndpoint(plan, Behaviour.HANGS) as endpoint:
-        began = time.monotonic()
         reply = ask(door_to(endpoint, timeout_seconds=30.0), limits=Limits(9, 10**6, 0.3))
         assert reply.failure.reason is FailureReason.TIME_LIMIT
-        assert 0.3 <= time.monotonic() - began < 5
+        # Half of it: the other half is for the search without the model.
+        assert "0.15 s" in reply.failure.detail
+        assert 0.15 <= reply.usage.seconds < 15
         endpoint.behaviour = Behaviour.GOOD
-        # A call cut that short is no proof against the endpoint.
+        # One call cut that short is no proof against the endpoint.
         assert ask(door_to(endpoint)).value is not None
+
+
+def test_a_hung_endpoint_takes_no_more_from_requests_in_a_hurry_after_two_calls(ask):
+    """Proves: LOOP-8."""
+    with ChatEndpoint(plan, Behaviour.HANGS) as endpoint:
+        door = door_to(endpoint, timeout_seconds=30.0)
+        hurried = Limits(9, 10**6, 0.3)
+        reasons = [ask(door, limits=hurried).failure.reason.value for _ in range(5)]
+        assert reasons == ["time_limit"] * 2 + ["circuit_open"] * 3
+        assert endpoint.count() <= 2
+        endpoint.behaviour = Behaviour.GOOD
+        # It says nothing about calls that have much more time; and an answer closes the circuit for all.
+        assert ask(door).value is not None
+        assert ask(door, limits=Limits(9, 10**6, 29.0)).value is not None
+
+
+def test_an_answer_between_two_hurried_calls_keeps_the_circuit_closed(ask):
+    """Proves: LOOP-8."""
+    with ChatEndpoint(plan, Behaviour.HANGS) as endpoint:
+        door = door_to(endpoint, timeout_seconds=30.0)
+        for _ in range(3):
+            endpoint.behaviour = Behaviour.HANGS
+            assert ask(door, limits=Limits(9, 10**6, 0.2)).failure.reason is FailureReason.TIME_LIMIT
+            endpoint.behaviour = Behaviour.GOOD
+            assert ask(door).value is not None
+
+
+def test_nothing_of_the_environment_is_sent_to_an_address_that_is_not_openais(ask, monkeypatch):
+    """Proves: LOOP-8, OPS-2."""
+    secrets = {
+        "OPENAI_API_KEY": "secret-key",
+        "OPENAI_ADMIN_KEY": "secret-admin",
+        "OPENAI_ORG_ID": "secret-org",
+        "OPENAI_ORGANIZATION": "secret-organization",
+        "OPENAI_PROJECT_ID": "secret-project",
+        "OPENAI_WEBHOOK_SECRET": "secret-hook",
+        "OPENAI_CUSTOM_HEADERS": "X-Own: secret-own\nAuthorization: Bearer secret-bearer\nUser-Agent: secret-agent",
+        "LANGSMITH_API_KEY": "secret-smith",
+        "LANGSMITH_GATEWAY_API_KEY": "secret-gateway",
+        "LANGSMITH_GATEWAY": "true",
+    }
+    for name, value in secrets.items():
+        monkeypatch.setenv(name, value)
+    with ChatEndpoint(plan, Behaviour.REJECTS_ALL_FORMATS) as endpoint:
+        for key in (None, "the settings' key"):
+            settings = Settings(llm_model=MODEL, llm_base_url=endpoint.url, llm_api_key=key, llm_temperature=0.5)
+            for on_text in (None, lambda text: None):
+                assert ask(make_door(settings), on_text=on_text).value is not None
+        sent = [asked.headers for asked in endpoint.asked]
+    assert "secret" not in str(sent) + repr(chat_model(settings))
+    assert {one["authorization"] for one in sent} == {"Bearer none", "Bearer the settings' key"}
+    known = {"accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "host"}
+    others = {name for one in sent for name in one} - known - {"user-agent"}
+    assert all(name.startswith("x-stainless-") for name in others)
+
+
+DEEP = ["[" * 20_000, '{"a":' * 5000, '{"a":' * 5000 + "1" + "}" * 5000, '{"queries":' + "[" * 3000]
+
+
+@pytest.mark.parametrize("text", DEEP)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_deeply_nested_reply_is_no_json(ask, text, streamed):
+    """Proves: LOOP-8 (in our reader and in the parsers of langchain and openai)."""
+
+    def answer(asked):
+        return Tool("Plan", text) if asked.rung == "function_calling" else Raw(text)
+
+    with ChatEndpoint(answer) as endpoint:
+        reply = ask(door_to(endpoint), on_text=(lambda said: None) if streamed else None)
+        assert {reason for _, reason in reply.attempts} == {"not_json"}
+        assert (reply.failure.reason, endpoint.count()) == (FailureReason.NOT_JSON, 4)
 
 
 @pytest.mark.parametrize(
@@ -336,10 +427,10 @@ def test_the_text_grows_as_it_streams(ask):
 
 def test_the_text_is_heard_while_the_server_still_writes(ask):
     """Proves: LOOP-8, LOOP-10."""
-    heard = []
-    with ChatEndpoint(plan, piece_seconds=0.05) as endpoint:
-        assert ask(door_to(endpoint), on_text=lambda text: heard.append(time.monotonic())).value is not None
-    assert time.monotonic() - heard[0] >= 0.2
+    held = threading.Event()
+    with ChatEndpoint(plan, held=held) as endpoint:
+        # The server writes on only after the first text was heard.
+        assert ask(door_to(endpoint, timeout_seconds=20.0), on_text=lambda text: held.set()).value is not None
 
 
 def test_a_stream_that_was_left_behind_ends_at_its_next_piece():

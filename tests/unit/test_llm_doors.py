@@ -118,6 +118,98 @@ def test_a_foreign_error_is_a_failure_without_its_words(ask, caplog):
     assert "secret" not in reply.failure.detail + caplog.text
 
 
+class Rude(Exception):
+    """An error of which nothing can be read."""
+
+    def __str__(self):
+        raise LookupError("secret question")
+
+    __repr__ = __str__
+
+
+class Ruder(Rude):
+    @property
+    def status_code(self):
+        raise LookupError("secret question")
+
+
+class Bad(Rude):
+    status_code = 400
+
+
+@pytest.mark.parametrize("error", [Rude(), Ruder(), Bad(), RuntimeError(Rude())])
+def test_an_error_that_cannot_be_read_is_a_failure(ask, error):
+    """Proves: LOOP-8."""
+
+    def act(messages):
+        raise error
+
+    reply = ask(Door(Scripted(act=act)))
+    assert (reply.failure.reason, reply.usage.calls) == (FailureReason.ERROR, 1)
+    assert "secret" not in reply.failure.detail
+
+
+def test_a_reply_that_cannot_be_read_is_a_failure(ask):
+    """Proves: LOOP-8."""
+
+    class Own(Scripted):
+        def with_structured_output(self, schema, *, include_raw=False):
+            return RunnableLambda(lambda messages: AIMessage.model_construct(content=7, response_metadata=None))
+
+    reply = ask(Door(Own(act=None)))
+    assert (reply.failure.reason, reply.attempts) == (FailureReason.ERROR, (("native", "error"),))
+    assert reply.usage.tokens > 0
+
+
+def test_a_model_that_cannot_be_prepared_is_a_failure(ask):
+    """Proves: LOOP-8."""
+
+    class Unready(Scripted):
+        def with_structured_output(self, schema, **options):
+            raise ImportError("secret question")
+
+    reply = ask(Door(Unready(act=None)))
+    assert (reply.failure.reason, reply.usage.calls) == (FailureReason.ERROR, 0)
+    assert "secret" not in reply.failure.detail
+
+
+def test_a_cancellation_inside_the_model_is_a_failure_and_not_the_tasks():
+    """Proves: LOOP-8."""
+
+    class Cancels(Scripted):
+        async def _agenerate(self, messages, stop=None, run_manager=None, **kwargs):
+            raise asyncio.CancelledError
+
+    reply = asyncio.run(Door(Cancels(act=None)).aask(PROMPT, Plan, PLENTY))
+    assert (reply.failure.reason, reply.usage.calls) == (FailureReason.ERROR, 1)
+
+
+def test_a_system_without_threads_left_is_a_failure(ask, monkeypatch):
+    """Proves: LOOP-8."""
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    door = Door(Scripted(act=None))
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        assert ask(door).failure.reason is FailureReason.ERROR
+
+
+@pytest.mark.parametrize("total", [0, -5, True, 3.5, "7", None, [1]])
+def test_odd_counts_of_tokens_are_estimated(ask, total):
+    """Proves: LOOP-8."""
+
+    def act(messages):
+        message = AIMessage(JSON)
+        message.usage_metadata = {"total_tokens": total}
+        return message
+
+    reply = ask(Door(Scripted(act=act)))
+    assert reply.value is not None
+    assert 20 < reply.usage.tokens < 500
+
+
 def test_a_thread_that_dies_is_a_failure(ask, monkeypatch):
     """Proves: LOOP-8 (what isn't even an Exception)."""
     died = threading.Event()
@@ -225,12 +317,40 @@ def test_the_settings_make_the_model_and_the_door():
     assert make_door(Settings(), FakeListChatModel(responses=["x"])).name == "FakeListChatModel"
 
 
+@pytest.mark.parametrize(
+    ("url", "own"),
+    [
+        (None, True),
+        ("", True),
+        ("https://api.openai.com/v1", True),
+        ("https://eu.api.openai.com/v1/", True),
+        ("http://api.openai.com/v1", False),
+        ("https://api.openai.com.example/v1", False),
+        ("https://api.openai.com@example.org/v1", False),
+        ("https://api.openai.com\\@example.org/v1", False),
+        ("https://example.org/https://api.openai.com/v1", False),
+        ("https://api.openai.com:444/v1", False),
+    ],
+)
+def test_the_environments_key_is_for_openais_own_address(monkeypatch, url, own):
+    """Proves: OPS-2."""
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("OPENAI_ORG_ID", "org")
+    for given, key in ((None, "secret" if own else "none"), ("sesame", "sesame")):
+        model = chat_model(Settings(llm_model="m", llm_base_url=url, llm_api_key=given))
+        assert model.openai_api_key.get_secret_value() == key
+        assert {model.root_client.organization, model.root_async_client.organization} == {"org" if own else None}
+
+
 def test_missing_settings_are_named():
     """Proves: OPS-2."""
     with pytest.raises(InvalidInputError, match="llm_model"):
         make_door(Settings())
     with pytest.raises(InvalidInputError, match="llm_api_key"):
         chat_model(Settings(llm_model="m"))
+    for url in ("https://api.openai.com/v1\n", "http://[::1", "http://x:y"):
+        with pytest.raises(InvalidInputError, match="llm_base_url"):
+            chat_model(Settings(llm_model="m", llm_base_url=url))
 
 
 def test_a_models_own_smaller_bound_stays():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from types import SimpleNamespace
 
 import httpx
 import pytest
 from langchain_core.exceptions import ModelConnectionError, ModelRateLimitError, OutputParserException
 
-from recall_loop.llm.endpoints import Admission, Endpoint, endpoint_memory, forget_endpoints
+from recall_loop.llm import endpoints
+from recall_loop.llm.endpoints import MOST_ENDPOINTS, Admission, Endpoint, endpoint_memory, forget_endpoints
 from recall_loop.llm.failures import FailureReason, classify
 from recall_loop.llm.limits import Limits, Usage
 
@@ -59,7 +61,7 @@ class Vendor(Exception):
         (OutputParserException("secret"), "not_json", False, True),
         (NotImplementedError("secret"), "unsupported", False, True),
         (KeyError("secret"), "error", False, False),
-        (RecursionError("secret"), "error", False, False),
+        (RecursionError("secret"), "not_json", False, True),
     ],
 )
 def test_an_error_means(error, reason, retry, next_rung):
@@ -87,23 +89,44 @@ def test_retry_after_is_seconds_or_a_date():
     assert classify(Vendor(429, {"Retry-After": "soon"})).retry_after is None
     assert classify(Vendor(429, {"Retry-After": "-3"})).retry_after == 0.0
     assert classify(Vendor(429)).retry_after is None
+    for headers in (["Retry-After: 1"], {"retry-after": 7}, {"retry-after": ["1"]}, 3, "text"):
+        error = Vendor(429)
+        error.response = SimpleNamespace(headers=headers)
+        assert (classify(error).reason.value, classify(error).retry_after) == ("rate_limited", None)
 
 
 def test_the_breaker_gives_one_trial_after_the_cooldown():
     """Proves: LOOP-8."""
     endpoint = Endpoint()
-    assert endpoint.admit(0.0, 30.0) is Admission.CLOSED
-    endpoint.trip(0.0)
-    assert endpoint.admit(29.9, 30.0) is Admission.OPEN
-    assert endpoint.admit(30.0, 30.0) is Admission.TRIAL
-    assert endpoint.admit(30.0, 30.0) is Admission.OPEN
+    assert endpoint.admit(0.0, 5.0) is Admission.CLOSED
+    endpoint.trip(0.0, 30.0)
+    assert endpoint.admit(29.9, 5.0) is Admission.OPEN
+    assert endpoint.admit(30.0, 5.0) is Admission.TRIAL
+    assert endpoint.admit(30.0, 5.0) is Admission.OPEN
     endpoint.give_back()
-    assert endpoint.admit(30.0, 30.0) is Admission.TRIAL
-    endpoint.trip(31.0)
-    assert endpoint.admit(60.9, 30.0) is Admission.OPEN
-    assert endpoint.admit(61.0, 30.0) is Admission.TRIAL
+    assert endpoint.admit(30.0, 5.0) is Admission.TRIAL
+    endpoint.trip(31.0, 30.0)
+    assert endpoint.admit(60.9, 5.0) is Admission.OPEN
+    assert endpoint.admit(61.0, 5.0) is Admission.TRIAL
     endpoint.answered()
-    assert endpoint.admit(61.0, 30.0) is Admission.CLOSED
+    assert endpoint.admit(61.0, 5.0) is Admission.CLOSED
+
+
+def test_two_calls_in_a_row_that_were_cut_short_open_the_circuit():
+    """Proves: LOOP-8."""
+    endpoint = Endpoint()
+    assert not endpoint.cut_short(0.0, 30.0, 0.5)
+    endpoint.answered()
+    assert not endpoint.cut_short(1.0, 30.0, 0.5)
+    assert endpoint.admit(1.0, 0.5) is Admission.CLOSED
+    assert endpoint.cut_short(2.0, 30.0, 0.4)
+    assert endpoint.admit(31.0, 1.0) is Admission.OPEN
+    assert endpoint.admit(31.0, 1.1) is Admission.CLOSED, "more than twice the time that calls had"
+    assert endpoint.admit(32.0, 0.5) is Admission.TRIAL
+    assert endpoint.cut_short(33.0, 30.0, 0.5), "a trial cut short is the third in a row"
+    assert endpoint.admit(62.0, 0.5) is Admission.OPEN
+    endpoint.trip(63.0, 30.0)
+    assert endpoint.admit(64.0, 3600.0) is Admission.OPEN, "a whole timeout is a fault for all"
 
 
 def test_rungs_are_remembered():
@@ -146,6 +169,18 @@ def test_one_memory_for_each_endpoint_of_the_process():
     assert endpoint_memory("a test's endpoint") is first
     forget_endpoints()
     assert endpoint_memory("a test's endpoint") is not first
+
+
+def test_the_endpoints_that_are_remembered_are_bounded():
+    """Proves: LOOP-8 (callers may name any number of models and addresses)."""
+    forget_endpoints()
+    kept, first = endpoint_memory("kept"), endpoint_memory("0")
+    for number in range(1, 2 * MOST_ENDPOINTS):
+        endpoint_memory(str(number))
+        assert endpoint_memory("kept") is kept
+    assert len(endpoints._known) == MOST_ENDPOINTS
+    assert endpoint_memory("0") is not first
+    forget_endpoints()
 
 
 def test_usage_adds_up_and_limits_shrink():

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.llm.failures import FailureReason, Trouble
 from recall_loop.llm.replies import read, text_of, validated
-from recall_loop.llm.schemas import shape_of
+from recall_loop.llm.schemas import shape_of, shape_tokens
+from recall_loop.text.budget import estimate_tokens
 
 
 class Tone(StrEnum):
@@ -55,6 +56,7 @@ def broken_call(text):
         AIMessage(f"```\n{JSON}\n```"),
         AIMessage(f"I think {{so}}: {JSON} and that is {{all}}."),
         AIMessage(f'<think>Maybe {{"queries": ["draft"]}}?</think>{JSON}'),
+        AIMessage(f"<thinking>a<think>b</think>{JSON}<think>{{}}</thinking>"),
         AIMessage([{"type": "text", "text": JSON[:9]}, {"type": "text", "text": JSON[9:]}]),
         AIMessage([JSON]),
         AIMessage([{"type": "reasoning", "reasoning": "{}"}, {"type": "output_text", "text": JSON}]),
@@ -90,6 +92,11 @@ def test_an_object_is_read_in_whichever_form_it_comes(result):
         (AIMessage("{" * 5000), FailureReason.NOT_JSON),
         (AIMessage('{"a":' * 5000), FailureReason.NOT_JSON),
         (AIMessage("[" * 100_000), FailureReason.NOT_JSON),
+        (AIMessage("```json\n" + "[" * 20_000 + "\n```"), FailureReason.NOT_JSON),
+        (AIMessage('{"a":' * 5000 + "1" + "}" * 5000), FailureReason.NOT_JSON),
+        # A second and not minutes: thoughts that begin and never end.
+        (AIMessage("</think>" + "<think>" * 100_000), FailureReason.NOT_JSON),
+        (AIMessage("", invalid_tool_calls=[broken_call("[" * 20_000)]), FailureReason.NOT_JSON),
         (AIMessage('{"queries": "one"}'), FailureReason.INVALID),
         (AIMessage('{"queries": ["\\ud800"]}'), FailureReason.INVALID),
         (AIMessage("", tool_calls=[call({})]), FailureReason.INVALID),
@@ -165,6 +172,13 @@ def test_the_schema_is_what_strict_mode_takes():
     assert "default" not in schema["properties"]["parts"]
     assert shape.names == {"queries", "tone", "parts", "default", "text"}
     assert shape.tokens > 50
+
+
+@pytest.mark.parametrize("system", ["", "You plan.", "Wörter\n\n" * 40, "{{}}" * 99])
+def test_the_tokens_of_an_appended_schema_can_be_reserved(system):
+    """Proves: LOOP-3, LOOP-8."""
+    assert shape_tokens(Plan) == shape_of(Plan).tokens
+    assert estimate_tokens(system + shape_of(Plan).text) <= estimate_tokens(system) + shape_tokens(Plan)
 
 
 def test_the_schemas_of_the_prompts_are_strict_throughout():
