@@ -37,6 +37,9 @@ _METADATA_NAMES = _names(
 )
 _TURN_NAMES = _names("step_id model input_tokens output_tokens stop_reason messages")
 _MESSAGE_NAMES = _names("role content name tool_calls tool_call_id timestamp error extra")
+_ROLES = _names("user assistant tool system")
+_OLD_ROLES = {"human": "user", "ai": "assistant", "function": "tool", "developer": "system"}
+_UNNAMED = "(unnamed)"
 _COMPLEXITY = frozenset(level.value for level in ComplexityLevel)
 
 
@@ -67,12 +70,13 @@ def upgraded(attributes: Mapping[str, Any], *, warn: bool = True) -> dict[str, A
     _score(new, rest)
     _summary(new, rest)
     if "turns" in new:
-        new["turns"] = _turns(new["turns"])
+        new["turns"] = _turns(new["turns"], rest)
         _count(new["metadata"], new["turns"])
-    if new.get("complexity_level", "simple") not in _COMPLEXITY:
+    level = new.get("complexity_level", "simple")
+    if not isinstance(level, str) or level not in _COMPLEXITY:
         rest["complexity_level"] = new.pop("complexity_level")
     known = new.get("extra")
-    new["extra"] = {**(known if isinstance(known, Mapping) else {}), **rest}
+    new["extra"] = joined(known, rest)
     return new
 
 
@@ -134,46 +138,91 @@ def _metadata(old: object, rest: dict[str, Any]) -> dict[str, Any]:
     known = {name: value for name, value in renamed.items() if name in _METADATA_NAMES and value is not None}
     others = {name: value for name, value in renamed.items() if name not in _METADATA_NAMES and value is not None}
     if others:
-        known["extra"] = {**known.get("extra", {}), **others}
+        known["extra"] = joined(known.get("extra"), others)
     return known
 
 
-def _turns(old: object) -> object:
-    """Bring each turn into shape; `tokens` and other names of a turn go to its first message's `extra`."""
-    return [_turn(turn) if isinstance(turn, Mapping) else turn for turn in old] if isinstance(old, list) else old
+def joined(extra: object, others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is kept under `extra` with `others` added; an `extra` that holds no fields goes under its name."""
+    known = dict(extra) if isinstance(extra, Mapping) else {} if extra is None else {"extra": extra}
+    for name, value in others.items():
+        kept = name
+        while kept in known and known[kept] != value:
+            kept = f"old.{kept}"  # two values of one name are both kept
+        known[kept] = value
+    return known
+
+
+def _turns(old: object, rest: dict[str, Any]) -> object:
+    """Bring each turn into shape; what of it has no place there goes to `rest`, under `turns.` and its number."""
+    if not isinstance(old, list):
+        return old
+    turns = []
+    for number, turn in enumerate(old):
+        messages = turn.get("messages") or [] if isinstance(turn, Mapping) else None
+        if not isinstance(messages, list) or not all(isinstance(each, Mapping) for each in messages):
+            rest[f"turns.{number}"] = turn  # one that can't be read must not push the others out
+            continue
+        made = {name: value for name, value in turn.items() if name in _TURN_NAMES}
+        made["messages"] = [_message(each) for each in messages]
+        others = {name: value for name, value in turn.items() if name not in _TURN_NAMES}
+        if others and messages:
+            made["messages"][0]["extra"] = joined(made["messages"][0].get("extra"), {"turn": others})
+        elif others:
+            rest[f"turns.{number}"] = others
+        turns.append(made)
+    return turns
 
 
 def _count(metadata: dict[str, Any], turns: object) -> None:
     """Fill in the counts where an old record leaves them out."""
-    known = [turn for turn in turns if isinstance(turn, Mapping)] if isinstance(turns, list) else []
+    known = turns if isinstance(turns, list) else []
     metadata.setdefault("step_count", len(known))
     metadata.setdefault("message_count", sum(len(turn["messages"]) for turn in known))
 
 
-def _turn(old: Mapping[str, Any]) -> dict[str, Any]:
-    turn = {name: value for name, value in old.items() if name in _TURN_NAMES}
-    messages = [_message(each) if isinstance(each, Mapping) else each for each in old.get("messages") or ()]
-    others = {name: value for name, value in old.items() if name not in _TURN_NAMES}
-    if others and messages and isinstance(messages[0], dict):
-        messages[0]["extra"] = {**messages[0].get("extra", {}), "turn": others}
-    return turn | {"messages": messages}
-
-
 def _message(old: Mapping[str, Any]) -> dict[str, Any]:
     message = {name: value for name, value in old.items() if name in _MESSAGE_NAMES and value is not None}
-    if isinstance(message.get("tool_calls"), list):
-        message["tool_calls"] = [_call(call) if isinstance(call, Mapping) else call for call in message["tool_calls"]]
     others = {name: value for name, value in old.items() if name not in _MESSAGE_NAMES}
-    return message | ({"extra": {**message.get("extra", {}), **others}} if others else {})
+    if not isinstance(message.get("content", ""), str):
+        others["content"] = message["content"]
+        message["content"] = _text(message["content"])
+    role = message.get("role")
+    if not isinstance(role, str) or role not in _ROLES:
+        others |= {"role": role} if role is not None else {}
+        message["role"] = _OLD_ROLES.get(role, "assistant") if isinstance(role, str) else "assistant"
+    if isinstance(message.get("tool_calls"), list):
+        calls = message["tool_calls"]
+        message["tool_calls"] = [_call(call) for call in calls if isinstance(call, Mapping)]
+        odd = [call for call in calls if not isinstance(call, Mapping)]
+        others |= {"tool_calls": odd} if odd else {}
+    for name in ("name", "tool_call_id", "error", "tool_calls"):
+        if name in message and not isinstance(message[name], list if name == "tool_calls" else str):
+            others[name] = message.pop(name)
+    return message | ({"extra": joined(message.get("extra"), others)} if others or "extra" in message else {})
+
+
+def _text(content: object) -> str:
+    """Return the text of content that was kept as blocks."""
+    blocks = content if isinstance(content, list) else [content]
+    texts = [block.get("text") if isinstance(block, Mapping) else block for block in blocks]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _call(old: Mapping[str, Any]) -> dict[str, Any]:
     """Take name and arguments out of `function`, where old records kept them."""
     function = old.get("function")
     flat = {**old, **function} if isinstance(function, Mapping) else dict(old)
-    left = {name: value for name, value in flat.items() if name not in ("function", "type") and value is not None}
-    call = {name: left.pop(name) for name in ("name", "arguments", "id", "error") if name in left}
-    return call | ({"extra": {**call.get("extra", {}), **left}} if left else {})
+    left = {name: value for name, value in flat.items() if value is not None}
+    if isinstance(function, Mapping):
+        del left["function"]
+    if left.get("type") in ("function", "tool_call"):
+        del left["type"]
+    kinds = {"name": str, "arguments": (str, Mapping), "id": str, "error": str}
+    call = {name: left.pop(name) for name, kind in kinds.items() if isinstance(left.get(name), kind)}
+    if isinstance(function, Mapping):
+        left |= {f"old.{name}": old[name] for name in function if old.get(name) not in (None, function[name])}
+    return {"name": _UNNAMED, **call} | ({"extra": left} if left else {})
 
 
 def _is_unit(value: object) -> bool:

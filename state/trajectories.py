@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainSerializer, ValidationError
 
 from recall_loop.state.errors import parse
-from recall_loop.state.legacy_trajectories import is_legacy, upgraded
+from recall_loop.state.legacy_trajectories import is_legacy, joined, upgraded
 from recall_loop.state.records import Record, Trajectory
 from recall_loop.state.scope import ExecutionStatus
 from recall_loop.state.types import ComplexityLevel, Real, Role, Timestamp, Unit, Utf8, Whole
@@ -162,8 +162,7 @@ def run_of(record: Record) -> RunData:
 
 def _salvaged(attributes: Mapping[str, Any]) -> RunData:
     """Keep each field that validates; put every other value under `extra`, where nothing is lost."""
-    given_extra = attributes.get("extra")
-    extra: dict[str, Any] = dict(given_extra) if isinstance(given_extra, Mapping) else {}
+    extra: dict[str, Any] = {}
     kept: dict[str, Any] = {}
     for name, value in attributes.items():
         if name == "extra":
@@ -172,7 +171,7 @@ def _salvaged(attributes: Mapping[str, Any]) -> RunData:
             kept[name] = getattr(RunData.model_validate({name: value}), name)
         except ValidationError:
             extra[name] = value
-    return RunData(**kept, extra=extra)
+    return RunData(**kept, extra=joined(attributes.get("extra"), extra))
 
 
 def plain_text(run: RunData) -> str:

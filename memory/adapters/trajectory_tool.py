@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.tools import StructuredTool, ToolException
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from recall_loop.memory.trajectories.search import LIMIT, TRAJ_MIN_SIMILARITY, search_trajectories
 from recall_loop.memory.trajectories.tiers import FAILURE_THRESHOLD, SUCCESS_THRESHOLD
@@ -88,5 +88,12 @@ def trajectory_tool(
         description=DESCRIPTION,
         args_schema=TrajectoryQuery,
         handle_tool_error=True,
-        handle_validation_error=True,
+        handle_validation_error=_refused,
     )
+
+
+def _refused(error: object) -> str:
+    """Say which argument is wrong; without that a model could only guess."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False))

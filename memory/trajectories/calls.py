@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from pydantic import JsonValue
 
 from recall_loop.memory.trajectories.plain import plain, plain_mapping, plain_text
-from recall_loop.memory.trajectories.values import text_of
+from recall_loop.memory.trajectories.values import error_of, text_of
 
 UNNAMED = "(unnamed)"
 
@@ -72,14 +72,14 @@ def _call(given: Any) -> RawCall:
     left = dict(given)
     function = left.pop("function", None)
     if isinstance(function, Mapping):
-        left = {**function, **left}
+        left = {**function, **{key: value for key, value in left.items() if value is not None}}
     elif function is not None and "name" not in left:
         left |= {"name": getattr(function, "name", function), "arguments": getattr(function, "arguments", {})}
     if left.get("type") in ("function", "tool_call", "tool_use", "invalid_tool_call"):
         left.pop("type")
     name = text_of(left.pop("name", None)) or UNNAMED
     arguments = _arguments(_first(left, "arguments", "args", "input"))
-    call_id, error = text_of(left.pop("id", None)), text_of(left.pop("error", None))
+    call_id, error = text_of(left.pop("id", None)), error_of(left.pop("error", None))
     return RawCall(name, arguments, call_id, error, plain_mapping(left))
 
 

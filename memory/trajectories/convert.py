@@ -64,8 +64,8 @@ def convert_heard(heard: Sequence[Heard], info: RunInfo, masking: Masking = DEFA
     turns = tuple(_turn(messages, veil) for messages in in_steps(heard))
     spoken = [message for turn in turns for message in turn.messages]
     error = veil.text(info.error)
-    stop_reason = info.stop_reason or _last_stop_reason(turns)
-    ending = Ending(info.run_status, stop_reason, error, info.waiting, spoken)
+    stop_reason = veil.text(info.stop_reason) or _last_stop_reason(turns)
+    ending = Ending(veil.text(info.run_status), stop_reason, error, info.waiting, spoken)
     return RunData(
         task=veil.text(info.task) or _task(spoken),
         summary=veil.text(info.summary),
@@ -101,7 +101,8 @@ class _Veil:
 
     def call(self, call: RawCall) -> ToolUse:
         given = call.arguments
-        arguments = self.fields(given) if isinstance(given, dict) else self.content(given)
+        masked = self._masking.value(given, self._repeated) if given else given
+        arguments = masked if isinstance(masked, dict) else str(masked)
         return ToolUse(
             name=call.name, arguments=arguments, id=call.id, error=self.text(call.error), extra=self.fields(call.extra)
         )
@@ -109,11 +110,11 @@ class _Veil:
 
 def _texts(heard: Iterable[Heard], info: RunInfo) -> Iterator[str]:
     """Yield every text of a run that masking looks at."""
-    yield repr((info.task, info.summary, info.error, info.extra))
+    yield repr((info.task, info.summary, info.error, info.extra, info.stop_reason, info.run_status))
     for message in heard:
         yield message.content
-        if message.error or message.extra:
-            yield repr((message.error, message.extra))
+        if message.error or message.extra or message.stop_reason:
+            yield repr((message.error, message.extra, message.stop_reason))
         for call in message.calls:
             yield repr((call.arguments, call.error, call.extra))
 
@@ -124,7 +125,7 @@ def _turn(heard: Sequence[Heard], veil: _Veil) -> Turn:
         model=next((message.model for message in heard if message.model), None),
         input_tokens=_sum(message.input_tokens for message in heard),
         output_tokens=_sum(message.output_tokens for message in heard),
-        stop_reason=next((message.stop_reason for message in reversed(heard) if message.stop_reason), None),
+        stop_reason=veil.text(next((message.stop_reason for message in reversed(heard) if message.stop_reason), None)),
         messages=tuple(_message(message, veil) for message in heard),
     )
 

@@ -7,23 +7,30 @@ of secrets. What is masked can't be had back from the store.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
+from recall_loop.memory.trajectories.plain import plain
 from recall_loop.state.errors import InvalidInputError
 
 MASK = "[masked]"
 _SECRET_WORDS = (
-    "password|passwd|passphrase|passcode|pwd|secret|client_secret|token|api_?key|apikey|access_?key|secret_?key|"
-    "private_?key|signing_?key|encryption_?key|authorization|credentials?|cookie|set_cookie|bearer|auth|otp|cvv|cvc"
+    r"password[s\d]*(?:_confirm|_confirmation|_repeat|_again)?|passwds?|passphrases?|passcodes?|pwd\d*|secrets?|token|"
+    "(?:access|refresh|auth|api|bearer|session|id)_tokens|api_?keys?|access_?keys?|secret_?keys?|private_?keys?|"
+    "signing_?keys?|encryption_?keys?|authorization|credentials?|cookies?|set_cookies?|bearer|auth|otps?|cvv|cvc"
 )
-# The last word of a name says what it holds: `access_token` and `token` are secrets, `token_count` is none.
+# The last word of a name says what it holds: `access_token` and `token` are secrets, `token_count` is none, and
+# `tokens` alone are counted.
 DEFAULT_KEYS = rf"(?:^|_)(?:{_SECRET_WORDS})$"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_REPEATED_LENGTH = 6
+_REPEATED_LENGTH, _WORD_LENGTH = 6, 12
+# Where a thing and its name stand beside each other, as in a filled form or a list of headers.
+_NAMING = ("name", "key", "field", "header", "parameter")
+_NAMED_IN_JSON = re.compile(r'"(?P<name>[^"\\]{1,100})"(?P<joint>\s*:\s*)(?:"(?:[^"\\]|\\.)*"?|-?[0-9][^\s,}\]]*)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +58,8 @@ DEFAULT_PATTERNS = (
         "authorization",
     ),
     _pattern(r"(?P<kept>\b[Bb]earer\s+)(?=[^\s\"']*[0-9])[A-Za-z0-9._~+/=-]{12,}", "bearer"),
-    _pattern(r"(?P<kept>\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)", "://"),
-    _pattern(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", "eyj"),
+    _pattern(r"(?P<kept>(?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)", "://"),
+    _pattern(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", "eyj"),
     _pattern(r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_"),
     _pattern(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b", "akia", "asia"),
     _pattern(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})", *_GIT_HINTS),
@@ -115,32 +122,65 @@ class Masking:
     def value(self, value: JsonValue, repeated: Iterable[str] = ()) -> JsonValue:
         """Return a JSON value with secrets masked, by the names of its keys and by the patterns."""
         if isinstance(value, str):
-            return self.text(value, repeated)
+            return self.text(self._spelled(value, repeated), repeated)
         if isinstance(value, dict):
+            named = self._names_a_secret(value)
             return {
-                name: _whole(item) if self.is_secret_name(name) else self.value(item, repeated)
+                name: _whole(item)
+                if self.is_secret_name(name) or (named and name == "value")
+                else self.value(item, repeated)
                 for name, item in value.items()
             }
         if isinstance(value, list):
             return [self.value(item, repeated) for item in value]
         return value
 
+    def _names_a_secret(self, value: Mapping[str, JsonValue]) -> bool:
+        """Say whether `value` stands beside the name of a secret, as in `{"name": "password", "value": "..."}`."""
+        if "value" not in value:
+            return False
+        names = (value.get(name) for name in _NAMING)
+        return any(isinstance(name, str) and self.is_secret_name(name) for name in names)
+
+    def _spelled(self, text: str, repeated: Iterable[str]) -> str:
+        """Return text that spells a JSON object or list with what stands under secret names masked.
+
+        Text that was cut off, or isn't quite JSON, is looked through for names with a plain value.
+        """
+        if text.lstrip()[:1] not in ("{", "[") or not self.keys:
+            return text
+        read = _read(text)
+        if read is not None:
+            masked = self.value(read, repeated)
+            return text if masked == read else json.dumps(masked, ensure_ascii=False)
+        return _NAMED_IN_JSON.sub(self._masked_name, text)
+
+    def _masked_name(self, found: re.Match[str]) -> str:
+        name = found["name"]
+        return f'"{name}"{found["joint"]}"{MASK}"' if self.is_secret_name(name) else found[0]
+
     def collect(self, value: JsonValue, found: set[str], *, secret: bool = False) -> None:
         """Add to `found` the texts under secret names that are worth masking wherever they stand again.
 
-        At least six characters, and not only letters: a word such as "required" would be masked all over.
+        At least six characters, or twelve where there are only letters: a word such as "required" would be masked all
+        over.
         """
         if isinstance(value, dict):
+            named = self._names_a_secret(value)
             for name, item in value.items():
-                if secret or self.is_secret_name(name):
+                if secret or self.is_secret_name(name) or (named and name == "value"):
                     self.collect(item, found, secret=True)
-                elif type(item) is dict or type(item) is list:
+                elif not isinstance(item, int | float | None):
                     self.collect(item, found)
         elif isinstance(value, list):
             for item in value:
                 self.collect(item, found, secret=secret)
-        elif secret and isinstance(value, str) and len(value) >= _REPEATED_LENGTH and not value.isalpha():
-            found.add(value)
+        elif secret and value is not None and not isinstance(value, bool):
+            text = str(value)
+            if len(text) >= (_WORD_LENGTH if text.isalpha() else _REPEATED_LENGTH):
+                found.add(text)
+        elif isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+            self.collect(_read(value), found)
 
 
 NO_MASKING = Masking((), ())
@@ -167,6 +207,15 @@ def _compiled(name: str, text: str) -> re.Pattern[str]:
     if regex.search(""):
         raise InvalidInputError(name, text, "a regular expression that doesn't match the empty text")
     return regex
+
+
+def _read(text: str) -> dict[str, JsonValue] | list[JsonValue] | None:
+    """Return the object or list that a text spells, else None."""
+    try:
+        read = plain(json.loads(text))  # as deep as a record may be, and no deeper
+    except (ValueError, RecursionError):
+        return None
+    return read if isinstance(read, dict | list) else None
 
 
 def _masked(found: re.Match[str]) -> str:

@@ -75,7 +75,9 @@ def score_pending(
 def _waiting(store: MemoryStore, scope: Scope, *, queued_only: bool) -> Iterator[Record]:
     """Yield runs without a score in their order; writing them back doesn't move them."""
     for record in store.scan(scope, Filters(scored=False), (ContentType.TRAJECTORY,)):
-        if not queued_only or run_of(record).scoring_pending:
+        run = run_of(record)
+        # Old records may keep their score deeper down, where the filter doesn't look.
+        if run.outcome_score is None and (run.scoring_pending or not queued_only):
             yield record
 
 
@@ -83,7 +85,10 @@ def _score_batch(
     store: MemoryStore, scorer: Scorer, tenant: str, batch: list[Record], clock: Callable[[], datetime]
 ) -> ScoringReport:
     outcomes = [(record, scorer(run_of(record))) for record in batch]
+    # Asking a model takes minutes: what was erased, changed or scored meanwhile must not come back as it was.
+    now = {record.id: record for record in store.get([record.id for record in batch], scope=Scope(tenant=tenant))}
+    outcomes = [(record, outcome) for record, outcome in outcomes if now.get(record.id) == record]
     written = store.upsert([scored_record(record, outcome, clock()) for record, outcome in outcomes], tenant=tenant)
     errors = {row.id or "": row.error for row in written if row.error}
     errors |= {record.id: outcome.detail for record, outcome in outcomes if not isinstance(outcome, Judgement)}
-    return ScoringReport(len(batch) - len(errors), len(errors), errors)
+    return ScoringReport(len(outcomes) - len(errors), len(errors), errors)

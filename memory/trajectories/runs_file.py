@@ -21,7 +21,7 @@ from recall_loop.memory.trajectories.indexing_text import searchable_text
 from recall_loop.memory.trajectories.masking import Masking
 from recall_loop.memory.trajectories.plain import plain_mapping
 from recall_loop.memory.trajectories.status import is_run_status
-from recall_loop.memory.trajectories.values import count_of, moment_of, seconds_of, text_of
+from recall_loop.memory.trajectories.values import count_of, error_of, moment_of, seconds_of, text_of
 from recall_loop.state.errors import InvalidInputError, RecallError, parse
 from recall_loop.state.records import Trajectory
 from recall_loop.state.trajectories import RunData, trajectory_record
@@ -31,10 +31,10 @@ _TEXTS = {
     "task": ("task", "instruction", "goal", "question", "prompt"),
     "summary": ("summary", "searchable_summary"),
     "stop_reason": ("stop_reason", "termination", "termination_reason", "finish_reason"),
-    "error": ("error", "exception"),
     "model": ("model", "agent_model"),
     "run_type": ("run_type",),
 }
+_ERRORS = {"error": ("error", "exception")}
 _COUNTS = {
     "input_tokens": ("input_tokens", "prompt_tokens"),
     "output_tokens": ("output_tokens", "completion_tokens"),
@@ -46,6 +46,7 @@ _MOMENTS = {
 _SECONDS = {"duration_seconds": ("duration_seconds", "duration_s", "duration")}
 _READERS: tuple[tuple[Mapping[str, tuple[str, ...]], Callable[[Any], Any]], ...] = (
     (_TEXTS, text_of),
+    (_ERRORS, error_of),
     (_COUNTS, count_of),
     (_MOMENTS, moment_of),
     (_SECONDS, seconds_of),
@@ -103,12 +104,13 @@ def record_of_run(given: Mapping[str, Any], masking: Masking = DEFAULT_MASKING) 
     tags = given.get("tags")
     if isinstance(tags, list):
         fields["tags"] = tuple(dict.fromkeys(str(tag) for tag in tags if str(tag).strip()))
-    return trajectory_record(run, id=run_id or derived_id(run), text=searchable_text(run), **fields)
+    return trajectory_record(run, id=run_id or derived_id(run, fields), text=searchable_text(run), **fields)
 
 
-def derived_id(run: RunData) -> str:
-    """Return an id that the same run always gets."""
-    plain = run.model_dump_json(include={"task", "turns", "execution"})
+def derived_id(run: RunData, fields: Mapping[str, Any]) -> str:
+    """Return an id that the same line always gets: equal words at another time, or of another agent, are another run."""
+    whose = {name: fields[name] for name in _OF_RECORD if name in fields}
+    plain = run.model_dump_json(include={"task", "turns", "execution", "metadata"}) + json.dumps(whose, default=str)
     return f"run-{hashlib.blake2b(plain.encode(), digest_size=_ID_BYTES).hexdigest()}"
 
 
@@ -138,5 +140,6 @@ def _info(left: dict[str, Any], run_id: str | None) -> RunInfo:
         if word and is_run_status(word) and "run_status" not in known:
             known["run_status"] = word
             left.pop(spelling)
-    kept = {name: value for name, value in left.items() if name not in (*_OF_RECORD, "tags")}
+    taken = (*_OF_RECORD, "tags") if isinstance(left.get("tags"), list) else _OF_RECORD
+    kept = {name: value for name, value in left.items() if name not in taken}
     return RunInfo(run_id=run_id, extra=plain_mapping(kept), **known)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, JsonValue
 
 from recall_loop.memory.trajectories.calls import RawCall, calls_of
 from recall_loop.memory.trajectories.plain import plain, plain_mapping, plain_text
-from recall_loop.memory.trajectories.values import count_of, moment_of, text_of
+from recall_loop.memory.trajectories.values import count_of, error_of, moment_of, text_of
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import Role
 
@@ -97,7 +97,8 @@ def hear(given: object, where: str = "message") -> list[Heard]:
 
 def _quick(given: dict[str, Any]) -> Heard | None:
     """Read a message that has nothing but role, text, name and calls, as most have; None where it isn't so."""
-    role, content, name = _ROLES.get(given.get("role", "")), given.get("content"), given.get("name")
+    word, content, name = given.get("role"), given.get("content"), given.get("name")
+    role = _ROLES.get(word) if type(word) is str else None
     if role is None or type(content) is not str or not (name is None or type(name) is str):
         return None
     calls = given.get("tool_calls")
@@ -176,9 +177,7 @@ def _error(fields: _Fields, content: str) -> str | None:
     given = fields.take("error")
     if fields.rest().get("is_error") is True or status in ("error", "failed"):
         given = given or fields.rest().pop("is_error", True)
-    if given is None or given is False:
-        return None
-    return (content or "error") if given is True else text_of(given)
+    return (content or "error") if given is True else error_of(given)
 
 
 def _read_origin(heard: Heard, fields: _Fields) -> None:

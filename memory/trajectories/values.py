@@ -19,6 +19,11 @@ def text_of(value: Any) -> str | None:
     return text if text.strip() else None
 
 
+def error_of(value: Any) -> str | None:
+    """Return an error as text; `false`, 0 and what is empty say that there is none."""
+    return text_of(value) if value else None
+
+
 def count_of(value: Any) -> int | None:
     """Return a whole number from 0 up, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST_COUNT:
