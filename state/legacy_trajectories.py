@@ -218,7 +218,7 @@ def _call(old: Mapping[str, Any]) -> dict[str, Any]:
         del left["function"]
     if left.get("type") in ("function", "tool_call"):
         del left["type"]
-    kinds = {"name": str, "arguments": (str, Mapping), "id": str, "error": str}
+    kinds: dict[str, type | tuple[type, ...]] = {"name": str, "arguments": (str, Mapping), "id": str, "error": str}
     call = {name: left.pop(name) for name, kind in kinds.items() if isinstance(left.get(name), kind)}
     if isinstance(function, Mapping):
         left |= {f"old.{name}": old[name] for name in function if old.get(name) not in (None, function[name])}

@@ -115,7 +115,7 @@ def _heard(result: RetrieveResult, request: RetrieveRequest, calls: Sequence[Map
         heard.append(Heard(Role.ASSISTANT, calls=[made], step_id=step))
         heard.append(Heard(Role.TOOL, _brought(call), made.name, [], call_id, error=call.get("error"), step_id=step))
     found = ", ".join(fact.id for fact in result.facts[:30]) or "nothing"
-    said = result.answer or f"Found {len(result.facts)} facts: {found}"
+    said = f"Found {len(result.facts)} facts: {found}"  # not the answer: it repeats what memories say
     heard.append(Heard(Role.ASSISTANT, said, stop_reason=_stop_word(result.stop.reason)))
     return heard
 

@@ -108,7 +108,7 @@ def record_of_run(given: Mapping[str, Any], masking: Masking = DEFAULT_MASKING) 
 
 
 def derived_id(run: RunData, fields: Mapping[str, Any]) -> str:
-    """Return an id that the same line always gets: equal words at another time, or of another agent, are another run."""
+    """Return an id that the same line always gets; equal words at another time, or of another agent, get another."""
     whose = {name: fields[name] for name in _OF_RECORD if name in fields}
     plain = run.model_dump_json(include={"task", "turns", "execution", "metadata"}) + json.dumps(whose, default=str)
     return f"run-{hashlib.blake2b(plain.encode(), digest_size=_ID_BYTES).hexdigest()}"
