@@ -5,20 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from recall_loop.cli.common import bounded_int
+from recall_loop.cli.eval_options import KINDS, MOST_QUESTIONS, PIPED_WIDTH, cuts, names, stage_bars
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
-    from recall_loop.evals.ingest import Progress
     from recall_loop.evals.runner import Answered, Options
 
-_PIPED_WIDTH = 200  # a pipe has no width: rows stay whole
-_KINDS = ("messages", "facts", "messages+facts", "all")
-_MOST_QUESTIONS = 1_000_000
 _DESCRIPTION = """\
 Measure retrieval on a labelled data set: recall, all, nDCG and MRR by category, iterations, repeated
 queries, stop reasons and latency. DIR holds questions.jsonl, and documents in docs.jsonl or in turns/,
@@ -31,12 +27,12 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("eval", help="measure retrieval on a labelled data set", description=_DESCRIPTION)
     add = parser.add_argument
     add("--data", type=Path, required=True, metavar="DIR", help="folder of the data set")
-    add("--kinds", choices=_KINDS, help="documents to load (default: messages if there are turns/, else all)")
+    add("--kinds", choices=KINDS, help="documents to load (default: messages if there are turns/, else all)")
     add("--k", default="5,10,20", metavar="K,..", help="cuts of recall and all (default: %(default)s)")
     add("--categories", metavar="A,..", help="only questions of these categories")
     add(
         "--limit",
-        type=bounded_int(1, _MOST_QUESTIONS),
+        type=bounded_int(1, MOST_QUESTIONS),
         metavar="N",
         help="ask N questions, drawn with --seed",
     )
@@ -69,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     with (
         _opened(arguments.per_question) as lines,
         open_store(arguments.store, settings) as store,
-        _progress() as progress,
+        stage_bars() as progress,
     ):
         for answer in evaluate(dataset, options, store, settings=settings, progress=progress):
             answers.append(answer)
@@ -82,46 +78,18 @@ def run(arguments: argparse.Namespace) -> int:
 def _options(arguments: argparse.Namespace) -> Options:
     from recall_loop.evals.runner import Options
 
-    categories = arguments.categories
     return Options(
-        ks=_cuts(arguments.k),
-        categories=None if categories is None else tuple(each.strip() for each in categories.split(",")),
+        ks=cuts(arguments.k),
+        categories=names(arguments.categories),
         limit=arguments.limit,
         seed=arguments.seed,
         unscored=arguments.unscored,
     )
 
 
-def _cuts(text: str) -> tuple[int, ...]:
-    from recall_loop.state.errors import InvalidInputError
-
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InvalidInputError("k", text, "whole numbers with commas between, such as 5,10,20") from None
-
-
 def _opened(path: Path | None) -> AbstractContextManager[TextIO | None]:
     """Open the per-question file before any work is done, so that a bad path costs nothing."""
     return nullcontext() if path is None else path.open("w", encoding="utf-8")
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """Show how far the run is, on stderr; nothing where stderr is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
-        tasks = {stage: bars.add_task(stage, total=None) for stage in ("ingest", "ask")}
-
-        def tell(stage: str, done: int, total: int) -> None:
-            bars.update(tasks[stage], completed=done, total=total)
-
-        yield tell
 
 
 def _print(report: dict[str, object], *, as_json: bool) -> None:
@@ -133,4 +101,4 @@ def _print(report: dict[str, object], *, as_json: bool) -> None:
     from recall_loop.evals.report import show
 
     console = Console()
-    show(report, console if console.is_terminal else Console(width=_PIPED_WIDTH))
+    show(report, console if console.is_terminal else Console(width=PIPED_WIDTH))

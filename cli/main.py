@@ -25,6 +25,7 @@ VERBS = {
     "store": "recall_loop.cli.store_verb",
     "trajectories": "recall_loop.cli.trajectories_verb",
     "eval": "recall_loop.cli.eval_verb",
+    "replay": "recall_loop.cli.replay_verb",
 }
 PARTIAL, FAILED, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 

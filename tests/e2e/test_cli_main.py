@@ -49,7 +49,9 @@ def test_help_is_immediate_and_loads_nothing_heavy() -> None:
     assert all(verb in done.stdout for verb in VERBS)
 
 
-@pytest.mark.parametrize("words", [["demo"], ["ingest"], ["retrieve"], ["search"], ["batch"], ["store", "export"]])
+@pytest.mark.parametrize(
+    "words", [["demo"], ["ingest"], ["retrieve"], ["search"], ["batch"], ["replay"], ["store", "export"]]
+)
 def test_each_verb_shows_an_example(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--help"]) == 0
     text = capsys.readouterr().out
