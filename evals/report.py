@@ -69,7 +69,7 @@ def question_line(answer: Answered) -> dict[str, Any]:
     question = answer.question
     line["question"] = question.question
     known = {"id": question.id, "collection": question.collection, "category": question.category}
-    return known | line | {"gold": list(question.gold)}
+    return known | line | {"gold": list(question.gold), "answerable": question.answerable}
 
 
 def show(report: dict[str, Any], console: Console) -> None:

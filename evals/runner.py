@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from recall_loop.evals.datasets import Dataset
 from recall_loop.evals.ingest import Progress, ingest
@@ -70,6 +71,7 @@ class Answered:
         repeats: those of them that repeated an earlier one (LOOP-4).
         latency_ms: wall time of the request.
         confidence: calibrated score in [0,1].
+        confidence_detail: all that the result says of its confidence, which a mapping can be fitted on (CONF-4).
     """
 
     question: Question
@@ -83,6 +85,7 @@ class Answered:
     stop_reason: str
     confidence: float
     confidence_label: str
+    confidence_detail: dict[str, Any] = field(default_factory=dict)
 
 
 def settings_with(overrides: Iterable[str]) -> Settings:
@@ -185,4 +188,5 @@ def _ask(
         stop_reason=result.stop.reason.value,
         confidence=result.confidence.score,
         confidence_label=result.confidence.label.value,
+        confidence_detail=result.confidence.model_dump(mode="json"),
     )

@@ -45,7 +45,8 @@ def build_graph(
         name: name of the graph, as traces and drawings show it.
 
     Raises:
-        InvalidInputError: a setting in the environment, `llm`, `store` or `output` is not allowed.
+        InvalidInputError: a setting in the environment, the calibration file, `llm`, `store` or `output` is not
+            allowed.
     """
     if llm is not None and not isinstance(llm, BaseChatModel):
         raise InvalidInputError("llm", type(llm).__name__, "a LangChain chat model, or None")
@@ -54,6 +55,7 @@ def build_graph(
     if store is not None and not hasattr(store, "view"):
         raise InvalidInputError("store", store, "a MemoryStore, or None")
     resources = Resources(store, settings or Settings.from_env(), llm)
+    resources.calibration  # noqa: B018  # a bad file is told now, not at the end of the first run
     schema = MessageOutput if output == "message" else ResultState
     builder = StateGraph(AgentState, context_schema=Context, input_schema=InputState, output_schema=schema)
     builder.add_node("plan_queries", plan_queries.make(resources))

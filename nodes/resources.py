@@ -17,7 +17,9 @@ from langgraph.runtime import Runtime
 from recall_loop.memory.store.embeddings import make_embedder
 from recall_loop.memory.store.server import chroma_server
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.mapping import load_calibration
 from recall_loop.nodes.memo import Memo
+from recall_loop.policy.calibration import Calibration
 from recall_loop.policy.question import Question, analyse
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
@@ -115,6 +117,15 @@ class Resources:
         """The related terms: the built-in ones, with the user's own where the settings name a file."""
         path = self.settings.related_terms_file
         return load_related(Path(path) if path else None)
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """The mapping from what a run measured to a probability; the shipped one unless the settings name another.
+
+        Raises:
+            InvalidInputError: the file can't be read, or holds no mapping.
+        """
+        return load_calibration(self.settings.calibration_file)
 
     def store_for(self, context: Context) -> MemoryStore:
         """Return the context's store, else the bound one, else the settings', else an empty one in memory.

@@ -17,16 +17,19 @@ from recall_loop.nodes.asking import recorded, totals
 from recall_loop.nodes.experience import captured
 from recall_loop.nodes.inputs import RECALL_MARK, role_of, spent_inputs
 from recall_loop.nodes.resources import Node, Resources, Run
+from recall_loop.policy.calibration import Calibration
 from recall_loop.policy.confidence import (
-    UNCALIBRATED,
+    RAW,
     Signals,
     components,
     compute_confidence,
     compute_confidence_score,
 )
 from recall_loop.policy.context_block import memory_lines
+from recall_loop.policy.coverage import covered
 from recall_loop.policy.folding import absorb, unread_sources, with_sources
 from recall_loop.policy.ranking import Ranked, diversified
+from recall_loop.policy.signals import LOOKED_AT, signals_of
 from recall_loop.prompts.templates import render
 from recall_loop.state.agent_state import AgentState, LlmStep
 from recall_loop.state.context import Context
@@ -43,9 +46,9 @@ def make(resources: Resources, output: str) -> Node:
 
     def synthesize(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
         run = resources.run(state, runtime)
-        store = resources.store_for(run.context)
-        ranked = _sourced(_final(state, run), run, store)
-        confidence = _confidence(state, run, ranked)
+        store, most = resources.store_for(run.context), run.settings.max_facts
+        ranked = _sourced(_final(state, run, most), run, store)
+        confidence = _confidence(state, run, ranked, resources.calibration)
         stop = {
             "reason": state["stop_reason"],
             "iteration": state["iteration"],
@@ -76,14 +79,14 @@ def make(resources: Resources, output: str) -> Node:
     return synthesize
 
 
-def _final(state: AgentState, run: Run) -> list[Ranked]:
+def _final(state: AgentState, run: Run, most: int) -> list[Ranked]:
     """Rank globally, fold messages into the facts drawn from them, and cut only then.
 
     A search keeps what is similar enough to its query; here the similarity with the request counts (SEARCH-3).
     """
     settings, least = run.settings, run.request.filters.min_similarity or 0.0
     similar = [item for item in run.memo.ranked(state["evidence_pool"]) if item.entry["similarity"] >= least]
-    return absorb(diversified(similar, settings.duplicate_similarity), settings.max_facts, run.terms)
+    return absorb(diversified(similar, settings.duplicate_similarity), most, run.terms)
 
 
 def _sourced(ranked: Sequence[Ranked], run: Run, store: MemoryStore) -> list[Ranked]:
@@ -98,7 +101,11 @@ def _sourced(ranked: Sequence[Ranked], run: Run, store: MemoryStore) -> list[Ran
     return with_sources(ranked, records, run.terms)
 
 
-def _confidence(state: AgentState, run: Run, ranked: Sequence[Ranked]) -> dict[str, Any]:
+def _confidence(state: AgentState, run: Run, ranked: Sequence[Ranked], calibration: Calibration) -> dict[str, Any]:
+    """Return components, signals, raw and calibrated score, and label (CONF-1 to CONF-4).
+
+    Signals are of the best twenty facts even where fewer are returned, since the mapping was fitted so.
+    """
     parts = components(
         Signals(
             ranked=ranked,
@@ -108,13 +115,19 @@ def _confidence(state: AgentState, run: Run, ranked: Sequence[Ranked]) -> dict[s
             least_similarity=run.settings.novelty_min_similarity,
         )
     )
+    looked_at = ranked if run.settings.max_facts >= LOOKED_AT else _final(state, run, LOOKED_AT)
+    first = [run.memo.supports(state["facets"], item.entry) for item in looked_at[:1]]
+    signals = signals_of(looked_at, run.question, covered(state["facets"], first).single)
     raw = compute_confidence_score(parts)
+    score = calibration.score({RAW: raw, **parts, **signals}) if ranked else 0.0
+    thresholds = (calibration.thresholds.medium, calibration.thresholds.high)
     return {
-        "label": compute_confidence(raw, parts, run.settings).value,
-        "score": raw,
+        "label": compute_confidence(score, parts, run.settings, thresholds).value,
+        "score": score,
         "raw_score": raw,
         "components": parts,
-        "calibration_id": UNCALIBRATED,
+        "signals": signals,
+        "calibration_id": calibration.id,
     }
 
 

@@ -1,7 +1,7 @@
 """Confidence from retrieval signals (CONF-1 to CONF-3); deterministic, and monotone in each component.
 
-raw_score = 0.35 relevance + 0.20 evidence + 0.25 novelty_coverage + 0.20 reliability. Until a mapping has been
-fitted (CONF-4) the score is the raw score, and `calibration_id` says so.
+raw_score = 0.35 relevance + 0.20 evidence + 0.25 novelty_coverage + 0.20 reliability. `policy.calibration` makes the
+score of it (CONF-4); under the mapping `identity-1` the score is the raw score.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ WEIGHTS: Mapping[str, float] = {
     "novelty_coverage": 0.25,
     "reliability": 0.20,
 }
+RAW = "raw_score"
 UNCALIBRATED = "identity-1"
+PLAIN_THRESHOLDS = (0.5, 0.75)
 TOP_FACTS = 3
 LOOKED_AT = 10
 _ENOUGH_SOURCES = 3.0
@@ -113,8 +115,25 @@ def compute_confidence_score(parts: Mapping[str, float]) -> float:
     return round(min(sum(WEIGHTS[name] * value for name, value in parts.items()), 1.0), _DIGITS)
 
 
-def compute_confidence(score: float, parts: Mapping[str, float], settings: Settings) -> ConfidenceLabel:
-    """Map a score in [0,1] to its label; weak relevance caps it at low, however well the tools ran (CONF-3)."""
-    if parts["relevance"] < settings.conf_min_relevance or score < settings.conf_medium:
+def compute_confidence(
+    score: float,
+    parts: Mapping[str, float],
+    settings: Settings,
+    thresholds: tuple[float, float] = PLAIN_THRESHOLDS,
+) -> ConfidenceLabel:
+    """Map a score in [0,1] to its label; weak relevance caps it at low, however well the tools ran (CONF-3).
+
+    `thresholds` are the mapping's own for medium and high; settings that are given stand over them.
+    """
+    medium, high = _thresholds(settings, thresholds)
+    if parts["relevance"] < settings.conf_min_relevance or score < medium:
         return ConfidenceLabel.LOW
-    return ConfidenceLabel.HIGH if score >= settings.conf_high else ConfidenceLabel.MEDIUM
+    return ConfidenceLabel.HIGH if score >= high else ConfidenceLabel.MEDIUM
+
+
+def _thresholds(settings: Settings, thresholds: tuple[float, float]) -> tuple[float, float]:
+    """Return the thresholds that hold; where one is given, the other gives way to it."""
+    medium, high = settings.conf_medium, settings.conf_high
+    if medium is None:
+        medium = thresholds[0] if high is None else min(thresholds[0], high)
+    return medium, max(thresholds[1], medium) if high is None else high

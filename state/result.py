@@ -45,10 +45,13 @@ class Confidence(_Frozen):
     """How sure the result is (CONF-1, CONF-2)."""
 
     label: ConfidenceLabel
-    score: float = Field(description="Calibrated score in [0,1].")
+    score: float = Field(description="Probability, as fitted, that all of the evidence is among the first ten facts.")
     raw_score: float = Field(description="Weighted sum of the components in [0,1].")
     components: dict[str, float] = Field(description="Each component in [0,1].")
-    calibration_id: str = Field(description="Which mapping made score from raw_score.")
+    signals: dict[str, float] = Field(
+        default_factory=dict, description="What else the mapping may use, each in [-1,1] (CONF-4)."
+    )
+    calibration_id: str = Field(description="Which mapping made the score.")
 
 
 class Stop(_Frozen):

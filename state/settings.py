@@ -185,8 +185,15 @@ class Settings(BaseSettings):
     )
     write_answer: bool = Field(True, description="Write an answer where a chat model is set (LOOP-10).")
 
-    conf_medium: Unit = Field(0.5, description="Confidence score from which the label is medium (CONF-1).")
-    conf_high: Unit = Field(0.75, description="Confidence score from which the label is high (CONF-1).")
+    calibration_file: str | None = Field(
+        None, description="Mapping to a probability: a file, `default` or `identity`; absent = `default` (CONF-4)."
+    )
+    conf_medium: Unit | None = Field(
+        None, description="Confidence score from which the label is medium; absent = the mapping's own (CONF-1)."
+    )
+    conf_high: Unit | None = Field(
+        None, description="Confidence score from which the label is high; absent = the mapping's own (CONF-1)."
+    )
     conf_min_relevance: Unit = _both(
         "conf_min_relevance", 0.3, description="Below this relevance the label is capped at low (CONF-3)."
     )
@@ -201,7 +208,7 @@ class Settings(BaseSettings):
             super().__init__(**values)
         except ValidationError as error:
             raise _explain(error, values) from error
-        if self.conf_medium > self.conf_high:
+        if self.conf_medium is not None and self.conf_high is not None and self.conf_medium > self.conf_high:
             name = _variable("conf_medium", values)
             raise InvalidInputError(name, self.conf_medium, f"a number from 0 to conf_high ({self.conf_high:g})")
 

@@ -171,6 +171,8 @@ def test_unknown_argument_names_the_known_ones() -> None:
 def test_medium_above_high(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: CONF-1 (the label's thresholds are in order)."""
     monkeypatch.setenv("RECALL_LOOP_CONF_MEDIUM", "0.9")
+    assert Settings().conf_high is None, "one alone is in order with whatever the mapping says of the other"
+    monkeypatch.setenv("RECALL_LOOP_CONF_HIGH", "0.75")
     with pytest.raises(InvalidInputError) as caught:
         Settings()
     assert str(caught.value) == "RECALL_LOOP_CONF_MEDIUM: got 0.9; allowed: a number from 0 to conf_high (0.75)"

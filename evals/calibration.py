@@ -1,0 +1,99 @@
+"""How good a confidence is: figures over scores in [0,1] and outcomes (CONF-4).
+
+An outcome is true when the event came about: all gold evidence is among the first ten ids. Pure functions over
+arrays of equal length; a figure that nothing can be taken over is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recall_loop.state.types import ConfidenceLabel
+
+BINS = 10
+_DRAWS = 500
+Scores = NDArray[np.float64]
+Outcomes = NDArray[np.bool_]
+
+
+def brier(scores: Scores, outcomes: Outcomes) -> float | None:
+    """Return the mean squared distance of score and outcome; 0 is best."""
+    return float(np.mean((scores - outcomes) ** 2)) if len(scores) else None
+
+
+def auroc(scores: Scores, outcomes: Outcomes) -> float | None:
+    """Return the chance that a true outcome has a higher score than a false one; None where only one kind is there."""
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(outcomes, scores)) if len(set(outcomes.tolist())) == 2 else None
+
+
+def reliability(scores: Scores, outcomes: Outcomes, bins: int = BINS) -> list[dict[str, float]]:
+    """Return mean score and share of true outcomes by bin; bins hold equally many, ascending by score."""
+    order = np.argsort(scores, kind="stable")
+    return [
+        {"questions": len(part), "score": float(scores[part].mean()), "share": float(outcomes[part].mean())}
+        for part in np.array_split(order, bins)
+        if len(part)
+    ]
+
+
+def ece(scores: Scores, outcomes: Outcomes, bins: int = BINS) -> float | None:
+    """Return the expected calibration error: the mean distance of score and share over equal-mass bins."""
+    if not len(scores):
+        return None
+    found = reliability(scores, outcomes, bins)
+    return sum(part["questions"] * abs(part["score"] - part["share"]) for part in found) / len(scores)
+
+
+def ece_of_perfect(scores: Scores, bins: int = BINS, seed: int = 0) -> dict[str, float] | None:
+    """Return the ECE that these very scores would show if they were perfectly calibrated: mean and 95th percentile.
+
+    By simulation: outcomes are drawn with the scores as probabilities. Few questions show some error even so.
+    """
+    if not len(scores):
+        return None
+    draw = np.random.default_rng(seed)
+    errors = [ece(scores, draw.random(len(scores)) < scores, bins) or 0.0 for _ in range(_DRAWS)]
+    return {"mean": float(np.mean(errors)), "p95": float(np.percentile(errors, 95))}
+
+
+def confusion(labels: Sequence[str], outcomes: Outcomes) -> dict[str, dict[str, float | int | None]]:
+    """Return for each label how often the event came about and how often not, its precision, and its share of all."""
+    table: dict[str, dict[str, float | int | None]] = {}
+    for label in ConfidenceLabel:
+        mine = outcomes[np.array([each == label.value for each in labels], dtype=bool)]
+        table[label.value] = {
+            "true": int(mine.sum()),
+            "false": int(len(mine) - mine.sum()),
+            "precision": float(mine.mean()) if len(mine) else None,
+            "coverage": len(mine) / len(outcomes) if len(outcomes) else None,
+        }
+    return table
+
+
+def figures(scores: Scores, outcomes: Outcomes, answerable: Outcomes, labels: Sequence[str]) -> dict[str, Any]:
+    """Return all figures of one set of questions; `answerable_auroc` tells answerable from unanswerable ones."""
+    return {
+        "questions": len(scores),
+        "base_rate": float(outcomes.mean()) if len(outcomes) else None,
+        "auroc": auroc(scores, outcomes),
+        "ece": ece(scores, outcomes),
+        "ece_of_perfect": ece_of_perfect(scores),
+        "brier": brier(scores, outcomes),
+        "answerable_auroc": auroc(scores, answerable),
+        "labels": confusion(labels, outcomes),
+    }
+
+
+def rounded(value: Any, digits: int = 4) -> Any:
+    """Return figures with their numbers rounded, for files that people read."""
+    if isinstance(value, Mapping):
+        return {name: rounded(part, digits) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(part, digits) for part in value]
+    return round(value, digits) if isinstance(value, float) else value

@@ -1,0 +1,88 @@
+"""What a fit gave, as tables for people (CONF-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from recall_loop.policy.calibration import Calibration
+
+_COLUMNS = ("n", "base", "AUROC", "ECE", "perfect", "Brier", "unanswerable", "high: precision", "high: coverage")
+
+
+def show(mapping: Calibration, console: Console) -> None:
+    """Print the figures before and after, the labels, the reliability diagram and the candidates."""
+    found = mapping.figures
+    console.print(_figures(found))
+    console.print(_labels(found["parts"]["all"]["after"]["labels"]))
+    console.print(_reliability(found["reliability"]))
+    console.print(_candidates(found))
+    edges = mapping.thresholds
+    console.print(f"{mapping.id}: medium from {edges.medium:.4f}, high from {edges.high:.4f}", markup=False)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0)
+    table.add_column(columns[0], overflow="fold")
+    for name in columns[1:]:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _figures(found: Mapping[str, Any]) -> Table:
+    table = _table("out of fold: before → after", "part", *_COLUMNS)
+    for name, both in found["parts"].items():
+        table.add_row(name, *_cells(both["before"], both["after"]), style="bold" if name == "all" else None)
+    table.add_section()
+    for name, after in found["left_out_set"].items():
+        table.add_row(f"fitted without {name}", *_cells(None, after))
+    return table
+
+
+def _cells(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[str]:
+    def both(name: str) -> str:
+        return _number(after[name]) if before is None else f"{_number(before[name])} → {_number(after[name])}"
+
+    perfect = after["ece_of_perfect"]
+    high = after["labels"]["high"]
+    return [
+        str(after["questions"]),
+        _number(after["base_rate"]),
+        both("auroc"),
+        both("ece"),
+        _number(perfect and perfect["mean"]),
+        both("brier"),
+        both("answerable_auroc"),
+        _number(high["precision"]),
+        _number(high["coverage"]),
+    ]
+
+
+def _labels(labels: Mapping[str, Any]) -> Table:
+    table = _table("labels, after", "label", "true", "false", "precision", "coverage")
+    for name, row in labels.items():
+        table.add_row(name, str(row["true"]), str(row["false"]), _number(row["precision"]), _number(row["coverage"]))
+    return table
+
+
+def _reliability(found: Mapping[str, Any]) -> Table:
+    table = _table("reliability: bins of equally many questions", "bin", "before", "came true", "after", "came true")
+    for at, (before, after) in enumerate(zip(found["before"], found["after"], strict=True), 1):
+        shown = (before["score"], before["share"], after["score"], after["share"])
+        table.add_row(str(at), *(_number(value) for value in shown))
+    return table
+
+
+def _candidates(found: Mapping[str, Any]) -> Table:
+    table = _table("candidates, log loss out of fold", "candidate", "log loss")
+    for name, loss in sorted(found["log_loss_by_candidate"].items(), key=lambda pair: pair[1]):
+        table.add_row(name, f"{loss:.4f}", style="bold" if name == found["chosen"] else None)
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
