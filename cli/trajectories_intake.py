@@ -89,6 +89,9 @@ class _Ready:
         return scored_record(record, self._scorer(run), datetime.now(UTC))
 
 
+_WHOSE = ("agent_id", "agent_name", "group_id", "user_id", "conversation_id", "session", "label")
+
+
 class _Added:
     """What became of the lines."""
 
@@ -112,7 +115,8 @@ def _add_file(path: Path, store: MemoryStore, tenant: str, ready: _Ready, maskin
             else:  # of several lines with one id the last wins, as everywhere
                 good[line.record.id] = (line, ready.marked(line.record))
         known = {record.id: record for record in store.get(good, scope=Scope(tenant=tenant))}
-        new = [(line, record) for line, record in good.values() if not _same(known.get(record.id), record)]
+        given = [(line, _carried(known.get(record.id), record)) for line, record in good.values()]
+        new = [(line, record) for line, record in given if not _same(known.get(record.id), record)]
         total.unchanged += len(good) - len(new)
         finished = [ready.scored(record) for _, record in new]
         for outcome in store.upsert(finished, tenant=tenant):
@@ -125,9 +129,19 @@ def _add_file(path: Path, store: MemoryStore, tenant: str, ready: _Ready, maskin
 
 def _same(known: object, record: Trajectory) -> bool:
     """Say whether the store has this run already, whatever its score."""
-    if not isinstance(known, Trajectory) or known.agent_id != record.agent_id:
+    if not isinstance(known, Trajectory) or any(getattr(known, name) != getattr(record, name) for name in _WHOSE):
         return False
     return _unscored(run_of(known)) == _unscored(run_of(record)) and set(record.tags) <= set(known.tags)
+
+
+def _carried(known: object, record: Trajectory) -> Trajectory:
+    """Return the record with the score that the store has of the very same run, whoever's it is now."""
+    if not isinstance(known, Trajectory) or run_of(record).outcome_score is not None:
+        return record
+    before = run_of(known)
+    if before.outcome_score is None or _unscored(before) != _unscored(run_of(record)):
+        return record
+    return record.model_copy(update={"attributes": known.attributes})
 
 
 def _unscored(run: RunData) -> RunData:

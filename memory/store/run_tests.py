@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recall_loop.state.legacy_trajectories import STATUS_OF_OLD_TYPE
 from recall_loop.state.scope import ExecutionStatus, Filters
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ _PATHS = MappingProxyType(
         "complexity_level": "complexity_level",
     }
 )
-_SCORE = "outcome_score"
+# Where the score lies, and where it and the status lie in records from before `migrate` (TRAJ-4); first found counts.
+SCORE_PATHS = ("outcome_score", "data.outcome_score", "outcome.score", "data.outcome.score")
+_OLD_OUTCOMES = ("outcome.type", "outcome", "data.outcome.type", "data.outcome")
 _TOOLS = "metadata.tools_used"
 _SIGNS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = MappingProxyType(
     {
@@ -94,17 +97,28 @@ def text_at(body: str, name: str) -> str:
     """
     path = f"'{_ROOT}{_PATHS[name]}'"
     if name == "execution_status":
-        return f"coalesce(json_extract({body}, {path}), '{ExecutionStatus.UNKNOWN}')"
+        old = ", ".join(f"json_extract({body}, '{_ROOT}{place}')" for place in _OLD_OUTCOMES)
+        known = " ".join(f"WHEN '{kind}' THEN '{status}'" for kind, status in STATUS_OF_OLD_TYPE.items())
+        inner = f"json_extract({body}, '{_ROOT}data.execution.status')"
+        return (
+            f"coalesce(json_extract({body}, {path}), {inner}, CASE coalesce({old}) {known} END, "
+            f"'{ExecutionStatus.UNKNOWN}')"
+        )
     return f"CASE json_type({body}, {path}) WHEN 'text' THEN json_extract({body}, {path}) END"
 
 
 def score_at(body: str) -> str:
-    """Return SQL for the score in the JSON of `body`; NULL where it is no number.
+    """Return SQL for the score in the JSON of `body`; NULL where it is no number from 0 to 1.
 
     Text is never a score: SQLite counts any text as more than any number.
     """
-    path = f"'{_ROOT}{_SCORE}'"
-    return f"CASE WHEN json_type({body}, {path}) IN ('integer', 'real') THEN json_extract({body}, {path}) END"
+    found = []
+    for place in SCORE_PATHS:
+        path = f"'{_ROOT}{place}'"
+        value = f"json_extract({body}, {path})"
+        number = f"json_type({body}, {path}) IN ('integer', 'real') AND {value} BETWEEN 0 AND 1"
+        found.append(f"CASE WHEN {number} THEN {value} END")
+    return f"coalesce({', '.join(found)})"
 
 
 def clauses(filters: Filters, body: str) -> tuple[list[str], list[Any]]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from recall_loop.llm.failures import FailureReason
 from recall_loop.memory.trajectories.scoring import Judgement, Outcome, ScoringFailure
 from recall_loop.prompts.templates import Prompt, render_prompt
 from recall_loop.prompts.trajectory_replies import TrajectoryScore
@@ -99,7 +100,10 @@ def llm_scorer(
         if isinstance(reply.value, TrajectoryScore):
             return _judgement(reply.value, f"llm:{door.name}")
         failure = reply.failure
-        return ScoringFailure(f"{door.name}: {failure.reason}: {failure.detail}"[:200] if failure else "no reply")
+        if failure is None:
+            return ScoringFailure("no reply")
+        words = f"{door.name}: {failure.reason}: {failure.detail}"[:200]
+        return ScoringFailure(words, later=failure.reason == FailureReason.CIRCUIT_OPEN)
 
     return score
 

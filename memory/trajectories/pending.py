@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.trajectories.scoring import Judgement, Scorer, scored_record
+from recall_loop.memory.trajectories.scoring import Judgement, Outcome, Scorer, scored_record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.trajectories import run_of
 from recall_loop.state.types import ContentType
@@ -66,9 +66,12 @@ def score_pending(
     where, report = scope or Scope(), ScoringReport()
     waiting = islice(_waiting(store, where, queued_only=queued_only), limit)
     while batch := list(islice(waiting, _BATCH)):
-        report += _score_batch(store, scorer, where.tenant, batch, clock)
+        outcomes = _asked(scorer, batch)
+        report += _written(store, where.tenant, outcomes, clock)
         if progress is not None:
             progress(report)
+        if len(outcomes) < len(batch):  # nobody can be asked for now: the rest stays as it is
+            break
     return report
 
 
@@ -81,12 +84,22 @@ def _waiting(store: MemoryStore, scope: Scope, *, queued_only: bool) -> Iterator
             yield record
 
 
-def _score_batch(
-    store: MemoryStore, scorer: Scorer, tenant: str, batch: list[Record], clock: Callable[[], datetime]
+def _asked(scorer: Scorer, batch: list[Record]) -> list[tuple[Record, Outcome]]:
+    """Return what the scorer says of each run, up to the first for which it can't be asked."""
+    outcomes: list[tuple[Record, Outcome]] = []
+    for record in batch:
+        outcome = scorer(run_of(record))
+        if not isinstance(outcome, Judgement) and outcome.later:
+            break
+        outcomes.append((record, outcome))
+    return outcomes
+
+
+def _written(
+    store: MemoryStore, tenant: str, outcomes: list[tuple[Record, Outcome]], clock: Callable[[], datetime]
 ) -> ScoringReport:
-    outcomes = [(record, scorer(run_of(record))) for record in batch]
     # Asking a model takes minutes: what was erased, changed or scored meanwhile must not come back as it was.
-    now = {record.id: record for record in store.get([record.id for record in batch], scope=Scope(tenant=tenant))}
+    now = {record.id: record for record in store.get([record.id for record, _ in outcomes], scope=Scope(tenant=tenant))}
     outcomes = [(record, outcome) for record, outcome in outcomes if now.get(record.id) == record]
     written = store.upsert([scored_record(record, outcome, clock()) for record, outcome in outcomes], tenant=tenant)
     errors = {row.id or "": row.error for row in written if row.error}

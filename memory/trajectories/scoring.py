@@ -48,9 +48,13 @@ class Judgement:
 
 @dataclass(frozen=True)
 class ScoringFailure:
-    """Why there is no score: one short line without any text of the run."""
+    """Why there is no score: one short line without any text of the run.
+
+    `later` says that the scorer can't be asked at all for now, so that the runs that follow needn't be tried.
+    """
 
     detail: str
+    later: bool = False
 
 
 Outcome = Judgement | ScoringFailure

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import JsonValue
 
+from recall_loop.memory.store.run_tests import SCORE_PATHS
 from recall_loop.state.errors import InvalidInputError, parse
 from recall_loop.state.scope import Filters
 
@@ -60,14 +61,19 @@ class Thresholds:
         return Tier.FAILURE if score <= self.failure else Tier.MODERATE
 
 
-def _is_unit(value: object) -> bool:
+def _is_unit(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0.0 <= value <= 1.0
 
 
 def score_of(attributes: Mapping[str, JsonValue]) -> float | None:
-    """Return the learning value that a trajectory's attributes hold, as filters read it; None where it is no number."""
-    value = attributes.get("outcome_score")
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """Return the learning value that a trajectory's attributes hold, as filters read it; None where there is none."""
+    for path in SCORE_PATHS:
+        value: JsonValue = dict(attributes)
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        if _is_unit(value):
+            return float(value)
+    return None
 
 
 def tier_filters(filters: Filters, thresholds: Thresholds) -> dict[Tier, Filters]:

@@ -92,6 +92,10 @@ def test_adding_again_changes_nothing(place: str, tmp_path: Path, capsys: pytest
     """Proves: STORE-2, TRAJ-2."""
     argv = ["add", str(tmp_path / "runs.jsonl"), "--store", place, "--agent", "cook"]
     assert out(capsys, *argv) == "0 created, 0 replaced, 2 unchanged, 0 rejected\n"
+    scored = json.loads(out(capsys, "show", "bread", "--json", "--store", place))["outcome_score"]
+    write(tmp_path / "runs.jsonl", [{**BREAD, "user_id": "u2"}])
+    assert out(capsys, *argv) == "0 created, 1 replaced, 0 unchanged, 0 rejected\n"
+    assert json.loads(out(capsys, "show", "bread", "--json", "--store", place))["outcome_score"] == scored
     write(tmp_path / "runs.jsonl", [{**BREAD, "stop_reason": "max_tokens"}])
     assert out(capsys, *argv) == "0 created, 1 replaced, 0 unchanged, 0 rejected\n"
 

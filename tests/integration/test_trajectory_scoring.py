@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from recall_loop.llm.limits import Limits
+from recall_loop.llm.models import make_door
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.trajectories.convert import convert
 from recall_loop.memory.trajectories.indexing_text import searchable_text, spoken
 from recall_loop.memory.trajectories.llm_scoring import llm_scorer, score_prompt
 from recall_loop.memory.trajectories.pending import score_pending
 from recall_loop.memory.trajectories.scoring import score_by_rules
 from recall_loop.prompts.trajectory_replies import TrajectoryScore
 from recall_loop.state.scope import ExecutionStatus, Filters, Scope
+from recall_loop.state.settings import Settings
 from recall_loop.state.trajectories import (
     Execution,
     RunData,
@@ -29,6 +33,7 @@ from recall_loop.state.trajectories import (
 from recall_loop.state.types import Role
 from recall_loop.text.budget import estimate_tokens
 from tests.embedders import WordHashes
+from tests.llm_endpoint import Behaviour, ChatEndpoint
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 GOOD = {
@@ -186,3 +191,54 @@ def test_what_is_indexed_of_a_run():
     assert spoken("search_direct-flight.v1") == "search direct flight v1" and spoken("__") == "__"
     assert searchable_text(RunData()) == "Execution: unknown"
     assert len(searchable_text(RunData(task="x" * 10_000))) < 400
+
+
+SCORE = {
+    "score_reasoning": "Refined twice.",
+    "interaction_depth": 0.8,
+    "task_complexity": 0.6,
+    "tool_usage": 0.5,
+    "learning_value": 0.7,
+    "summary": "A ferry was booked.",
+    "tags": ["ferry"],
+    "task_category": "booking",
+    "complexity_level": "simple",
+}
+
+
+def _runs(store, number):
+    run = convert([{"role": "user", "content": "Book the ferry."}, {"role": "assistant", "content": "Done."}])
+    store.upsert([trajectory_record(run, id=f"r{at}", text=f"ferry {at}") for at in range(number)])
+
+
+def _door(endpoint):
+    return make_door(Settings(llm_retries=0, llm_timeout_seconds=10), endpoint.model())
+
+
+def test_a_real_endpoint_scores_within_the_rubric(store):
+    """Proves: TRAJ-2 (by a language model, through the one door; how the run ended isn't told)."""
+    _runs(store, 1)
+    with ChatEndpoint(lambda asked: SCORE) as endpoint:
+        report = score_pending(store, llm_scorer(_door(endpoint), lambda: Limits(5, 100_000, 60.0)))
+        assert "completed" not in endpoint.asked[0].user
+    (record,) = store.get(["r0"], scope=Scope())
+    run = run_of(record)
+    assert report.scored == 1
+    assert run.scoring.scorer == "llm:test-model"
+    assert run.outcome_score == pytest.approx(0.35 * 0.8 + 0.3 * 0.6 + 0.2 * 0.5 + 0.15 * 0.7)
+
+
+@pytest.mark.parametrize("behaviour", [Behaviour.REFUSES, Behaviour.PROSE, Behaviour.SERVER_ERROR, Behaviour.DEAD])
+def test_a_failing_endpoint_leaves_runs_unscored_and_queued(store, behaviour):
+    """Proves: TRAJ-2 (never a made-up score; an endpoint that is gone isn't asked for every run)."""
+    _runs(store, 5)
+    limits = Limits(5, 100_000, 60.0)
+    with ChatEndpoint(lambda asked: SCORE, behaviour) as endpoint:
+        report = score_pending(store, llm_scorer(_door(endpoint), lambda: limits))
+        assert report.scored == 0
+    runs = [run_of(record) for record in store.get([f"r{at}" for at in range(5)], scope=Scope())]
+    assert all(run.outcome_score is None for run in runs)
+    tried = [run for run in runs if run.scoring_pending]
+    gone = behaviour in (Behaviour.SERVER_ERROR, Behaviour.DEAD)
+    assert len(tried) == (1 if gone else 5)
+    assert score_pending(store, score_by_rules).scored == 5

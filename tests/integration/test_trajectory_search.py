@@ -327,3 +327,39 @@ def test_the_tool_answers_with_json_and_keeps_its_scope():
         assert "query" in tool.invoke({"query": " "})
         assert isinstance(tool.invoke({"query": STORY, "limit": 0}), str)
         assert isinstance(tool.invoke({"query": STORY, "tenant": "theirs"}), str)
+
+
+OLD = {
+    "typed": ({"outcome": {"type": "failure", "score": 0.2}}, "failed", 0.2),
+    "named": ({"outcome": "success", "outcome_score": 0.8}, "completed", 0.8),
+    "nested": (
+        {"data": {"outcome": {"type": "partial_success"}, "outcome_score": 0.5, "turns": []}},
+        "incomplete",
+        0.5,
+    ),
+    "beyond": ({"outcome": {"type": "error"}, "outcome_score": 85}, "error", None),
+}
+
+
+@pytest.mark.filterwarnings("ignore:outcome.type:DeprecationWarning")
+@pytest.mark.parametrize("name", OLD)
+def test_records_from_before_the_migration_are_found_by_status_and_score(name):
+    """Proves: TRAJ-4, TRAJ-5, TRAJ-8."""
+    records = [
+        {"id": each, "kind": "trajectory", "text": STORY, "attributes": attributes}
+        for each, (attributes, _, _) in OLD.items()
+    ]
+    _, status, score = OLD[name]
+    with store_of(*records) as store:
+        found = search_trajectories(store, STORY, scope=HERE, filters=Filters(execution_status=status))
+        assert ids(found.trajectories) == [name]
+        whole = search_trajectories(store, STORY, scope=HERE, include_contrasts=True)
+        groups = {
+            "successes": whole.successes,
+            "failures": whole.failures,
+            "moderate": whole.moderate,
+            "unscored": whole.unscored,
+        }
+        here = [group for group, items in groups.items() if name in ids(items)]
+        expected = "unscored" if score is None else Thresholds().tier(score).value
+        assert here == [{"success": "successes", "failure": "failures"}.get(expected, expected)]
