@@ -29,7 +29,7 @@ from recall_loop.policy.context_block import memory_lines
 from recall_loop.policy.coverage import covered
 from recall_loop.policy.folding import absorb, unread_sources, with_sources
 from recall_loop.policy.ranking import Ranked, diversified
-from recall_loop.policy.signals import LOOKED_AT, signals_of
+from recall_loop.policy.signals import BEST, LOOKED_AT, signals_of
 from recall_loop.prompts.templates import render
 from recall_loop.state.agent_state import AgentState, LlmStep
 from recall_loop.state.context import Context
@@ -104,7 +104,8 @@ def _sourced(ranked: Sequence[Ranked], run: Run, store: MemoryStore) -> list[Ran
 def _confidence(state: AgentState, run: Run, ranked: Sequence[Ranked], calibration: Calibration) -> dict[str, Any]:
     """Return components, signals, raw and calibrated score, and label (CONF-1 to CONF-4).
 
-    Signals are of the best twenty facts even where fewer are returned, since the mapping was fitted so.
+    Signals are of the best twenty facts even where fewer are returned, since the mapping was fitted so. Where fewer
+    than ten are found at all the score is at most the raw one.
     """
     parts = components(
         Signals(
@@ -120,6 +121,8 @@ def _confidence(state: AgentState, run: Run, ranked: Sequence[Ranked], calibrati
     signals = signals_of(looked_at, run.question, covered(state["facets"], first).single)
     raw = compute_confidence_score(parts)
     score = calibration.score({RAW: raw, **parts, **signals}) if ranked else 0.0
+    if len(looked_at) < BEST:  # in a memory of a few records the first stands out whatever is asked
+        score = min(score, raw)
     thresholds = (calibration.thresholds.medium, calibration.thresholds.high)
     return {
         "label": compute_confidence(score, parts, run.settings, thresholds).value,

@@ -5,7 +5,7 @@ follows what a memory tells it. So its query needs a ground:
 
 - the question: at least half of its terms stand in the question, its goal, its window or their synonyms. Its hits
   then count as those of a part of the question, or of a single word or phrase of it;
-- a seed: three fifths of its terms stand in the question and in one record that another query found, and that
+- a seed: half of its terms stand in the question and in one record that another query found, and that
   record has at least half of the words that the query's names add to the question. As with a bridge
   (QUERY-4) a chain is as strong as its weakest link: its hits rank below the seed and are no more similar than it.
   Repeating a record's words therefore lifts nothing above that record. Hits of a grounded query are seeds in turn,
@@ -29,7 +29,7 @@ from recall_loop.text.phrases import entities
 from recall_loop.text.tokens import stems
 
 GROUNDED_SHARE = 0.5
-SEEDED_SHARE = 0.6
+SEEDED_SHARE = 0.5
 LEAST_FACTOR = 0.2
 WORD_FACTOR, PHRASE_FACTOR = 1 / 3, 2 / 3
 SEED_HITS = 3
