@@ -5,7 +5,7 @@
 Asks the same drawn questions of LoCoMo (messages) and MuSiQue with and without the model, and prints for each set
 the share of calls that gave a valid reply by rung, how many of its queries survived the repeat filter, Recall@10 and
 All@10 of both runs, and calls, tokens and seconds per request. A small model on a processor reads some hundred tokens
-a second: `--set llm_prompt_tokens=1200` keeps a call below half a minute.
+a second: `--set llm_prompt_tokens=2000` keeps a call below half a minute.
 """
 
 from __future__ import annotations
