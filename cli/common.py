@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
@@ -112,3 +116,26 @@ def bounded_int(low: int, high: int) -> type[int]:
         return value
 
     return parse  # type: ignore[return-value]  # argparse takes any callable of one string
+
+
+@contextmanager
+def whole_file(path: Path | None) -> Iterator[IO[str]]:
+    """Yield stdout, or a file that appears under its name only when it is whole.
+
+    Raises:
+        InvalidInputError: the file exists.
+    """
+    from recall_loop.state.errors import InvalidInputError
+
+    if path is None:
+        yield sys.stdout
+        return
+    if path.exists():
+        raise InvalidInputError("--output", str(path), "a file that doesn't exist yet")
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            yield file
+        draft.rename(path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.common import add_store_option, add_tenant_option, open_store, read_settings
+from recall_loop.cli.common import add_store_option, add_tenant_option, open_store, read_settings, whole_file
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings import Settings
@@ -147,26 +144,7 @@ def _export(args: argparse.Namespace, settings: Settings) -> int:
     from recall_loop.state.scope import Scope
 
     scope = Scope(tenant=settings.tenant if args.tenant is None else args.tenant)
-    with open_store(args.store, settings, create=False, read_only=True) as store, _target(args.output) as out:
+    with open_store(args.store, settings, create=False, read_only=True) as store, whole_file(args.output) as out:
         for line in export_lines(store, scope):
             out.write((line if args.output else safe_json(line)) + "\n")
     return 0
-
-
-@contextmanager
-def _target(path: Path | None) -> Iterator[IO[str]]:
-    """Yield stdout, or a file that appears under its name only when it is whole."""
-    from recall_loop.state.errors import InvalidInputError
-
-    if path is None:
-        yield sys.stdout
-        return
-    if path.exists():
-        raise InvalidInputError("--output", str(path), "a file that doesn't exist yet")
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with draft.open("w", encoding="utf-8") as file:
-            yield file
-        draft.rename(path)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import IO
 
-from recall_loop.cli.common import open_store, read_settings
+from recall_loop.cli.common import open_store, read_settings, whole_file
 from recall_loop.cli.render import Screen, safe, safe_json
 from recall_loop.cli.trajectories_scorers import scorer_of
 from recall_loop.cli.words import count
@@ -20,7 +17,6 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.masking import Masking, make_masking
 from recall_loop.memory.trajectories.runs_file import RunLine, read_runs
 from recall_loop.memory.trajectories.scoring import Scorer, scored_record
-from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records import Trajectory
 from recall_loop.state.scope import Scope
 from recall_loop.state.trajectories import RunData, attributes_of, run_of
@@ -33,7 +29,7 @@ def convert(args: argparse.Namespace) -> int:
     """Write runs as records, one a line; 1 where lines couldn't be used, else 0."""
     masking, bad, written = _masking(args), 0, 0
     _readable(args.files)
-    with _target(args.output) as out:
+    with whole_file(args.output) as out:
         for path in args.files:
             for line in read_runs(path, masking):
                 if line.record is None:
@@ -168,20 +164,3 @@ def _reject(path: Path, line: RunLine, reason: str, total: _Added) -> None:
 def _report(path: Path, line: RunLine, seen: int) -> None:
     if seen <= _SHOWN_PROBLEMS:
         sys.stderr.write(f"{safe(str(path))}:{line.number}: rejected: {safe(line.reason)}\n")
-
-
-@contextmanager
-def _target(path: Path | None) -> Iterator[IO[str]]:
-    """Yield stdout, or a file that appears under its name only when it is whole."""
-    if path is None:
-        yield sys.stdout
-        return
-    if path.exists():
-        raise InvalidInputError("--output", str(path), "a file that doesn't exist yet")
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with draft.open("w", encoding="utf-8") as file:
-            yield file
-        draft.rename(path)
-    finally:
-        draft.unlink(missing_ok=True)
