@@ -9,7 +9,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from recall_loop.memory.store.schema import DDL
@@ -109,14 +109,12 @@ class Sidecar:
         Raises:
             StoreUnavailableError: the store is closed, or SQLite fails.
         """
-        try:
-            if self.file is None:
-                with self._lock:
-                    yield self._open_writer()
-            else:
-                yield self._reader()
-        except sqlite3.Error as error:
-            raise self.failure(error, "the sidecar can't be read") from error
+        with self._lock if self.file is None else nullcontext():
+            connection = self._open_writer() if self.file is None else self._reader()
+            try:
+                yield connection
+            except (sqlite3.Error, MemoryError) as error:
+                raise self.failure(error, "the sidecar can't be read", connection) from error
 
     def _reader(self) -> sqlite3.Connection:
         if self._closed:
@@ -154,17 +152,32 @@ class Sidecar:
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
-            except sqlite3.Error as error:
+            except (sqlite3.Error, MemoryError) as error:
                 _roll_back(connection)
-                raise self.failure(error, "the sidecar can't be written") from error
+                raise self.failure(error, "the sidecar can't be written", connection) from error
             except BaseException:
                 _roll_back(connection)
                 raise
 
-    def failure(self, error: sqlite3.Error, words: str) -> StoreUnavailableError:
-        """Return the typed error for one of SQLite's, and note damage for the next open."""
+    def failure(
+        self, error: sqlite3.Error | MemoryError, words: str, connection: sqlite3.Connection | None = None
+    ) -> StoreUnavailableError:
+        """Return the typed error for one of SQLite's, and note damage for the next open.
+
+        A damaged full-text table may name sizes that no machine has: SQLite then reports a lack of memory.
+
+        Raises:
+            MemoryError: the one given, where the full-text table of `connection` isn't the cause.
+        """
+        if isinstance(error, MemoryError):
+            if connection is None or _reads_lexical(connection):
+                raise error
+            error = sqlite3.DatabaseError("it names sizes that no machine has")
+            lexical = True
+        else:
+            lexical = _is_lexical(error)
         text = f"{words}: {error}"
-        if _is_lexical(error):
+        if lexical:
             self.lexical_damage = f"the lexical index is damaged: {error}"
             self._suspect()
             return LexicalIndexError(text)
@@ -201,8 +214,8 @@ class Sidecar:
                 connection.execute("INSERT INTO fts(fts) VALUES ('rebuild')")
                 connection.execute("VACUUM")
                 busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            except sqlite3.Error as error:
-                raise self.failure(error, "the sidecar can't be compacted") from error
+            except (sqlite3.Error, MemoryError) as error:
+                raise self.failure(error, "the sidecar can't be compacted", connection) from error
         if busy:
             raise StoreUnavailableError(
                 "compacted, but a reader keeps the old write-ahead file alive: erased words are gone from the disk "
@@ -230,6 +243,15 @@ def _is_lexical(error: sqlite3.Error) -> bool:
     text = str(error)
     missing = text.startswith("no such table: ") and text.rsplit(".", 1)[-1].removeprefix("no such table: ")
     return _code(error) == sqlite3.SQLITE_CORRUPT_VTAB or (bool(missing) and str(missing).startswith("fts"))
+
+
+def _reads_lexical(connection: sqlite3.Connection) -> bool:
+    """Return whether the full-text table answers a small query."""
+    try:
+        connection.execute("SELECT count(*) FROM fts WHERE fts MATCH 'a'").fetchone()
+    except (sqlite3.Error, MemoryError):
+        return False
+    return True
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
