@@ -20,6 +20,7 @@ from recall_loop.policy.refinement import refine_reasons
 from recall_loop.policy.stopping import Progress, figures
 from recall_loop.state.agent_state import AgentState, PoolEntry, QueryOutcome
 from recall_loop.state.context import Context
+from recall_loop.state.events import Novelty, QueryYield
 
 REFINE, STOP = "refine", "stop"
 Writer = Callable[[Any], None]
@@ -135,14 +136,26 @@ def _progress(state: AgentState) -> Progress:
     )
 
 
-def _event(state: AgentState) -> dict[str, Any]:
+def _event(state: AgentState) -> Novelty:
+    iteration = state["iteration"]
     return {
         "type": "novelty",
-        "iteration": state["iteration"],
+        "iteration": iteration,
         "new_facts": state["new_facts_last_iteration"],
         "unique_facts": state["unique_facts_seen"],
         "coverage": state["coverage_score"],
         "coverage_gain": state["coverage_gain"],
         "uncovered": state["uncovered"],
+        "yields": [_yield(outcome) for outcome in state["query_results"].values() if outcome["iteration"] == iteration],
         "route": state["route"],
+    }
+
+
+def _yield(outcome: QueryOutcome) -> QueryYield:
+    return {
+        "query": outcome["query"],
+        "source": outcome["source"],
+        "results": outcome["results"],
+        "new_facts": outcome["new_facts"],
+        "error": outcome["error"],
     }

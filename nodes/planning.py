@@ -46,7 +46,7 @@ def make_plan(state: AgentState, run: Run, store: MemoryStore, runtime: Runtime[
         "counters": {
             **counters,
             "queries_generated": counters["queries_generated"] + planned.generated,
-            "queries_dropped": counters["queries_dropped"] + planned.dropped,
+            "queries_dropped": counters["queries_dropped"] + len(planned.repeats),
         },
     }
 
@@ -77,5 +77,6 @@ def _event(state: AgentState, planned: Planned) -> QueriesPlanned:
         "tool": plan["tool"],
         "queries": [dict(query) for query in plan["queries"]],
         "missing": plan["missing"],
-        "dropped_repeats": planned.dropped,
+        "dropped_repeats": len(planned.repeats),
+        "repeats": list(dict.fromkeys(planned.repeats)),
     }

@@ -63,14 +63,14 @@ class Advice:
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan, how many queries were generated for it, and how many were dropped as repeats.
+    """A plan, how many queries were generated for it, and the texts of those that were dropped as repeats.
 
     `advised` counts those of a language model that are in the plan.
     """
 
     plan: Plan
     generated: int
-    dropped: int
+    repeats: tuple[str, ...]
     advised: int = 0
 
 
@@ -140,7 +140,7 @@ def plan_next(
         "origin": origin,
         "missing": list(dict.fromkeys([*advice.missing, *known.uncovered])),
     }
-    return Planned(plan, generated + len(advice.queries), repeats.dropped, len(advised))
+    return Planned(plan, generated + len(advice.queries), tuple(repeats.refused), len(advised))
 
 
 def _bridged(known: Known, settings: Settings, repeats: RepeatFilter, mark: Marker) -> tuple[list[PlannedQuery], int]:

@@ -20,7 +20,7 @@ class RepeatFilter:
         self._threshold = threshold
         self._tried = [(query_terms(query), outcome) for query, outcome in outcomes.items()]
         self._accepted: list[frozenset[str]] = []
-        self.dropped = 0
+        self.refused: list[str] = []
 
     def allows(self, query: str, fingerprint: str = "") -> bool:
         """Tell whether `query` is no repeat of what was tried or accepted before."""
@@ -37,13 +37,13 @@ class RepeatFilter:
     def keep(
         self, queries: Iterable[PlannedQuery], most: int, fingerprint: Callable[[PlannedQuery], str] = lambda _: ""
     ) -> list[PlannedQuery]:
-        """Return the first `most` queries that are no repeats, ranked from 1; the rest count as dropped."""
+        """Return the first `most` queries that are no repeats, ranked from 1; repeats are added to `refused`."""
         kept: list[PlannedQuery] = []
         for query in queries:
             if len(kept) >= most:
                 break
             if not self.allows(query["text"], fingerprint(query)):
-                self.dropped += 1
+                self.refused.append(query["text"])
                 continue
             self._accepted.append(query_terms(query["text"]))
             kept.append({**query, "rank": len(kept) + 1})

@@ -11,7 +11,10 @@ from typing_extensions import TypedDict
 
 
 class QueriesPlanned(TypedDict):
-    """Queries chosen for the coming call; `dropped_repeats` were left out by the repeat filter."""
+    """Queries chosen for the coming call.
+
+    `dropped_repeats` counts what the repeat filter left out; `repeats` has their texts, each once.
+    """
 
     type: Literal["queries_planned"]
     iteration: int
@@ -21,6 +24,7 @@ class QueriesPlanned(TypedDict):
     queries: list[dict[str, Any]]
     missing: list[str]
     dropped_repeats: int
+    repeats: list[str]
 
 
 class CallDone(TypedDict):
@@ -35,8 +39,18 @@ class CallDone(TypedDict):
     error: str | None
 
 
+class QueryYield(TypedDict):
+    """What one query of the iteration brought; a fact counts as new for the query that found it best."""
+
+    query: str
+    source: str
+    results: int
+    new_facts: int
+    error: str | None
+
+
 class Novelty(TypedDict):
-    """What the iteration added, and where the run goes next."""
+    """What the iteration added, query by query and as a whole, and where the run goes next."""
 
     type: Literal["novelty"]
     iteration: int
@@ -45,6 +59,7 @@ class Novelty(TypedDict):
     coverage: float
     coverage_gain: float
     uncovered: list[str]
+    yields: list[QueryYield]
     route: str
 
 

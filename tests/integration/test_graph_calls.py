@@ -81,6 +81,10 @@ async def test_every_way_of_calling_gives_the_same(graph, world, question):
     assert essence(await aretrieve(request, store=world)) == expected
 
 
+def named(events, name):
+    return [event for event in events if event["type"] == name]
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 async def test_events_tell_the_loop_in_order(graph, world, question):
     """Proves: LOOP-1, OPS-3 (the same events from stream, astream and stream_retrieve)."""
@@ -95,6 +99,12 @@ async def test_events_tell_the_loop_in_order(graph, world, question):
     assert [event["new_facts"] for event in events if event["type"] == "novelty"][: len(executed)] == output[
         "metadata"
     ]["new_facts_by_iteration"]
+    told = (named(events, name)[: len(executed)] for name in ("queries_planned", "novelty"))
+    for plan, gained in zip(*told, strict=True):
+        assert [query["text"] for query in plan["queries"]] == [brought["query"] for brought in gained["yields"]]
+        assert sum(brought["new_facts"] for brought in gained["yields"]) == gained["new_facts"]
+        assert bool(plan["repeats"]) == bool(plan["dropped_repeats"])
+        assert len(set(plan["repeats"])) == len(plan["repeats"]) <= plan["dropped_repeats"]
 
     def timeless(parts):
         return [{key: value for key, value in part.items() if key != "duration_ms"} for part in parts]

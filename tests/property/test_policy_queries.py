@@ -77,7 +77,7 @@ def test_what_is_kept_is_new_and_distinct(queries, before, threshold, most):
     seen = RepeatFilter(outcomes, threshold)
     kept = [query["text"] for query in seen.keep([planned(q, QuerySource.KEYWORD) for q in queries], most, MARK)]
     assert len(kept) <= most and len({query_key(text) for text in kept}) == len(kept)
-    assert len(kept) + seen.dropped <= len(queries)
+    assert len(kept) + len(seen.refused) <= len(queries)
     for at, text in enumerate(kept):
         others = kept[:at] + [tried for tried, (_, failed) in before.items() if not failed]
         assert all(overlap(query_terms(text), query_terms(other)) < threshold for other in others)

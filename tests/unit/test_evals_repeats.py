@@ -18,6 +18,7 @@ def planned(*queries: str, tool: str = "search_all") -> QueriesPlanned:
         "tool": tool,
         "queries": listed,
         "dropped_repeats": 0,
+        "repeats": [],
     }
 
 
@@ -80,6 +81,7 @@ def test_other_events_change_nothing() -> None:
         "coverage": 0.5,
         "coverage_gain": 0.5,
         "uncovered": [],
+        "yields": [],
         "route": "stop",
     }
     log.note(novelty)

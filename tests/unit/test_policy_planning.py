@@ -137,7 +137,7 @@ def test_keep_ranks_cuts_and_counts_what_it_drops():
     texts = ["Ruth's bicycle, red", "cello", "Cellos!", "piano", "violin"]
     kept = seen.keep([planned(text, QuerySource.KEYWORD) for text in texts], 2)
     assert [(query["text"], query["rank"]) for query in kept] == [("cello", 1), ("piano", 2)]
-    assert seen.dropped == 2
+    assert len(seen.refused) == 2
     assert seen.keep([planned("the piano", QuerySource.KEYWORD)], 5) == []
 
 
