@@ -1,0 +1,107 @@
+"""Blocking work, off the event loop: in the service's own threads, within the request's time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from recall_loop.state.errors import RecallError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class RequestTimeoutError(RecallError):
+    """The request took longer than it may."""
+
+
+class Work:
+    """What one request may use: the service's threads, until its deadline.
+
+    Attributes:
+        deadline: end of its time, on `time.monotonic`'s clock.
+        cancelled: set when nobody waits any more; long work looks at it and gives up.
+    """
+
+    def __init__(self, pool: ThreadPoolExecutor, seconds: float) -> None:
+        self.pool = pool
+        self.deadline = time.monotonic() + seconds
+        self.cancelled = threading.Event()
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that are left, at least 0."""
+        return max(0.0, self.deadline - time.monotonic())
+
+    def extend(self, seconds: float) -> None:
+        """Give the request this much time from now, if that is more than it has."""
+        self.deadline = max(self.deadline, time.monotonic() + seconds)
+
+    async def run(self, func: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `func` in a thread and wait for it until the deadline.
+
+        What waits for a thread when the request ends never starts. What runs can't be stopped from here: it looks at
+        `cancelled` or comes to its end.
+
+        Raises:
+            RequestTimeoutError: it was not done in time; if it had begun, it may still come to its end.
+        """
+        context = contextvars.copy_context()
+        future = self.pool.submit(lambda: context.run(func, *args, **kwargs))
+        try:
+            async with asyncio.timeout(self.remaining) as limit:
+                return await asyncio.wrap_future(future)
+        except TimeoutError as error:
+            if not limit.expired():  # it is the function's own
+                raise
+            self.cancelled.set()
+            raise RequestTimeoutError("the request took longer than it may") from error
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+
+_work: contextvars.ContextVar[Work] = contextvars.ContextVar("recall_loop_work")
+
+
+@contextmanager
+def working(work: Work) -> Iterator[Work]:
+    """Make `work` what `run_blocking` uses in this request."""
+    token = _work.set(work)
+    try:
+        yield work
+    finally:
+        work.cancelled.set()
+        _work.reset(token)
+
+
+def current_work() -> Work:
+    """Return what this request may use.
+
+    Raises:
+        LookupError: there is no request.
+    """
+    return _work.get()
+
+
+async def run_blocking(func: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a blocking call of the store in the service's own threads; see `Work.run`.
+
+    Raises:
+        RequestTimeoutError: it was not done within the request's time.
+    """
+    return await current_work().run(func, *args, **kwargs)
+
+
+def cancelled() -> bool:
+    """Return whether the request that this thread works for has ended; work in chunks looks at it between them."""
+    return current_work().cancelled.is_set()
