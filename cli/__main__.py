@@ -4,4 +4,5 @@ import sys
 
 from recall_loop.cli.main import main
 
-sys.exit(main())
+if __name__ == "__main__":  # workers of `recall-loop serve` import it under another name
+    sys.exit(main())

@@ -22,6 +22,8 @@ VERBS = {
     "retrieve": "recall_loop.cli.retrieve_verb",
     "search": "recall_loop.cli.search_verb",
     "batch": "recall_loop.cli.batch_verb",
+    "serve": "recall_loop.cli.serve_verb",
+    "keys": "recall_loop.cli.keys_verb",
     "store": "recall_loop.cli.store_verb",
     "trajectories": "recall_loop.cli.trajectories_verb",
     "eval": "recall_loop.cli.eval_verb",

@@ -20,9 +20,12 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from recall_loop.llm.replies import text_of
+from recall_loop.state.cancellation import check, given_up
 
 R = TypeVar("R")
 Listener = Callable[[str], None]
+# So often a run that can be taken back looks whether it was, while it waits for the model.
+_LOOK_SECONDS = 0.1
 # Connections of an event loop that is over, which the model's client may still keep.
 _STALE_CONNECTIONS = 20
 
@@ -113,7 +116,7 @@ def run(steps: Steps[R], on_text: Listener | None) -> R:
                 step = steps.send(_call(step, on_text))
                 continue
             if isinstance(step, Pause):
-                time.sleep(step.seconds)
+                _sleep(step.seconds)
             elif on_text is not None:
                 on_text(step.text)
             step = steps.send(Outcome())
@@ -159,10 +162,26 @@ def _call(call: Call, on_text: Listener | None) -> Outcome:
         left.set()
 
 
+def _sleep(seconds: float) -> None:
+    """Wait, unless the run is taken back."""
+    event = given_up()
+    if event is None:
+        time.sleep(seconds)
+    else:
+        event.wait(seconds)
+        check()
+
+
 def _next(heard: queue.SimpleQueue[str | Outcome], seconds: float) -> str | Outcome:
-    """Return what is heard next; nothing after `seconds`, or after the longest wait that Python takes."""
+    """Return what is heard next; nothing after `seconds`, or after the longest wait that Python takes.
+
+    Raises:
+        RunCancelledError: the run was taken back.
+    """
+    check()
+    longest = threading.TIMEOUT_MAX if given_up() is None else _LOOK_SECONDS
     try:
-        return heard.get(timeout=min(seconds, threading.TIMEOUT_MAX))
+        return heard.get(timeout=min(seconds, longest))
     except queue.Empty:
         return ""
 

@@ -70,7 +70,7 @@ def _start(
     request = request_from(state, context, resources.settings_for(context))
     if request.write_answer and resources.door_for(context) is None:
         raise UnsupportedOptionError("write_answer", True, "false or absent: no chat model is set (llm_model)")
-    if resources.settings.capture_runs and store.read_only:
+    if resources.settings.capture_runs and not store.writable:
         raise UnsupportedOptionError("capture_runs", True, "false: the store is open for reading only")
     reference = _reference(request)
     facets = facets_of(analyse(request, reference, resources.table))

@@ -22,6 +22,7 @@ from recall_loop.nodes.memo import Memo
 from recall_loop.policy.calibration import Calibration
 from recall_loop.policy.question import Question, analyse
 from recall_loop.state.agent_state import AgentState
+from recall_loop.state.cancellation import check
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
@@ -186,7 +187,12 @@ class Resources:
             return self._doors[key]
 
     def run(self, state: AgentState, runtime: Runtime[Any]) -> Run:
-        """Return the run that the state's request describes, the same one for all nodes of a run."""
+        """Return the run that the state's request describes, the same one for all nodes of a run.
+
+        Raises:
+            RunCancelledError: whoever started it has taken it back.
+        """
+        check()
         request, context = state["request"], runtime.context
         made_from = (request, state["reference_time"], context, _configured())
         known = self._runs.get(id(request))

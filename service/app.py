@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from recall_loop.service import routes_status
+from recall_loop.service import routes_retrieve, routes_status
 from recall_loop.service.config import ServiceConfig
-from recall_loop.service.gate import Gate
-from recall_loop.service.problems import Problem, plain_problem, problem_of, problem_response
+from recall_loop.service.gate import BodyLimit, Gate
+from recall_loop.service.openapi import openapi
+from recall_loop.service.problems import plain_problem, problem_of, problem_response
 from recall_loop.service.running import Service
 from recall_loop.service.validation import problem_of_validation
 from recall_loop.state.errors import RecallError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.embeddings import Embedder
 
-ROUTERS = (routes_status.router,)
+ROUTERS = (routes_status.router, routes_retrieve.router)
 
 
 def create_app(
@@ -60,17 +60,18 @@ def create_app(
         description="A memory for agents: search until there is enough new evidence, and say why it stopped.",
         version=version("recall-loop"),
         lifespan=lifespan,
-        max_body_size=service.config.max_body_bytes,
+        docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
     )
     app.state.service = service
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RecallError, _failed)
-    app.add_middleware(Gate, service=service)
+    app.add_middleware(BodyLimit, config=service.config)
+    app.add_middleware(Gate, service=service)  # the outermost: what the others refuse becomes a problem document
     for router in ROUTERS:
         app.include_router(router)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # FastAPI's own way to extend it
+    app.openapi = lambda: openapi(app)  # type: ignore[method-assign]  # FastAPI's own way to extend it
     return app
 
 
@@ -86,14 +87,3 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     return problem_response(problem_of(error), request.state.request_id)
-
-
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-        schemas["Problem"] = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-        for unused in ("HTTPValidationError", "ValidationError"):  # FastAPI's own, which no route sends
-            schemas.pop(unused, None)
-        app.openapi_schema = schema
-    return app.openapi_schema

@@ -1,6 +1,42 @@
-"""`recall_loop.service.asgi:app`: the application for `langgraph.json` and ASGI servers, made when first asked for."""
+"""`recall_loop.service.asgi:app`: the service inside LangGraph's own server, as `langgraph.json` names it.
+
+That server adds its routes and its middleware to the application it is given, and ours would then guard and limit the
+routes of Studio too. So it gets a shell that hands our addresses on to the service, and nothing else.
+"""
 
 from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+# /metrics and /openapi.json are that server's own; the latter has our routes in it.
+_PATHS = ("/api/{path:path}", "/health", "/ready")
+
+
+def make_shell(service: FastAPI) -> FastAPI:
+    """Return an application that has the service's addresses and its life."""
+    from fastapi import FastAPI
+    from starlette.routing import Route
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with service.router.lifespan_context(service):
+            yield
+
+    shell = FastAPI(
+        title=service.title,
+        lifespan=lifespan,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+    )
+    shell.router.routes.extend(Route(path, service, include_in_schema=False) for path in _PATHS)
+    shell.openapi = service.openapi  # type: ignore[method-assign]  # FastAPI's own way to replace it
+    return shell
 
 
 def __getattr__(name: str) -> object:
@@ -9,5 +45,5 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from recall_loop.service.app import create_app
 
-    globals()["app"] = application = create_app()
+    globals()["app"] = application = make_shell(create_app())
     return application

@@ -68,6 +68,10 @@ class ServiceConfig(BaseSettings):
         (), description="Host names, besides those of loopback, that requests may name where no keys are in use."
     )
 
+    shared_rates: Path | None = Field(None, description="Set for workers: file of their common rate limit.")
+    owner_socket: Path | None = Field(None, description="Set for workers: socket of the process that writes.")
+    parent: Whole | None = Field(None, ge=1, description="Set for workers: process with whose end they end.")
+
     def __init__(self, **values: Any) -> None:
         """Read the environment, then take `values` over it."""
         try:

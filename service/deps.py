@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Request
 
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.service.keys import Role
 from recall_loop.service.problems import ProblemError
 from recall_loop.service.work import cancelled, current_work, run_blocking
 
@@ -29,19 +29,11 @@ __all__ = [
     "current_work",
     "own_tenant",
     "run_blocking",
+    "service_of",
 ]
 
 JSON = ("application/json",)
 NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl")
-
-
-class Role(StrEnum):
-    """What a key may do; each of the first three may do what the one before it may."""
-
-    READ = "read"
-    WRITE = "write"
-    ADMIN = "admin"
-    METRICS = "metrics"
 
 
 _RANKS = {Role.METRICS: 0, Role.READ: 1, Role.WRITE: 2, Role.ADMIN: 3}

@@ -1,20 +1,34 @@
-"""The gate that every request passes: an id, who calls, its time, and errors as problem documents."""
+"""The gate that every request passes: an id, who calls, limits, its time, and errors as problem documents."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import secrets
+import time
 from typing import TYPE_CHECKING
 
-from recall_loop.service.deps import Caller, Role
-from recall_loop.service.problems import MEDIA_TYPE, plain_problem, problem_of, problem_response
-from recall_loop.service.work import working
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.middleware.body_limit import RequestBodyLimitResponder
+
+from recall_loop.service.callers import identify
+from recall_loop.service.problems import MEDIA_TYPE, ProblemError, plain_problem, problem_of, problem_response
+from recall_loop.service.work import ClientGoneError, Work, working
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from recall_loop.service.config import ServiceConfig
     from recall_loop.service.running import Service
 
+# What an orchestrator asks, and what describes the service: no key, and no part in the limits.
+OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json"})
+# Addresses that take long uploads end so.
+BULK_SUFFIX = "/bulk"
+METRICS_PATH = "/metrics"
+_CLIENT_GONE = 499
 _log = logging.getLogger(__name__)
 
 
@@ -30,21 +44,89 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        request_id = secrets.token_hex(8)
-        state = scope.setdefault("state", {})
-        state["request_id"] = request_id
+        request_id, began, metrics = secrets.token_hex(8), time.perf_counter(), self.service.metrics
+        scope.setdefault("state", {})["request_id"] = request_id
         reply = _Reply(send, request_id)
+        metrics.in_flight.inc()
         try:
-            state["caller"] = Caller(self.service.settings.tenant, None, Role.ADMIN)
-            with working(self.service.work(self.service.config.timeout_seconds)):
-                await self.app(scope, receive, reply.send)
+            await self._handle(scope, receive, reply, request_id)
+        finally:
+            metrics.in_flight.dec()
+            route = scope["path"] if scope["path"] in OPEN_PATHS else getattr(scope.get("route"), "path", "unmatched")
+            metrics.request(route, scope["method"], reply.status or _CLIENT_GONE, time.perf_counter() - began)
+
+    async def _handle(self, scope: Scope, receive: Receive, reply: _Reply, request_id: str) -> None:
+        try:
+            if scope["path"] in OPEN_PATHS:
+                with working(self.service.work(self.service.config.timeout_seconds, spare=True)):
+                    await self.app(scope, receive, reply.send)
+            else:
+                await self._admit(scope, receive, reply)
+        except ClientGoneError:
+            return
         except Exception as error:
-            if reply.started:
-                raise
             problem = problem_of(error)
             if problem.status == 500:
                 _log.exception("request %s failed", request_id)
+            if reply.started:  # too late for another answer: the server breaks the connection off
+                raise
             await problem_response(problem, request_id)(scope, receive, reply.send)
+
+    async def _admit(self, scope: Scope, receive: Receive, reply: _Reply) -> None:
+        service, headers = self.service, Headers(scope=scope)
+        caller = identify(service, headers, scope.get("client"), metrics=scope["path"] == METRICS_PATH)
+        scope["state"]["caller"] = caller
+        if wait := service.rate.take(caller.key_id or caller.tenant):
+            service.metrics.refused.labels("rate").inc()
+            raise _too_many("The key makes more requests than it may.", wait, "rate_limited")
+        if service.active >= service.config.concurrency + service.config.queue:
+            service.metrics.refused.labels("concurrency").inc()
+            raise _too_many("The service has as many requests as it can take.", 1.0, "busy")
+        service.active += 1
+        try:
+            with working(service.work(service.config.timeout_seconds)) as work:
+                await self.app(scope, _timed(receive, work), reply.send)
+        finally:
+            service.active -= 1
+
+
+def _too_many(detail: str, wait: float, kind: str) -> ProblemError:
+    return ProblemError(429, detail, kind=kind, headers={"Retry-After": str(max(1, math.ceil(wait)))})
+
+
+def _timed(receive: Receive, work: Work) -> Receive:
+    """Return `receive`, with the request's time for its body; afterwards it waits for the client to leave."""
+    whole = False
+
+    async def timed() -> Message:
+        nonlocal whole
+        if whole:
+            return await receive()
+        try:
+            message = await asyncio.wait_for(receive(), work.remaining)
+        except TimeoutError as error:
+            raise HTTPException(408) from error
+        whole = not message.get("more_body", False)
+        return message
+
+    return timed
+
+
+class BodyLimit:
+    """Refuses bodies that are too long, whatever length they claim: pieces are counted as they come."""
+
+    def __init__(self, app: ASGIApp, config: ServiceConfig) -> None:
+        self.app = app
+        self.config = config
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        bulk = scope["path"].endswith(BULK_SUFFIX)
+        most = self.config.max_bulk_bytes if bulk else self.config.max_body_bytes
+        await RequestBodyLimitResponder(self.app, most)(scope, receive, send)
 
 
 class _Reply:
@@ -59,20 +141,20 @@ class _Reply:
 
     async def send(self, message: Message) -> None:
         """Send a message on."""
-        if message["type"] == "http.response.start":
-            self.started, self.status = True, message["status"]
-            headers = [*message.get("headers", []), (b"x-request-id", self._request_id.encode())]
-            message = {**message, "headers": headers}
-            media = next((value for name, value in headers if name.lower() == b"content-type"), b"")
-            if self.status >= 400 and not media.startswith(MEDIA_TYPE.encode()):
-                self._replaced = True
-                await self._replace()
-                return
-        if not self._replaced:
-            await self._send(message)
+        if message["type"] != "http.response.start":
+            if not self._replaced:
+                await self._send(message)
+            return
+        self.started, self.status = True, message["status"]
+        headers = list(message.get("headers", []))
+        media = next((value for name, value in headers if name.lower() == b"content-type"), b"")
+        if self.status >= 400 and not media.startswith(MEDIA_TYPE.encode()):
+            self._replaced = True
+            response = problem_response(plain_problem(self.status), self._request_id)
+            await self._send({**message, "headers": [*response.raw_headers, self._id()]})
+            await self._send({"type": "http.response.body", "body": response.body})
+            return
+        await self._send({**message, "headers": [*headers, self._id()]})
 
-    async def _replace(self) -> None:
-        body = problem_response(plain_problem(self.status), self._request_id)
-        headers = [*body.raw_headers, (b"x-request-id", self._request_id.encode())]
-        await self._send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body.body})
+    def _id(self) -> tuple[bytes, bytes]:
+        return b"x-request-id", self._request_id.encode()

@@ -13,13 +13,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from recall_loop.service.work import RequestTimeoutError
 from recall_loop.state.errors import (
     EmbedderError,
     InvalidInputError,
     RecallError,
     StoreError,
     StoreReadOnlyError,
-    StoreUnavailableError,
     UnsupportedOptionError,
 )
 
@@ -34,6 +34,8 @@ _TITLES = {
     504: "The request took too long",
 }
 _DETAILS = {
+    400: "The body can't be read.",
+    408: "The body didn't come in time.",
     404: "There is no such address.",
     405: "This address doesn't take that method.",
     413: "The body is longer than the service takes.",
@@ -78,16 +80,28 @@ class ProblemError(RecallError):
 
 def slug(status: int) -> str:
     """Return the kind of error that a status stands for by itself."""
-    return HTTPStatus(status).phrase.lower().replace(" ", "_").replace("-", "_")
+    # Of these Python's own names have changed between its versions.
+    names = {413: "content_too_large", 422: "unprocessable_content"}
+    return names.get(status) or _phrase(status).lower().replace(" ", "_").replace("-", "_")
 
 
-def problem_of(error: Exception) -> ProblemError:
+def _phrase(status: int) -> str:
+    known = HTTPStatus.__members__.values()
+    return next((one.phrase for one in known if one == status), "Error")
+
+
+def problem_of(error: BaseException) -> ProblemError:
     """Return the problem that an exception becomes; an unknown one tells nothing of the service's inside."""
     if isinstance(error, ProblemError):
         return error
     if isinstance(error, InvalidInputError):
         kind = "unsupported_option" if isinstance(error, UnsupportedOptionError) else "invalid_input"
         return ProblemError(422, str(error), kind=kind, field=error.field, value=error.value, allowed=error.allowed)
+    if isinstance(error, RequestTimeoutError):
+        return ProblemError(
+            504,
+            "The request took longer than it may. A write may still come to its end; repeating it is safe.",
+        )
     if isinstance(error, StoreReadOnlyError):
         return ProblemError(403, "The service has opened this memory for reading only.", kind="read_only")
     if isinstance(error, StoreError | EmbedderError):
@@ -96,22 +110,18 @@ def problem_of(error: Exception) -> ProblemError:
 
 
 def _unavailable(error: RecallError) -> ProblemError:
-    unavailable = isinstance(error, StoreUnavailableError)
-    detail = (
-        "The memory can't be read or written at the moment. A write that got this answer is not acknowledged; "
-        "repeating it is safe."
-        if unavailable or isinstance(error, StoreError)
-        else "The texts can't be embedded at the moment."
-    )
-    kind = "store_unavailable" if isinstance(error, StoreError) else "embedder_unavailable"
-    return ProblemError(503, detail, kind=kind, headers={"Retry-After": str(RETRY_SECONDS)})
+    retry = {"Retry-After": str(RETRY_SECONDS)}
+    if isinstance(error, StoreError):
+        detail = "The memory can't be read or written at the moment. A write is not acknowledged; repeating it is safe."
+        return ProblemError(503, detail, kind="store_unavailable", headers=retry)
+    return ProblemError(503, "Texts can't be embedded at the moment.", kind="embedder_unavailable", headers=retry)
 
 
 def document(problem: ProblemError, request_id: str | None) -> Problem:
     """Return the document of a problem."""
     return Problem(
         type=URN + problem.kind,
-        title=_TITLES.get(problem.status, HTTPStatus(problem.status).phrase),
+        title=_TITLES.get(problem.status) or _phrase(problem.status),
         status=problem.status,
         detail=problem.detail,
         request_id=request_id,
@@ -127,18 +137,19 @@ def problem_response(problem: ProblemError, request_id: str | None = None) -> Re
 
 def plain_problem(status: int, headers: Mapping[str, str] | None = None, detail: str | None = None) -> ProblemError:
     """Return the problem that a bare status stands for."""
-    words = detail or _DETAILS.get(status) or HTTPStatus(status).description or HTTPStatus(status).phrase
+    words = detail or _DETAILS.get(status) or _phrase(status)
     return ProblemError(status, words, headers=headers)
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses=` of a route: what it may answer besides success."""
-    return {status: _documented(status) for status in statuses}
+    """Return the `responses=` of a route: what it may answer besides success and what every route may answer."""
+    return {status: documented(status) for status in statuses}
 
 
-def _documented(status: int) -> dict[str, Any]:
+def documented(status: int) -> dict[str, Any]:
+    """Return what OpenAPI says about an error."""
     found: dict[str, Any] = {
-        "description": _TITLES.get(status, HTTPStatus(status).phrase),
+        "description": _TITLES.get(status) or _phrase(status),
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
     if status in (429, 503):

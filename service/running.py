@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from recall_loop.service.keys import KeyRing, KeysUnreadableError
+from recall_loop.service.limits import RateLimit
+from recall_loop.service.metrics import Metrics
 from recall_loop.service.problems import ProblemError
+from recall_loop.service.request_log import RequestLog
+from recall_loop.service.storing import open_store
+from recall_loop.service.watching import watch
 from recall_loop.service.work import Work
-from recall_loop.state.errors import StoreLockedError
-from recall_loop.state.settings import Settings
+from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -20,7 +26,18 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.embeddings import Embedder
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.service.config import ServiceConfig
+    from recall_loop.state.request import RetrieveRequest
+    from recall_loop.state.result import RetrieveResult
+    from recall_loop.state.settings import Settings
 
+NO_KEYS = (
+    "No API keys are in use: everybody on this machine may read, write and erase. "
+    "Make keys with `recall-loop keys add`, and name their file with --keys."
+)
+# For what must not wait behind requests: /health, /ready, and the look after Chroma.
+_SPARE_THREADS = 2
+_PROBE_SECONDS = 5.0
+_OPENING_SECONDS = 3600.0
 _log = logging.getLogger(__name__)
 
 
@@ -32,15 +49,35 @@ class Service:
         embedder: bound by whoever makes the app; None = what the settings name.
         llm: a chat model bound likewise; None = what the settings name, if any.
         warnings: what an operator should know, as /ready shows it.
+        active: requests that are being answered or wait for their turn.
+
+    Raises:
+        InvalidInputError: there are no keys, and the service would be reached from elsewhere.
+        KeysUnreadableError: the file of keys can't be read.
+        OSError: the request log can't be written.
     """
 
     config: ServiceConfig
     settings: Settings
     embedder: Embedder | None = None
     llm: BaseChatModel | None = None
+    metrics: Metrics = field(default_factory=Metrics)
     warnings: list[str] = field(default_factory=list)
+    keys: KeyRing | None = None
+    active: int = 0
     _store: MemoryStore | None = None
     _pool: ThreadPoolExecutor | None = None
+    _spare: ThreadPoolExecutor | None = None
+    _requests: RequestLog | None = None
+    _embedded: bool = False
+
+    def __post_init__(self) -> None:
+        """Check keys and address before anything is opened."""
+        config = self.config
+        self.keys = check_access(config)
+        if self.keys is None:
+            self.warnings.append(NO_KEYS)
+        self.rate = RateLimit(config.rate_per_minute, config.rate_burst, config.shared_rates)
 
     @property
     def store(self) -> MemoryStore:
@@ -50,53 +87,134 @@ class Service:
             ProblemError: 503, the service is starting or ending.
         """
         if self._store is None:
-            raise ProblemError(503, "The service is starting or ending.", headers={"Retry-After": "1"})
+            raise _not_running()
         return self._store
 
-    def work(self, seconds: float) -> Work:
+    @property
+    def read_only(self) -> bool:
+        """Whether writes are refused."""
+        return self._store is not None and not self._store.writable
+
+    def work(self, seconds: float, *, spare: bool = False) -> Work:
         """Return what a request may use: the service's threads, for so many seconds.
+
+        `spare` gives the threads that no request of a client keeps busy.
 
         Raises:
             ProblemError: 503, the service is starting or ending.
         """
-        if self._pool is None:
-            raise ProblemError(503, "The service is starting or ending.", headers={"Retry-After": "1"})
-        return Work(self._pool, seconds)
+        pool = self._spare if spare else self._pool
+        if pool is None:
+            raise _not_running()
+        return Work(pool, seconds)
+
+    def note(self, request: RetrieveRequest, result: RetrieveResult) -> None:
+        """Count a run, and log its request where that is asked for."""
+        self.metrics.run(result)
+        if self._requests is not None:
+            try:
+                self._requests.append(request, result)
+            except OSError as error:  # the answer is good all the same
+                _log.error("the request log can't be written: %s", error)
+
+    def condition(self) -> tuple[list[str], list[str]]:
+        """Return what is missing so that nothing can be answered, and what answers have to do without."""
+        missing: list[str] = []
+        lacking: list[str] = []
+        try:
+            self._load_embedder()
+        except EmbedderError as error:
+            lacking.append(f"texts can't be embedded: {error}")
+        try:
+            reason = self.store.probe()
+            lacking += [reason] if reason else []
+        except StoreError as error:
+            missing.append(f"the store can't be read: {error}")
+        try:
+            if self.keys is not None:
+                self.keys.refresh()
+        except KeysUnreadableError as error:
+            missing.append(str(error))
+        return missing, lacking
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Open the store, serve, and at the end let begun work finish before the store is closed."""
+        if self.config.parent is None:  # else the parent has said so
+            for warning in self.warnings:
+                _log.warning("%s", warning)
         pool = ThreadPoolExecutor(self.config.concurrency, thread_name_prefix="recall-loop-service")
+        spare = ThreadPoolExecutor(_SPARE_THREADS, thread_name_prefix="recall-loop-spare")
+        probing: asyncio.Task[None] | None = None
         try:
-            self._store = await Work(pool, 3600.0).run(self._open)
-            self._pool = pool
+            if self.config.request_log is not None:
+                self._requests = RequestLog(self.config.request_log)
+            if self._store is None:
+                await Work(pool, _OPENING_SECONDS).run(self.open)
+            self._pool, self._spare = pool, spare
+            if self.config.parent is not None:
+                watch(self.config.parent)
+            probing = asyncio.create_task(self._probe(spare))
             yield
         finally:
-            self._pool = None
-            pool.shutdown(wait=True, cancel_futures=True)
-            if self._store is not None:
-                store, self._store = self._store, None
-                store.close()
+            self._pool = self._spare = None
+            if probing is not None:
+                probing.cancel()
+                with suppress(asyncio.CancelledError):
+                    await probing
+            await asyncio.get_running_loop().run_in_executor(None, self._close, [pool, spare])
 
-    def _open(self) -> MemoryStore:
-        from recall_loop.memory.store.embeddings import make_embedder
-        from recall_loop.memory.store.store import MemoryStore
+    def open(self) -> None:
+        """Open the store, and load the embedder.
 
-        embedder = self.embedder or make_embedder(self.settings)
-        if self.settings.store_path is None:
-            self.warnings.append("No store is set: what is written lives in memory only, and ends with the service.")
-            return MemoryStore.in_memory(embedder=embedder)
-        if self.config.read_only is not None:
-            return self._open_folder(embedder, read_only=self.config.read_only)
+        Raises:
+            StoreError: the store can't be opened.
+        """
+        self._store = open_store(self.config, self.settings, self.embedder, self.warnings)
+        self.embedder = self._store.embedder
         try:
-            return self._open_folder(embedder, read_only=False)
-        except StoreLockedError as error:
-            self.warnings.append(f"The store is open for reading only: {error}")
-            return self._open_folder(embedder, read_only=True)
+            self._load_embedder()
+        except EmbedderError as error:  # a remote one may come back; /ready tells
+            _log.error("texts can't be embedded: %s", error)
 
-    def _open_folder(self, embedder: Embedder, *, read_only: bool) -> MemoryStore:
-        from recall_loop.memory.store.server import chroma_server
-        from recall_loop.memory.store.store import MemoryStore
+    def _load_embedder(self) -> None:
+        """Embed a word once: a model that is loaded then stays so."""
+        if not self._embedded and self.embedder is not None:
+            self.embedder.embed_queries(["ready"])
+            self._embedded = True
 
-        path, url = str(self.settings.store_path), chroma_server(self.settings)
-        return MemoryStore.open(path, embedder=embedder, create=not read_only, read_only=read_only, url=url)
+    async def _probe(self, spare: ThreadPoolExecutor) -> None:
+        """Look after Chroma every few seconds, so that its death shows in answers before a write meets it."""
+        while True:
+            await asyncio.sleep(_PROBE_SECONDS)
+            with suppress(StoreError):
+                await Work(spare, _OPENING_SECONDS).run(self.store.probe)
+
+    def _close(self, pools: list[ThreadPoolExecutor]) -> None:
+        for pool in pools:
+            pool.shutdown(wait=True, cancel_futures=True)
+        if self._store is not None:
+            store, self._store = self._store, None
+            store.close()
+        if self._requests is not None:
+            self._requests.close()
+        self.rate.close()
+
+
+def _not_running() -> ProblemError:
+    return ProblemError(503, "The service is starting or ending.", kind="not_running", headers={"Retry-After": "1"})
+
+
+def check_access(config: ServiceConfig) -> KeyRing | None:
+    """Return the keys that are in use, or None.
+
+    Raises:
+        InvalidInputError: there are none, and the service would be reached from elsewhere.
+        KeysUnreadableError: the file of keys can't be read.
+    """
+    if config.keys_file is not None:
+        return KeyRing(config.keys_file)
+    if not config.on_loopback:
+        allowed = "a loopback address such as 127.0.0.1, unless API keys are in use (--keys)"
+        raise InvalidInputError("host", config.host, allowed)
+    return None

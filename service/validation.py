@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 def problem_of_validation(request: Request, error: Exception) -> ProblemError:
     """Return the problem of the first field that is wrong; 400 where the body is no JSON at all."""
-    errors: Sequence[Mapping[str, Any]] = error.errors() if isinstance(error, RequestValidationError) else []
-    first = dict(errors[0]) if errors else {"type": "value_error", "loc": (), "msg": "the request doesn't fit"}
+    errors = cast("Sequence[Mapping[str, Any]]", error.errors()) if isinstance(error, RequestValidationError) else []
+    first: dict[str, Any] = (
+        dict(errors[0]) if errors else {"type": "value_error", "loc": (), "msg": "the request doesn't fit"}
+    )
     if first["type"] == "json_invalid":
         return ProblemError(
             400, f"The body is not JSON: {first['ctx']['error']} at character {first['loc'][1]}.", kind="invalid_json"

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from recall_loop.state.cancellation import cancellable
 from recall_loop.state.errors import RecallError
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ T = TypeVar("T")
 
 class RequestTimeoutError(RecallError):
     """The request took longer than it may."""
+
+
+class ClientGoneError(Exception):
+    """The client has closed the connection: nobody reads an answer."""
 
 
 class Work:
@@ -55,7 +60,8 @@ class Work:
         Raises:
             RequestTimeoutError: it was not done in time; if it had begun, it may still come to its end.
         """
-        context = contextvars.copy_context()
+        with cancellable(self.cancelled):
+            context = contextvars.copy_context()
         future = self.pool.submit(lambda: context.run(func, *args, **kwargs))
         try:
             async with asyncio.timeout(self.remaining) as limit:

@@ -137,6 +137,15 @@ class ChromaSide:
         if isinstance(self.place, Path) and identity(self.place) != self._identity:
             raise ChromaError("Chroma's files were removed or replaced while the store was open")
 
+    def ping(self) -> None:
+        """Ask for a sign of life.
+
+        Raises:
+            ChromaError: none came.
+        """
+        with _guard("be reached"):
+            self._client.heartbeat()
+
     def marker(self) -> dict[str, str]:
         """Return the generation marker; empty if the collection was never completely filled."""
         return self.noted() if (self._collection.metadata or {}).get(_COMPLETE) else {}

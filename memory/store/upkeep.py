@@ -47,6 +47,11 @@ class Upkeep:
     _failed_write: str | None
 
     @property
+    def writable(self) -> bool:
+        """Whether writes are taken."""
+        return not self.read_only
+
+    @property
     def generation(self) -> str:
         """Id of the index generation; a new one starts when everything is embedded anew or compacted."""
         return self._marker["generation"]
@@ -64,6 +69,24 @@ class Upkeep:
         write that failed they are whole, and the reason stays until a write succeeds.
         """
         return self._link.reason or self.sidecar.lexical_damage or self._failed_write
+
+    def probe(self) -> str | None:
+        """Ask the store's Chroma server for a sign of life; return why the store works with less, or None.
+
+        Small scopes are searched without Chroma, so that its death would show with the next write only. With Chroma
+        in a folder or in memory nothing is asked.
+
+        Raises:
+            StoreUnavailableError: the sidecar can't be read.
+        """
+        if server.noted(self.sidecar.meta()) is not None:
+            with self._link.searching() as chroma:
+                try:
+                    if chroma is not None:
+                        chroma.ping()
+                except ChromaError as error:
+                    self.degrade(error)
+        return self.degraded_reason
 
     def note_lexical_failure(self, error: Exception) -> None:
         """Note that a search couldn't use the lexical index; the next write makes it anew (SEARCH-9)."""

@@ -1,0 +1,145 @@
+"""`recall-loop keys`: the API keys of the HTTP service."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # loaded when the verb runs
+    from recall_loop.service.keys import Key
+
+_DESCRIPTION = """\
+Make, list, rotate and revoke the API keys of `recall-loop serve`. A key belongs to one tenant, and a tenant may have
+several. It is printed once, when it is made: the file holds only a hash. A running service sees changes at once.
+"""
+_EXAMPLE = """\
+examples:
+  recall-loop keys add --tenant acme --keys keys.json
+  recall-loop keys add --tenant acme --role read --expires 90d --keys keys.json
+  recall-loop keys list --keys keys.json
+  recall-loop keys rotate 3f9a0c51b2de --grace 1d --keys keys.json
+  recall-loop keys revoke 3f9a0c51b2de --keys keys.json
+roles:
+  read      search and read records
+  write     also write and delete records (default)
+  admin     also erase users, agents, conversations and the tenant
+  metrics   read /metrics, and nothing else
+"""
+ROLES = ("read", "write", "admin", "metrics")
+_SPAN = re.compile(r"(\d{1,5})([mhd])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the verb, its actions and their options."""
+    parser = subparsers.add_parser(
+        "keys", help="make and revoke API keys of the service", description=_DESCRIPTION, epilog=_EXAMPLE
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    add = actions.add_parser("add", help="make a key and print it, once")
+    add.add_argument("--tenant", metavar="T", required=True, help="whose memory the key opens")
+    add.add_argument("--role", choices=ROLES, default="write", help="what it may do (default: write)")
+    add.add_argument("--expires", metavar="WHEN", help="date, time, or a span such as 90d, 12h or 30m (default: never)")
+    listing = actions.add_parser("list", help="list the keys, without what they are")
+    listing.add_argument("--json", action="store_true", help="print one JSON object per key")
+    rotate = actions.add_parser("rotate", help="make a key like another, and revoke that one")
+    rotate.add_argument("id", metavar="ID", help="id of the old key, as `list` shows it")
+    rotate.add_argument(
+        "--grace", metavar="SPAN", help="the old key still works for this long: 1d, 12h, 30m (default: not)"
+    )
+    revoke = actions.add_parser("revoke", help="revoke a key")
+    revoke.add_argument("id", metavar="ID", help="id of the key, as `list` shows it")
+    for action in (add, listing, rotate, revoke):
+        action.add_argument("--keys", metavar="FILE", help="file of the keys (default: $RECALL_LOOP_SERVICE_KEYS_FILE)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do the action.
+
+    Raises:
+        InvalidInputError: a value is not allowed, or there is no such key.
+        KeysUnreadableError: the file isn't one of keys.
+        OSError: it can't be written.
+    """
+    actions = {"add": _add, "list": _list, "rotate": _rotate, "revoke": _revoke}
+    actions[args.action](args, _file(args))
+    return 0
+
+
+def _file(args: argparse.Namespace) -> Path:
+    from recall_loop.service.config import ServiceConfig
+    from recall_loop.state.errors import InvalidInputError
+
+    path = Path(args.keys) if args.keys else ServiceConfig().keys_file
+    if path is None:
+        raise InvalidInputError("--keys", args.keys, "a file; or set RECALL_LOOP_SERVICE_KEYS_FILE")
+    return path
+
+
+def _add(args: argparse.Namespace, path: Path) -> None:
+    from recall_loop.service.keys import Role, add_key
+
+    expires = None if args.expires is None else _moment("--expires", args.expires)
+    _show_new(*add_key(path, args.tenant, Role(args.role), expires))
+
+
+def _rotate(args: argparse.Namespace, path: Path) -> None:
+    from recall_loop.service.keys import rotate_key
+
+    until = None if args.grace is None else datetime.now(UTC) + _span("--grace", args.grace)
+    _show_new(*rotate_key(path, args.id, until))
+    sys.stderr.write(f"{args.id} {'is revoked' if until is None else f'works until {until:%Y-%m-%d %H:%M} UTC'}\n")
+
+
+def _show_new(key: Key, plain: str) -> None:
+    """Print the key alone on standard output, so that a script can take it."""
+    sys.stderr.write(f"key {key.id}: tenant {key.tenant!r}, role {key.role.value}; shown this once\n")
+    sys.stdout.write(f"{plain}\n")
+
+
+def _revoke(args: argparse.Namespace, path: Path) -> None:
+    from recall_loop.service.keys import revoke_key
+
+    key = revoke_key(path, args.id)
+    sys.stderr.write(f"{key.id} is revoked\n")
+
+
+def _list(args: argparse.Namespace, path: Path) -> None:
+    from recall_loop.service.keys import read_keys
+
+    now = datetime.now(UTC)
+    for key in read_keys(path):
+        if args.json:
+            sys.stdout.write(key.model_dump_json(exclude={"sha256"}, exclude_none=True) + "\n")
+            continue
+        ends = "never" if key.expires_at is None else f"{key.expires_at:%Y-%m-%d %H:%M}"
+        words = (key.id, key.state(now), key.role.value, f"made {key.created_at:%Y-%m-%d}", f"expires {ends}")
+        sys.stdout.write("  ".join((*words, repr(key.tenant))) + "\n")
+
+
+def _moment(option: str, text: str) -> datetime:
+    from recall_loop.state.errors import InvalidInputError
+
+    if _SPAN.fullmatch(text):
+        return datetime.now(UTC) + _span(option, text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInputError(option, text, "a date, a time, or a span such as 90d, 12h or 30m") from error
+    found = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    if found <= datetime.now(UTC):
+        raise InvalidInputError(option, text, "a time that is still to come")
+    return found
+
+
+def _span(option: str, text: str) -> timedelta:
+    from recall_loop.state.errors import InvalidInputError
+
+    found = _SPAN.fullmatch(text)
+    if found is None or not int(found[1]):
+        raise InvalidInputError(option, text, "a span such as 90d, 12h or 30m")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})

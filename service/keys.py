@@ -1,0 +1,231 @@
+"""API keys: each belongs to one tenant, and the file holds only their hashes.
+
+A key is `rl_ID_SECRET`. The secret has 256 random bits, so a single SHA-256 is as good as a slow hash: there is nothing
+to guess. The file is JSON, written whole, and read again by a running service when it has changed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from recall_loop.state.errors import InvalidInputError, RecallError, from_validation
+from recall_loop.state.types import Identifier, Timestamp
+
+MARK = "rl"
+_SECRET_BYTES = 32
+_NO_HASH = "0" * 64
+
+
+class Role(StrEnum):
+    """What a key may do: read; also write records; also erase whole scopes. `metrics` may read /metrics only."""
+
+    READ = "read"
+    WRITE = "write"
+    ADMIN = "admin"
+    METRICS = "metrics"
+
+
+class Key(BaseModel):
+    """What is known of a key; never the key itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str = Field(pattern=r"^[0-9a-f]{12}$", description="Public part, for lists and logs.")
+    tenant: Identifier = Field(description="Whose memory it opens.")
+    role: Role = Role.WRITE
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", repr=False, description="Hash of the secret part.")
+    created_at: Timestamp
+    expires_at: Timestamp | None = None
+    revoked_at: Timestamp | None = None
+
+    def state(self, now: datetime) -> str:
+        """Return `active`, `expired` or `revoked`."""
+        if self.revoked_at is not None and self.revoked_at <= now:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    version: int = Field(1, ge=1, le=1)
+    keys: list[Key] = []
+
+
+class KeysUnreadableError(RecallError):
+    """The file of keys is missing or malformed: nobody is let in until it is mended."""
+
+
+def read_keys(path: Path) -> list[Key]:
+    """Return the keys of a file.
+
+    Raises:
+        KeysUnreadableError: it can't be read, or isn't a file of keys.
+    """
+    try:
+        return _File.model_validate_json(path.read_bytes()).keys
+    except OSError as error:
+        raise KeysUnreadableError(f"{path}: the keys can't be read: {error.strerror}") from error
+    except ValidationError as error:
+        raise KeysUnreadableError(f"{path}: not a file of keys: {from_validation(error)}") from error
+
+
+def add_key(path: Path, tenant: str, role: Role, expires_at: datetime | None = None) -> tuple[Key, str]:
+    """Add a key to a file, which is made if need be; return it, and the plain key, which is kept nowhere.
+
+    Raises:
+        InvalidInputError: `tenant` is unfit.
+        KeysUnreadableError: the file isn't one of keys.
+        OSError: it can't be written.
+    """
+    with _changing(path) as keys:
+        key, plain = _new(tenant, role, expires_at)
+        keys.append(key)
+    return key, plain
+
+
+def revoke_key(path: Path, key_id: str, at: datetime | None = None) -> Key:
+    """Revoke a key, from now or from `at` on; one that is revoked already stays so.
+
+    Raises:
+        InvalidInputError: there is no such key.
+        KeysUnreadableError, OSError: as `add_key`.
+    """
+    with _changing(path) as keys:
+        return _revoke(keys, key_id, at or datetime.now(UTC))
+
+
+def rotate_key(path: Path, key_id: str, old_until: datetime | None = None) -> tuple[Key, str]:
+    """Add a key of the same tenant and role, and revoke the old one, from now or from `old_until` on.
+
+    Raises:
+        InvalidInputError: there is no such key, or it is revoked or expired.
+        KeysUnreadableError, OSError: as `add_key`.
+    """
+    now = datetime.now(UTC)
+    with _changing(path) as keys:
+        old = _find(keys, key_id)
+        if old.state(now) != "active":
+            raise InvalidInputError("ID", key_id, f"the id of an active key; this one is {old.state(now)}")
+        key, plain = _new(old.tenant, old.role, old.expires_at)
+        keys.append(key)
+        _revoke(keys, key_id, old_until or now)
+    return key, plain
+
+
+def _new(tenant: str, role: Role, expires_at: datetime | None) -> tuple[Key, str]:
+    key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(_SECRET_BYTES)
+    try:
+        key = Key(
+            id=key_id,
+            tenant=tenant,
+            role=role,
+            sha256=_hash(secret),
+            created_at=datetime.now(UTC),
+            expires_at=expires_at,
+        )
+    except ValidationError as error:
+        raise from_validation(error, schema=Key.model_json_schema()) from error
+    return key, f"{MARK}_{key_id}_{secret}"
+
+
+def _find(keys: list[Key], key_id: str) -> Key:
+    found = next((key for key in keys if key.id == key_id), None)
+    if found is None:
+        raise InvalidInputError("ID", key_id, "the id of a key, as `recall-loop keys list` shows it")
+    return found
+
+
+def _revoke(keys: list[Key], key_id: str, at: datetime) -> Key:
+    old = _find(keys, key_id)
+    if old.revoked_at is not None and old.revoked_at <= at:
+        return old
+    revoked = old.model_copy(update={"revoked_at": at})
+    keys[keys.index(old)] = revoked
+    return revoked
+
+
+@contextmanager
+def _changing(path: Path) -> Iterator[list[Key]]:
+    """Give the keys of a file, and write them back whole; two commands at once take turns."""
+    lock = path.with_name(f"{path.name}.lock")
+    with lock.open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        keys = read_keys(path) if path.exists() else []
+        yield keys
+        _write(path, keys)
+
+
+def _write(path: Path, keys: list[Key]) -> None:
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    text = json.dumps(_File(keys=keys).model_dump(mode="json", exclude_none=True), indent=1) + "\n"
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class KeyRing:
+    """The keys of a file as a running service knows them: looked at with each request, read again when changed.
+
+    Raises:
+        KeysUnreadableError: the file can't be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._keys: dict[str, Key] = {}
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the file again, if it has changed.
+
+        Raises:
+            KeysUnreadableError: it can't be read now; until it can, nobody is let in.
+        """
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            raise KeysUnreadableError(f"{self.path}: the keys can't be read: {error.strerror}") from error
+        seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if seen != self._seen:
+            self._keys = {key.id: key for key in read_keys(self.path)}
+            self._seen = seen
+
+    def find(self, plain: str) -> Key | None:
+        """Return the active key that `plain` is, or None.
+
+        Raises:
+            KeysUnreadableError: the file has changed and can't be read.
+        """
+        self.refresh()
+        mark, _, rest = plain.partition("_")
+        key_id, _, secret = rest.partition("_")
+        key = self._keys.get(key_id)
+        # Compared even where there is no such id, so that the time doesn't tell.
+        same = hmac.compare_digest(_hash(secret), key.sha256 if key is not None else _NO_HASH)
+        if key is None or mark != MARK or not same or key.state(datetime.now(UTC)) != "active":
+            return None
+        return key

@@ -1,0 +1,82 @@
+"""How fast one key may ask, over all workers of the service."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import mmap
+import os
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_SLOTS = 16_384
+_SLOT = struct.Struct("=Qd")
+_PROBES = 64
+
+
+class RateLimit:
+    """A leaky bucket per key (GCRA): one number, the time at which the bucket would be empty.
+
+    The numbers stand in shared memory where there are several workers, so that the limit is that of the service. A key
+    takes one of 16,384 slots; should the table be full of others, they share.
+
+    Args:
+        per_minute: requests a minute.
+        burst: requests at once before the rate counts.
+        shared: file that the workers share; absent = this process alone.
+    """
+
+    def __init__(self, per_minute: int, burst: int, shared: Path | None = None) -> None:
+        self._interval = 60.0 / per_minute
+        self._tolerance = self._interval * max(0, burst - 1)
+        self._file: int | None = None
+        size = _SLOTS * _SLOT.size
+        if shared is None:
+            self._table = mmap.mmap(-1, size)
+        else:
+            self._file = os.open(shared, os.O_RDWR | os.O_CREAT, 0o600)
+            os.ftruncate(self._file, size)
+            self._table = mmap.mmap(self._file, size)
+
+    def take(self, key: str, now: float | None = None) -> float:
+        """Count a request; return 0, or in how many seconds the next one is allowed, where this one isn't."""
+        moment = time.monotonic() if now is None else now  # of the machine, and so the same in all workers
+        digest = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big") | 1
+        with self._locked():
+            at = self._slot(digest)
+            _, empty_at = _SLOT.unpack_from(self._table, at)
+            begin = max(empty_at, moment)
+            wait: float = begin - self._tolerance - moment
+            if wait > 0:
+                return wait
+            _SLOT.pack_into(self._table, at, digest, begin + self._interval)
+            return 0.0
+
+    def _slot(self, digest: int) -> int:
+        first = digest % _SLOTS
+        for step in range(_PROBES):
+            at = (first + step) % _SLOTS * _SLOT.size
+            if _SLOT.unpack_from(self._table, at)[0] in (0, digest):
+                return at
+        return first * _SLOT.size
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        if self._file is None:
+            yield
+            return
+        fcntl.lockf(self._file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._table.close()
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

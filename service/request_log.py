@@ -1,0 +1,64 @@
+"""The opt-in log of retrieval requests, which `recall-loop replay` can answer again.
+
+It holds what users wrote, and is the only place where the service writes that down.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel
+
+from recall_loop.state.request import RetrieveRequest
+
+if TYPE_CHECKING:
+    from recall_loop.state.result import RetrieveResult
+
+
+class _Line(BaseModel):
+    at: datetime
+    stop: str
+    confidence: str
+    facts: list[str]
+    request: RetrieveRequest
+
+
+class RequestLog:
+    """Appends one JSON line per request: its words, and of the answer the stop reason and the facts' ids.
+
+    Lines are appended with one write each, so that several workers may share the file. Only its owner may read it.
+
+    Raises:
+        OSError: the file can't be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._lock = threading.Lock()
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def append(self, request: RetrieveRequest, result: RetrieveResult) -> None:
+        """Append a request; its id and reference time are those that the run used.
+
+        Raises:
+            OSError: the disk is full, for one.
+        """
+        used = request.model_copy(update={"id": result.request_id, "reference_time": result.reference_time})
+        line = _Line(
+            at=datetime.now(UTC),
+            stop=result.stop.reason.value,
+            confidence=result.confidence.label.value,
+            facts=[fact.id for fact in result.facts],
+            request=used,
+        )
+        data = line.model_dump_json(exclude_none=True, exclude={"request": {"debug"}}).encode() + b"\n"
+        with self._lock:
+            while data:
+                data = data[os.write(self._file, data) :]
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)

@@ -1,0 +1,131 @@
+"""Running the service under uvicorn: one process, or several."""
+
+from __future__ import annotations
+
+import copy
+import math
+import socket
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.state.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from uvicorn import Config
+
+    from recall_loop.service.config import ServiceConfig
+    from recall_loop.state.settings import Settings
+
+_BACKLOG = 1024
+_KEEP_ALIVE_SECONDS = 30
+# A worker that hasn't answered its keeper for so long is replaced.
+_HUNG_SECONDS = 30
+
+
+def listen(config: ServiceConfig) -> socket.socket:
+    """Return a socket that is bound to the service's address.
+
+    Raises:
+        InvalidInputError: the address can't be had.
+    """
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((config.host.strip("[]"), config.port))
+        sock.set_inheritable(True)
+    except OSError as error:
+        sock.close()
+        reason = error.strerror or str(error)
+        raise InvalidInputError(
+            "--host and --port", f"{config.host}:{config.port}", f"a free address ({reason})"
+        ) from error
+    return sock
+
+
+def check_workers(config: ServiceConfig, settings: Settings) -> None:
+    """Check that several workers can work.
+
+    Raises:
+        InvalidInputError: the store keeps its vectors in its own folder, or in memory; or only reads are wanted.
+    """
+    from pathlib import Path
+
+    from recall_loop.memory.store import server
+
+    if config.workers == 1:
+        return
+    path = settings.store_path
+    known = path is not None and server.read(Path(path)) is not None
+    if path is None or (settings.chroma_url is None and not known):
+        raise InvalidInputError(
+            "--workers", config.workers, "1 with vectors in the store's folder; more need --chroma-url, a Chroma server"
+        )
+
+
+def uvicorn_config(config: ServiceConfig, app: Any, *, access_log: bool, workers: int = 1) -> Config:
+    """Return uvicorn's configuration for an application, or for the name of a function that makes one."""
+    from uvicorn import Config
+
+    return Config(
+        app,
+        factory=isinstance(app, str),
+        workers=workers,
+        lifespan="on",
+        ws="none",
+        backlog=_BACKLOG,
+        proxy_headers=False,  # whoever calls would otherwise say himself from where
+        server_header=False,
+        access_log=access_log,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=math.ceil(config.shutdown_seconds),
+        timeout_worker_healthcheck=_HUNG_SECONDS,
+        log_config=_logging(),
+    )
+
+
+def _logging() -> dict[str, Any]:
+    """Return uvicorn's logging with ours beside it: all on standard error."""
+    from uvicorn.config import LOGGING_CONFIG
+
+    found = copy.deepcopy(LOGGING_CONFIG)
+    found["handlers"]["access"]["stream"] = "ext://sys.stderr"
+    found["loggers"]["recall_loop"] = {"handlers": ["default"], "level": "INFO", "propagate": False}
+    return found
+
+
+def serve(config: ServiceConfig, settings: Settings, *, access_log: bool, announce: Any) -> None:
+    """Serve until told to end; `announce` is told the address when it is bound.
+
+    Raises:
+        InvalidInputError: a setting is not allowed, or doesn't fit another.
+        RecallError: the store or the keys can't be opened.
+        OwnerFailedError: as `run_workers`.
+    """
+    check_workers(config, settings)
+    if config.workers > 1:
+        _serve_several(config, settings, access_log=access_log, announce=announce)
+    else:
+        _serve_one(config, settings, access_log=access_log, announce=announce)
+
+
+def _serve_one(config: ServiceConfig, settings: Settings, *, access_log: bool, announce: Any) -> None:
+    from uvicorn import Server
+
+    from recall_loop.service.app import create_app
+
+    app = create_app(config, settings=settings)
+    with listen(config) as sock:
+        app.state.service.open()  # what is wrong with the store is told before the server starts
+        announce(sock)
+        Server(uvicorn_config(config, app, access_log=access_log)).run(sockets=[sock])
+
+
+def _serve_several(config: ServiceConfig, settings: Settings, *, access_log: bool, announce: Any) -> None:
+    from recall_loop.service.running import check_access
+    from recall_loop.service.supervisor import run_workers
+
+    check_access(config)
+    with listen(config) as sock:
+        announce(sock)
+        app = "recall_loop.service.app:create_app"
+        run_workers(config, settings, uvicorn_config(config, app, access_log=access_log, workers=config.workers), sock)

@@ -1,0 +1,21 @@
+"""A worker ends with whoever started it, so that a killed parent leaves nobody behind at its address."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+_LOOK_SECONDS = 1.0
+
+
+def watch(parent: int) -> None:
+    """Ask this process to end, as SIGTERM does, soon after process `parent` has."""
+    threading.Thread(target=_watch, args=(parent,), name="recall-loop-parent", daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,73 @@
+"""What workers and the process that writes for them say to each other: one JSON request, one JSON answer.
+
+They meet at a Unix socket in a folder that only their own user may enter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from recall_loop.state import errors
+from recall_loop.state.errors import InvalidInputError, RecallError, StoreUnavailableError
+
+MOST_BYTES = 1024 * 1024 * 1024
+_ERRORS: dict[str, type[RecallError]] = {
+    kind.__name__: kind
+    for kind in (
+        errors.EmbedderError,
+        errors.EmbedderMismatchError,
+        errors.StoreError,
+        errors.StoreLockedError,
+        errors.StoreReadOnlyError,
+        StoreUnavailableError,
+    )
+}
+
+
+class OwnerAwayError(StoreUnavailableError):
+    """The process that writes isn't there, or went away before it answered."""
+
+
+def pack(message: Mapping[str, Any]) -> bytes:
+    """Return a message as bytes; text with lone surrogates comes through, for the store to reject."""
+    return json.dumps(message, default=_plain).encode("ascii")
+
+
+def unpack(data: bytes) -> dict[str, Any]:
+    """Return the message of `pack`."""
+    found: dict[str, Any] = json.loads(data)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return dict(value) if isinstance(value, Mapping) else to_jsonable_python(value)
+
+
+def error_message(error: RecallError) -> dict[str, Any]:
+    """Return an exception as a message."""
+    if isinstance(error, InvalidInputError):
+        return {"error": "InvalidInputError", "field": error.field, "value": error.value, "allowed": error.allowed}
+    return {"error": type(error).__name__, "words": str(error)}
+
+
+def raise_error(message: Mapping[str, Any]) -> None:
+    """Raise the exception that a message stands for, if it is one.
+
+    Raises:
+        RecallError: the one that the other process met.
+    """
+    if "error" not in message:
+        return
+    if message["error"] == "InvalidInputError":
+        raised = InvalidInputError(message["field"], None, message["allowed"])
+        raised.value = message["value"]  # it has been shortened there
+        raised.args = (f"{raised.field}: got {raised.value}; allowed: {raised.allowed}",)
+        raise raised
+    raise _ERRORS.get(message["error"], StoreUnavailableError)(message.get("words", "the write failed"))
