@@ -15,9 +15,8 @@ from rich.text import Text
 from recall_loop.cli.render import Screen, safe, safe_json
 from recall_loop.cli.words import CONTENT_WORDS, count
 from recall_loop.memory.search.options import SearchResponse
-from recall_loop.memory.search.truncation import Profile, Shortened, shorten_all
-from recall_loop.state.records import SearchHit
-from recall_loop.text.tokens import stems
+from recall_loop.memory.search.showing import as_json, shortened
+from recall_loop.memory.search.truncation import Profile
 
 _PIPED_WIDTH = 200  # a pipe has no width
 _LEAST_TEXT = 24
@@ -50,49 +49,6 @@ def show_json(found: SearchResponse, profile: Profile) -> None:
     sys.stdout.write(safe_json(json.dumps(as_json(found, profile), ensure_ascii=False, indent=2)) + "\n")
 
 
-def as_json(found: SearchResponse, profile: Profile) -> dict[str, Any]:
-    """Return the response as plain JSON."""
-    hits = zip(found.hits, _shortened(found, profile), strict=True)
-    return {
-        "query": found.query,
-        "hits": [_hit(rank, hit, text) for rank, (hit, text) in enumerate(hits, start=1)],
-        "allowed": found.allowed,
-        "scope": found.scope.model_dump(mode="json"),
-        "filters": found.filters.model_dump(mode="json", exclude_none=True),
-        "content_types": [str(kind) for kind in found.content_types],
-        "legs": list(found.legs),
-        "generation": found.generation,
-        "time_range": None if found.time_range is None else [_iso(found.time_range.start), _iso(found.time_range.end)],
-        "corrected": found.corrected,
-        "degraded": found.degraded,
-        "degraded_reason": found.degraded_reason,
-        "profile": profile.name,
-    }
-
-
-def _hit(rank: int, hit: SearchHit, text: Shortened) -> dict[str, Any]:
-    record = hit.record.model_dump(mode="json")
-    names = ("label", "agent_id", "agent_name", "author", "role", "created_at", "updated_at")
-    more = ("subject", "fact_type", "object", "conversation_id", "session", "user_id", "tags", "source_ids")
-    return {
-        "rank": rank,
-        "id": record["id"],
-        "content_type": record["kind"],
-        "content": text.text,
-        "truncated": text.truncated,
-        "similarity": hit.similarity,
-        "score": hit.score,
-        **{name: record[name] for name in names},
-        **{name: record[name] for name in more if record[name]},
-        **({"debug": hit.debug} if hit.debug is not None else {}),
-    }
-
-
-def _shortened(found: SearchResponse, profile: Profile) -> list[Shortened]:
-    terms = frozenset(stems(found.corrected or found.query))
-    return shorten_all([hit.record.text for hit in found.hits], terms, profile)
-
-
 def _table(found: SearchResponse, profile: Profile) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     for name in ("", "score", "similar"):
@@ -100,7 +56,7 @@ def _table(found: SearchResponse, profile: Profile) -> Table:
     for name in ("what", "author", "time"):
         table.add_column(name, overflow="fold", max_width=20)
     table.add_column("text", overflow="fold", min_width=_LEAST_TEXT)
-    for rank, (hit, text) in enumerate(zip(found.hits, _shortened(found, profile), strict=True), start=1):
+    for rank, (hit, text) in enumerate(zip(found.hits, shortened(found, profile), strict=True), start=1):
         record = hit.record
         shown = f"[{record.label}] {text.text}" if record.label else text.text
         cells = (
@@ -165,7 +121,3 @@ def _range(found: SearchResponse) -> str:
 
 def _minute(when: datetime | None) -> str:
     return when.strftime("%Y-%m-%d %H:%M") if when else ""
-
-
-def _iso(when: datetime | None) -> str | None:
-    return None if when is None else when.isoformat()

@@ -18,6 +18,7 @@ from recall_loop.memory.store.chroma_side import ChromaError
 from recall_loop.memory.store.delivery import Delivery
 from recall_loop.memory.store.drafts import Draft, WriteOutcome, draft, id_of
 from recall_loop.memory.store.link import ChromaLink
+from recall_loop.memory.store.paging import Page, page
 from recall_loop.memory.store.predicate import compile_predicate
 from recall_loop.memory.store.server import ChromaServer
 from recall_loop.memory.store.upkeep import Upkeep
@@ -246,6 +247,26 @@ class MemoryStore(Upkeep):
         self._current()
         predicate = compile_predicate(scope or Scope(), filters, content_types)
         return self._scan(predicate.where, predicate.params)
+
+    def page(
+        self,
+        scope: Scope | None = None,
+        filters: Filters | None = None,
+        content_types: Kinds | None = None,
+        *,
+        after: str = "",
+        limit: int = _SCAN,
+    ) -> Page:
+        """Return up to `limit` records whose ids follow `after`, in the order of their ids (STORE-2).
+
+        For callers who come back for the next page: what is written or deleted in between shifts nothing. A page
+        ends early at 16 MiB of records. See `Page.after`.
+
+        Raises:
+            InvalidInputError: an unknown content type, or none at all.
+        """
+        self._current()
+        return page(self.sidecar, compile_predicate(scope or Scope(), filters, content_types), after, limit)
 
     def _scan(self, where: str, params: tuple[Any, ...]) -> Iterator[Record]:
         query = f"""SELECT r.rowid, b.record FROM records r JOIN bodies b ON b.rowid = r.rowid

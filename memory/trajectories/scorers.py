@@ -1,4 +1,4 @@
-"""Which scorer a command uses: the rules, or the language model of the settings (TRAJ-2)."""
+"""Which scorer a surface uses: the rules, or the language model of the settings (TRAJ-2)."""
 
 from __future__ import annotations
 
