@@ -12,7 +12,16 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from recall_loop.service import routes_retrieve, routes_status
+from recall_loop.service import (
+    routes_bulk,
+    routes_erasure,
+    routes_records,
+    routes_retrieve,
+    routes_search,
+    routes_status,
+    routes_trajectories,
+    routes_trajectory_search,
+)
 from recall_loop.service.config import ServiceConfig
 from recall_loop.service.gate import BodyLimit, Gate
 from recall_loop.service.openapi import openapi
@@ -27,7 +36,15 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.embeddings import Embedder
 
-ROUTERS = (routes_status.router, routes_retrieve.router)
+ROUTERS = (
+    routes_status.router,
+    routes_retrieve.router,
+    routes_search.router,
+    routes_records.router,
+    routes_trajectory_search.router,
+    routes_trajectories.router,
+    routes_erasure.router,
+)
 
 
 def create_app(
@@ -71,6 +88,7 @@ def create_app(
     app.add_middleware(Gate, service=service)  # the outermost: what the others refuse becomes a problem document
     for router in ROUTERS:
         app.include_router(router)
+    app.include_router(routes_bulk.router)
     app.openapi = lambda: openapi(app)  # type: ignore[method-assign]  # FastAPI's own way to extend it
     return app
 

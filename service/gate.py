@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 # What an orchestrator asks, and what describes the service: no key, and no part in the limits.
 OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json"})
-# Addresses that take long uploads end so.
-BULK_SUFFIX = "/bulk"
+# The one that takes long uploads.
+BULK = ("POST", "/api/memory/records/bulk")
 METRICS_PATH = "/metrics"
 _CLIENT_GONE = 499
 _log = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        bulk = scope["path"].endswith(BULK_SUFFIX)
+        bulk = (scope["method"], scope["path"]) == BULK
         most = self.config.max_bulk_bytes if bulk else self.config.max_body_bytes
         await RequestBodyLimitResponder(self.app, most)(scope, receive, send)
 

@@ -75,6 +75,27 @@ def score_pending(
     return report
 
 
+def score_run(
+    store: MemoryStore,
+    record: Record,
+    scorer: Scorer,
+    *,
+    tenant: str,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> ScoringReport | None:
+    """Score one stored run, also one that has a score already; a failure leaves an old score as it is.
+
+    Returns:
+        What became of it; None where the run was erased, changed or scored meanwhile, and so is left as it is.
+
+    Raises:
+        StoreUnavailableError: the store fails.
+        StoreReadOnlyError: the store is open for reading only.
+    """
+    report = _written(store, tenant, [(record, scorer(run_of(record)))], clock)
+    return report if report.scored or report.failed else None
+
+
 def _waiting(store: MemoryStore, scope: Scope, *, queued_only: bool) -> Iterator[Record]:
     """Yield runs without a score in their order; writing them back doesn't move them."""
     for record in store.scan(scope, Filters(scored=False), (ContentType.TRAJECTORY,)):
