@@ -111,7 +111,7 @@ def main() -> int:
 
     for name in (signal.SIGINT, signal.SIGTERM):  # meant for all of the service: the workers come first
         signal.signal(name, signal.SIG_IGN)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(name)s: %(message)s")
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(name)s: %(message)s")
     try:
         settings = Settings.from_env()
         if settings.store_path is None:

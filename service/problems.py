@@ -68,7 +68,7 @@ class ProblemError(RecallError):
         *,
         kind: str | None = None,
         headers: Mapping[str, str] | None = None,
-        **extra: str | None,
+        **extra: Any,
     ) -> None:
         super().__init__(detail)
         self.status = status

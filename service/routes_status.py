@@ -9,7 +9,9 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from recall_loop.service.config import is_loopback
 from recall_loop.service.deps import run_blocking, service_of
+from recall_loop.service.problems import ProblemError
 
 router = APIRouter(tags=["status"])
 
@@ -23,11 +25,9 @@ class Health(BaseModel):
 class Readiness(BaseModel):
     """What the service can do at the moment."""
 
-    status: Literal["ready", "degraded", "unavailable"] = Field(
-        description="`degraded` answers, with less than everything; `unavailable` can't."
-    )
+    status: Literal["ready", "degraded"] = Field(description="`degraded` answers, with less than everything.")
     reasons: list[str] = Field(description="What is missing.")
-    warnings: list[str] = Field(description="What an operator should know.")
+    warnings: list[str] = Field(description="What an operator should know; shown on the same machine only.")
     read_only: bool = Field(description="Whether writes are refused.")
 
 
@@ -37,22 +37,26 @@ async def health() -> Health:
     return Health()
 
 
-@router.get("/ready", responses={503: {"model": Readiness}}, summary="Whether the service can answer requests")
-async def ready(request: Request, response: Response) -> Readiness:
-    """Read from the store, and say what is missing; 503 where nothing can be answered."""
-    found: Readiness = await run_blocking(_readiness, request)
-    response.status_code = 503 if found.status == "unavailable" else 200
-    return found
+@router.get("/ready", summary="Whether the service can answer requests")
+async def ready(request: Request) -> Readiness:
+    """Read from the store, and say what is missing; 503, with `reasons`, where nothing can be answered."""
+    return await run_blocking(_readiness, request)
 
 
 def _readiness(request: Request) -> Readiness:
     service = service_of(request)
     missing, lacking = service.condition()
-    status: Literal["ready", "degraded", "unavailable"] = "degraded" if lacking else "ready"
+    # Nobody needs a key for this: paths and addresses are for whoever sits at the machine.
+    near = request.client is None or is_loopback(request.client.host)
+    reasons = [f"{lack.what}: {lack.detail}" if near else lack.what for lack in (*missing, *lacking)]
+    if missing:
+        raise ProblemError(
+            503, "Requests can't be answered.", kind="not_ready", headers={"Retry-After": "5"}, reasons=reasons
+        )
     return Readiness(
-        status="unavailable" if missing else status,
-        reasons=[*missing, *lacking],
-        warnings=service.warnings,
+        status="degraded" if lacking else "ready",
+        reasons=reasons,
+        warnings=service.warnings if near else [],
         read_only=service.read_only,
     )
 

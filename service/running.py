@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from recall_loop.service.keys import KeyRing, KeysUnreadableError
 from recall_loop.service.limits import RateLimit
@@ -39,6 +39,13 @@ _SPARE_THREADS = 2
 _PROBE_SECONDS = 5.0
 _OPENING_SECONDS = 3600.0
 _log = logging.getLogger(__name__)
+
+
+class Lack(NamedTuple):
+    """Something that is missing; the detail may name paths and addresses."""
+
+    what: str
+    detail: str
 
 
 @dataclass
@@ -117,24 +124,24 @@ class Service:
             except OSError as error:  # the answer is good all the same
                 _log.error("the request log can't be written: %s", error)
 
-    def condition(self) -> tuple[list[str], list[str]]:
+    def condition(self) -> tuple[list[Lack], list[Lack]]:
         """Return what is missing so that nothing can be answered, and what answers have to do without."""
-        missing: list[str] = []
-        lacking: list[str] = []
+        missing: list[Lack] = []
+        lacking: list[Lack] = []
         try:
             self._load_embedder()
         except EmbedderError as error:
-            lacking.append(f"texts can't be embedded: {error}")
+            lacking.append(Lack("texts can't be embedded", str(error)))
         try:
             reason = self.store.probe()
-            lacking += [reason] if reason else []
+            lacking += [Lack("the store works without one of its parts", reason)] if reason else []
         except StoreError as error:
-            missing.append(f"the store can't be read: {error}")
+            missing.append(Lack("the store can't be read", str(error)))
         try:
             if self.keys is not None:
                 self.keys.refresh()
         except KeysUnreadableError as error:
-            missing.append(str(error))
+            missing.append(Lack("the API keys can't be read", str(error)))
         return missing, lacking
 
     @asynccontextmanager

@@ -62,8 +62,13 @@ def check_workers(config: ServiceConfig, settings: Settings) -> None:
         )
 
 
-def uvicorn_config(config: ServiceConfig, app: Any, *, access_log: bool, workers: int = 1) -> Config:
-    """Return uvicorn's configuration for an application, or for the name of a function that makes one."""
+def uvicorn_config(
+    config: ServiceConfig, app: Any, *, access_log: bool, workers: int = 1, own_logs: bool = True
+) -> Config:
+    """Return uvicorn's configuration for an application, or for the name of a function that makes one.
+
+    Without `own_logs` the process's logging is left as it is.
+    """
     from uvicorn import Config
 
     return Config(
@@ -79,7 +84,7 @@ def uvicorn_config(config: ServiceConfig, app: Any, *, access_log: bool, workers
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=math.ceil(config.shutdown_seconds),
         timeout_worker_healthcheck=_HUNG_SECONDS,
-        log_config=_logging(),
+        log_config=_logging() if own_logs else None,
     )
 
 
@@ -89,7 +94,7 @@ def _logging() -> dict[str, Any]:
 
     found = copy.deepcopy(LOGGING_CONFIG)
     found["handlers"]["access"]["stream"] = "ext://sys.stderr"
-    found["loggers"]["recall_loop"] = {"handlers": ["default"], "level": "INFO", "propagate": False}
+    found["loggers"]["recall_loop"] = {"handlers": ["default"], "level": "WARNING", "propagate": False}
     return found
 
 

@@ -1,0 +1,132 @@
+"""The service for tests: in a thread of this process, or as the command that users run; over sockets either way."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from recall_loop.service.app import create_app
+from recall_loop.service.config import ServiceConfig
+from recall_loop.service.serving import listen, uvicorn_config
+
+_START_SECONDS = 100
+
+
+class Running:
+    """A service in a thread: its address, and the service itself."""
+
+    def __init__(self, url: str, app: Any) -> None:
+        self.url = url
+        self.app = app
+        self.service = app.state.service
+
+    def client(self, key: str | None = None) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60, verify=False)
+
+
+@contextmanager
+def running(**options: Any) -> Iterator[Running]:
+    """Serve until the block ends. `config` is a mapping of `ServiceConfig` fields; the rest goes to `create_app`."""
+    from uvicorn import Server
+
+    config = ServiceConfig(**({"port": 0} | options.pop("config", {})))
+    app = create_app(config, **options)
+    with listen(config) as sock:
+        server = Server(uvicorn_config(config, app, access_log=False, own_logs=False))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
+        thread.start()
+        try:
+            until(lambda: server.started or not thread.is_alive())
+            assert server.started
+            yield Running(f"http://127.0.0.1:{sock.getsockname()[1]}", app)
+        finally:
+            server.should_exit = True
+            thread.join(60)
+
+
+def until(what: Any, seconds: float = _START_SECONDS) -> Any:
+    """Wait until `what()` is true, and return it."""
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end, "it didn't happen in time"
+        time.sleep(0.02)
+    return found
+
+
+class Served:
+    """`recall-loop serve` in a process of its own."""
+
+    def __init__(self, words: Sequence[str], folder: Path) -> None:
+        self.log = folder / "serve.log"
+        command = [sys.executable, "-m", "recall_loop.cli", "serve", "--port", "0", *words]
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ},
+            )
+        self.url = until(self._address)
+
+    def _address(self) -> str | None:
+        said = self.log.read_text(encoding="utf-8")
+        assert self.process.poll() is None, said
+        lines = [line for line in said.splitlines() if " at http://" in line]
+        return lines[0].rpartition(" at ")[2] if lines else None
+
+    def ready(self) -> dict[str, Any]:
+        """Wait until it answers."""
+        return until(self._ready)
+
+    def _ready(self) -> dict[str, Any] | None:
+        assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
+        try:
+            return httpx.get(f"{self.url}/ready", timeout=20, verify=False).json()
+        except httpx.HTTPError:
+            return None
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+
+class Reader(threading.Thread):
+    """Reads a stream of server-sent events in a thread of its own."""
+
+    def __init__(self, url: str, body: Any) -> None:
+        super().__init__(daemon=True)
+        self.events: queue.Queue[tuple[str, str, float]] = queue.Queue()
+        self._url, self._body = url, body
+        self.start()
+
+    def run(self) -> None:
+        began = time.perf_counter()
+        name = ""
+        with httpx.stream(
+            "POST", f"{self._url}/api/memory/retrieve/stream", json=self._body, timeout=60, verify=False
+        ) as response:
+            for line in response.iter_lines():
+                if line.startswith("event: "):
+                    name = line[7:]
+                elif line.startswith("data: "):
+                    self.events.put((name, line[6:], time.perf_counter() - began))
