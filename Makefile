@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed kills tenants test-llm dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed kills tenants test-llm overhead dev
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -54,6 +54,9 @@ tenants: setup  ## Measure what a thousand tenants cost in one store
 
 test-llm: setup  ## Run the tests with a real language model at TEST_LLM_BASE_URL; skipped where none answers there
 	$(PYTHON) -m pytest -q -m llm
+
+overhead: setup  ## Measure what the HTTP service adds to a direct call
+	$(PYTHON) benchmarks/service_overhead.py $(OVERHEAD)
 
 dev: setup  ## Serve the graph locally for LangGraph Studio
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)langgraph dev --no-browser

@@ -80,7 +80,11 @@ class Served:
                 stderr=subprocess.STDOUT,
                 env={**os.environ},
             )
-        self.url = until(self._address)
+        try:
+            self.url = until(self._address)
+        except BaseException:
+            self.end(signal.SIGKILL)
+            raise
 
     def _address(self) -> str | None:
         said = self.log.read_text(encoding="utf-8")

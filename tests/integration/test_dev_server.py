@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from recall_loop.graph.builder import build_graph
@@ -84,7 +85,7 @@ def url(tmp_path_factory: pytest.TempPathFactory, folder: Path, root: Path) -> I
         process = subprocess.Popen(
             [*command, "--host", "127.0.0.1", "--port", str(port)],
             cwd=home,
-            env={**os.environ, **QUIET, "RECALL_LOOP_STORE_PATH": str(folder)},
+            env={**os.environ, **QUIET, "RECALL_LOOP_STORE_PATH": str(folder), "RECALL_LOOP_TENANT": VALLEY},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -182,6 +183,21 @@ async def test_bad_input_is_told(url: str) -> None:
         output = await client.runs.wait(None, "recall_loop", input=ask(DIRECT, max_facts=0), raise_error=False)
     assert "InvalidInputError" in json.dumps(output)
     assert "max_facts" in json.dumps(output)
+
+
+def test_the_service_is_served_beside_it(url: str, local: Any) -> None:
+    """Proves: OPS-1, OPS-2 (one server for Studio and for the HTTP routes, with the same answers and errors)."""
+    asked = {name: value for name, value in ask(DIRECT).items() if name != "tenant"}
+    answer = httpx.post(f"{url}/api/memory/retrieve", json=asked, timeout=60)
+    assert answer.status_code == 200, answer.text
+    assert essence(answer.json()) == essence(local.invoke(ask(DIRECT)))
+    assert httpx.get(f"{url}/ready", timeout=60).json()["status"] == "ready"
+    bad = httpx.post(f"{url}/api/memory/retrieve", json={**asked, "max_facts": 0}, timeout=60)
+    assert (bad.status_code, bad.headers["content-type"]) == (422, "application/problem+json")
+    foreign = {"Host": "rebound.example"}
+    assert httpx.post(f"{url}/api/memory/retrieve", json=asked, headers=foreign, timeout=60).status_code == 403
+    assert httpx.get(f"{url}/info", headers=foreign, timeout=60).status_code == 200  # its own routes are its own
+    assert "/api/memory/retrieve" in httpx.get(f"{url}/openapi.json", timeout=60).json()["paths"]
 
 
 def test_nothing_is_left_in_the_project(url: str, root: Path) -> None:

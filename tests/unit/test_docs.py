@@ -24,6 +24,8 @@ from recall_loop.memory.search.content_scoring import NON_CONTENT_SHARE, TOOL_FA
 from recall_loop.memory.search.fusion import SESSION_WEIGHT, SPEAKER_WEIGHT
 from recall_loop.memory.search.similarity import COSINE_MIDDLE, COSINE_SLOPE, NEIGHBOUR_SHARE
 from recall_loop.policy.confidence import UNCALIBRATED, WEIGHTS
+from recall_loop.service.config import PREFIX as SERVICE_PREFIX
+from recall_loop.service.config import ServiceConfig
 from recall_loop.state.allowed import describe
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings import PREFIX, Settings
@@ -33,6 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 README, CONFIGURATION = ROOT / "README.md", ROOT / "docs" / "configuration.md"
+OPERATIONS = ROOT / "docs" / "operations.md"
 README_KNOBS = (
     "store_path",
     "tenant",
@@ -186,6 +189,20 @@ def graph_picture() -> str:
     return f"```mermaid\n{build_graph().get_graph().draw_mermaid()}```\n"
 
 
+def service_table() -> str:
+    """Every setting of the service with its variable, default, range and meaning; not those that only workers get."""
+    schema = ServiceConfig.model_json_schema()
+    rows = ["| setting | variable | default | allowed | meaning |", "|---|---|---|---|---|"]
+    for name, part in schema["properties"].items():
+        meaning = part["description"]
+        if meaning.startswith("Set for workers"):
+            continue
+        default = "none" if part.get("default") in (None, []) else f"`{json.dumps(part['default']).strip(chr(34))}`"
+        words = describe(part, schema)
+        rows.append(f"| `{name}` | `{SERVICE_PREFIX}{name.upper()}` | {default} | {words} | {meaning} |")
+    return "\n".join(rows) + "\n"
+
+
 def settings_table(chosen: tuple[str, ...]) -> str:
     """Every given setting with its variables, default, range and meaning."""
     schema = Settings.model_json_schema(by_alias=False)
@@ -243,6 +260,7 @@ WRITTEN: dict[tuple[Path, str], Callable[[], str]] = {
     (README, "graph"): graph_picture,
     (README, "settings"): lambda: settings_table(README_KNOBS),
     (README, "result"): shortened_result,
+    (OPERATIONS, "service"): service_table,
     (CONFIGURATION, "settings"): lambda: settings_table(tuple(Settings.model_fields)),
 }
 
