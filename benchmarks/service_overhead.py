@@ -2,9 +2,9 @@
 
     python benchmarks/service_overhead.py [--rounds 200] [--records 1000]
 
-The service runs as users run it, in a process of its own, and answers the same requests as a graph in that very
-process would: what a request costs beyond the run is its time at the client less the run's own `duration_ms`. Requests
-go over one kept connection, one at a time.
+The service runs as users run it, in a process of its own. Each question is asked directly, of a graph in this process
+over the same store, and then over HTTP, on one kept connection; the difference of each pair is the overhead. On a busy
+machine look at the processors' time instead: that of the service's process per request, less this one's per call.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 import httpx
 
+from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 
 TOPICS = ("ferry", "granary", "lighthouse", "accordion", "orchard", "boathouse", "bakery", "quarry")
@@ -45,7 +46,8 @@ def main() -> None:
             )
         process, url = start(folder)
         try:
-            report(process.pid, url, args.rounds)
+            with MemoryStore.open(folder / "store", read_only=True) as store:
+                report(process.pid, url, args.rounds, store)
         finally:
             process.terminate()
             process.wait(60)
@@ -69,25 +71,43 @@ def start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
         time.sleep(0.1)
 
 
-def report(pid: int, url: str, rounds: int) -> None:
+def report(pid: int, url: str, rounds: int, store: MemoryStore) -> None:
     idle = resident(pid)
     with httpx.Client(base_url=url, timeout=60) as client:
         for at in range(10):
-            client.post("/api/memory/retrieve", json=asking(at))
-        overhead, whole = zip(*(measured(client, at) for at in range(rounds)), strict=True)
+            pair(client, store, at)
+        here, there, pairs = 0.0, processor(pid), []
+        for at in range(rounds):
+            direct, over_http, spent = pair(client, store, at)
+            pairs.append((direct, over_http))
+            here += spent
+        there = processor(pid) - there
         health = [timed(lambda: client.get("/health"))[0] for _ in range(rounds)]
         first = [first_event(client, at) for at in range(rounds)]
     print(f"idle memory: {idle:.0f} MB resident; after {3 * rounds} requests: {resident(pid):.0f} MB")
     show("GET /health", health)
-    show("POST /api/memory/retrieve, whole", whole)
-    show("  beyond the run's own duration", overhead)
+    show("direct call", [direct for direct, _ in pairs])
+    show("POST /api/memory/retrieve", [over_http for _, over_http in pairs])
+    show("  difference of each pair", [over_http - direct for direct, over_http in pairs])
+    print(f"processor time: {here / rounds:.1f} ms per direct call, {there / rounds:.1f} ms per request in the service")
     show("stream: first event", [at for at, _ in first])
     show("stream: first event of the run", [at for _, at in first])
 
 
-def measured(client: httpx.Client, at: int) -> tuple[float, float]:
-    seconds, answer = timed(lambda: client.post("/api/memory/retrieve", json=asking(at)))
-    return seconds * 1000 - answer.json()["metadata"]["duration_ms"], seconds * 1000
+def pair(client: httpx.Client, store: MemoryStore, at: int) -> tuple[float, float, float]:
+    """Return milliseconds of a direct call, of the same over HTTP, and this process's processor time for the former."""
+    spent = time.process_time()
+    direct, result = timed(lambda: retrieve(asking(at), store=store))
+    spent = time.process_time() - spent
+    over_http, answer = timed(lambda: client.post("/api/memory/retrieve", json=asking(at)))
+    assert [fact["id"] for fact in answer.json()["facts"]] == [fact.id for fact in result.facts]
+    return direct, over_http, spent * 1000
+
+
+def processor(pid: int) -> float:
+    """Return a process's processor time so far, in milliseconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 def first_event(client: httpx.Client, at: int) -> tuple[float, float]:
@@ -105,9 +125,10 @@ def asking(at: int) -> dict[str, Any]:
 
 
 def timed(call: Any) -> tuple[float, Any]:
+    """Return the milliseconds of a call, and what it returned."""
     began = time.perf_counter()
     found = call()
-    return time.perf_counter() - began, found
+    return (time.perf_counter() - began) * 1000, found
 
 
 def resident(pid: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -46,6 +47,8 @@ ROUTERS = (
     routes_erasure.router,
 )
 
+_log = logging.getLogger(__name__)
+
 
 def create_app(
     config: ServiceConfig | None = None,
@@ -79,6 +82,7 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
     )
     app.state.service = service
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -104,4 +108,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return problem_response(problem_of(error), request.state.request_id)
+    problem = problem_of(error)
+    if problem.status == 500:
+        _log.error("request %s failed", request.state.request_id, exc_info=error)
+    return problem_response(problem, request.state.request_id)

@@ -60,6 +60,11 @@ def _of_key(keys: KeyRing, authorization: str) -> Caller:
     return Caller(key.tenant, key.id, key.role)
 
 
+def is_near(headers: Headers, client: tuple[str, int] | None) -> bool:
+    """Return whether somebody on this machine asks, and by a name of its own: a proxy on it passes another one on."""
+    return (client is None or is_loopback(client[0])) and _own_host(headers.get("host", ""), ())
+
+
 def _check_local(service: Service, headers: Headers, client: tuple[str, int] | None) -> None:
     """Without keys: only this machine, under a name of its own, and no page of another site in its browser."""
     if client is not None and not is_loopback(client[0]):

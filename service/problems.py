@@ -119,14 +119,20 @@ def _unavailable(error: RecallError) -> ProblemError:
 
 def document(problem: ProblemError, request_id: str | None) -> Problem:
     """Return the document of a problem."""
+    extra = {name: _sound(value) if isinstance(value, str) else value for name, value in problem.extra.items()}
     return Problem(
         type=URN + problem.kind,
         title=_TITLES.get(problem.status) or _phrase(problem.status),
         status=problem.status,
-        detail=problem.detail,
+        detail=_sound(problem.detail),
         request_id=request_id,
-        **problem.extra,
+        **extra,
     )
+
+
+def _sound(text: str) -> str:
+    """Return `text` as UTF-8 can hold it: the name of a field may have lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def problem_response(problem: ProblemError, request_id: str | None = None) -> Response:

@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from recall_loop.service.config import is_loopback
+from recall_loop.service.callers import is_near
 from recall_loop.service.deps import run_blocking, service_of
 from recall_loop.service.problems import ProblemError
 
@@ -47,7 +47,7 @@ def _readiness(request: Request) -> Readiness:
     service = service_of(request)
     missing, lacking = service.condition()
     # Nobody needs a key for this: paths and addresses are for whoever sits at the machine.
-    near = request.client is None or is_loopback(request.client.host)
+    near = is_near(request.headers, request.scope.get("client"))
     reasons = [f"{lack.what}: {lack.detail}" if near else lack.what for lack in (*missing, *lacking)]
     if missing:
         raise ProblemError(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import threading
+import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -37,6 +40,7 @@ NO_KEYS = (
 # For what must not wait behind requests: /health, /ready, and the look after Chroma.
 _SPARE_THREADS = 2
 _PROBE_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
 _OPENING_SECONDS = 3600.0
 _log = logging.getLogger(__name__)
 
@@ -46,6 +50,9 @@ class Lack(NamedTuple):
 
     what: str
     detail: str
+
+
+Condition = tuple[tuple[Lack, ...], tuple[Lack, ...]]
 
 
 @dataclass
@@ -77,6 +84,9 @@ class Service:
     _spare: ThreadPoolExecutor | None = None
     _requests: RequestLog | None = None
     _embedded: bool = False
+    _looking: threading.Lock = field(default_factory=threading.Lock)
+    _looked_at: float = -math.inf
+    _condition: Condition = ((), ())
 
     def __post_init__(self) -> None:
         """Check keys and address before anything is opened."""
@@ -124,8 +134,18 @@ class Service:
             except OSError as error:  # the answer is good all the same
                 _log.error("the request log can't be written: %s", error)
 
-    def condition(self) -> tuple[list[Lack], list[Lack]]:
-        """Return what is missing so that nothing can be answered, and what answers have to do without."""
+    def condition(self) -> Condition:
+        """Return what is missing so that nothing can be answered, and what answers have to do without.
+
+        Looked at once a second at most, however often it is asked for.
+        """
+        with self._looking:
+            if time.monotonic() - self._looked_at > _LOOK_SECONDS:
+                self._condition = self._look()
+                self._looked_at = time.monotonic()
+            return self._condition
+
+    def _look(self) -> Condition:
         missing: list[Lack] = []
         lacking: list[Lack] = []
         try:
@@ -142,7 +162,7 @@ class Service:
                 self.keys.refresh()
         except KeysUnreadableError as error:
             missing.append(Lack("the API keys can't be read", str(error)))
-        return missing, lacking
+        return tuple(missing), tuple(lacking)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
@@ -169,7 +189,9 @@ class Service:
                 probing.cancel()
                 with suppress(asyncio.CancelledError):
                     await probing
-            await asyncio.get_running_loop().run_in_executor(None, self._close, [pool, spare])
+            last = ThreadPoolExecutor(1, thread_name_prefix="recall-loop-close")
+            await asyncio.wrap_future(last.submit(self._close, [pool, spare]))
+            last.shutdown()
 
     def open(self) -> None:
         """Open the store, and load the embedder.

@@ -21,7 +21,7 @@ from recall_loop.service.limits import RateLimit
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings import Settings
 from tests.embedders import WordHashes
-from tests.service_server import Running, running
+from tests.service_server import Running, running, until
 
 PATH = "/api/memory/retrieve"
 TENANTS = [f"tenant-{number}" for number in range(20)]
@@ -143,7 +143,7 @@ def test_keys_that_cannot_be_read_let_nobody_in(served: Running, keys: Path, pla
         answer = ask(served, plain["tenant-0"])
         assert (answer.status_code, answer.json()["type"]) == (503, "urn:recall-loop:problem:keys_unreadable")
         with served.client() as client:
-            assert client.get("/ready").status_code == 503
+            until(lambda: client.get("/ready").status_code == 503)
     finally:
         keys.write_bytes(whole)
     assert ask(served, plain["tenant-0"]).status_code == 200

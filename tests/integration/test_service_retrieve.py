@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -164,6 +165,28 @@ def test_errors_of_the_server_itself_are_problems_too(client: httpx.Client) -> N
         assert problem["status"] == answer.status_code
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"messages": [{"content": "\\ud800"}]}',
+        b'{"messages": [{"content": "a"}], "\\ud800": 1}',
+        b'{"messages": [{"content": "a"}], "filters": {"min_similarity": NaN}}',
+        b'{"messages": [{"content": "a"}], "max_facts": ' + b"9" * 3000 + b"}",
+        b'{"messages": [{"content": "a"}], "max_facts": 1e999}',
+        b"[" * 4000,
+        b'{"a":' * 600,
+        b"\xff\xfe",
+        b"null",
+        b"",
+    ],
+)
+def test_odd_json_is_refused(client: httpx.Client, body: bytes) -> None:
+    """Proves: OPS-1 (never a 5xx)."""
+    answer = client.post(PATH, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code in (400, 422), answer.text
+    assert answer.json()["status"] == answer.status_code
+
+
 def test_a_failure_tells_nothing_of_the_inside(
     served: Running, client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -213,6 +236,7 @@ def test_a_store_that_cannot_be_read_is_not_ready(served: Running, client: httpx
     with MemoryStore.in_memory(embedder=WordHashes()) as closed:
         pass
     monkeypatch.setattr(served.service, "_store", closed)
+    monkeypatch.setattr(served.service, "_looked_at", float("-inf"))
     ready = client.get("/ready")
     assert (ready.status_code, ready.json()["status"]) == (503, 503)
     assert ready.json()["type"].endswith("not_ready")
@@ -299,11 +323,12 @@ def test_a_client_that_leaves_ends_its_run(slow: tuple[ChatEndpoint, Settings], 
     config = {"concurrency": 1, "read_only": True}
     with running(settings=settings, embedder=WordHashes(), config=config) as served:
         pool = served.service._pool
-        with served.client() as client, pytest.raises(httpx.ReadTimeout):
-            client.post(path, json=asking(DIRECT), timeout=httpx.Timeout(60, read=1.5)).read()
-            with client.stream("POST", path, json=asking(DIRECT), timeout=httpx.Timeout(60, read=1.5)) as answer:
-                list(answer.iter_bytes())
-        assert endpoint.asked
+        body = json.dumps(asking(DIRECT)).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        with socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2]))) as client:
+            client.sendall(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            until(lambda: endpoint.asked)
+            assert pool._idle_semaphore._value == 0
         until(lambda: pool._idle_semaphore._value == 1, 30)
         with served.client() as client:
             until(lambda: figures(client)["recall_loop_http_in_flight"] == 1, 30)
