@@ -10,6 +10,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from recall_loop.graph.routing import after_evaluation
+from recall_loop.graph.traced import TracedGraph, watched_node
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes import evaluate_progress, execute_tool, plan_queries, refine, synthesize
 from recall_loop.nodes.resources import Resources
@@ -58,15 +59,19 @@ def build_graph(
     resources.calibration  # noqa: B018  # a bad file is told now, not at the end of the first run
     schema = MessageOutput if output == "message" else ResultState
     builder = StateGraph(AgentState, context_schema=Context, input_schema=InputState, output_schema=schema)
-    builder.add_node("plan_queries", plan_queries.make(resources))
-    builder.add_node("refine", refine.make(resources))
-    builder.add_node("execute_tool", execute_tool.make(resources))
-    builder.add_node("evaluate_progress", evaluate_progress.make(resources))
-    builder.add_node("synthesize", synthesize.make(resources, output))
+    nodes = {
+        "plan_queries": plan_queries.make(resources),
+        "refine": refine.make(resources),
+        "execute_tool": execute_tool.make(resources),
+        "evaluate_progress": evaluate_progress.make(resources),
+        "synthesize": synthesize.make(resources, output),
+    }
+    for step, node in nodes.items():
+        builder.add_node(step, watched_node(step, node, content=resources.settings.trace_content))
     builder.add_edge(START, "plan_queries")
     builder.add_edge("plan_queries", "execute_tool")
     builder.add_edge("refine", "execute_tool")
     builder.add_edge("execute_tool", "evaluate_progress")
     builder.add_conditional_edges("evaluate_progress", after_evaluation)
     builder.add_edge("synthesize", END)
-    return builder.compile(checkpointer=checkpointer, name=name)
+    return TracedGraph.of(builder.compile(checkpointer=checkpointer, name=name))

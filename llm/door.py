@@ -24,6 +24,7 @@ from recall_loop.llm.endpoints import Endpoint, endpoint_memory
 from recall_loop.llm.failures import Failure
 from recall_loop.llm.ladder import Answered, Conduct, Ladder
 from recall_loop.llm.limits import Limits, Usage
+from recall_loop.llm.observed import Observer
 from recall_loop.llm.rungs import Rungs, endpoint_name, model_name
 from recall_loop.llm.steps import arun, run
 from recall_loop.prompts.templates import Prompt
@@ -75,6 +76,7 @@ class Door:
         self.endpoint = named or f"{self.name}#{next(_anonymous)}"
         self._model = model
         self._rungs = Rungs(model)
+        self._observer = Observer(model)
         self._memory = endpoint_memory(named) if named else Endpoint()
         self._cache = Cache(cache_entries)
         self._conduct = Conduct(timeout_seconds, reply_tokens, retries, backoff_seconds, cooldown_seconds, clock)
@@ -106,7 +108,8 @@ class Door:
         return self._reply(key, await arun(ladder.steps(on_text is not None), on_text))
 
     def _ladder(self, prompt: Prompt, schema: type[T], limits: Limits) -> Ladder[T]:
-        return Ladder(self._model, self._rungs, self._memory, self._conduct, prompt, schema, limits)
+        know = self._rungs, self._memory, self._conduct
+        return Ladder(self._model, *know, prompt, schema, limits, observer=self._observer)
 
     def _kept(self, key: str, on_text: Callable[[str], None] | None) -> Reply[BaseModel] | None:
         value = self._cache.get(key) if key else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from recall_loop.llm.endpoints import Admission, Endpoint
 from recall_loop.llm.failures import TRIPPING, Failure, FailureReason, Trouble, classify, odd, trouble_of
 from recall_loop.llm.limits import Limits, Usage
+from recall_loop.llm.observed import CallWatch, Observer
 from recall_loop.llm.replies import Reading, read, read_cut_off, validated
 from recall_loop.llm.rungs import SENDS_SCHEMA, Rung, Rungs, bounds
 from recall_loop.llm.schemas import shape_of, shape_tokens
@@ -80,8 +81,11 @@ class Ladder(Generic[T]):
         prompt: Prompt,
         schema: type[T],
         limits: Limits,
+        *,
+        observer: Observer,
     ) -> None:
         self._model = model
+        self._observer = observer
         self._rungs = rungs
         self._endpoint = endpoint
         self._conduct = conduct
@@ -137,8 +141,10 @@ class Ladder(Generic[T]):
             if barred is not None:
                 return barred
             call = self._call(name, stream)
-            outcome = yield call
-            found = self._judged(outcome, call)
+            with self._watch(call, name) as watch:
+                outcome = yield replace(call, context=watch.context)
+                found = self._judged(outcome, call)
+                watch.told(outcome.result, found)
             self._attempts.append((name, found.reason.value if isinstance(found, Trouble) else "ok"))
             if not isinstance(found, Trouble):
                 self._settle_alive()
@@ -184,6 +190,11 @@ class Ladder(Generic[T]):
         config = RunnableConfig(tags=[_HIDDEN], run_name=f"recall_loop.{self._prompt.name}")
         streams = stream and rung.takes_bounds
         return Call(rung.runnable, self._messages(rung), config, held, seconds, streams, self._rungs.threaded(streams))
+
+    def _watch(self, call: Call, rung: str) -> CallWatch:
+        return self._observer.call(
+            step=self._prompt.name, rung=rung, messages=call.messages, bounds=call.bounds, stream=call.stream
+        )
 
     def _messages(self, rung: Rung) -> list[BaseMessage]:
         """Return the prompt, with the schema in it where the call doesn't send it in another way."""

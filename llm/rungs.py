@@ -137,16 +137,19 @@ def model_name(model: BaseChatModel) -> str:
     return type(model).__name__
 
 
+def base_url(model: BaseChatModel) -> str | None:
+    """Return the address that the model was given; None where it has one of its own."""
+    fields = ("openai_api_base", "base_url", "anthropic_api_url", "azure_endpoint")
+    return next((str(found) for found in (getattr(model, field, None) for field in fields) if found), None)
+
+
 def endpoint_name(model: BaseChatModel) -> str | None:
     """Return a name for what the model talks to: its class, base URL, own name, and a trace of its key.
 
     A wrong key of one caller must not close the way for others, hence the key; only a hash that differs between
     processes is taken of it. None for a model without address and name, such as a fake: nobody can say what equals it.
     """
-    urls = (
-        getattr(model, field, None) for field in ("openai_api_base", "base_url", "anthropic_api_url", "azure_endpoint")
-    )
-    url = next((str(found) for found in urls if found), "")
+    url = base_url(model) or ""
     name = model_name(model)
     if not url and name == type(model).__name__:
         return None

@@ -18,9 +18,11 @@ from typing import Any, TypeVar, cast
 
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from opentelemetry.context import Context
 
 from recall_loop.llm.replies import text_of
 from recall_loop.state.cancellation import check, given_up
+from recall_loop.telemetry.spans import attached
 
 R = TypeVar("R")
 Listener = Callable[[str], None]
@@ -34,7 +36,7 @@ _STALE_CONNECTIONS = 20
 class Call:
     """One call of the model, of at most `seconds`; `stream` where somebody listens to the growing text.
 
-    `threaded` says that the model has no asynchronous way of its own.
+    `threaded` says that the model has no asynchronous way of its own. `context` is the trace that it belongs to.
     """
 
     runnable: Runnable[Any, Any]
@@ -44,6 +46,7 @@ class Call:
     seconds: float
     stream: bool
     threaded: bool = False
+    context: Context | None = None
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,9 @@ def run(steps: Steps[R], on_text: Listener | None) -> R:
         step = next(steps)
         while True:
             if isinstance(step, Call):
-                step = steps.send(_call(step, on_text))
+                with attached(step.context):
+                    outcome = _call(step, on_text)
+                step = steps.send(outcome)
                 continue
             if isinstance(step, Pause):
                 _sleep(step.seconds)
@@ -132,7 +137,9 @@ async def arun(steps: Steps[R], on_text: Listener | None) -> R:
         step = next(steps)
         while True:
             if isinstance(step, Call):
-                step = steps.send(await _acall(step, on_text))
+                with attached(step.context):
+                    outcome = await _acall(step, on_text)
+                step = steps.send(outcome)
                 continue
             if isinstance(step, Pause):
                 await asyncio.sleep(step.seconds)

@@ -13,15 +13,40 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.resources import Run
 from recall_loop.policy.planning import limit_name, types_of
 from recall_loop.state.agent_state import Plan, PlannedQuery
-from recall_loop.state.errors import EmbedderError, StoreError
+from recall_loop.state.errors import EmbedderError, RecallError, StoreError
 from recall_loop.state.scope import Filters
 from recall_loop.state.types import ToolName
+from recall_loop.telemetry import names
+from recall_loop.telemetry.spans import fail, span, tell, tell_content
 
 _log = logging.getLogger(__name__)
 
 
 def search(store: MemoryStore, plan: Plan, run: Run, deadline: float) -> tuple[list[SearchResponse], int, str | None]:
     """Search with retries and backoff until `deadline`; return responses, attempts, and the error that used them up."""
+    told = {names.OPERATION: "execute_tool", names.TOOL: plan["tool"], names.TOOL_TYPE: "datastore"}
+    with span(names.TOOL_SPAN.format(tool=plan["tool"]), told) as opened:
+        tell_content(opened, names.TOOL_ARGUMENTS, {"queries": [query["text"] for query in plan["queries"]]})
+        found, attempts, error = _tried(store, plan, run, deadline)
+        results = len({hit.record.id for response in found for hit in response.hits}) if opened.is_recording() else 0
+        tell(
+            opened,
+            {
+                names.STRATEGY: plan["strategy"],
+                names.QUERIES: len(plan["queries"]),
+                names.RESULTS: results,
+                names.ATTEMPTS: attempts,
+            },
+        )
+        if error is not None:
+            fail(opened, error)
+    return found, attempts, None if error is None else f"{type(error).__name__}: {error}"
+
+
+def _tried(
+    store: MemoryStore, plan: Plan, run: Run, deadline: float
+) -> tuple[list[SearchResponse], int, RecallError | None]:
+    """Return responses, attempts, and the error of the last."""
     settings = run.settings
     for attempt in range(1, settings.tool_attempts + 1):
         try:
@@ -30,7 +55,7 @@ def search(store: MemoryStore, plan: Plan, run: Run, deadline: float) -> tuple[l
             _log.warning("search failed", extra={"attempt": attempt, "error_type": type(error).__name__})
             wait = settings.tool_backoff_seconds * 2 ** (attempt - 1)
             if attempt == settings.tool_attempts or time.time() + wait >= deadline:
-                return [], attempt, f"{type(error).__name__}: {error}"
+                return [], attempt, error
             time.sleep(wait)
         else:
             return found, attempt, None

@@ -198,6 +198,14 @@ class Settings(BaseSettings):
         "conf_min_relevance", 0.3, description="Below this relevance the label is capped at low (CONF-3)."
     )
 
+    trace_content: bool = Field(
+        False, description="Write questions, queries, facts, prompts and answers into traces and logs, too (OPS-7)."
+    )
+    log_format: Literal["console", "json"] = Field("console", description="Form of the command line's log (OPS-3).")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "warning", description="Least level of what is logged there; a finished run is told at `info`."
+    )
+
     def __init__(self, **values: Any) -> None:
         """Read the environment, then take `values` over it.
 

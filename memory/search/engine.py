@@ -13,6 +13,7 @@ from recall_loop.memory.search.asking import ask
 from recall_loop.memory.search.candidates import LEXICAL_DEPTH, VECTOR_DEPTH, VectorLeg
 from recall_loop.memory.search.describing import Pool, Words, describe
 from recall_loop.memory.search.looking import Looked, look
+from recall_loop.memory.search.observed import observed
 from recall_loop.memory.search.options import SearchOptions, SearchResponse
 from recall_loop.memory.search.picking import NO_TIME, Pick, hits, pick, scored
 from recall_loop.memory.search.stage import Stage, stage_of
@@ -58,6 +59,7 @@ def search(
     )[0]
 
 
+@observed
 def search_many(
     store: MemoryStore,
     queries: Sequence[str],

@@ -1,0 +1,123 @@
+"""Spans through OpenTelemetry's API: nothing is recorded unless the process has an SDK (OPS-7).
+
+User content (questions, queries, facts, prompts, answers, texts of errors) goes into a span only inside of
+`content_allowed(True)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from opentelemetry import context as contexts
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.util.types import AttributeValue
+
+from recall_loop.state.cancellation import RunCancelledError
+from recall_loop.telemetry.names import ERROR_TYPE, SCOPE
+
+Attributes = Mapping[str, AttributeValue | None]
+_tracer = trace.get_tracer(SCOPE)
+_CONTENT = contexts.create_key("recall_loop.content")
+# Ends of a piece of work that are nobody's fault.
+LEFT = (GeneratorExit, KeyboardInterrupt, asyncio.CancelledError, RunCancelledError)
+
+
+def start(name: str, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL) -> Span:
+    """Start a span below the current one; whoever starts it ends it."""
+    return _tracer.start_span(name, kind=kind, attributes=_given(attributes))
+
+
+def context_with(span: Span) -> Context:
+    """Return the current context with `span` as the current one."""
+    return trace.set_span_in_context(span)
+
+
+@contextmanager
+def attached(context: Context | None) -> Iterator[None]:
+    """Make a context the current one inside of the block."""
+    if context is None:
+        yield
+        return
+    token = contexts.attach(context)
+    try:
+        yield
+    finally:
+        contexts.detach(token)
+
+
+@contextmanager
+def span(name: str, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL) -> Iterator[Span]:
+    """Give a span that is current inside of the block, and ends with it."""
+    opened = start(name, attributes, kind)
+    try:
+        with attached(context_with(opened)):
+            yield opened
+    except BaseException as error:
+        fail(opened, error)
+        raise
+    finally:
+        opened.end()
+
+
+def tell(span: Span, attributes: Attributes) -> None:
+    """Set attributes; those that are None are left out."""
+    if span.is_recording():
+        span.set_attributes(_given(attributes))
+
+
+def fail(span: Span, error: BaseException) -> None:
+    """Mark a span as failed: by the error's class, since its text may quote what a user wrote."""
+    if not span.is_recording() or isinstance(error, LEFT):
+        return
+    refuse(span, error_type(error))
+    if content_wanted():
+        span.record_exception(error)
+
+
+def refuse(span: Span, reason: str) -> None:
+    """Mark a span as failed for a reason that is no text of a user's."""
+    if span.is_recording():
+        span.set_attribute(ERROR_TYPE, reason)
+        span.set_status(Status(StatusCode.ERROR, reason))
+
+
+def error_type(error: BaseException) -> str:
+    """Return the name of an error's class, with its module where that isn't ours or Python's."""
+    kind = type(error)
+    own = kind.__module__ == "builtins" or kind.__module__.startswith("recall_loop.")
+    return kind.__qualname__ if own else f"{kind.__module__}.{kind.__qualname__}"
+
+
+@contextmanager
+def content_allowed(allowed: bool) -> Iterator[None]:
+    """Allow user content in the spans of the block, or forbid it."""
+    with attached(contexts.set_value(_CONTENT, allowed)):
+        yield
+
+
+def content_wanted() -> bool:
+    """Return whether user content may go into spans here."""
+    return contexts.get_value(_CONTENT) is True
+
+
+def tell_content(span: Span, name: str, value: Any) -> None:
+    """Set an attribute to user content, as JSON unless it is text; nothing where that isn't wanted."""
+    if span.is_recording() and content_wanted() and value is not None:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        span.set_attribute(name, text.encode("utf-8", "backslashreplace").decode("utf-8"))
+
+
+def trace_id(span: Span) -> str | None:
+    """Return the id of the span's trace, as 32 hexadecimal digits; None where none is recorded."""
+    found = span.get_span_context()
+    return trace.format_trace_id(found.trace_id) if found.is_valid else None
+
+
+def _given(attributes: Attributes) -> dict[str, AttributeValue]:
+    return {name: value for name, value in attributes.items() if value is not None}
