@@ -48,6 +48,19 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("allow_abbrev", False)
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **options)
+        self._verbs: Any = None
+
+    def add_subparsers(self, **options: Any) -> Any:
+        """Add verbs, and remember them."""
+        self._verbs = super().add_subparsers(**options)
+        return self._verbs
+
+    def leaves(self) -> list[Parser]:
+        """Return the parsers below this one that have no further verbs."""
+        if self._verbs is None:
+            return [self]
+        children = {id(child): child for child in self._verbs.choices.values()}
+        return [leaf for child in children.values() for leaf in child.leaves()]
 
     def error(self, message: str) -> NoReturn:
         """Write the complaint and where to read on, and leave with 2."""
@@ -86,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(str(error))
 
 
-def build_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
+def build_parser(verbs: Sequence[str]) -> Parser:
     """Return the parser with the given verbs' options."""
     parser = Parser(
         prog=PROGRAM,
@@ -97,6 +110,8 @@ def build_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for verb in verbs:
         _module(verb).add_parser(subparsers)
+    for leaf in parser.leaves():
+        _add_log_options(leaf)
     return parser
 
 
@@ -108,7 +123,37 @@ def one_line(text: str) -> str:
 def _dispatch(argv: list[str]) -> int:
     first = argv[0] if argv else ""
     args = build_parser([first] if first in VERBS else list(VERBS)).parse_args(argv)
+    _start_logging(args)
     return int(_module(args.verb).run(args))
+
+
+def _add_log_options(parser: Parser) -> None:
+    log = parser.add_argument_group("log", "What is written to standard error besides errors.")
+    log.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        help="least level; info has a line for each finished run (default: $RECALL_LOOP_LOG_LEVEL, else warning)",
+    )
+    log.add_argument(
+        "--log-format",
+        choices=("console", "json"),
+        help="lines to read, or one JSON object a line (default: $RECALL_LOOP_LOG_FORMAT, else console)",
+    )
+
+
+def _start_logging(args: argparse.Namespace) -> None:
+    """Start the log as the options or the environment say.
+
+    Raises:
+        InvalidInputError: a variable's value is not allowed.
+    """
+    from recall_loop.state.settings import Settings
+    from recall_loop.telemetry.logs import start_logging
+
+    settings = Settings.from_env()
+    start_logging(
+        args.log_format or settings.log_format, args.log_level or settings.log_level, content=settings.trace_content
+    )
 
 
 def _module(verb: str) -> ModuleType:

@@ -1,0 +1,111 @@
+"""Log lines for people or for machines, through standard logging (OPS-3).
+
+As a library the project only writes to loggers below `recall_loop`, and leaves it to the application where that goes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import traceback
+from datetime import UTC, datetime
+from typing import IO, Any
+
+from opentelemetry import trace
+
+from recall_loop.telemetry.spans import error_type
+
+ROOT = "recall_loop"
+_MARK = "recall_loop_handler"
+# What every record has; all else was given with it.
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+logging.getLogger(ROOT).addHandler(logging.NullHandler())
+
+
+def start_logging(log_format: str, log_level: str, *, content: bool = False, stream: IO[str] | None = None) -> None:
+    """Write the whole process's log to `stream` (standard error); a second call replaces the first.
+
+    `log_format` is console or json. `log_level` (debug, info, warning, error) counts for this project's own lines;
+    others' appear from warning on: below, they may quote what users wrote. So may the text of an exception, which is
+    written with `content` only; its class and where it came from always are.
+    """
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines(content=content) if log_format == "json" else ConsoleLines(content=content))
+    handler.set_name(_MARK)
+    root = logging.getLogger()
+    for old in [known for known in root.handlers if known.get_name() == _MARK]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    logging.getLogger(ROOT).setLevel(log_level.upper())
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: timestamp, level, logger, event, the fields given with it, trace, exception."""
+
+    def __init__(self, *, content: bool = False) -> None:
+        super().__init__()
+        self._content = content
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        return json.dumps(self.fields(record), default=str)
+
+    def fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        """Return what the line says; a field given with the record doesn't replace one of these."""
+        told: dict[str, Any] = {
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        given = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        told = _trace() | given | told
+        if record.exc_info and record.exc_info[1] is not None:
+            told["exception"] = self._exception(record.exc_info[1])
+        return told
+
+    def _exception(self, error: BaseException) -> list[str]:
+        """Return the exception and what it came from, each with its places; never with the values of variables."""
+        lines: list[str] = []
+        for each in _chain(error):
+            lines.append(f"{error_type(each)}: {each}" if self._content else error_type(each))
+            places = traceback.extract_tb(each.__traceback__)
+            lines += [f"  {place.filename}:{place.lineno} {place.name}" for place in places]
+        return lines
+
+
+class ConsoleLines(JsonLines):
+    """One line to read: time, level, event, logger, then `name=value` of each field; an exception follows."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; control characters are shown as escapes, so that no value looks like a line of its own."""
+        told = self.fields(record)
+        exception = told.pop("exception", [])
+        head = f"{told.pop('timestamp')} {told.pop('level'):<7} {told.pop('event')} [{told.pop('logger')}]"
+        fields = " ".join(
+            f"{name}={json.dumps(value, default=str, ensure_ascii=False)}" for name, value in told.items()
+        )
+        return "\n".join(map(_printable, [f"{head} {fields}".rstrip(), *exception]))
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """Return an exception and those that it came from, each once."""
+    found: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and all(following is not known for known in found):
+        found.append(following)
+        following = following.__cause__ or (None if following.__suppress_context__ else following.__context__)
+    return found
+
+
+def _trace() -> dict[str, Any]:
+    """Return the ids of the current span, where one is recorded."""
+    found = trace.get_current_span().get_span_context()
+    if not found.is_valid:
+        return {}
+    return {"trace_id": trace.format_trace_id(found.trace_id), "span_id": trace.format_span_id(found.span_id)}
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
