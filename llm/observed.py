@@ -123,7 +123,7 @@ class CallWatch:
         tell(
             self._span,
             {
-                names.RESPONSE_ID: reply.id if isinstance(reply.id, str) else None,
+                names.RESPONSE_ID: said["id"] if isinstance(said.get("id"), str) else None,
                 names.RESPONSE_MODEL: model if isinstance(model, str) else None,
                 names.FINISH_REASONS: [end] if isinstance(end, str) else None,
                 names.INPUT_TOKENS: tokens["input"],
