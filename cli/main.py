@@ -23,6 +23,7 @@ VERBS = {
     "search": "recall_loop.cli.search_verb",
     "batch": "recall_loop.cli.batch_verb",
     "serve": "recall_loop.cli.serve_verb",
+    "mcp": "recall_loop.cli.mcp_verb",
     "keys": "recall_loop.cli.keys_verb",
     "store": "recall_loop.cli.store_verb",
     "trajectories": "recall_loop.cli.trajectories_verb",

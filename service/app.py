@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,8 @@ from recall_loop.service import (
     routes_trajectory_search,
 )
 from recall_loop.service.config import ServiceConfig
-from recall_loop.service.gate import BodyLimit, Gate
+from recall_loop.service.extras import has_mcp
+from recall_loop.service.gate import MCP_PATH, BodyLimit, Gate
 from recall_loop.service.openapi import openapi
 from recall_loop.service.problems import plain_problem, problem_of, problem_response
 from recall_loop.service.running import Service
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from recall_loop.memory.store.embeddings import Embedder
+    from recall_loop.service.mcp_http import McpEndpoint
 
 ROUTERS = (
     routes_status.router,
@@ -70,9 +72,11 @@ def create_app(
     """
     service = Service(config or ServiceConfig(), settings or Settings.from_env(), embedder, llm)
 
+    mcp = _mcp(service)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with service.lifespan():
+        async with service.lifespan(), mcp.sessions.run() if mcp else nullcontext():
             yield
 
     app = FastAPI(
@@ -92,9 +96,22 @@ def create_app(
     app.add_middleware(Gate, service=service)  # the outermost: what the others refuse becomes a problem document
     for router in ROUTERS:
         app.include_router(router)
+    if mcp is not None:
+        from recall_loop.service.mcp_http import route
+
+        app.router.routes.append(route(mcp, MCP_PATH))
     app.include_router(routes_bulk.router)
     app.openapi = lambda: openapi(app)  # type: ignore[method-assign]  # FastAPI's own way to extend it
     return app
+
+
+def _mcp(service: Service) -> McpEndpoint | None:
+    """Return the MCP server, where its SDK is installed."""
+    if not has_mcp():
+        return None
+    from recall_loop.service.mcp_http import McpEndpoint
+
+    return McpEndpoint(service)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -28,6 +28,7 @@ OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json"})
 # The one that takes long uploads.
 BULK = ("POST", "/api/memory/records/bulk")
 METRICS_PATH = "/metrics"
+MCP_PATH = "/mcp"
 _CLIENT_GONE = 499
 _log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class Gate:
             return
         request_id, began, metrics = secrets.token_hex(8), time.perf_counter(), self.service.metrics
         scope.setdefault("state", {})["request_id"] = request_id
-        reply = _Reply(send, request_id)
+        reply = _Reply(send, request_id, json_errors=scope["path"] == MCP_PATH)
         metrics.in_flight.inc()
         try:
             await self._handle(scope, receive, reply, request_id)
@@ -130,10 +131,14 @@ class BodyLimit:
 
 
 class _Reply:
-    """A response on its way: it gets the request's id, and an error that isn't a problem document becomes one."""
+    """A response on its way: it gets the request's id, and an error that isn't a problem document becomes one.
 
-    def __init__(self, send: Send, request_id: str) -> None:
+    With `json_errors` one that is JSON stays as it is: MCP has errors of its own.
+    """
+
+    def __init__(self, send: Send, request_id: str, *, json_errors: bool) -> None:
         self._send = send
+        self._own = (MEDIA_TYPE.encode(), *((b"application/json",) if json_errors else ()))
         self._request_id = request_id
         self._replaced = False
         self.started = False
@@ -148,7 +153,7 @@ class _Reply:
         self.started, self.status = True, message["status"]
         headers = list(message.get("headers", []))
         media = next((value for name, value in headers if name.lower() == b"content-type"), b"")
-        if self.status >= 400 and not media.startswith(MEDIA_TYPE.encode()):
+        if self.status >= 400 and not media.startswith(self._own):
             self._replaced = True
             response = problem_response(plain_problem(self.status), self._request_id)
             await self._send({**message, "headers": [*response.raw_headers, self._id()]})

@@ -15,6 +15,7 @@ from recall_loop.telemetry import metrics, names
 from recall_loop.telemetry.spans import (
     LEFT,
     attached,
+    content_allowed,
     content_wanted,
     context_with,
     error_type,
@@ -93,7 +94,7 @@ class RunWatch:
     def _tell_content(self) -> None:
         if not self._content:
             return
-        with attached(self._context):
+        with content_allowed(True):
             tell_content(self._span, names.INPUT_MESSAGES, _message("user", self._asked))
             tell_content(self._span, names.OUTPUT_MESSAGES, _message("assistant", self._answer))
 

@@ -263,8 +263,8 @@ async def test_a_call_that_fails_says_why_and_nothing_else(world, seen, way):
     from recall_loop.prompts.replies import PlanReply
     from recall_loop.prompts.templates import Prompt
 
-    prompt = Prompt("plan", "system granary", "user granary")
-    with ChatEndpoint(Behaviour.SERVER_ERROR) as endpoint:
+    prompt = Prompt("plan", "1", "system granary", "user granary")
+    with ChatEndpoint(Planner(), Behaviour.SERVER_ERROR) as endpoint:
         door = make_door(quick(), endpoint.model())
         limits = Limits(24, 100_000, 60)
         if way == "sync":
@@ -293,7 +293,8 @@ def test_no_word_of_a_user_is_told_unless_asked_for(world, seen):
     assert not [word for word in WORDS if word.lower() not in loud.lower()]
     (run,) = seen.named(RUN)
     assert json.loads(run.attributes[names.INPUT_MESSAGES])[0]["parts"][0]["content"] == TWO_HOPS
-    assert "granary" in seen.named("chat ")[0].attributes[names.INPUT_MESSAGES]
+    assert "quartet" in seen.named("chat ")[0].attributes[names.INPUT_MESSAGES]
+    assert "granary" in seen.named("chat ")[0].attributes[names.OUTPUT_MESSAGES]
     assert "queries" in seen.named("execute_tool ")[0].attributes[names.TOOL_ARGUMENTS]
 
 
