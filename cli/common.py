@@ -67,6 +67,7 @@ def read_settings(args: argparse.Namespace | None = None) -> Settings:
     from recall_loop.state.settings import Settings
 
     options = {"chroma_url": "url", "llm_model": "model", "llm_base_url": "base_url", "write_answer": "answer"}
+    options |= {"log_format": "log_format", "log_level": "log_level"}
     given = {name: getattr(args, option, None) for name, option in options.items()}
     settings = Settings(**{name: value for name, value in given.items() if value is not None})
     if given["llm_base_url"] is not None and settings.llm_model is None:

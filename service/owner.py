@@ -108,12 +108,13 @@ def main() -> int:
     from recall_loop.memory.store.embeddings import make_embedder
     from recall_loop.service.storing import open_folder
     from recall_loop.state.settings import Settings
+    from recall_loop.telemetry.logs import start_logging
 
     for name in (signal.SIGINT, signal.SIGTERM):  # meant for all of the service: the workers come first
         signal.signal(name, signal.SIG_IGN)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(name)s: %(message)s")
     try:
         settings = Settings.from_env()
+        start_logging(settings.log_format, settings.log_level, content=settings.trace_content)
         if settings.store_path is None:
             raise InvalidInputError("store_path", None, "a folder")
         with open_folder(settings, make_embedder(settings), read_only=False) as store:

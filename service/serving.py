@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import socket
 from typing import TYPE_CHECKING, Any
@@ -63,11 +62,11 @@ def check_workers(config: ServiceConfig, settings: Settings) -> None:
 
 
 def uvicorn_config(
-    config: ServiceConfig, app: Any, *, access_log: bool, workers: int = 1, own_logs: bool = True
+    config: ServiceConfig, app: Any, *, access_log: bool, workers: int = 1, logs: Settings | None = None
 ) -> Config:
     """Return uvicorn's configuration for an application, or for the name of a function that makes one.
 
-    Without `own_logs` the process's logging is left as it is.
+    `logs` are the settings of the process's logging; without them it is left as it is.
     """
     from uvicorn import Config
 
@@ -84,18 +83,26 @@ def uvicorn_config(
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=math.ceil(config.shutdown_seconds),
         timeout_worker_healthcheck=_HUNG_SECONDS,
-        log_config=_logging() if own_logs else None,
+        log_config=None if logs is None else _logging(logs),
     )
 
 
-def _logging() -> dict[str, Any]:
-    """Return uvicorn's logging with ours beside it: all on standard error."""
-    from uvicorn.config import LOGGING_CONFIG
-
-    found = copy.deepcopy(LOGGING_CONFIG)
-    found["handlers"]["access"]["stream"] = "ext://sys.stderr"
-    found["loggers"]["recall_loop"] = {"handlers": ["default"], "level": "WARNING", "propagate": False}
-    return found
+def _logging(settings: Settings) -> dict[str, Any]:
+    """Return the logging of the process: uvicorn's lines and ours in one form, all on standard error."""
+    lines = {
+        "()": "recall_loop.telemetry.logs.formatter",
+        "log_format": settings.log_format,
+        "content": settings.trace_content,
+    }
+    handler = {"class": "logging.StreamHandler", "formatter": "lines", "stream": "ext://sys.stderr"}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"lines": lines},
+        "handlers": {"lines": handler},
+        "loggers": {"uvicorn": {"level": "INFO"}, "recall_loop": {"level": settings.log_level.upper()}},
+        "root": {"handlers": ["lines"], "level": "WARNING"},
+    }
 
 
 def serve(config: ServiceConfig, settings: Settings, *, access_log: bool, announce: Any) -> None:
@@ -122,7 +129,7 @@ def _serve_one(config: ServiceConfig, settings: Settings, *, access_log: bool, a
     with listen(config) as sock:
         app.state.service.open()  # what is wrong with the store is told before the server starts
         announce(sock)
-        Server(uvicorn_config(config, app, access_log=access_log)).run(sockets=[sock])
+        Server(uvicorn_config(config, app, access_log=access_log, logs=settings)).run(sockets=[sock])
 
 
 def _serve_several(config: ServiceConfig, settings: Settings, *, access_log: bool, announce: Any) -> None:
@@ -133,4 +140,5 @@ def _serve_several(config: ServiceConfig, settings: Settings, *, access_log: boo
     with listen(config) as sock:
         announce(sock)
         app = "recall_loop.service.app:create_app"
-        run_workers(config, settings, uvicorn_config(config, app, access_log=access_log, workers=config.workers), sock)
+        uvicorn = uvicorn_config(config, app, access_log=access_log, workers=config.workers, logs=settings)
+        run_workers(config, settings, uvicorn, sock)

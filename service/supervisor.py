@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # An owner that dies at once is not started again more often than so.
 _LEAST_SECONDS = 2.0
-_HANDED_ON = ("store_path", "chroma_url", "llm_model", "llm_base_url", "write_answer")
+_HANDED_ON = ("store_path", "chroma_url", "llm_model", "llm_base_url", "write_answer", "log_format", "log_level")
 _log = logging.getLogger(__name__)
 
 

@@ -31,13 +31,18 @@ def start_logging(log_format: str, log_level: str, *, content: bool = False, str
     written with `content` only; its class and where it came from always are.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines(content=content) if log_format == "json" else ConsoleLines(content=content))
+    handler.setFormatter(formatter(log_format, content=content))
     handler.set_name(_MARK)
     root = logging.getLogger()
     for old in [known for known in root.handlers if known.get_name() == _MARK]:
         root.removeHandler(old)
     root.addHandler(handler)
     logging.getLogger(ROOT).setLevel(log_level.upper())
+
+
+def formatter(log_format: str, *, content: bool = False) -> logging.Formatter:
+    """Return the formatter of a log's lines; see `start_logging`."""
+    return JsonLines(content=content) if log_format == "json" else ConsoleLines(content=content)
 
 
 class JsonLines(logging.Formatter):

@@ -44,7 +44,7 @@ def running(**options: Any) -> Iterator[Running]:
     config = ServiceConfig(**({"port": 0} | options.pop("config", {})))
     app = create_app(config, **options)
     with listen(config) as sock:
-        server = Server(uvicorn_config(config, app, access_log=False, own_logs=False))
+        server = Server(uvicorn_config(config, app, access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
         thread.start()
         try:
