@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any, NoReturn
@@ -124,8 +124,11 @@ def one_line(text: str) -> str:
 def _dispatch(argv: list[str]) -> int:
     first = argv[0] if argv else ""
     args = build_parser([first] if first in VERBS else list(VERBS)).parse_args(argv)
-    _start_logging(args)
-    return int(_module(args.verb).run(args))
+    stop_logging = _start_logging(args)
+    try:
+        return int(_module(args.verb).run(args))
+    finally:
+        stop_logging()
 
 
 def _add_log_options(parser: Parser) -> None:
@@ -142,8 +145,8 @@ def _add_log_options(parser: Parser) -> None:
     )
 
 
-def _start_logging(args: argparse.Namespace) -> None:
-    """Start the log as the options or the environment say.
+def _start_logging(args: argparse.Namespace) -> Callable[[], None]:
+    """Start the log as the options or the environment say, and return what ends it.
 
     Raises:
         InvalidInputError: a variable's value is not allowed.
@@ -152,7 +155,7 @@ def _start_logging(args: argparse.Namespace) -> None:
     from recall_loop.telemetry.logs import start_logging
 
     settings = Settings.from_env()
-    start_logging(
+    return start_logging(
         args.log_format or settings.log_format, args.log_level or settings.log_level, content=settings.trace_content
     )
 

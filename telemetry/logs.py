@@ -9,35 +9,51 @@ import json
 import logging
 import sys
 import traceback
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import IO, Any
+from typing import Any
 
 from opentelemetry import trace
 
 from recall_loop.telemetry.spans import error_type
 
 ROOT = "recall_loop"
-_MARK = "recall_loop_handler"
 # What every record has; all else was given with it.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
 
-def start_logging(log_format: str, log_level: str, *, content: bool = False, stream: IO[str] | None = None) -> None:
-    """Write the whole process's log to `stream` (standard error); a second call replaces the first.
+class _Stderr(logging.Handler):
+    """Writes to whatever is standard error at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except (OSError, ValueError):  # nobody reads any more
+            self.handleError(record)
+
+
+def start_logging(log_format: str, log_level: str, *, content: bool = False) -> Callable[[], None]:
+    """Write the whole process's log to standard error; return what undoes that.
 
     `log_format` is console or json. `log_level` (debug, info, warning, error) counts for this project's own lines;
     others' appear from warning on: below, they may quote what users wrote. So may the text of an exception, which is
     written with `content` only; its class and where it came from always are.
     """
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = _Stderr()
     handler.setFormatter(formatter(log_format, content=content))
-    handler.set_name(_MARK)
-    root = logging.getLogger()
-    for old in [known for known in root.handlers if known.get_name() == _MARK]:
-        root.removeHandler(old)
+    root, own = logging.getLogger(), logging.getLogger(ROOT)
+    before = own.level
     root.addHandler(handler)
-    logging.getLogger(ROOT).setLevel(log_level.upper())
+    own.setLevel(log_level.upper())
+
+    def undo() -> None:
+        root.removeHandler(handler)
+        own.setLevel(before)
+
+    return undo
 
 
 def formatter(log_format: str, *, content: bool = False) -> logging.Formatter:
