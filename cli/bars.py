@@ -1,20 +1,35 @@
-"""Progress bars on stderr; nothing at all where stderr is no terminal."""
+"""Progress on stderr: a bar on a terminal; elsewhere nothing, or a plain line now and then."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Advance = Callable[[int, int], None]
+LINE_SECONDS = 5.0
 
 
 @contextmanager
-def progress_bar(label: str, total: int | None, unit: str) -> Iterator[Advance]:
-    """Yield a function of (done out of `total`, number of `unit`s so far) that moves the bar."""
-    if not sys.stderr.isatty():
+def progress_bar(
+    label: str, total: int | None, unit: str, *, quiet: bool = False, lines: bool = False
+) -> Iterator[Advance]:
+    """Yield a function of (done out of `total`, number of `unit`s so far) that shows how far things are.
+
+    With `lines` a line is written every five seconds where stderr is no terminal; `quiet` = nothing anywhere.
+    """
+    if quiet or not (lines or sys.stderr.isatty()):
         yield _nothing
-        return
+    elif not sys.stderr.isatty():
+        yield _Lines(label, total, unit)
+    else:
+        with _bar(label, total, unit) as advance:
+            yield advance
+
+
+@contextmanager
+def _bar(label: str, total: int | None, unit: str) -> Iterator[Advance]:
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -31,10 +46,41 @@ def progress_bar(label: str, total: int | None, unit: str) -> Iterator[Advance]:
 
         def advance(done: int, items: int) -> None:
             seconds = progress.tasks[task].elapsed or 0.0
-            rate = f", {items / seconds:,.0f}/s" if seconds > 0 else ""
+            rate = f", {_rate(items / seconds)}" if seconds > 0 else ""
             progress.update(task, completed=done, words=f"{items:,} {unit}{rate}")
 
         yield advance
+
+
+class _Lines:
+    """Writes "batch: 1,200 of 10,000 requests, 14.2/s, 10 min left", at most one every five seconds."""
+
+    def __init__(self, label: str, total: int | None, unit: str) -> None:
+        self._label, self._total, self._unit = label, total, unit
+        self._began = self._told = time.monotonic()
+
+    def __call__(self, done: int, items: int) -> None:
+        """Tell how far things are, if it is time."""
+        now = time.monotonic()
+        if now - self._told < LINE_SECONDS:
+            return
+        self._told = now
+        rate = items / (now - self._began)
+        of = f" of {self._total:,}" if self._total else ""
+        left = f", {_span((self._total - done) / rate)} left" if self._total and rate > 0 else ""
+        sys.stderr.write(f"{self._label}: {done:,}{of} {self._unit}, {_rate(rate)}{left}\n")
+        sys.stderr.flush()
+
+
+def _rate(each_second: float) -> str:
+    return f"{each_second:,.0f}/s" if each_second >= 10 else f"{each_second:.1f}/s"
+
+
+def _span(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _nothing(_done: int, _items: int) -> None:

@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.common import add_model_options, add_store_option, bounded_int, open_store, read_settings
+from recall_loop.cli.common import (
+    add_model_options,
+    add_store_option,
+    bounded_int,
+    bounded_seconds,
+    open_store,
+    read_settings,
+)
+
+if TYPE_CHECKING:  # loaded when the verb runs
+    from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.state.settings import Settings
+
+_MAX_CONCURRENCY = 64
+# A process takes about two seconds to begin; with fewer requests than this for each it isn't worth it.
+_LEAST_SHARE = 25
+_MOST_BY_DEFAULT = 8
 
 _DESCRIPTION = """\
 Run every request of a JSON Lines file and write one line per request: its result, or its error. A bad
-request does not end the run; the exit code is then 1. Lines are written as requests complete.
+request does not end the run. Then a summary is printed.
 """
 _EXAMPLE = """\
+exit codes:
+  0 every request was answered; 1 some have an error line, or could not be searched; 2 the run could not
+  begin, or not go on; 130 interrupted. After 2 and 130 --resume goes on.
 example:
   echo '{"id": "q1", "messages": [{"role": "user", "content": "Who sells us bread?"}]}' > requests.jsonl
   recall-loop batch requests.jsonl -o results.jsonl --store ./memory
@@ -22,55 +42,85 @@ example:
 def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
     parser = subparsers.add_parser("batch", help="run a file of requests", description=_DESCRIPTION, epilog=_EXAMPLE)
-    parser.add_argument("requests", type=Path, metavar="REQUESTS", help="JSON Lines, each with an id")
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="a new file for the result lines"
-    )
+    add = parser.add_argument
+    add("requests", type=Path, metavar="REQUESTS", help="JSON Lines, each with an id")
+    add("-o", "--output", type=Path, required=True, metavar="FILE", help="a new file for the result lines")
     add_store_option(parser)
     add_model_options(parser)
-    parser.add_argument(
+    add(
         "--concurrency",
-        type=bounded_int(1, 64),
+        type=bounded_int(1, _MAX_CONCURRENCY),
         default=4,
         metavar="N",
         help="requests at a time, 1 to 64 (default: %(default)s)",
     )
-    parser.add_argument(
+    add(
+        "--workers",
+        type=bounded_int(1, _MAX_CONCURRENCY),
+        metavar="N",
+        help="processes that share them, 1 to the concurrency, each some 300 MB (default: one a processor, "
+        f"at most {_MOST_BY_DEFAULT}, where each gets {_LEAST_SHARE} requests)",
+    )
+    add(
+        "--order",
+        choices=("completed", "input"),
+        default="completed",
+        help="of the lines: as requests end, or as they stand in the file (default: %(default)s)",
+    )
+    add(
+        "--timeout",
+        type=bounded_seconds(86_400),
+        metavar="SECONDS",
+        help="a request that takes longer gets an error line, up to 86,400 (default: no limit)",
+    )
+    add(
         "--resume",
         action="store_true",
         help="go on with the output of a run that was cut short (default: off; the output must be new)",
     )
+    add("--quiet", action="store_true", help="no progress on stderr")
+    add("--json", action="store_true", help="print the summary as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the batch; 1 where a request failed, else 0.
+    """Run the batch; 1 where a request failed or could not be searched, else 0.
 
     Raises:
         InvalidInputError: an option is not allowed, or the output exists.
         StoreError: the store can't be opened.
+        WorkerError: the processes can't begin, or end again and again.
         OSError: a file can't be read or written.
     """
     from recall_loop.cli.bars import progress_bar
-    from recall_loop.cli.render import Screen
-    from recall_loop.cli.words import count
+    from recall_loop.cli.batch_render import show, show_json
     from recall_loop.graph.batch import count_requests, run_batch
 
     settings = read_settings(args)
-    total = count_requests(args.requests)
-    with (
-        open_store(args.store, settings, create=False, read_only=not settings.capture_runs) as store,
-        progress_bar("batch", total, "requests") as advance,
-    ):
-        summary = run_batch(
-            args.requests,
-            args.output,
-            store=store,
-            settings=settings,
-            concurrency=args.concurrency,
-            resume=args.resume,
-            progress=lambda so_far: advance(so_far.total, so_far.total - so_far.skipped),
-        )
-    skipped = f", {summary.skipped:,} done by an earlier run" if summary.skipped else ""
-    words = f"{summary.succeeded:,} answered, {summary.failed:,} failed{skipped}"
-    Screen().line(f"{args.output}: {count(summary.total, 'request')}: {words}")
-    return 1 if summary.failed else 0
+    total = count_requests(args.requests) if args.requests.is_file() else 0
+    began = time.monotonic()
+    with open_store(args.store, settings, create=False, read_only=not settings.capture_runs) as store:
+        workers = args.workers or _workers(args.concurrency, total, store, settings)
+        with progress_bar("batch", total, "requests", quiet=args.quiet, lines=True) as advance:
+            summary = run_batch(
+                args.requests,
+                args.output,
+                store=store,
+                settings=settings,
+                concurrency=args.concurrency,
+                workers=workers,
+                order=args.order,
+                timeout=args.timeout,
+                resume=args.resume,
+                progress=lambda so_far: advance(so_far.total, so_far.total - so_far.skipped),
+            )
+    seconds = time.monotonic() - began
+    (show_json if args.json else show)(args.output, summary, seconds)
+    return 0 if summary.complete else 1
+
+
+def _workers(concurrency: int, total: int, store: MemoryStore, settings: Settings) -> int:
+    """Return how many processes are worth beginning."""
+    from recall_loop.graph.batch_engines import processors, why_one_process
+
+    wanted = min(processors(), concurrency, total // _LEAST_SHARE, _MOST_BY_DEFAULT)
+    return 1 if wanted <= 1 or why_one_process(store, settings) else wanted

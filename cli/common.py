@@ -119,6 +119,21 @@ def bounded_int(low: int, high: int) -> type[int]:
     return parse  # type: ignore[return-value]  # argparse takes any callable of one string
 
 
+def bounded_seconds(high: float) -> type[float]:
+    """Return an argparse type: seconds, more than 0 and at most `high`."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not 0 < value <= high:
+            raise argparse.ArgumentTypeError(f"got {text!r}; allowed: seconds, more than 0 and at most {high:,.0f}")
+        return value
+
+    return parse  # type: ignore[return-value]  # argparse takes any callable of one string
+
+
 @contextmanager
 def whole_file(path: Path | None) -> Iterator[IO[str]]:
     """Yield stdout, or a file that appears under its name only when it is whole.

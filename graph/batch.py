@@ -1,54 +1,32 @@
-"""Scripted batches: requests in JSON Lines, one result line each, resumable (OPS-2).
+"""Scripted batches: requests in, one line each out, in files or as a stream, resumable (OPS-2).
 
-A request is a `RetrieveRequest` with an `id`. Its line in the output is `{"id", "line", "result"}`, or
-`{"id", "line", "error": {"type", "field", "message"}}` where it failed; `line` counts from 1 in the
-requests file. Lines are written as requests complete, so their order is not that of the requests. Each is
-on disk before the next: a killed run that is resumed neither repeats nor loses a request.
+A request is a `RetrieveRequest` with an `id`. Its line is `{"id", "line", "digest", "result"}`, or `{"id", "line",
+"digest", "error": {"type", "field", "message"}}` where it failed; `line` counts from 1, and `digest` tells the
+request's line of the file from another's. Lines are on disk before more requests are begun in the place of theirs: a
+killed run that is resumed neither repeats nor loses a request.
 """
 
 from __future__ import annotations
 
-import logging
-import re
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from recall_loop.graph.batch_output import DUPLICATE, Key, Line, ResultsFile, id_key, line_key
-from recall_loop.graph.run import retrieve
-from recall_loop.memory.intake.lines import BadLine, parse_object, raw_lines
+from recall_loop.graph.batch_engines import Processes, Threads, why_one_process
+from recall_loop.graph.batch_output import ResultsFile
+from recall_loop.graph.batch_requests import Line, Request, count_requests, file_requests, plain_requests
+from recall_loop.graph.batch_rounds import Order, Rounds
+from recall_loop.graph.batch_summary import BatchSummary
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.errors import InvalidInputError, RecallError, parse
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings import Settings
 
 MAX_CONCURRENCY = 64
-_AHEAD = 2
-_WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
-_log = logging.getLogger(__name__)
+MAX_TIMEOUT = 86_400.0
 
-
-@dataclass(slots=True)
-class BatchSummary:
-    """What became of the requests; `skipped` had their line from the run that was resumed."""
-
-    total: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    skipped: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """One line of the requests file: either a request to run, or the error line that it gets."""
-
-    key: Key
-    line: int
-    request_id: str | None
-    fields: dict[str, Any] | None = None
-    error: Line | None = None
+__all__ = ["BatchSummary", "count_requests", "run_batch", "stream_batch"]
 
 
 def run_batch(
@@ -58,123 +36,120 @@ def run_batch(
     store: MemoryStore,
     settings: Settings | None = None,
     concurrency: int = 4,
+    workers: int = 1,
+    order: Order = "completed",
+    timeout: float | None = None,
     resume: bool = False,
     progress: Callable[[BatchSummary], None] | None = None,
 ) -> BatchSummary:
     """Run every request of a file and append one line per request to the output.
 
-    `concurrency` (1–64) requests run at a time. `progress` is told the summary after every line.
-    A request without a tenant takes the settings' tenant.
+    A request without a tenant takes the settings' tenant. `progress` is told the summary after every line.
+
+    Args:
+        requests_path: JSON Lines, a regular file.
+        output_path: a new file, or with `resume` the one that an earlier run began.
+        store: the memory that is searched.
+        settings: knobs; None = the defaults and the environment.
+        concurrency: requests at a time, 1 to 64.
+        workers: processes that share them, 1 to 64; 1 = threads of this process. Each opens the store to read.
+        order: "completed" = lines as requests end; "input" = in the order of the requests.
+        timeout: seconds for each request, up to a day; one that takes longer gets an error line.
+        resume: do what the output has no line for yet.
+        progress: told the summary so far.
 
     Raises:
-        InvalidInputError: the output exists and `resume` is off, or isn't an output of this function,
-            or `concurrency` is out of its range.
+        InvalidInputError: an argument is not allowed; the output exists and `resume` is off, isn't an output of this
+            function or of these requests, or is being written by another run.
         OSError: a file can't be read or written.
+        WorkerError: worker processes can't begin, or end one after the other.
     """
-    if not 1 <= concurrency <= MAX_CONCURRENCY:
-        raise InvalidInputError("concurrency", concurrency, f"an integer from 1 to {MAX_CONCURRENCY}")
-    requests_path.open("rb").close()
-    if output_path.exists() and output_path.samefile(requests_path):
-        raise InvalidInputError("output", str(output_path), "another file than the requests")
-    chosen = settings or Settings()
+    chosen = _settings(settings, timeout)
+    _check(concurrency, workers, order, store, chosen)
+    _check_files(requests_path, output_path)
     summary = BatchSummary()
     with ResultsFile(output_path, resume=resume) as output:
-        requests = _requests(requests_path, output.done, summary)
-        for line in _results(requests, store, chosen, concurrency):
-            output.append(line)
-            summary.total += 1
-            summary.succeeded += "result" in line
-            summary.failed += "error" in line
-            if progress:
-                progress(summary)
+        output.done.check(requests_path)
+        requests = _undone(file_requests(requests_path, output.done), summary)
+        with closing(_engine(store, chosen, concurrency, workers)) as engine:
+            for lines in Rounds(requests, engine, order, timeout):
+                output.append(lines)
+                for line in lines:
+                    summary.add(line)
+                    if progress:
+                        progress(summary)
     return summary
 
 
-def count_requests(path: Path) -> int:
-    """Return how many lines of a requests file ask for a result line.
+def stream_batch(
+    requests: Iterable[Mapping[str, Any] | RetrieveRequest],
+    *,
+    store: MemoryStore,
+    settings: Settings | None = None,
+    concurrency: int = 4,
+    workers: int = 1,
+    order: Order = "completed",
+    timeout: float | None = None,
+) -> Iterator[Line]:
+    """Yield one line per request, as `run_batch` writes them (without `digest`), reading requests as they are needed.
+
+    Each request needs an `id` of its own. Closing the iterator drops what hasn't begun.
 
     Raises:
-        OSError: the file can't be read.
+        InvalidInputError: an argument is not allowed; at once, not at the first line.
+        WorkerError: worker processes can't begin, or end one after the other.
     """
-    return sum(1 for _ in raw_lines(path))
+    chosen = _settings(settings, timeout)
+    _check(concurrency, workers, order, store, chosen)
+
+    def lines() -> Iterator[Line]:
+        with closing(_engine(store, chosen, concurrency, workers)) as engine:
+            for some in Rounds(plain_requests(requests), engine, order, timeout):
+                yield from some
+
+    return lines()
 
 
-def _results(requests: Iterator[_Request], store: MemoryStore, settings: Settings, concurrency: int) -> Iterator[Line]:
-    """Yield result lines as they complete; only a few requests are ever read ahead."""
-    with ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="recall-loop-batch") as pool:
-        running: set[Future[Line]] = set()
-        try:
-            for request in requests:
-                if request.error is not None:
-                    yield _error_line(request, request.error)
-                    continue
-                running.add(pool.submit(_answer, request, store, settings))
-                if len(running) >= concurrency * _AHEAD:
-                    finished, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from (future.result() for future in finished)
-            while running:
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in finished)
-        finally:  # on an interrupt what hasn't begun is dropped; a resumed run does it
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _answer(request: _Request, store: MemoryStore, settings: Settings) -> Line:
-    """Run one request; whatever goes wrong with it is its own line, not the end of the batch."""
-    fields = {"tenant": settings.tenant} | (request.fields or {})
-    try:
-        result = retrieve(parse(RetrieveRequest, fields), store=store, settings=settings)
-    except RecallError as error:
-        return _error_line(request, describe_error(error))
-    except Exception as error:  # noqa: BLE001  # the log has the trace; the other requests go on
-        _log.exception("request %r failed", request.request_id)
-        return _error_line(request, {"type": "internal", "message": f"{type(error).__name__}: {error}"})
-    return {"id": request.request_id, "line": request.line, "result": result.model_dump(mode="json")}
-
-
-def describe_error(error: RecallError) -> Line:
-    """Return an exception as `{"type", "field", "message"}`; `field` only where one is to blame."""
-    name = type(error).__name__.removesuffix("Error")
-    described: Line = {"type": _WORD_START.sub("_", name).lower(), "message": str(error)}
-    if isinstance(error, InvalidInputError):
-        described["field"] = error.field
-    return described
-
-
-def _error_line(request: _Request, error: Line) -> Line:
-    return {"id": request.request_id, "line": request.line, "error": error}
-
-
-def _requests(path: Path, done: set[Key], summary: BatchSummary) -> Iterator[_Request]:
-    """Yield the requests whose line isn't in the output yet."""
-    seen: dict[str, int] = {}
-    for raw in raw_lines(path):
-        fields = parse_object(raw)
-        request = _request(fields, raw.number, seen)
-        if request.key in done:
-            summary.total += 1
-            summary.skipped += 1
+def _undone(requests: Iterator[Request | None], summary: BatchSummary) -> Iterator[Request]:
+    for request in requests:
+        if request is None:
+            summary.skip()
         else:
             yield request
 
 
-def _request(fields: Line | BadLine, line: int, seen: dict[str, int]) -> _Request:
-    if isinstance(fields, BadLine):
-        return _bad(line, "invalid_json", fields.reason)
-    request_id = fields.get("id")
-    if not isinstance(request_id, str) or not request_id.strip():
-        return _bad(line, "invalid_input", f"id: got {request_id!r}; allowed: a text of its own", "id")
-    earlier = seen.setdefault(request_id, line)
-    if earlier != line:
-        error = {
-            "type": DUPLICATE,
-            "message": f"id {request_id!r} stands on line {earlier} too",
-            "field": "id",
-        }
-        return _Request(line_key(line), line, request_id, error=error)
-    return _Request(id_key(request_id), line, request_id, fields)
+def _engine(store: MemoryStore, settings: Settings, concurrency: int, workers: int) -> Threads | Processes:
+    if workers == 1:
+        return Threads(store, settings, concurrency)
+    return Processes({"path": str(store.path), "settings": settings}, concurrency, workers)
 
 
-def _bad(line: int, kind: str, message: str, field: str | None = None) -> _Request:
-    error = {"type": kind, "message": message} | ({"field": field} if field else {})
-    return _Request(line_key(line), line, None, error=error)
+def _settings(given: Settings | None, timeout: float | None) -> Settings:
+    """Return the settings of every run: the loop's deadline is at most the timeout, so that work ends with it."""
+    settings = given or Settings()
+    if timeout is None:
+        return settings
+    if not 0 < timeout <= MAX_TIMEOUT:
+        raise InvalidInputError("timeout", timeout, f"seconds, more than 0 and at most {MAX_TIMEOUT:,.0f}")
+    deadline = min(timeout, settings.deadline_seconds or timeout)
+    return settings.model_copy(update={"deadline_seconds": deadline})
+
+
+def _check(concurrency: int, workers: int, order: str, store: MemoryStore, settings: Settings) -> None:
+    if not 1 <= concurrency <= MAX_CONCURRENCY:
+        raise InvalidInputError("concurrency", concurrency, f"an integer from 1 to {MAX_CONCURRENCY}")
+    if not 1 <= workers <= concurrency:
+        raise InvalidInputError("workers", workers, f"an integer from 1 to {concurrency}, the concurrency")
+    why = None if workers == 1 else why_one_process(store, settings)
+    if why is not None:
+        raise InvalidInputError("workers", workers, f"1, as {why}")
+    if order not in get_args(Order):
+        raise InvalidInputError("order", order, "completed or input")
+
+
+def _check_files(requests_path: Path, output_path: Path) -> None:
+    requests_path.open("rb").close()
+    if not requests_path.is_file():
+        raise InvalidInputError("requests", str(requests_path), "a regular file: it is read more than once")
+    if output_path.exists() and output_path.samefile(requests_path):
+        raise InvalidInputError("output", str(output_path), "another file than the requests")

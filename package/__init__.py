@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from recall_loop.graph.batch import run_batch, stream_batch
     from recall_loop.graph.builder import build_graph
     from recall_loop.graph.run import aretrieve, retrieve, stream_retrieve
     from recall_loop.memory.store.store import MemoryStore
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _NAMES = {
+    "recall_loop.graph.batch": ("run_batch", "stream_batch"),
     "recall_loop.graph.builder": ("build_graph",),
     "recall_loop.graph.run": ("aretrieve", "retrieve", "stream_retrieve"),
     "recall_loop.memory.store.store": ("MemoryStore",),
@@ -86,6 +88,8 @@ __all__ = [
     "aretrieve",
     "build_graph",
     "retrieve",
+    "run_batch",
+    "stream_batch",
     "stream_retrieve",
 ]
 

@@ -69,6 +69,10 @@ class EmbedderError(RecallError):
     """The embedder can't be loaded or can't embed."""
 
 
+class WorkerError(RecallError):
+    """A process that shares the work can't begin, or ends again and again."""
+
+
 def shown(value: object) -> str:
     """Return `value` as one printable line of at most 120 characters."""
     try:

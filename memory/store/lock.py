@@ -12,7 +12,8 @@ from recall_loop.state.errors import StoreLockedError
 if sys.platform == "win32":
     import msvcrt
 
-    def _acquire(stream: BinaryIO) -> None:
+    def acquire(stream: BinaryIO) -> None:
+        """Lock an open file for as long as it stays open; OSError at once where somebody else has it."""
         # Bytes far behind the holder's number, so that others can still read it.
         stream.seek(1 << 20)
         msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
@@ -20,7 +21,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _acquire(stream: BinaryIO) -> None:
+    def acquire(stream: BinaryIO) -> None:
+        """Lock an open file for as long as it stays open; OSError at once where somebody else has it."""
         # flock belongs to the open file: no other descriptor of this process can drop it.
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -36,7 +38,7 @@ class WriterLock:
         path = folder / "writer.lock"
         self._stream: BinaryIO = open(path, "a+b")  # noqa: SIM115  # held for the store's life
         try:
-            _acquire(self._stream)
+            acquire(self._stream)
         except OSError as error:
             self._stream.seek(0)
             holder = self._stream.read(20).decode("ascii", "replace").strip()

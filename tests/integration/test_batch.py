@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from recall_loop.graph.batch import BatchSummary, run_batch
+from recall_loop.graph.batch import run_batch, stream_batch
 from recall_loop.graph.batch_output import ResultsFile
+from recall_loop.memory.store.embeddings import MiniLmEmbedder
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings import Settings
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.embeddings import MiniLmEmbedder
-    from recall_loop.memory.store.store import MemoryStore
 
 BOATS = ("Amber", "Birk", "Cormorant", "Dulse", "Eider", "Fathom", "Gannet", "Halyard")
 RECORDS = [
@@ -85,7 +85,10 @@ def test_every_request_gets_exactly_one_line(tmp_path: Path, harbour: MemoryStor
     requests, output = write(tmp_path / "in.jsonl", lines), tmp_path / "out.jsonl"
     seen: list[int] = []
     summary = run_batch(requests, output, store=harbour, progress=lambda so_far: seen.append(so_far.total))
-    assert summary == BatchSummary(total=9, succeeded=3, failed=6)
+    assert (summary.total, summary.succeeded, summary.failed, summary.skipped) == (9, 3, 6, 0)
+    assert summary.errors == {"invalid_json": 1, "invalid_input": 4, "duplicate_id": 1}
+    assert sum(summary.stop_reasons.values()) == 3
+    assert not summary.complete
     assert seen == list(range(1, 10))
     by_line = {line["line"]: line for line in read(output)}
     assert sorted(by_line) == [1, 2, 3, 4, 5, 6, 7, 9, 10]
@@ -146,6 +149,136 @@ def test_nothing_is_overwritten(tmp_path: Path, harbour: MemoryStore) -> None:
     assert not (tmp_path / "new.jsonl").exists()
 
 
+def test_other_requests_are_noticed(tmp_path: Path, harbour: MemoryStore) -> None:
+    """Proves: OPS-2 (a resumed run answers the file that it was begun with; lines may be appended to it)."""
+    asked = questions(3)
+    requests, output = write(tmp_path / "in.jsonl", asked), tmp_path / "out.jsonl"
+    run_batch(requests, output, store=harbour)
+    before = output.read_bytes()
+    for other in ([asked[0], asked[2], asked[1]], asked[:2], [{**asked[0], "goal": "another"}, *asked[1:]]):
+        with pytest.raises(InvalidInputError, match="requests that the output was begun with"):
+            run_batch(write(tmp_path / "in.jsonl", other), output, store=harbour, resume=True)
+        assert output.read_bytes() == before
+    write(requests, questions(4))
+    assert run_batch(requests, output, store=harbour, resume=True).skipped == 3
+    assert [line["id"] for line in read(output)[3:]] == ["q3"]
+
+
+def test_lines_in_the_order_of_the_requests(tmp_path: Path, harbour: MemoryStore) -> None:
+    """Proves: OPS-2."""
+    lines: list[Any] = []
+    for question in questions(9):
+        lines += [question, b"bad"]
+    requests, output = write(tmp_path / "in.jsonl", lines), tmp_path / "out.jsonl"
+    run_batch(requests, output, store=harbour, concurrency=5, order="input")
+    assert [line["line"] for line in read(output)] == list(range(1, 19))
+
+
+@pytest.mark.parametrize("order", ["input", "completed"])
+def test_requests_are_read_as_they_are_needed(harbour: MemoryStore, order: Any) -> None:
+    """Proves: OPS-2 (an endless iterable is fine: memory doesn't grow with it)."""
+    read_so_far = 0
+
+    def endless() -> Iterator[dict[str, Any]]:
+        nonlocal read_so_far
+        while True:
+            read_so_far += 1
+            yield {"id": f"e{read_so_far}", "messages": [] if read_so_far % 3 else questions(1)[0]["messages"]}
+
+    lines = stream_batch(endless(), store=harbour, concurrency=2, order=order)
+    assert read_so_far == 0
+    found = [next(lines)["line"] for _ in range(12)]
+    assert read_so_far <= 12 + 2 * 2 * 4
+    assert sorted(found) == found or order == "completed"
+    lines.close()
+    assert next(iter(stream_batch([7], store=harbour)))["error"]["type"] == "invalid_input"  # type: ignore[list-item]
+
+
+class Slow(MiniLmEmbedder):
+    """Takes its time over texts that ask for it."""
+
+    def _embedded(self, texts: Any, tokens: Any) -> Any:
+        time.sleep(1.5 * any("slowly" in text for text in texts))
+        return super()._embedded(texts, tokens)
+
+
+def test_a_request_that_takes_too_long(tmp_path: Path) -> None:
+    """Proves: OPS-2 (its line is an error, at its time; the others have their results; the loop is told the limit)."""
+    asked = questions(4)
+    asked[1] = request("slow", "Which boat drifts slowly?")
+    with MemoryStore.in_memory(embedder=Slow()) as store:
+        store.upsert(RECORDS)
+        list(stream_batch(questions(1), store=store))
+        began = time.monotonic()
+        told: dict[str, float] = {}
+        lines = {}
+        for line in stream_batch(asked, store=store, concurrency=4, timeout=1.0):
+            told[line["id"]] = time.monotonic() - began
+            lines[line["id"]] = line
+        assert time.monotonic() - began >= 1.5  # what runs is waited for
+    assert lines["slow"]["error"]["type"] == "timeout"
+    assert 1.0 <= told["slow"] < 1.5
+    assert all("result" in lines[name] for name in ("q0", "q2", "q3"))
+    for wrong in (0, -1, 86_401):
+        with pytest.raises(InvalidInputError, match="timeout"):
+            stream_batch(asked, store=store, timeout=wrong)
+
+
+@pytest.fixture(scope="module")
+def on_disk(tmp_path_factory: pytest.TempPathFactory, embedder: MiniLmEmbedder) -> Path:
+    """A harbour that other processes can read."""
+    place = tmp_path_factory.mktemp("harbour") / "store"
+    with MemoryStore.open(place, embedder=embedder) as written:
+        written.upsert(RECORDS)
+    return place
+
+
+def children_of(process: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes under /proc")
+def test_processes_give_the_same_and_a_killed_one_loses_nothing(
+    tmp_path: Path, harbour: MemoryStore, on_disk: Path, embedder: MiniLmEmbedder
+) -> None:
+    """Proves: OPS-2, LOOP-9."""
+    asked = [*questions(24), request("odd", "Hello?", goal=print)]
+    before = children_of(os.getpid())
+    with MemoryStore.open(on_disk, embedder=embedder, read_only=True) as reader:
+        lines = stream_batch(asked, store=reader, concurrency=4, workers=2, order="input")
+        found = [next(lines)]
+        begun = [child for child in children_of(os.getpid()) if child not in before]
+        assert len(begun) == 2
+        os.kill(begun[0], signal.SIGKILL)
+        found += lines
+        assert [child for child in children_of(os.getpid()) if child not in before] == []
+    assert [line["id"] for line in found] == [*(f"q{n}" for n in range(24)), "odd"]
+    assert found.pop()["error"]["type"] == "invalid_input"
+    local = list(stream_batch(asked[:24], store=harbour, order="input"))
+    assert [without_times(line) for line in found] == [without_times(line) for line in local]
+
+
+def without_times(line: dict[str, Any]) -> Any:
+    result = RetrieveResult.model_validate(line["result"])
+    counters = {name: value for name, value in result.metadata.items() if name != "duration_ms"}
+    return line["id"], line["line"], result.model_copy(update={"metadata": counters, "reference_time": None})
+
+
+def test_where_processes_cannot_help(harbour: MemoryStore, on_disk: Path, embedder: MiniLmEmbedder) -> None:
+    """Proves: OPS-2 (said, not silently done by one process)."""
+    with pytest.raises(InvalidInputError, match=r"workers.*in memory"):
+        stream_batch([], store=harbour, workers=2)
+    with pytest.raises(InvalidInputError, match="from 1 to 2, the concurrency"):
+        stream_batch([], store=harbour, workers=3, concurrency=2)
+    with MemoryStore.open(on_disk, embedder=embedder, read_only=True) as reader:
+        with pytest.raises(InvalidInputError, match=r"workers.*one writer"):
+            stream_batch([], store=reader, workers=2, settings=Settings(capture_runs=True))
+        with pytest.raises(InvalidInputError, match=r"workers.*embedder"):
+            stream_batch([], store=reader, workers=2, settings=Settings(embedder="openai", openai_api_key="k"))
+    with pytest.raises(InvalidInputError, match="order"):
+        stream_batch([], store=harbour, order="random")  # type: ignore[arg-type]
+
+
 def test_a_torn_output_is_resumed_without_loss_or_repeat(tmp_path: Path, harbour: MemoryStore) -> None:
     """Proves: OPS-2."""
     lines = [*questions(6), b"bad", questions(1)[0]]
@@ -174,40 +307,50 @@ def test_an_id_that_utf8_cannot_carry_gets_its_line(tmp_path: Path, harbour: Mem
 
 
 def test_the_results_file_closes_and_counts(tmp_path: Path) -> None:
-    """Proves: OPS-2."""
+    """Proves: OPS-2 (one run at a time writes it; what another tool has rewritten is still read)."""
     path = tmp_path / "out.jsonl"
+    lines = [{"id": name, "line": at, "digest": "0" * 15 + "a", "result": {}} for at, name in ((1, 'a"\\'), (7, "b"))]
     with ResultsFile(path, resume=True) as output:
-        output.append({"id": "a", "line": 1, "result": {}})
+        output.append(lines)
+        with pytest.raises(InvalidInputError, match="no other run"), ResultsFile(path, resume=True):
+            pass
+    path.write_text(
+        "".join(f"{json.dumps(line, sort_keys=True)}\n" for line in lines) + '{"id": "torn', encoding="utf-8"
+    )
     with ResultsFile(path, resume=True) as output:
-        assert output.done == {("id", "a")}
+        assert [line for line in range(9) if line in output.done] == [1, 7]
+        assert output.done.count == 2
+    assert lines_of(path) == 2
+    assert "torn" not in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes under /proc")
 def test_kill_and_resume_end_like_an_uninterrupted_run(
-    tmp_path: Path, harbour: MemoryStore, embedder: MiniLmEmbedder
+    tmp_path: Path, harbour: MemoryStore, on_disk: Path, embedder: MiniLmEmbedder
 ) -> None:
-    """Proves: OPS-2."""
-    from recall_loop.memory.store.store import MemoryStore
-
-    place = tmp_path / "store"
-    with MemoryStore.open(place, embedder=embedder) as written:
-        written.upsert(RECORDS)
-    requests, output = write(tmp_path / "in.jsonl", questions(80)), tmp_path / "out.jsonl"
-    command = [sys.executable, "-m", "recall_loop.cli", "batch", str(requests), "-o", str(output)]
+    """Proves: OPS-2 (the processes that share the work end with the one that is killed)."""
+    requests, output = write(tmp_path / "in.jsonl", questions(60)), tmp_path / "out.jsonl"
+    command = [sys.executable, "-m", "recall_loop.cli", "batch", str(requests), "-o", str(output), "--workers", "2"]
     with subprocess.Popen(
-        [*command, "--store", str(place)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*command, "--store", str(on_disk)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as child:
         deadline = time.monotonic() + 60
         while lines_of(output) < 5 and child.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)
+        helpers = children_of(child.pid)
         child.kill()
     assert child.returncode == -signal.SIGKILL
+    assert len(helpers) == 2
     done = lines_of(output)
-    assert 5 <= done < 80
-    with MemoryStore.open(place, embedder=embedder, read_only=True) as reader:
+    assert 5 <= done < 60
+    with MemoryStore.open(on_disk, embedder=embedder, read_only=True) as reader:
         summary = run_batch(requests, output, store=reader, resume=True)
-    assert (summary.total, summary.skipped, summary.failed) == (80, done, 0)
+    assert (summary.total, summary.skipped, summary.failed) == (60, done, 0)
     run_batch(requests, tmp_path / "whole.jsonl", store=harbour)
     assert essence(output) == essence(tmp_path / "whole.jsonl")
+    while any(Path(f"/proc/{helper}").exists() for helper in helpers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(Path(f"/proc/{helper}").exists() for helper in helpers)
 
 
 def lines_of(path: Path) -> int:

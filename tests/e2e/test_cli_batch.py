@@ -1,0 +1,77 @@
+"""`recall-loop batch`: progress, summary and exit codes, over a real store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from recall_loop.cli import bars
+from recall_loop.cli.main import main
+
+RECORD = {"id": "f1", "kind": "fact", "text": "The ferry to Ulvey leaves at nine."}
+GOOD = {"id": "q1", "messages": [{"role": "user", "content": "When does the ferry to Ulvey leave?"}]}
+
+
+@pytest.fixture
+def place(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    records = tmp_path / "records.jsonl"
+    records.write_text(json.dumps(RECORD), encoding="utf-8")
+    assert main(["ingest", str(records), "--store", str(tmp_path / "s")]) == 0
+    capsys.readouterr()
+    monkeypatch.setenv("RECALL_LOOP_STORE_PATH", str(tmp_path / "s"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bars, "LINE_SECONDS", 0.0)
+    return tmp_path
+
+
+def write(path: Path, *requests: object) -> str:
+    path.write_text("".join(f"{json.dumps(request)}\n" for request in requests), encoding="utf-8")
+    return path.name
+
+
+def test_the_summary_and_the_exit_codes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: OPS-2, OPS-3."""
+    requests = write(place / "in.jsonl", GOOD, GOOD | {"id": "q2", "max_facts": 0})
+    assert main(["batch", requests, "-o", "out.jsonl", "--order", "input"]) == 1
+    shown = capsys.readouterr()
+    assert "out.jsonl: 2 requests: 1 answered, 1 failed\n" in shown.out
+    assert "  stop reasons    no_novelty 1\n" in shown.out
+    assert "  errors          invalid_input 1\n" in shown.out
+    assert "p50" in shown.out
+    assert "batch: 1 of 2 requests, " in shown.err
+    assert "/s, " in shown.err
+    assert "s left" in shown.err
+    assert "\x1b" not in shown.out + shown.err
+    assert main(["batch", requests, "-o", "out.jsonl", "--resume", "--quiet", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert json.loads(shown.out)["skipped"] == 2
+    assert main(["batch", write(place / "good.jsonl", GOOD), "-o", "good-out.jsonl", "--json", "--quiet"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["stop_reasons"] == {"no_novelty": 1}
+    assert set(figures["latency_seconds"]) == {"p50", "p95", "max"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--timeout", "0"], "seconds, more than 0"),
+        (["--timeout", "nan"], "seconds, more than 0"),
+        (["--order", "random"], "'completed', 'input'"),
+        (["--workers", "3", "--concurrency", "2"], "from 1 to 2, the concurrency"),
+        (["--resume"], "requests that the output was begun with"),
+        ([], "a file that doesn't exist yet"),
+    ],
+)
+def test_bad_options_leave_the_output_alone(
+    place: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    """Proves: OPS-2 (exit code 2 and one line)."""
+    requests = write(place / "in.jsonl", GOOD)
+    before = '{"id": "q1", "line": 1, "digest": "00000000000000aa", "result": {}}\n'
+    (place / "out.jsonl").write_text(before, encoding="utf-8")
+    assert main(["batch", requests, "-o", "out.jsonl", *options]) == 2
+    assert said in capsys.readouterr().err
+    assert (place / "out.jsonl").read_text(encoding="utf-8") == before
