@@ -7,6 +7,7 @@ the CLI to exit code 2 and one line, HTTP to a problem document.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -104,4 +105,10 @@ def parse(model: type[_Model], data: Mapping[str, Any] | BaseModel, prefix: str 
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        raise from_validation(error, prefix, model.model_json_schema()) from error
+        raise from_validation(error, prefix, _schema(model)) from error
+
+
+@cache
+def _schema(model: type[BaseModel]) -> JsonSchema:
+    """Return the model's JSON schema; making it takes far longer than the check that failed."""
+    return model.model_json_schema()
