@@ -7,12 +7,21 @@ the first node of each run resets them, so that a thread invoked twice starts cl
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from langchain_core.messages import AnyMessage
 from langgraph.graph.message import add_messages
 from langgraph.managed import RemainingSteps
+from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
+
+from recall_loop.state.types import ContentType, MaxContextTokens, MaxFacts, MaxIterations, ScopeMode
+
+
+def _names(words: Iterable[str]) -> list[JsonValue]:
+    """Return an enum's values for a form: the state itself holds plain text, which any checkpointer keeps."""
+    return [str(word) for word in words]
 
 
 class Facet(TypedDict):
@@ -156,22 +165,40 @@ class ExperienceState(TypedDict):
 class InputState(TypedDict, total=False):
     """What a caller hands in: `messages` alone is enough."""
 
-    messages: Annotated[list[AnyMessage], add_messages]
-    request_id: str
-    goal: str
-    tenant: str
-    agent_id: str
-    user_id: str
-    conversation_id: str
-    scope: str
-    filters: dict[str, Any]
-    content_types: list[str]
-    max_facts: int
-    max_iterations: int
-    max_context_tokens: int
-    write_answer: bool
-    reference_time: str
-    debug: bool
+    messages: Annotated[
+        list[AnyMessage], Field(description="The conversation; the user's last message is the question."), add_messages
+    ]
+    request_id: Annotated[str, Field(description="Name of the request in its result; absent = made up.")]
+    goal: Annotated[str, Field(description="What the answer is for, in addition to the question.")]
+    tenant: Annotated[str, Field(description="Whose memory is read; nothing crosses tenants.")]
+    agent_id: Annotated[str, Field(description="Agent whose memory is read; absent = all.")]
+    user_id: Annotated[str, Field(description="User whose memory is read; absent = all.")]
+    conversation_id: Annotated[str, Field(description="Only this conversation; absent = all.")]
+    scope: Annotated[
+        str,
+        Field(
+            description="local = one agent; constellation = its group.", json_schema_extra={"enum": _names(ScopeMode)}
+        ),
+    ]
+    filters: Annotated[
+        dict[str, Any],
+        Field(description="What records must satisfy: role, start_time, end_time, label, tags, min_similarity, …"),
+    ]
+    content_types: Annotated[
+        list[str],
+        Field(
+            description="What to search; absent = all but trajectories.",
+            json_schema_extra={"items": {"type": "string", "enum": _names(ContentType)}},
+        ),
+    ]
+    max_facts: MaxFacts
+    max_iterations: MaxIterations
+    max_context_tokens: MaxContextTokens
+    write_answer: Annotated[bool, Field(description="Write an answer where a chat model is set.")]
+    reference_time: Annotated[
+        str, Field(description="Now, as 2024-05-01T09:30:00Z; absent = time of the newest message, else the clock.")
+    ]
+    debug: Annotated[bool, Field(description="Add score components and the trace to the result.")]
 
 
 class ResultState(TypedDict, total=False):

@@ -34,19 +34,23 @@ class Context(BaseModel):
     agent_id: Identifier | None = Field(None, description="Agent whose memory is read; absent = all.")
     user_id: Identifier | None = Field(None, description="User whose memory is read; absent = all.")
     conversation_id: Identifier | None = Field(None, description="Only this conversation.")
-    scope: ScopeMode | None = Field(None, description="local = one agent; constellation = its group.")
-    max_facts: MaxFacts | None = None
-    max_iterations: MaxIterations | None = None
-    max_context_tokens: MaxContextTokens | None = None
-    deadline_seconds: DeadlineSeconds | None = None
+    scope: ScopeMode | None = Field(None, title="Scope", description="local = one agent; constellation = its group.")
+    max_facts: MaxFacts | None = Field(None, description="Most facts to return (1–1000).")
+    max_iterations: MaxIterations | None = Field(None, description="Most search iterations of one request (1–100).")
+    max_context_tokens: MaxContextTokens | None = Field(None, description="Most tokens of the context block.")
+    deadline_seconds: DeadlineSeconds | None = Field(None, description="Stop searching after this many seconds.")
     early_stop_min_iterations: ExplorationFloor | None = Field(None, description="Exploration floor.")
     novelty_min_new_facts: MinNewFacts | None = Field(None, description="Fewer new facts than this is no gain.")
     novelty_patience: Patience | None = Field(None, description="Iterations in a row without gain before stopping.")
     novelty_min_similarity: Unit | None = Field(None, description="A fact below this similarity is never new.")
     coverage_enough: Unit | None = Field(None, description="Coverage at which enough facts are enough.")
-    llm_model: ModelName | None = Field(None, description="Chat model that plans, judges and answers.")
+    llm_model: ModelName | None = Field(
+        None, title="Language model", description="Chat model that plans, judges and answers."
+    )
     llm_base_url: Utf8 | None = Field(
-        None, description="Base URL of its OpenAI-compatible API; the key of the settings is sent to their URL only."
+        None,
+        title="Its base URL",
+        description="Base URL of its OpenAI-compatible API; the key of the settings is sent to their URL only.",
     )
     write_answer: bool | None = Field(None, description="Write an answer where a chat model is set.")
 

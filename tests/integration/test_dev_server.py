@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ import pytest
 
 from recall_loop.graph.builder import build_graph
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.agent_state import InputState
 from recall_loop.state.context import Context
+from recall_loop.state.types import ContentType
 from tests.integration.worlds import DIRECT, NOTHING, NOW, TWO_HOPS, VALLEY, ask, essence, filled
 
 NEEDED = ("langgraph_cli", "langgraph_api", "langgraph_sdk")
@@ -112,14 +114,47 @@ async def test_the_forms_that_studio_shows(url: str) -> None:
         assert assistant["graph_id"] == "recall_loop"
         schemas = await client.assistants.get_schemas(assistant["assistant_id"])
         drawing = await client.assistants.get_graph(assistant["assistant_id"])
-    assert "messages" in schemas["input_schema"]["properties"]
+    given = schemas["input_schema"]
+    assert given["properties"]["messages"]["type"] == "array"
+    assert not given.get("required")
     fields = schemas["context_schema"]["properties"]
     assert set(fields) == set(Context.model_fields)
+    for name, field in (given["properties"] | fields).items():
+        assert field.get("title"), name
+        assert field.get("description"), name
+    for name in ("max_facts", "max_iterations", "max_context_tokens"):
+        assert number_of(fields[name]) == number_of(given["properties"][name])
     for name, field in fields.items():
-        assert any(part.get("description") for part in [field, *field.get("anyOf", [])]), name
-    bounded = [part for part in fields["max_facts"]["anyOf"] if part.get("type") == "integer"]
-    assert (bounded[0]["minimum"], bounded[0]["maximum"]) == (1, 1000)
-    assert "evaluate_progress" in {node["id"] for node in drawing["nodes"]}
+        number = number_of(field)
+        if number is not None:
+            assert None not in number, name
+    assert given["properties"]["content_types"]["items"]["enum"] == list(ContentType)
+    nodes = [node["id"] for node in drawing["nodes"]]
+    assert nodes == ["__start__", *build_graph().builder.nodes, "__end__"]
+    assert {edge["source"] for edge in drawing["edges"] if edge.get("conditional")} == {"evaluate_progress"}
+
+
+def number_of(field: dict[str, Any]) -> tuple[Any, Any] | None:
+    """Return the least and the most of a number's field; None for other fields."""
+    for part in field.get("anyOf", [field]):
+        if part.get("type") in ("integer", "number"):
+            return part.get("minimum", part.get("exclusiveMinimum")), part.get("maximum")
+    return None
+
+
+async def test_a_plain_question_is_enough(url: str) -> None:
+    """Proves: OPS-2 (what Studio's form sends where only messages are filled in: text, pairs or mappings)."""
+    from langgraph_sdk import get_client
+
+    async with get_client(url=url) as client:
+        for messages in (
+            "Hello?",
+            [["user", "Hello?"]],
+            [{"type": "human", "content": [{"type": "text", "text": "Hello?"}]}],
+        ):
+            output = await client.runs.wait(None, "recall_loop", input={"messages": messages})
+            assert [message["name"] for message in output["messages"]] == [None, "recall_loop"]
+            assert output["stop"]["reason"] == "nothing_in_scope"
 
 
 @pytest.mark.parametrize("question", [DIRECT, TWO_HOPS, NOTHING])
@@ -145,6 +180,34 @@ async def test_as_a_remote_graph(url: str, local: Any) -> None:
             remote = RemoteGraph("recall_loop", client=client, sync_client=sync_client)
             assert essence(await asyncio.to_thread(remote.invoke, ask(DIRECT))) == expected
             assert essence(await remote.ainvoke(ask(DIRECT))) == expected
+
+
+def events_of(parts: Iterable[Any]) -> list[Any]:
+    """Return progress events without their durations."""
+    return [{name: value for name, value in part.items() if name != "duration_ms"} for part in parts]
+
+
+async def test_events_of_a_remote_graph(url: str, local: Any) -> None:
+    """Proves: OPS-3, OPS-2 (streamed, alone and inside a graph of somebody else, they are those of a local run)."""
+    from langgraph.graph import START, StateGraph
+    from langgraph.pregel.remote import RemoteGraph
+    from langgraph_sdk import get_client, get_sync_client
+
+    expected = events_of(local.stream(ask(TWO_HOPS), stream_mode="custom"))
+    assert {event["type"] for event in expected} == {"queries_planned", "call_done", "novelty", "stopped"}
+    async with get_client(url=url) as client:
+        with get_sync_client(url=url) as sync_client:
+            remote = RemoteGraph("recall_loop", client=client, sync_client=sync_client)
+            found = await asyncio.to_thread(lambda: list(remote.stream(ask(TWO_HOPS), stream_mode="custom")))
+            assert events_of(found) == expected
+            assert events_of([part async for part in remote.astream(ask(TWO_HOPS), stream_mode="custom")]) == expected
+            parent = StateGraph(InputState)  # a remote node is handed the state, and no context
+            parent.add_node("recall", remote)
+            parent.add_edge(START, "recall")
+            graph = parent.compile()
+            parts = [part async for part in graph.astream(ask(TWO_HOPS), stream_mode="custom", subgraphs=True)]
+    assert events_of(event for _, event in parts) == expected
+    assert {place[0].partition(":")[0] for place, _ in parts} == {"recall"}
 
 
 async def test_two_turns_on_a_thread_of_the_server(url: str) -> None:
