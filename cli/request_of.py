@@ -41,7 +41,7 @@ def build_request(args: argparse.Namespace, tenant: str) -> RetrieveRequest:
         "max_iterations": args.max_iterations,
         "write_answer": args.answer,
         "reference_time": args.reference_time,
-        "debug": args.debug or None,
+        "debug": args.debug or (args.stream and not args.json) or None,
     }
     request = parse(RetrieveRequest, {name: value for name, value in given.items() if value is not None})
     _check_scope(request)

@@ -12,6 +12,7 @@ from recall_loop.cli.common import add_model_options, add_store_option, add_tena
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.events import Event
+    from recall_loop.state.request import RetrieveRequest
     from recall_loop.state.result import RetrieveResult
 
 _DESCRIPTION = """\
@@ -40,7 +41,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--debug", action="store_true", help="add score components and the trace")
     parser.add_argument(
-        "--stream", action="store_true", help="show each iteration; with --json one event a line, result last"
+        "--stream",
+        action="store_true",
+        help="show each iteration and what scores are made of; with --json one event a line, result last",
     )
 
 
@@ -61,20 +64,24 @@ def run(args: argparse.Namespace) -> int:
     with open_store(args.store, settings, create=False, read_only=not settings.capture_runs) as store:
         steps = stream_retrieve(request, store=store, settings=settings)
         show = _show_json if args.json else _show
-        result = show(steps, args)
+        result = show(steps, args, request)
     return 1 if result.stop.reason is StopReason.TOOL_FAILURE else 0
 
 
-def _show(steps: Iterator[Event | RetrieveResult], args: argparse.Namespace) -> RetrieveResult:
+def _show(
+    steps: Iterator[Event | RetrieveResult], args: argparse.Namespace, request: RetrieveRequest
+) -> RetrieveResult:
     from recall_loop.cli.render import Screen
+    from recall_loop.text.keys import query_terms
 
     screen = Screen()
     result = _last(steps, screen.event if args.stream else None)
-    screen.result(result, debug=args.debug)
+    asked = args.question or request.messages[-1].content
+    screen.result(result, debug=args.debug or args.stream, terms=query_terms(asked))
     return result
 
 
-def _show_json(steps: Iterator[Event | RetrieveResult], args: argparse.Namespace) -> RetrieveResult:
+def _show_json(steps: Iterator[Event | RetrieveResult], args: argparse.Namespace, _: RetrieveRequest) -> RetrieveResult:
     from recall_loop.cli.render import safe_json
 
     def write_event(event: Any) -> None:

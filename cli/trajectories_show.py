@@ -84,9 +84,7 @@ class _Page:
         scoring = run.scoring
         if scoring is not None:
             if scoring.sub_scores is not None:
-                parts = scoring.sub_scores.model_dump().items()
-                words = ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in parts)
-                self._screen.line(words, indent=3)
+                self._screen.bars(scoring.sub_scores.model_dump(), 3, "cyan")
             self._screen.line(f"{self._cut(scoring.reasoning)} (by {scoring.scorer})".strip(), indent=3)
         if run.scoring_error:
             self._screen.line(f"scoring failed: {run.scoring_error}", "yellow", 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import Any
 
 import pytest
@@ -19,13 +20,19 @@ from recall_loop.state.types import ConfidenceLabel, ContentType, StopReason
 HOSTILE = "[red]x[/red] \x1b[31mred\x1b]0;title\x07 \x9b2J \u202eright \u2028 line\r\nnext [link=x]y"
 
 
+DEBUG = {
+    "components": {"relevance": 0.5, "novelty": 0.0},
+    "matches": [{"query": "[b]q", "source": "phrase", "iteration": 2, "score": 0.5, "similarity": 0.5}],
+}
+
+
 def result(**more: Any) -> RetrieveResult:
     evidence = [{"source_id": f"m{n}", "snippet": f"said {n}", "author": "Ada"} for n in range(5)]
     fact = {"id": "f1", "content_type": "fact", "text": HOSTILE, "similarity": 0.5, "score": 0.75}
     fields: dict[str, Any] = {
         "request_id": "r",
         "reference_time": "2024-05-01T00:00:00Z",
-        "facts": [fact | {"evidence": evidence, "label": "[b]L", "debug": {"novelty_added": 1}}] * 7,
+        "facts": [fact | {"evidence": evidence, "label": "[b]L", "debug": DEBUG}] * 7,
         "context": "",
         "answer": None,
         "confidence": {
@@ -86,8 +93,11 @@ def test_a_result_is_told_in_words() -> None:
     assert "and 2 more sources" in text
     assert "Confidence 0.61, medium" in text
     assert "execution reliability ████████████████████ 1.00" in text
-    assert "novelty_added" not in text
-    assert "novelty_added" in shown(debug=True)
+    assert "found by" not in text
+    debugged = shown(debug=True)
+    assert "    relevance ██████████░░░░░░░░░░ 0.50\n" in debugged
+    assert 'found by "[b]q" (phrase, iteration 2)' in debugged
+    assert "novelty" not in debugged
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -143,7 +153,29 @@ def test_events_are_told_as_they_come() -> None:
     assert "2 repeats dropped" in text
     assert "search failed after 3 attempts: gone" in text
     assert "1 result in 12 ms" in text
-    assert "1 new fact (4 in all), coverage 0.50 (+0.25); still open: berth" in text
+    assert "1 new fact (4 in all)\n   coverage ██████████░░░░░░░░░░ 0.50\n   still open: berth" in text
+
+
+@pytest.mark.parametrize("width", [100, 40])
+def test_yields_and_repeats_on_a_terminal(width: int) -> None:
+    """Proves: LOOP-7, LOOP-4 (what each query brought; repeats are struck out, and said to be repeats)."""
+    out = io.StringIO()
+    screen = Screen(Console(file=out, force_terminal=True, color_system="standard", width=width, markup=False))
+    queries = [{"text": f"[b]boat {n} \x1b[2J of the harbour master", "source": "entity"} for n in (1, 2)]
+    planned = {"type": "queries_planned", "iteration": 1, "strategy": "direct", "tool": "search_all"}
+    screen.event(planned | {"queries": queries, "dropped_repeats": 1, "repeats": ["old [b]boat"]})
+    yields = [{"query": query["text"], "results": 7, "new_facts": n} for n, query in enumerate(queries)]
+    screen.event({"type": "novelty", "new_facts": 1, "unique_facts": 4, "coverage": 0.5, "yields": yields})
+    screen.result(result(), debug=True, terms=frozenset({"said", "red"}))
+    coloured = out.getvalue()
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert "\x1b" not in plain
+    assert max(map(len, plain.splitlines())) <= width
+    lines = [" ".join(line.split()) for line in plain.splitlines()]
+    assert any(line.startswith("7 found 1 new") and "[b]boat 2" in line for line in lines)
+    assert any(line.startswith("repeat, not asked: old [b]boat") for line in lines)
+    assert re.search(r"\x1b\[[0-9;]*9m[^\x1b]*old \[b\]boat", coloured)
+    assert re.search(r"\x1b\[1;4mred", coloured)
 
 
 def test_every_member_has_its_words() -> None:
