@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed kills tenants test-llm overhead dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed kills tenants test-llm overhead batches dev
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -51,6 +51,9 @@ kills: setup  ## Kill 500 writers at random moments and look whether anything wa
 
 tenants: setup  ## Measure what a thousand tenants cost in one store
 	$(PYTHON) benchmarks/tenants.py
+
+batches: setup  ## Measure how much faster batches are in threads and in processes; BATCHES='--rounds 20'
+	$(PYTHON) benchmarks/batch_speed.py $(BATCHES)
 
 test-llm: setup  ## Run the tests with a real language model at TEST_LLM_BASE_URL; skipped where none answers there
 	$(PYTHON) -m pytest -q -m llm

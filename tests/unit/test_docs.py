@@ -11,6 +11,7 @@ import re
 import runpy
 import shlex
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 import recall_loop
-from recall_loop.cli.main import VERBS, build_parser
+from recall_loop.cli.main import VERBS, build_parser, main
 from recall_loop.graph.builder import build_graph
 from recall_loop.memory.search.content_scoring import NON_CONTENT_SHARE, TOOL_FACTOR
 from recall_loop.memory.search.fusion import SESSION_WEIGHT, SPEAKER_WEIGHT
@@ -50,6 +51,20 @@ README_KNOBS = (
 )
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NOT_RUN = re.compile(r"^<!-- not run: \S.+ -->\n```\w+\n.*?^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"`(\w+\.jsonl)`[.:]\n\n```json\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_ANY_FENCE = re.compile(r"^ *```(.*)$", re.MULTILINE)
+# What is done with a block of each language; one in another language must say why nothing is.
+LANGUAGES = {
+    "python": "run",
+    "sh": "parsed",
+    "console": "parsed",
+    "bash": "parsed",
+    "json": "read",
+    "toml": "read",
+    "mermaid": "made from the code",
+    "text": "a listing: there is nothing to run",
+}
 _WRITTEN = re.compile(r"(<!-- written: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]+\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")
 _REQUIREMENT = re.compile(r"\s*\([A-Z]+-\d+\)")
@@ -58,8 +73,8 @@ _OPERATORS = frozenset("&|;()<>")
 
 
 def blocks(page: Path, *languages: str) -> list[str]:
-    """Return the code blocks of a page in one of `languages`."""
-    found = _FENCE.findall(page.read_text(encoding="utf-8"))
+    """Return the code blocks of a page in one of `languages`, without those marked as not run."""
+    found = _FENCE.findall(_NOT_RUN.sub("", page.read_text(encoding="utf-8")))
     return [textwrap.dedent(code) for language, code in found if language in languages]
 
 
@@ -144,7 +159,7 @@ def test_readme_imports_only_public_names() -> None:
 def commands(page: Path) -> list[list[str]]:
     """Return the simple commands of a page's shell examples, without environment variables and redirections."""
     found: list[list[str]] = []
-    for code in blocks(page, "sh", "console"):
+    for code in blocks(page, "sh", "console", "bash"):
         for line in code.replace("\\\n", " ").splitlines():
             lexer = shlex.shlex(line.removeprefix("$ "), posix=True, punctuation_chars=True)
             lexer.whitespace_split = True
@@ -179,6 +194,47 @@ def test_commands_are_found() -> None:
     assert ["python", "-m", "pytest", "-q"] in [
         [command[0].rpartition("/")[2], *command[1:]] for command in commands(README)
     ]
+
+
+def test_the_quickstart_works(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: OPS-2 (with the files that the page shows, its commands end well, one after the other)."""
+    page = ROOT / "docs" / "quickstart.md"
+    for name, content in _FILE.findall(page.read_text(encoding="utf-8")):
+        (desk / name).write_text(content, encoding="utf-8")
+    ran = [command[1] for command in commands(page) if command[0] == "recall-loop" and not main(command[1:])]
+    assert ran == ["ingest", "retrieve", "batch"]
+    assert "2 answered, 0 failed" in capsys.readouterr().out
+
+
+# Every block
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_every_block_is_looked_at(page: Path) -> None:
+    """Proves: OPS-2 (a block is run, parsed, read or made by a test, or says why not)."""
+    text = _NOT_RUN.sub("", page.read_text(encoding="utf-8"))
+    opened = _ANY_FENCE.findall(text)[::2]
+    assert set(opened) <= set(LANGUAGES), f"{page.name}: {set(opened) - set(LANGUAGES)}"
+    assert len(opened) == len(_FENCE.findall(text)), f"{page.name}: a block begins or ends inside a line"
+    for code in blocks(page, "json"):
+        read_json(code)
+    for code in blocks(page, "toml"):
+        tomllib.loads(code)
+
+
+def read_json(code: str) -> None:
+    """Read a block as one value, or as one a line."""
+    try:
+        json.loads(code)
+    except ValueError:
+        for line in code.splitlines():
+            json.loads(line)
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    listed = {target for target, _ in _LINK.findall(index)}
+    assert listed == {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
 
 
 # Parts made from the code
@@ -258,6 +314,7 @@ def same_json(one: str, other: str) -> bool:
 
 WRITTEN: dict[tuple[Path, str], Callable[[], str]] = {
     (README, "graph"): graph_picture,
+    (ROOT / "docs" / "concepts.md", "graph"): graph_picture,
     (README, "settings"): lambda: settings_table(README_KNOBS),
     (README, "result"): shortened_result,
     (OPERATIONS, "service"): service_table,
