@@ -30,6 +30,8 @@ _FILTERS = (
     "execution_status",
     "min_outcome_score",
     "max_outcome_score",
+    "as_of",
+    "include_superseded",
 )
 _OF_TRAJECTORIES = ("execution_status", "min_outcome_score", "max_outcome_score")
 

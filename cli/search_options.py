@@ -46,6 +46,8 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
     add("--tag", action="append", metavar="T", help="has this tag; repeated: all of them")
     add("--fact-type", metavar="T", help="exactly this fact type")
     add("--session", metavar="ID", help="exactly this session")
+    add("--include-superseded", action="store_true", default=None, help="also facts that newer ones have superseded")
+    add("--as-of", metavar="T", help="what was there and true at this time, as 2024-05-01T09:30:00Z")
     add("--min-similarity", metavar="X", help="similarity at least this, 0 to 1")
     add(
         "--execution-status",

@@ -36,6 +36,7 @@ def memory_lines(entries: Sequence[PoolEntry], budget: int, terms: frozenset[str
 def _line(entry: PoolEntry, text: str) -> str:
     record = entry["record"]
     day = (record.get("created_at") or "")[:10]
-    about = ", ".join(part for part in (day, record.get("author"), record.get("label")) if part)
+    end = f"no longer true from {record['valid_until'][:10]}" if record.get("valid_until") else None
+    about = ", ".join(part for part in (day, end, record.get("author"), record.get("label")) if part)
     line = f"[{record['id']}] {about}: {text}" if about else f"[{record['id']}] {text}"
     return _TAG.sub("&lt;", " ".join(line.split()))

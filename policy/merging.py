@@ -154,6 +154,9 @@ def _joined(old: PoolEntry, hit: SearchHit, terms: frozenset[str]) -> PoolEntry:
     """Add the evidence of a hit to an entry of the same fact."""
     if old["record"]["id"] == hit.record.id:
         return old
+    if old["record"].get("superseded_by") and getattr(hit.record, "superseded_by", None) is None:
+        current = _entry(old["key"], hit, old["first_iteration"])  # said again later: the same fact holds anew
+        old = {**old, "record": current["record"], "window": current["window"], "legs": current["legs"]}
     keys, evidence = list(old["evidence_keys"]), list(old["evidence"])
     for item in _evidence(hit.record, terms):
         key = _evidence_key(item)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    model_validator,
+)
 
 from recall_loop.state.types import (
     Body,
@@ -94,9 +103,23 @@ class Record(BaseModel):
 
 
 class Fact(Record):
-    """A statement drawn from somewhere, with the ids of its sources."""
+    """A statement drawn from somewhere, with the ids of its sources.
+
+    It may have been true for a time only. A fact that a newer one contradicts is superseded: it stays, as history, and
+    searches leave it out unless they ask for it.
+    """
 
     kind: Literal[ContentType.FACT] = ContentType.FACT
+    valid_until: Timestamp | None = Field(None, description="When a fact stopped being true, exclusive.")
+    superseded_by: Identifier | None = Field(None, description="Id of the newer fact that contradicts it.")
+
+    @model_validator(mode="after")
+    def _superseded_at_some_time(self) -> Fact:
+        if self.superseded_by is not None and self.valid_until is None:
+            raise ValueError("superseded_by together with valid_until")
+        if self.superseded_by == self.id:
+            raise ValueError("superseded_by: the id of another fact")
+        return self
 
 
 class ArchivalEntry(Record):

@@ -46,6 +46,9 @@ class Scope(BaseModel):
 class Filters(BaseModel):
     """What results must satisfy (SEARCH-3); every given field must hold. Unknown names are errors.
 
+    Facts that newer ones have superseded are left out unless `include_superseded` is true. With `as_of` the times decide
+    instead: what was there and true then. Both together give all that was there then.
+
     The fields from `execution_status` on are of trajectories: with any of them nothing else matches. They are read
     from a record's attributes, as `recall_loop.state.trajectories.RunData` has them. A trajectory that gives no
     status is `unknown`; one without a number as its score is unscored, and outside of every bound.
@@ -64,6 +67,12 @@ class Filters(BaseModel):
     session: Identifier | None = Field(None, description="Exactly this session.")
     user_id: Identifier | None = Field(None, description="Exactly this user.")
     min_similarity: Unit | None = Field(None, description="Similarity at least this, in [0,1].")
+    include_superseded: bool | None = Field(
+        None, description="True: also facts that newer ones have superseded; else only what is current."
+    )
+    as_of: Timestamp | None = Field(
+        None, description="What held at this time (UTC): nothing made later, no fact that had ceased to be true."
+    )
     execution_status: ExecutionStatus | None = Field(None, description="How the run of a trajectory ended.")
     min_outcome_score: Unit | None = Field(None, description="Learning value of a trajectory at least this.")
     max_outcome_score: Unit | None = Field(None, description="Learning value of a trajectory at most this.")

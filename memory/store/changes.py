@@ -6,6 +6,7 @@ or its vectors last changed; a deleted row leaves its number behind, and nothing
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.store.schema import FROM_1_TO_2, SCHEMA_VERSION
+from recall_loop.memory.store.indexing import slot_of
+from recall_loop.memory.store.schema import FROM_1_TO_2, FROM_2_TO_3, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.sidecar import Sidecar
 
 KEPT_DELETIONS = 10_000
+# Schemas that are upgraded when the store is opened for writing.
+EARLIER = ("1", "2")
 
 # One statement sees one state of the data. Rows of records and of deletions never share a number.
 _CHANGED = """SELECT 0, version, horizon FROM tenants WHERE tenant = :tenant
@@ -80,17 +84,27 @@ def note_deleted(connection: sqlite3.Connection, tenant: str, rowids: Iterable[i
 
 
 def upgrade(sidecar: Sidecar) -> None:
-    """Bring a store of schema 1, open for writing, to schema 2; any other store is left as it is.
+    """Bring a store of an earlier schema, open for writing, to this one; any other store is left as it is.
 
     Raises:
         StoreUnavailableError: SQLite fails; the store is as before.
     """
-    if sidecar.meta().get("schema") != "1":
+    if sidecar.meta().get("schema") not in EARLIER:
         return
     with sidecar.transaction() as connection:
-        # A sidecar that was made anew from the Chroma side of schema 1 has the tables already.
+        # A sidecar that was made anew from the Chroma side of an earlier schema has the tables already.
         columns = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
         if "changed" not in columns:
             for statement in FROM_1_TO_2:
                 connection.execute(statement)
+        if "slot" not in columns:
+            for statement in FROM_2_TO_3:
+                connection.execute(statement)
+            _note_slots(connection)
         connection.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(SCHEMA_VERSION),))
+
+
+def _note_slots(connection: sqlite3.Connection) -> None:
+    query = "SELECT b.record, r.rowid FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.kind = 'fact'"
+    slots = [(slot_of(json.loads(body)), rowid) for body, rowid in connection.execute(query)]
+    connection.executemany("UPDATE records SET slot = ? WHERE rowid = ?", slots)

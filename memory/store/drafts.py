@@ -16,9 +16,10 @@ from recall_loop.memory.store.indexing import (
     order_key,
     place_of,
     record_key,
+    slot_of,
 )
 from recall_loop.state.errors import InvalidInputError, from_validation
-from recall_loop.state.records import RECORD_ADAPTER, Record
+from recall_loop.state.records import RECORD_ADAPTER, Fact, Record
 from recall_loop.text.tokens import stems
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
@@ -100,10 +101,18 @@ def lay_out(tenant: str, record: Record, rowid: int | None = None) -> Draft:
         place,
         place if has_thread(plain) else None,
         order_key(record.position, created),
+        microseconds(record.valid_until) if isinstance(record, Fact) else None,
+        record.superseded_by if isinstance(record, Fact) else None,
+        slot_of(plain),
     )
-    body = _JSON.encode(plain)
+    body = body_of(plain)
     tags = tuple(dict.fromkeys(record.tags))
     return Draft(record.id, columns, body, text, " ".join(stems(text)), tags, rowid)
+
+
+def body_of(plain: Mapping[str, Any]) -> str:
+    """Return a record's fields, without empty ones, as they are stored."""
+    return _JSON.encode(plain)
 
 
 def _validated(given: object, index: int) -> Record:

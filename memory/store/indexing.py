@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.state.types import ContentType
+from recall_loop.text.keys import normalise
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +21,8 @@ NEXT_WEIGHT = 0.25
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OFFSET = 10**18
 _ENCODED = "x0"
+# A speaker without a name is known by the conversation alone.
+_NAMELESS = frozenset({"user", "the user", "i", "me", "myself"})
 
 
 def digest(*parts: str | None) -> str:
@@ -67,6 +70,23 @@ def has_thread(record: Mapping[str, Any]) -> bool:
     if record["kind"] != ContentType.MESSAGE:
         return False
     return record.get("conversation_id") is not None or record.get("session") is not None
+
+
+def slot_of(record: Mapping[str, Any]) -> str | None:
+    """Return what a fact says something about: its owners (agent, group, user), its subject and its type.
+
+    Subject and type count in their normalised form, so that `Works at` and `works_at` are one type. None for other
+    kinds, and for a fact that doesn't name both: nothing can contradict it. Where nobody says who "the user" is (no
+    `user_id`), it is another one in each conversation.
+    """
+    if record["kind"] != ContentType.FACT:
+        return None
+    subject, fact_type = (normalise(record.get(name) or "") for name in ("subject", "fact_type"))
+    if not subject or not fact_type:
+        return None
+    owners = [record.get(name) for name in ("agent_id", "group_id", "user_id")]
+    place = record.get("conversation_id") if owners[-1] is None and subject in _NAMELESS else None
+    return digest(*owners, place, subject, fact_type)
 
 
 def order_key(position: int | None, created_at: int | None) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from recall_loop.memory.store import chroma_files, rebuilding, recovery, server
-from recall_loop.memory.store.changes import upgrade
+from recall_loop.memory.store.changes import EARLIER, upgrade
 from recall_loop.memory.store.chroma_client import Place
 from recall_loop.memory.store.chroma_side import ChromaError, ChromaSide
 from recall_loop.memory.store.lock import WriterLock
@@ -194,8 +194,9 @@ def _check_marker(opened: Opened, embedder: Embedder, *, re_embed: bool) -> None
     marker = recovery.marker_of(opened.sidecar)
     if not marker:
         raise StoreUnavailableError(f"{opened.path}: the store was never finished; open it once for writing")
-    if marker["schema"] == "1" and opened.read_only:
-        raise StoreUnavailableError(f"{opened.path}: made with schema 1; open it once for writing to upgrade it")
+    if marker["schema"] in EARLIER and opened.read_only:
+        made = f"made with schema {marker['schema']}"
+        raise StoreUnavailableError(f"{opened.path}: {made}; open it once for writing to upgrade it")
     if int(marker["schema"]) != SCHEMA_VERSION or marker["metric"] != METRIC:
         raise StoreUnavailableError(
             f"{opened.path}: made with schema {marker['schema']} and metric {marker['metric']}; "

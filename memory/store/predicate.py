@@ -26,6 +26,7 @@ _CONSTELLATION = """((r.tenant = ? AND r.agent_id IN (SELECT ? UNION ALL
     WHERE mine.tenant = ? AND mine.agent_id = ?))
  OR (r.tenant = ? AND r.group_id IN (SELECT group_id FROM memberships WHERE tenant = ? AND agent_id = ?)))"""
 
+_EVERYTHING = Filters(include_superseded=True)
 _EQUAL = ("role", "label", "fact_type", "conversation_id", "session", "user_id")
 
 
@@ -39,6 +40,8 @@ class ColumnTests:
         end: `created_at` must be less.
         tags: tags of which a row must have all; they stand in a table of their own.
         scores: what a trajectory's learning value must satisfy; None = nothing.
+        as_of: `created_at` must not be greater, where there is one.
+        superseded: whether facts that are superseded (with `as_of`: had ceased to be true then) pass.
     """
 
     values: tuple[tuple[str, tuple[str, ...]], ...]
@@ -46,6 +49,8 @@ class ColumnTests:
     end: int | None
     tags: tuple[str, ...] = ()
     scores: ScoreTests | None = None
+    as_of: int | None = None
+    superseded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,8 @@ def compile_predicate(
 ) -> Predicate:
     """Compile what a call may read and what it asks for (SEARCH-3, SEARCH-4).
 
+    Without `filters` superseded facts pass too; with them only where they ask for it.
+
     `filters.min_similarity` is a property of results, not of records: the search applies it.
 
     Raises:
@@ -88,7 +95,7 @@ def compile_predicate(
     if filters is not None:
         _add_filters(filters, clauses, params, facets)
     narrow = " AND ".join(f'"{token}"' for token in dict.fromkeys(facets))
-    tests = _tests(scope, filters or Filters(), kinds)
+    tests = _tests(scope, filters or _EVERYTHING, kinds)
     return Predicate(scope.tenant, " AND ".join(clauses), tuple(params), f"facets : ({narrow})", tests)
 
 
@@ -106,7 +113,8 @@ def _tests(scope: Scope, filters: Filters, kinds: list[str] | None) -> ColumnTes
     values = tuple((name, wanted) for name, wanted in given if wanted is not None)
     tags = tuple(dict.fromkeys(filters.tags or ()))
     times = microseconds(filters.start_time), microseconds(filters.end_time)
-    return ColumnTests(values, *times, tags, run_tests.score_tests(filters))
+    validity = microseconds(filters.as_of), bool(filters.include_superseded)
+    return ColumnTests(values, *times, tags, run_tests.score_tests(filters), *validity)
 
 
 def _one(value: object) -> tuple[str, ...] | None:
@@ -151,7 +159,22 @@ def _add_filters(filters: Filters, clauses: list[str], params: list[Any], facets
     for tag in dict.fromkeys(filters.tags or ()):
         clauses.append("EXISTS (SELECT 1 FROM record_tags g WHERE g.tag = ? AND g.record = r.rowid)")
         params.append(tag)
+    _add_validity(filters, clauses, params)
     _add_trajectory_filters(filters, clauses, params)
+
+
+def _add_validity(filters: Filters, clauses: list[str], params: list[Any]) -> None:
+    moment = microseconds(filters.as_of)
+    if moment is not None:
+        clauses.append("(r.created_at IS NULL OR r.created_at <= ?)")
+        params.append(moment)
+    if filters.include_superseded:
+        return
+    if moment is None:
+        clauses.append("r.superseded_by IS NULL")
+    else:
+        clauses.append("(r.valid_until IS NULL OR r.valid_until > ?)")
+        params.append(moment)
 
 
 def _add_trajectory_filters(filters: Filters, clauses: list[str], params: list[Any]) -> None:

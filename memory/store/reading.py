@@ -51,7 +51,8 @@ _OF_RUNS = ", ".join(
 _INDEX_ROWS = f"""SELECT r.rowid, r.role IS 'tool', {_ASIDE}, r.created_at,
  CASE WHEN r.session IS NULL THEN NULL ELSE r.place END,
  coalesce(json_extract(b.record, '$.author'), json_extract(b.record, '$.subject')), r.kind, r.agent_id, r.user_id,
- r.conversation_id, r.session, r.role, r.label, r.fact_type, {_OF_RUNS}, b.terms, f.window
+ r.conversation_id, r.session, r.role, r.label, r.fact_type, {_OF_RUNS}, r.superseded_by IS NOT NULL, r.valid_until,
+ b.terms, f.window
 FROM records r JOIN bodies b ON b.rowid = r.rowid{_JOIN_WINDOW}
 WHERE r.tenant = ?"""
 

@@ -44,6 +44,8 @@ class IndexRow(NamedTuple):
     task_category: str | None
     complexity_level: str | None
     score: float | None
+    superseded: int
+    valid_until: int | None
     terms: str
     window_tokens: str
 
@@ -65,6 +67,7 @@ CODED = (
     "complexity_level",
 )
 NO_TIME = np.iinfo(np.int64).min
+NO_END = np.iinfo(np.int64).max
 
 
 class Names(dict[str, int]):
@@ -93,6 +96,8 @@ class Columns:
         aside: share of the record's blocks that is no text, in [0,1].
         times: created_at in microseconds since 1970; `NO_TIME` where there is none.
         scores: learning values of trajectories; NaN where there is none.
+        superseded: whether it is a fact that a newer one has superseded.
+        until: valid_until of facts in microseconds since 1970; `NO_END` where there is none.
         coded: values by number, by name of the column; -1 where a row has none.
     """
 
@@ -101,6 +106,8 @@ class Columns:
     aside: NDArray[np.float64]
     times: NDArray[np.int64]
     scores: NDArray[np.float64]
+    superseded: NDArray[np.bool_]
+    until: NDArray[np.int64]
     coded: Mapping[str, NDArray[np.int32]]
 
     @classmethod
@@ -120,6 +127,8 @@ class Columns:
             np.array(by_name["aside"], dtype=np.float64),
             np.array(times, dtype=np.int64),
             np.array(by_name["score"], dtype=np.float64),
+            np.array(by_name["superseded"], dtype=bool),
+            np.array([NO_END if value is None else value for value in by_name["valid_until"]], dtype=np.int64),
             coded,
         )
 
@@ -131,14 +140,16 @@ class Columns:
             np.concatenate([self.aside, other.aside]),
             np.concatenate([self.times, other.times]),
             np.concatenate([self.scores, other.scores]),
+            np.concatenate([self.superseded, other.superseded]),
+            np.concatenate([self.until, other.until]),
             {name: np.concatenate([self.coded[name], other.coded[name]]) for name in CODED},
         )
 
     def head(self, size: int) -> Columns:
         """Return the first rows."""
         coded = {name: column[:size] for name, column in self.coded.items()}
-        times, scores = self.times[:size], self.scores[:size]
-        return Columns(self.rowids[:size], self.tool[:size], self.aside[:size], times, scores, coded)
+        whole = (self.rowids, self.tool, self.aside, self.times, self.scores, self.superseded, self.until)
+        return Columns(*(column[:size] for column in whole), coded)
 
 
 class TermCounts(NamedTuple):
@@ -254,7 +265,15 @@ class RowIndex:
             allowed &= (self.columns.times < tests.end) & (self.columns.times != NO_TIME)
         if tests.scores is not None:
             allowed &= tests.scores.matching(self.columns.scores)
-        return allowed
+        return allowed & self._valid(tests)
+
+    def _valid(self, tests: ColumnTests) -> NDArray[np.bool_]:
+        """Return which rows were there at the time asked for and, unless history is wanted, hold (then)."""
+        columns = self.columns
+        if tests.as_of is None:
+            return np.ones(len(self.alive), dtype=bool) if tests.superseded else ~columns.superseded
+        there = columns.times <= tests.as_of  # also what has no time
+        return there if tests.superseded else there & (columns.until > tests.as_of)
 
     def frequency(self, stem: str) -> int:
         """Return the number of rows whose window has a stem."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 METRIC = "cosine"
 APPLIED, PENDING = 0, 1
 
@@ -24,6 +24,9 @@ COLUMNS = (
     "place",
     "thread",
     "order_key",
+    "valid_until",
+    "superseded_by",
+    "slot",
 )
 
 # records: what predicates and ordering need, so that a scan touches short rows only.
@@ -31,6 +34,7 @@ COLUMNS = (
 # fts.window: the window's stems, encoded; fts.facets: who and what the row belongs to.
 # tokens: token vectors of the record's own text, where the embedder gives them; can be made again at any time.
 # tombstones: Chroma ids that are deleted here and may still stand there.
+# records.valid_until, superseded_by, slot: of facts; facts of one slot say something about the same thing.
 # records.changed: the tenant's version at which the row, its window or its vectors last changed.
 # deleted: numbers of rows deleted after the tenant's version `horizon`; those before are forgotten.
 _LEAVES = """CREATE TRIGGER leaves AFTER DELETE ON records
@@ -59,6 +63,7 @@ CREATE TABLE records (
   agent_id TEXT, group_id TEXT, user_id TEXT, conversation_id TEXT, session TEXT,
   position INTEGER, role TEXT, label TEXT, fact_type TEXT, created_at INTEGER,
   place TEXT NOT NULL, thread TEXT, order_key TEXT NOT NULL,
+  valid_until INTEGER, superseded_by TEXT, slot TEXT,
   terms INTEGER NOT NULL DEFAULT 0, window_terms INTEGER NOT NULL DEFAULT 0,
   revision INTEGER NOT NULL DEFAULT 1, state INTEGER NOT NULL DEFAULT 1,
   changed INTEGER NOT NULL DEFAULT 0,
@@ -74,6 +79,8 @@ CREATE INDEX records_time ON records (tenant, created_at);
 CREATE INDEX records_thread ON records (thread, order_key) WHERE thread IS NOT NULL;
 CREATE INDEX records_pending ON records (state) WHERE state = 1;
 CREATE INDEX records_changed ON records (tenant, changed);
+CREATE INDEX records_slot ON records (tenant, slot) WHERE slot IS NOT NULL;
+CREATE INDEX records_superseded ON records (tenant, superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE TABLE bodies (
   rowid INTEGER PRIMARY KEY, record TEXT NOT NULL, terms TEXT NOT NULL, window TEXT NOT NULL
 );
@@ -128,4 +135,13 @@ FROM_1_TO_2 = (
     "CREATE TABLE IF NOT EXISTS tokens (rowid INTEGER PRIMARY KEY, vectors BLOB NOT NULL)",
     "DROP TRIGGER leaves",
     _LEAVES,
+)
+
+# Facts had no end before; their slots are worked out from the records.
+FROM_2_TO_3 = (
+    "ALTER TABLE records ADD COLUMN valid_until INTEGER",
+    "ALTER TABLE records ADD COLUMN superseded_by TEXT",
+    "ALTER TABLE records ADD COLUMN slot TEXT",
+    "CREATE INDEX records_slot ON records (tenant, slot) WHERE slot IS NOT NULL",
+    "CREATE INDEX records_superseded ON records (tenant, superseded_by) WHERE superseded_by IS NOT NULL",
 )

@@ -242,6 +242,8 @@ class MemoryStore(Upkeep):
     ) -> Iterator[Record]:
         """Yield records in the order in which they were first written (STORE-2).
 
+        Without filters that is everything; any filters leave superseded facts out unless they ask for them.
+
         Records that are written while it runs may or may not be given; the order is stable.
         """
         self._current()

@@ -15,6 +15,7 @@ from recall_loop.memory.store.changes import next_version, note_deleted
 from recall_loop.memory.store.drafts import Draft, Status
 from recall_loop.memory.store.indexing import index_text
 from recall_loop.memory.store.schema import COLUMNS
+from recall_loop.memory.store.restoring import restore
 from recall_loop.memory.store.stored_tokens import codec_for, embed_with_tokens, prepare, put
 from recall_loop.memory.store.windows import Part, beside, facets_of, neighbours, reindex
 
@@ -90,6 +91,8 @@ def write(sidecar: Sidecar, embedder: Embedder, dimension: int, tenant: str, dra
 def remove(sidecar: Sidecar, tenant: str, ids: Sequence[str]) -> int:
     """Delete records of a tenant; return how many there were.
 
+    What a deleted fact had superseded is as if it had never been: `restore` says how.
+
     Raises:
         StoreUnavailableError: SQLite fails; nothing was deleted.
     """
@@ -99,10 +102,11 @@ def remove(sidecar: Sidecar, tenant: str, ids: Sequence[str]) -> int:
         if not found:
             return 0
         touched = beside(neighbours(connection, found)) - found.keys()
+        restored = restore(connection, tenant, found)
         connection.executemany("DELETE FROM records WHERE rowid = ?", [(rowid,) for rowid in found])
         keys = [(key,) for key in found.values()]
         connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?)", keys)
-        reindex(connection, (), touched)
+        reindex(connection, restored, touched)
         note_deleted(connection, tenant, found)
         touch_tenant(connection, tenant)
     return len(found)
