@@ -102,12 +102,13 @@ class Resources:
     """Store and settings bound by `build_graph`; stores named by path are opened once and kept.
 
     A store that is opened here is opened for reading only, so that it takes no writer lock; for writing where runs
-    are to be captured.
+    are to be captured, or where it is `writable`: then it is made if there is none.
     """
 
     store: MemoryStore | None
     settings: Settings
     llm: BaseChatModel | None = None
+    writable: bool = False
     _doors: dict[tuple[str | None, str | None], Door] = field(default_factory=dict)
     _opened: dict[str, MemoryStore] = field(default_factory=dict)
     _runs: dict[int, _Known] = field(default_factory=dict)
@@ -144,8 +145,8 @@ class Resources:
                     MemoryStore.open(
                         path,
                         embedder=embedder,
-                        create=False,
-                        read_only=not self.settings.capture_runs,
+                        create=self.writable,
+                        read_only=not (self.writable or self.settings.capture_runs),
                         url=chroma_server(self.settings),
                     )
                     if path

@@ -38,7 +38,17 @@ from recall_loop.state.types import Role
 from recall_loop.text.budget import estimate_tokens
 
 _log = logging.getLogger(__name__)
-_COPIED = ("label", "agent_id", "agent_name", "author", "role", "created_at", "updated_at", "valid_until", "superseded_by")
+_COPIED = (
+    "label",
+    "agent_id",
+    "agent_name",
+    "author",
+    "role",
+    "created_at",
+    "updated_at",
+    "valid_until",
+    "superseded_by",
+)
 
 
 def make(resources: Resources, output: str) -> Node:

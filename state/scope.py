@@ -46,8 +46,8 @@ class Scope(BaseModel):
 class Filters(BaseModel):
     """What results must satisfy (SEARCH-3); every given field must hold. Unknown names are errors.
 
-    Facts that newer ones have superseded are left out unless `include_superseded` is true. With `as_of` the times decide
-    instead: what was there and true then. Both together give all that was there then.
+    Facts that newer ones have superseded are left out unless `include_superseded` is true. With `as_of` the times
+    decide instead: what was there and true then. Both together give all that was there then.
 
     The fields from `execution_status` on are of trajectories: with any of them nothing else matches. They are read
     from a record's attributes, as `recall_loop.state.trajectories.RunData` has them. A trajectory that gives no

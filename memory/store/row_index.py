@@ -148,8 +148,16 @@ class Columns:
     def head(self, size: int) -> Columns:
         """Return the first rows."""
         coded = {name: column[:size] for name, column in self.coded.items()}
-        whole = (self.rowids, self.tool, self.aside, self.times, self.scores, self.superseded, self.until)
-        return Columns(*(column[:size] for column in whole), coded)
+        return Columns(
+            self.rowids[:size],
+            self.tool[:size],
+            self.aside[:size],
+            self.times[:size],
+            self.scores[:size],
+            self.superseded[:size],
+            self.until[:size],
+            coded,
+        )
 
 
 class TermCounts(NamedTuple):

@@ -100,6 +100,10 @@ class Upkeep:
         """Note that Chroma failed; see `degraded_reason`."""
         self._link.degrade(error)
 
+    def exclusive(self) -> AbstractContextManager[object]:
+        """Hold other threads' writes off, so that what is read stays true until it is written."""
+        return self._lock
+
     def searching(self) -> AbstractContextManager[ChromaSide | None]:
         """Give the Chroma side for a search, or None while it can't be used."""
         return self._link.searching()

@@ -14,8 +14,8 @@ import numpy as np
 from recall_loop.memory.store.changes import next_version, note_deleted
 from recall_loop.memory.store.drafts import Draft, Status
 from recall_loop.memory.store.indexing import index_text
-from recall_loop.memory.store.schema import COLUMNS
 from recall_loop.memory.store.restoring import restore
+from recall_loop.memory.store.schema import COLUMNS
 from recall_loop.memory.store.stored_tokens import codec_for, embed_with_tokens, prepare, put
 from recall_loop.memory.store.windows import Part, beside, facets_of, neighbours, reindex
 
