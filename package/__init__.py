@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from recall_loop.graph.batch import run_batch, stream_batch
     from recall_loop.graph.builder import build_graph
+    from recall_loop.graph.remember import remember
+    from recall_loop.graph.retrieve_tool import retrieve_tool
     from recall_loop.graph.run import aretrieve, retrieve, stream_retrieve
+    from recall_loop.memory.adapters.base_store import RecallLoopStore
+    from recall_loop.memory.adapters.tools import memory_tools
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.context import Context
     from recall_loop.state.errors import (
@@ -36,7 +40,11 @@ if TYPE_CHECKING:
 _NAMES = {
     "recall_loop.graph.batch": ("run_batch", "stream_batch"),
     "recall_loop.graph.builder": ("build_graph",),
+    "recall_loop.graph.remember": ("remember",),
+    "recall_loop.graph.retrieve_tool": ("retrieve_tool",),
     "recall_loop.graph.run": ("aretrieve", "retrieve", "stream_retrieve"),
+    "recall_loop.memory.adapters.base_store": ("RecallLoopStore",),
+    "recall_loop.memory.adapters.tools": ("memory_tools",),
     "recall_loop.memory.store.store": ("MemoryStore",),
     "recall_loop.state.context": ("Context",),
     "recall_loop.state.errors": (
@@ -72,6 +80,7 @@ __all__ = [
     "MemoryStore",
     "Message",
     "RecallError",
+    "RecallLoopStore",
     "RecursionLimitError",
     "RetrieveRequest",
     "RetrieveResult",
@@ -87,7 +96,10 @@ __all__ = [
     "__version__",
     "aretrieve",
     "build_graph",
+    "memory_tools",
+    "remember",
     "retrieve",
+    "retrieve_tool",
     "run_batch",
     "stream_batch",
     "stream_retrieve",

@@ -6,14 +6,17 @@ Whose runs are searched is settled where the tool is made: scope and tenant are 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool, ToolException
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from recall_loop.memory.adapters.tool_queries import refused
 from recall_loop.memory.trajectories.search import LIMIT, TRAJ_MIN_SIMILARITY, search_trajectories
 from recall_loop.memory.trajectories.tiers import FAILURE_THRESHOLD, SUCCESS_THRESHOLD
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError, parse
 from recall_loop.state.scope import ExecutionStatus, Filters, Scope
 from recall_loop.state.types import ComplexityLevel, Unit, Utf8
 
@@ -52,7 +55,7 @@ class TrajectoryQuery(BaseModel):
 
 def trajectory_tool(
     store: MemoryStore,
-    scope: Scope,
+    scope: Scope | Callable[[RunnableConfig], Scope],
     *,
     min_similarity: float = TRAJ_MIN_SIMILARITY,
     success_threshold: float = SUCCESS_THRESHOLD,
@@ -60,10 +63,11 @@ def trajectory_tool(
 ) -> StructuredTool:
     """Return the tool for the runs that `scope` may read; it answers with JSON.
 
-    Wrong values come back to the model as the tool's answer; a store that can't be read raises.
+    A function as the scope makes it of each call's configuration. Wrong values, and a store that can't be read, come
+    back to the model as the tool's answer.
     """
 
-    def search(**given: Any) -> str:
+    def search(config: RunnableConfig, **given: Any) -> str:
         asked = {name: value for name, value in given.items() if value is not None}
         values = {name: asked.pop(name) for name in _FILTERS if asked.get(name)}
         for name in _FILTERS:
@@ -72,7 +76,7 @@ def trajectory_tool(
         try:
             found = search_trajectories(
                 store,
-                scope=scope,
+                scope=scope if isinstance(scope, Scope) else scope(config),
                 filters=parse(Filters, values, "filters"),
                 success_threshold=success_threshold,
                 failure_threshold=failure_threshold,
@@ -80,6 +84,8 @@ def trajectory_tool(
             )
         except InvalidInputError as error:
             raise ToolException(str(error)) from error
+        except (StoreError, EmbedderError) as error:
+            raise ToolException(f"The memory can't be searched now ({type(error).__name__}).") from error
         return json.dumps(found.shown(), ensure_ascii=False)
 
     return StructuredTool.from_function(
@@ -88,12 +94,5 @@ def trajectory_tool(
         description=DESCRIPTION,
         args_schema=TrajectoryQuery,
         handle_tool_error=True,
-        handle_validation_error=_refused,
+        handle_validation_error=refused,
     )
-
-
-def _refused(error: object) -> str:
-    """Say which argument is wrong; without that a model could only guess."""
-    if not isinstance(error, ValidationError):
-        return str(error)
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False))

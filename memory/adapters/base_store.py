@@ -1,0 +1,263 @@
+"""LangGraph's long-term store on Recall Loop (OPS-5): `compile(store=RecallLoopStore(memory))`.
+
+An item is a record of kind archival (or fact), so that the loop finds what langmem's tools or a graph's nodes have put
+there, and the other way round nothing else is touched: the adapter sees its own items only. Namespace, key and value
+stand in the record's attributes, the text that is indexed is that of the item's `fields`, and each prefix of the
+namespace is a tag, which both legs of a search filter by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+)
+
+from recall_loop.memory.adapters.items import (
+    ATTRIBUTE,
+    INDEXED,
+    as_json,
+    passes,
+    prefix_tag,
+    prefix_tags,
+    shown_text,
+    under,
+)
+from recall_loop.memory.search.engine import search
+from recall_loop.memory.search.options import MOST_RESULTS, SearchOptions
+from recall_loop.memory.store.indexing import digest
+from recall_loop.memory.store.predicate import compile_predicate
+from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError, parse
+from recall_loop.state.records import ArchivalEntry, Fact, Record
+from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
+from recall_loop.state.types import ContentType
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.store import MemoryStore
+
+Namespace = tuple[str, ...]
+_WIDER = 4
+_NAMESPACES = f"""SELECT DISTINCT json_extract(b.record, '$.attributes.{ATTRIBUTE}.namespace')
+FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE """
+
+
+class RecallLoopStore(BaseStore):
+    """A LangGraph store whose items are records of one tenant of a `MemoryStore`.
+
+    Searches with a query run both legs (words and meaning) and give each item's similarity in [0,1] as its score, best
+    item first. Where fewer items match than are asked for, those that aren't indexed follow, without a score; so do
+    matches beyond the best 1,000. Without a query items come in the order in which they were first put.
+
+    A batch reads before it writes; of several puts with one namespace and key the last one counts. There is no time to
+    live: a `ttl` is an error. Every method may be called from several threads; the asynchronous ones run in threads.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+        kind: Literal["archival", "fact"] = "archival",
+        fields: Sequence[str] = ("$",),
+    ) -> None:
+        """Bind a store, and whose items these are; nothing of it can be chosen by a call.
+
+        Args:
+            store: the store, open for writing where items are put.
+            tenant: the tenant.
+            agent_id: the agent that the items belong to; others' items are not seen.
+            user_id: the user that the items belong to; others' items are not seen.
+            kind: kind of the records.
+            fields: paths in a value whose text is indexed, as LangGraph writes them; `$` is the whole value.
+
+        Raises:
+            InvalidInputError: an argument is not allowed.
+        """
+        if kind not in ("archival", "fact"):
+            raise InvalidInputError("kind", kind, "archival or fact")
+        if isinstance(fields, str) or not fields:
+            raise InvalidInputError("fields", fields, "a list of paths")
+        given = {"tenant": tenant, "agent_id": agent_id, "user_id": user_id}
+        self._scope = parse(Scope, {name: value for name, value in given.items() if value is not None})
+        self._store, self._kind, self._fields = store, ContentType(kind), tuple(fields)
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do what is asked, reads first, and return results in the order of `ops`.
+
+        Raises:
+            InvalidInputError: an operation is not allowed; nothing was written.
+            UnsupportedOptionError: a time to live is asked for.
+            StoreUnavailableError: the store fails.
+        """
+        asked = list(ops)
+        puts = {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}
+        for op in puts.values():
+            _check(op)
+        results = [self._answer(op) for op in asked]
+        if puts:
+            self._put(list(puts.values()))
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """As `batch`; nothing that blocks runs on the event loop."""
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    def _answer(self, op: Op) -> Result:
+        if isinstance(op, PutOp):
+            return None
+        if isinstance(op, GetOp):
+            found = self._store.get([self._id(op.namespace, op.key)], scope=self._scope)
+            return _plain(_item(found[0])) if found and ATTRIBUTE in found[0].attributes else None
+        if isinstance(op, SearchOp):
+            return self._search(op)
+        if isinstance(op, ListNamespacesOp):
+            return self._namespaces(op)
+        raise InvalidInputError("op", op, "GetOp, PutOp, SearchOp or ListNamespacesOp")
+
+    # Writing
+
+    def _id(self, namespace: Namespace, key: str) -> str:
+        owners = (self._scope.agent_id, self._scope.user_id)
+        return f"item-{digest(*owners, json.dumps([*namespace, key]))}"
+
+    def _put(self, ops: Sequence[PutOp]) -> None:
+        now = datetime.now(UTC)
+        with self._store.exclusive():
+            ids = [self._id(op.namespace, op.key) for op in ops]
+            known = {record.id: record for record in self._store.get(ids, scope=Scope(tenant=self._scope.tenant))}
+            made = [
+                self._record(record_id, op, known.get(record_id), now)
+                for record_id, op in zip(ids, ops, strict=True)
+                if op.value is not None
+            ]
+            refused = [outcome for outcome in self._store.upsert(made, tenant=self._scope.tenant) if outcome.error]
+            gone = [record_id for record_id, op in zip(ids, ops, strict=True) if op.value is None]
+            self._store.delete(gone, tenant=self._scope.tenant)
+        if refused:
+            raise InvalidInputError("value", refused[0].id, refused[0].error or "")
+
+    def _record(self, record_id: str, op: PutOp, known: Record | None, now: datetime) -> Record:
+        value = as_json(op.value or {})
+        text = None if op.index is False else shown_text(value, self._fields if op.index is None else op.index)
+        tags = [*prefix_tags(op.namespace), *([INDEXED] if text else [])]
+        fields = {
+            "id": record_id,
+            "kind": self._kind,
+            "text": text or op.key,
+            "attributes": {ATTRIBUTE: {"namespace": list(op.namespace), "key": op.key, "value": value}},
+            "tags": tags,
+            "agent_id": self._scope.agent_id,
+            "user_id": self._scope.user_id,
+            "created_at": known.created_at if known else now,
+            "updated_at": now,
+        }
+        return parse(Fact if self._kind is ContentType.FACT else ArchivalEntry, fields, "value")
+
+    # Reading
+
+    def _filters(self, namespace: Namespace, *tags: str) -> Filters:
+        return Filters(tags=(prefix_tag(namespace), *tags), include_superseded=True)
+
+    def _search(self, op: SearchOp) -> list[SearchItem]:
+        for name in ("limit", "offset"):
+            value = getattr(op, name)
+            if type(value) is not int or value < 0:
+                raise InvalidInputError(name, value, "an integer of at least 0")
+        wanted = op.offset + op.limit
+        if not op.limit:
+            return []
+        ranked = self._ranked(op, wanted) if op.query and op.query.strip() else []
+        if len(ranked) < wanted:
+            seen = {(item.namespace, item.key) for item in ranked}
+            others = (item for item in self._scanned(op) if (item.namespace, item.key) not in seen)
+            ranked += islice(others, wanted - len(ranked))
+        return ranked[op.offset : wanted]
+
+    def _ranked(self, op: SearchOp, wanted: int) -> list[SearchItem]:
+        """Return items by relevance: all that are wanted, or all that the filter lets through of the best 1,000."""
+        limit, filters = min(wanted, MOST_RESULTS), self._filters(op.namespace_prefix, INDEXED)
+        while True:
+            found = search(
+                self._store,
+                op.query or "",
+                scope=self._scope,
+                filters=filters,
+                content_types=[self._kind],
+                options=SearchOptions(limit=limit, time_suffixes=False),
+            )
+            items = [_item(hit.record, hit.similarity) for hit in found.hits]
+            passing = [item for item in items if passes(item.value, op.filter)]
+            if len(passing) >= wanted or len(items) < limit or limit == MOST_RESULTS:
+                return passing
+            limit = min(_WIDER * limit, MOST_RESULTS)
+
+    def _scanned(self, op: SearchOp) -> Iterator[SearchItem]:
+        filters = self._filters(op.namespace_prefix)
+        items = (_item(record) for record in self._store.scan(self._scope, filters, [self._kind]))
+        return (item for item in items if passes(item.value, op.filter))
+
+    def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
+        predicate = compile_predicate(self._scope, self._filters(()), [self._kind])
+        with self._store.sidecar.reading() as connection:
+            rows = connection.execute(_NAMESPACES + predicate.where, predicate.params).fetchall()
+        every = [tuple(json.loads(row[0])) for row in rows]
+        found = [one for one in every if all(under(one, condition) for condition in op.match_conditions or ())]
+        cut = sorted({one[: op.max_depth] for one in found})
+        return cut[op.offset : op.offset + op.limit]
+
+
+def _check(op: PutOp) -> None:
+    """Refuse what can't be kept, before anything is written."""
+    if op.ttl is not None:
+        raise UnsupportedOptionError("ttl", op.ttl, "none: items are kept until they are deleted")
+    if not op.namespace or not all(isinstance(label, str) for label in op.namespace):
+        raise InvalidInputError("namespace", op.namespace, "a tuple of one or more labels")
+    key: object = op.key
+    if not isinstance(key, str) or not key.strip():
+        raise InvalidInputError("key", key, "text with at least one character that is not white space")
+    value: object = op.value
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidInputError("value", op.value, "a mapping, or None to delete")
+    index: object = op.index
+    if index not in (None, False) and not isinstance(index, list | tuple):
+        raise InvalidInputError("index", op.index, "None, False, or a list of paths")
+
+
+def _plain(item: SearchItem) -> Item:
+    return Item(
+        value=item.value,
+        key=item.key,
+        namespace=item.namespace,
+        created_at=item.created_at,
+        updated_at=item.updated_at,
+    )
+
+
+def _item(record: Record, score: float | None = None) -> SearchItem:
+    """Return a record as an item."""
+    held: Any = record.attributes[ATTRIBUTE]
+    made = record.created_at or datetime.now(UTC)
+    return SearchItem(
+        namespace=tuple(held["namespace"]),
+        key=held["key"],
+        value=held["value"],
+        created_at=made,
+        updated_at=record.updated_at or made,
+        score=score,
+    )

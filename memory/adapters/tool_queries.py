@@ -1,0 +1,49 @@
+"""What a model may ask of the search tools. Scope and tenant are not among it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from recall_loop.state.types import Body, Role, Timestamp, Unit, Utf8
+
+_MOST = 50
+
+
+class SearchQuery(BaseModel):
+    """A search by words and meaning."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: Body = Field(description="What to look for, in words.")
+    limit: int = Field(10, ge=1, le=_MOST, description="Most results, of each kind.")
+    start_time: Timestamp | None = Field(None, description="Only what was made at or after this time (RFC 3339).")
+    end_time: Timestamp | None = Field(None, description="Only what was made before this time (RFC 3339).")
+    min_similarity: Unit | None = Field(None, description="Least similarity to the query, 0 to 1.")
+    newest_first: bool = Field(False, description="Order the best results by time, newest first.")
+
+
+class FactQuery(SearchQuery):
+    """A search for facts."""
+
+    fact_type: Utf8 | None = Field(None, description="Only facts of exactly this type, such as lives_in.")
+    include_superseded: bool | None = Field(None, description="Also facts that newer ones have superseded.")
+    as_of: Timestamp | None = Field(None, description="What was known and true at this time (RFC 3339).")
+
+
+class MessageQuery(SearchQuery):
+    """A search for messages."""
+
+    role: Role | None = Field(None, description="Only what this role said.")
+
+
+class ArchivalQuery(SearchQuery):
+    """A search for notes."""
+
+    label: Utf8 | None = Field(None, description="Only notes with exactly this label.")
+
+
+def refused(error: object) -> str:
+    """Say which argument is wrong; without that a model could only guess."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False))
