@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -140,19 +141,23 @@ class Resources:
         path = context.store_path or self.settings.store_path
         with self._lock:
             if (path or "") not in self._opened:
-                embedder = make_embedder(self.settings)
-                self._opened[path or ""] = (
-                    MemoryStore.open(
-                        path,
-                        embedder=embedder,
-                        create=self.writable,
-                        read_only=not (self.writable or self.settings.capture_runs),
-                        url=chroma_server(self.settings),
-                    )
-                    if path
-                    else MemoryStore.in_memory(embedder=embedder)
-                )
+                self._opened[path or ""] = self._open(path)
             return self._opened[path or ""]
+
+    def _open(self, path: str | None) -> MemoryStore:
+        embedder = make_embedder(self.settings)
+        if not path:
+            return MemoryStore.in_memory(embedder=embedder)
+        store = MemoryStore.open(
+            path,
+            embedder=embedder,
+            create=self.writable,
+            read_only=not (self.writable or self.settings.capture_runs),
+            url=chroma_server(self.settings),
+        )
+        if not store.read_only:  # nobody else can close it: with its graph, or at the end of the process
+            weakref.finalize(self, store.close)
+        return store
 
     def settings_for(self, context: Context) -> Settings:
         """Return the settings with the context's knobs over them."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recall_loop.memory.intake.facts import write_facts
 from recall_loop.memory.store import MemoryStore
 from recall_loop.memory.store import changes as changing
 from recall_loop.memory.store.changes import changes
@@ -128,10 +129,29 @@ def test_embedding_anew_changes_every_row(tmp_path):
         assert changes(store.sidecar, "other", 1).rowids.tolist() == [4]
 
 
+_OF_3 = (
+    "DROP INDEX records_slot",
+    "DROP INDEX records_superseded",
+    *(f"ALTER TABLE records DROP COLUMN {name}" for name in ("valid_until", "superseded_by", "slot")),
+)
+
+
+def to_schema_2(folder):
+    """Make the sidecar one of schema 2."""
+    with sqlite3.connect(folder / "sidecar.sqlite3") as connection:
+        for statement in (*_OF_3, "UPDATE meta SET value = '2' WHERE key = 'schema'"):
+            connection.execute(statement)
+    connection.close()
+    side = ChromaSide(folder / "chroma", {})
+    side.complete({**side.noted(), "schema": "2"})
+    side.close()
+
+
 def downgrade(folder):
     """Make the sidecar one of schema 1."""
     with sqlite3.connect(folder / "sidecar.sqlite3") as connection:
         for statement in (
+            *_OF_3,
             "DROP INDEX records_changed",
             "ALTER TABLE records DROP COLUMN changed",
             "ALTER TABLE tenants DROP COLUMN horizon",
@@ -159,13 +179,36 @@ def test_a_store_of_schema_1_is_upgraded_when_it_is_opened_for_writing(tmp_path,
     if lost:
         (tmp_path / "sidecar.sqlite3").unlink()
     with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
-        assert store.info()["schema"] == 2 and store.degraded_reason is None
+        assert store.info()["schema"] == 3 and store.degraded_reason is None
         assert read(store, DEFAULT_TENANT) == before
         with store.searching() as side:
-            assert side.marker()["schema"] == "2" and side._collection.id == collection
+            assert side.marker()["schema"] == "3" and side._collection.id == collection
         assert (changes(store.sidecar, DEFAULT_TENANT, 0) is None) != lost
         store.delete(["m0"])
         found = changes(store.sidecar, DEFAULT_TENANT, 1)
         assert (found.version, found.rowids.tolist()) == (2, [1, 2])
     with MemoryStore.open(tmp_path, embedder=WordHashes(), read_only=True) as reader:
         assert reader.view(Scope()).nearest(np.ones((1, 32)), 5) and reader.degraded_reason is None
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_store_of_schema_2_is_upgraded_and_its_facts_can_be_superseded(tmp_path, lost):
+    """Proves: STORE-4, OPS-5."""
+    facts = [
+        {"id": "f1", "kind": "fact", "text": "Ann lives in Oslo.", "subject": "Ann", "fact_type": "lives_in"},
+        {"id": "f2", "kind": "fact", "text": "Nothing is known of Bo."},
+    ]
+    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+        store.upsert([*facts, turn("m1", "Ann lives in Oslo.")])
+        before = read(store, DEFAULT_TENANT)
+    to_schema_2(tmp_path)
+    with pytest.raises(StoreUnavailableError, match="schema 2; open it once for writing"):
+        MemoryStore.open(tmp_path, embedder=WordHashes(), read_only=True)
+    if lost:
+        (tmp_path / "sidecar.sqlite3").unlink()
+    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+        assert store.info()["schema"] == 3 and store.degraded_reason is None
+        assert read(store, DEFAULT_TENANT) == before
+        new = {"id": "f3", "text": "Ann lives in Bergen.", "subject": "ann", "fact_type": "Lives in"}
+        assert write_facts(store, [new], single_valued=["lives_in"]).superseded == ("f1",)
+        assert store.verify().sound

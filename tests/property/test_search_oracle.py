@@ -73,6 +73,11 @@ def make_record(number: int, chance: random.Random) -> dict[str, Any]:
     }
     if kind == "trajectory":
         fields["attributes"] = make_attributes(chance)
+    if kind == "fact" and chance.random() < 0.6:
+        fields["valid_until"] = NOW + timedelta(days=chance.randint(0, 9))
+        fields["superseded_by"] = chance.choice(
+            [None, "elsewhere", *(f"r{other}" for other in range(8) if other != number)]
+        )
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -216,6 +221,11 @@ def wanted(record: dict[str, Any], filters: Filters, kinds: list[str]) -> bool:
     checks.append(set(filters.tags or ()) <= set(record["tags"]))
     checks.append(filters.start_time is None or (created is not None and created >= filters.start_time))
     checks.append(filters.end_time is None or (created is not None and created < filters.end_time))
+    checks.append(filters.as_of is None or created is None or created <= filters.as_of)
+    if not filters.include_superseded:
+        until = record.get("valid_until")
+        then = until is None or (filters.as_of is not None and until > filters.as_of)
+        checks.append(then if filters.as_of is not None else record.get("superseded_by") is None)
     return all(checks) and wanted_run(record, filters)
 
 
@@ -285,6 +295,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "session": maybe(["s1", "s2"]),
     "user_id": maybe(["u1", "u2"]),
     "min_similarity": maybe([0.0, 0.2, 0.4, 0.6]),
+    "include_superseded": maybe([True, True, False]),
+    "as_of": DAYS,
     "execution_status": maybe(STATUSES),
     "min_outcome_score": SCORES,
     "max_outcome_score": SCORES,
@@ -377,8 +389,27 @@ def filled(store: MemoryStore, size: int, chance: random.Random) -> World:
     deleted = {record["id"] for record in records if chance.random() < 0.1}
     store.upsert(changed.values(), tenant="mine")
     store.delete(deleted, tenant="mine")
-    kept = [changed.get(record["id"], record) for record in records if record["id"] not in deleted]
-    return World(kept)
+    written = [changed.get(record["id"], record) for record in records]
+    return World(without(written, deleted))
+
+
+def without(records: list[dict[str, Any]], deleted: set[str]) -> list[dict[str, Any]]:
+    """Leave records out; a fact that one of them had superseded ends where that one ended, or not at all."""
+    gone = {record["id"]: record for record in records if record["id"] in deleted}
+    kept = []
+    for record in (record for record in records if record["id"] not in deleted):
+        end: dict[str, Any] | None = record
+        seen: set[str] = set()
+        while end is not None and end.get("superseded_by") in gone:
+            by = end["superseded_by"]
+            end = None if by in seen else gone[by]
+            seen.add(by)
+        if seen:
+            end = end if end is not None and end.get("superseded_by") else {}
+            kept.append(record | {name: end.get(name) for name in ("superseded_by", "valid_until")})
+        else:
+            kept.append(record)
+    return kept
 
 
 def compare(store: MemoryStore, world: World, asked: Asked, mode: SearchMode) -> None:
