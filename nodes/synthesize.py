@@ -11,6 +11,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 
+from recall_loop.memory.store.slots import superseded_sources
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.answering import write_answer
 from recall_loop.nodes.asking import recorded, totals
@@ -28,6 +29,7 @@ from recall_loop.policy.confidence import (
 from recall_loop.policy.context_block import memory_lines
 from recall_loop.policy.coverage import covered
 from recall_loop.policy.folding import absorb, unread_sources, with_sources
+from recall_loop.policy.outdated import Outdated, behind, fact_ids
 from recall_loop.policy.ranking import Ranked, diversified
 from recall_loop.policy.signals import BEST, LOOKED_AT, signals_of
 from recall_loop.prompts.templates import render
@@ -57,8 +59,8 @@ def make(resources: Resources, output: str) -> Node:
     def synthesize(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
         run = resources.run(state, runtime)
         store, most = resources.store_for(run.context), run.settings.max_facts
-        ranked = _sourced(_final(state, run, most), run, store)
-        confidence = _confidence(state, run, ranked, resources.calibration)
+        ranked = _sourced(_final(state, run, store, most), run, store)
+        confidence = _confidence(state, run, store, ranked, resources.calibration)
         stop = {
             "reason": state["stop_reason"],
             "iteration": state["iteration"],
@@ -89,14 +91,25 @@ def make(resources: Resources, output: str) -> Node:
     return synthesize
 
 
-def _final(state: AgentState, run: Run, most: int) -> list[Ranked]:
+def _final(state: AgentState, run: Run, store: MemoryStore, most: int) -> list[Ranked]:
     """Rank globally, fold messages into the facts drawn from them, and cut only then.
 
     A search keeps what is similar enough to its query; here the similarity with the request counts (SEARCH-3).
     """
     settings, least = run.settings, run.request.filters.min_similarity or 0.0
     similar = [item for item in run.memo.ranked(state["evidence_pool"]) if item.entry["similarity"] >= least]
-    return absorb(diversified(similar, settings.duplicate_similarity), most, run.terms)
+    return absorb(_current(diversified(similar, settings.duplicate_similarity), run, store), most, run.terms)
+
+
+def _current(ranked: list[Ranked], run: Run, store: MemoryStore) -> list[Ranked]:
+    """Put messages that said what has been superseded behind the facts that hold now."""
+    facts = fact_ids(ranked)
+    try:
+        found = superseded_sources(store.sidecar, run.scope, facts) if facts else {}
+    except StoreError as error:
+        _log.warning("superseded facts not read", extra={"error_type": type(error).__name__})
+        return ranked
+    return behind(ranked, {source: Outdated(*by) for source, by in found.items()})
 
 
 def _sourced(ranked: Sequence[Ranked], run: Run, store: MemoryStore) -> list[Ranked]:
@@ -111,7 +124,9 @@ def _sourced(ranked: Sequence[Ranked], run: Run, store: MemoryStore) -> list[Ran
     return with_sources(ranked, records, run.terms)
 
 
-def _confidence(state: AgentState, run: Run, ranked: Sequence[Ranked], calibration: Calibration) -> dict[str, Any]:
+def _confidence(
+    state: AgentState, run: Run, store: MemoryStore, ranked: Sequence[Ranked], calibration: Calibration
+) -> dict[str, Any]:
     """Return components, signals, raw and calibrated score, and label (CONF-1 to CONF-4).
 
     Signals are of the best twenty facts even where fewer are returned, since the mapping was fitted so. Where fewer
@@ -126,7 +141,7 @@ def _confidence(state: AgentState, run: Run, ranked: Sequence[Ranked], calibrati
             least_similarity=run.settings.novelty_min_similarity,
         )
     )
-    looked_at = ranked if run.settings.max_facts >= LOOKED_AT else _final(state, run, LOOKED_AT)
+    looked_at = ranked if run.settings.max_facts >= LOOKED_AT else _final(state, run, store, LOOKED_AT)
     first = [run.memo.supports(state["facets"], item.entry) for item in looked_at[:1]]
     signals = signals_of(looked_at, run.question, covered(state["facets"], first).single)
     raw = compute_confidence_score(parts)

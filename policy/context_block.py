@@ -6,11 +6,14 @@ import re
 from collections.abc import Sequence
 
 from recall_loop.state.agent_state import PoolEntry
+from recall_loop.state.types import ContentType
 from recall_loop.text.budget import estimate_tokens, fit
 from recall_loop.text.snippets import best_snippet
 
 # Retrieved text is data: it must not close the block that it stands in.
 _TAG = re.compile(r"<(?=\s*/?\s*memories)", re.IGNORECASE)
+# A message may say other things beside the one that was superseded.
+_ENDS = {True: "no longer true from ", False: "partly out of date since "}
 # Tried in turn: scripts other than Latin take up to a token for each character, and more.
 _CHARACTERS_PER_TOKEN = (3.0, 1.5, 0.9, 0.4)
 
@@ -36,7 +39,7 @@ def memory_lines(entries: Sequence[PoolEntry], budget: int, terms: frozenset[str
 def _line(entry: PoolEntry, text: str) -> str:
     record = entry["record"]
     day = (record.get("created_at") or "")[:10]
-    end = f"no longer true from {record['valid_until'][:10]}" if record.get("valid_until") else None
+    end = _ENDS[record["kind"] == ContentType.FACT] + record["valid_until"][:10] if record.get("valid_until") else None
     about = ", ".join(part for part in (day, end, record.get("author"), record.get("label")) if part)
     line = f"[{record['id']}] {about}: {text}" if about else f"[{record['id']}] {text}"
     return _TAG.sub("&lt;", " ".join(line.split()))

@@ -37,8 +37,10 @@ class RecalledFact(_Frozen):
     role: Role | None = None
     created_at: Timestamp | None = None
     updated_at: Timestamp | None = None
-    valid_until: Timestamp | None = Field(None, description="When a fact stopped being true, exclusive.")
-    superseded_by: str | None = Field(None, description="Id of the newer fact that contradicts it.")
+    valid_until: Timestamp | None = Field(None, description="When what it says stopped being true, exclusive.")
+    superseded_by: str | None = Field(
+        None, description="Id of the newer fact that contradicts it, or something that a message said."
+    )
     evidence: tuple[Evidence, ...] = ()
     debug: dict[str, Any] | None = None
 
