@@ -23,7 +23,7 @@ class Outdated:
 
 def fact_ids(ranked: Sequence[Ranked]) -> list[str]:
     """Return the ids of the facts among the items."""
-    return [item.entry["record"]["id"] for item in ranked if item.entry["record"]["kind"] == ContentType.FACT]
+    return [_id(item) for item in ranked if _is(item, ContentType.FACT)]
 
 
 def behind(ranked: Sequence[Ranked], outdated: Mapping[str, Outdated]) -> list[Ranked]:
@@ -34,33 +34,30 @@ def behind(ranked: Sequence[Ranked], outdated: Mapping[str, Outdated]) -> list[R
         outdated: by ids of messages. Those from which a current fact among the items was drawn say something that
             holds, and stay where they are.
     """
-    facts = {item.entry["record"]["id"]: item for item in ranked if item.entry["record"]["kind"] == ContentType.FACT}
+    facts = {_id(item): item for item in ranked if _is(item, ContentType.FACT)}
     holding = {source for item in facts.values() for source in _sources(item)}
-    moved = {
-        item.entry["record"]["id"]: outdated[item.entry["record"]["id"]]
-        for item in ranked
-        if item.entry["record"]["kind"] == ContentType.MESSAGE
-        and item.entry["record"]["id"] in outdated.keys() - holding
-        and outdated[item.entry["record"]["id"]].fact in facts
-    }
-    if not moved:
-        return list(ranked)
-    waiting: dict[str, list[Ranked]] = {}
+    messages = {_id(item) for item in ranked if _is(item, ContentType.MESSAGE)} - holding
+    moved = {name: outdated[name] for name in messages & outdated.keys() if outdated[name].fact in facts}
     ordered: list[Ranked] = []
+    waiting: dict[str, list[Ranked]] = {}
     passed: set[str] = set()
     for item in ranked:
-        name = item.entry["record"]["id"]
-        why = moved.get(name)
+        why = moved.get(_id(item)) if _is(item, ContentType.MESSAGE) else None
         if why is None:
-            ordered += [item, *waiting.pop(name, [])]
-            passed.add(name)
-        else:
-            marked = _marked(item, why, facts[why.fact].score)
-            if why.fact in passed:
-                ordered.append(marked)
-            else:
-                waiting.setdefault(why.fact, []).append(marked)
+            ordered += [item, *waiting.pop(_id(item), [])]
+            passed.add(_id(item))
+            continue
+        place = ordered if why.fact in passed else waiting.setdefault(why.fact, [])
+        place.append(_marked(item, why, facts[why.fact].score))
     return ordered
+
+
+def _id(item: Ranked) -> str:
+    return str(item.entry["record"]["id"])
+
+
+def _is(item: Ranked, kind: ContentType) -> bool:
+    return bool(item.entry["record"]["kind"] == kind)
 
 
 def _sources(item: Ranked) -> Sequence[str]:
