@@ -1,7 +1,7 @@
 """An agent that has the searches as tools and decides itself when to look.
 
-Run it with `python examples/agent_with_searches.py`. A scripted model stands in for a real one, so that it needs no key;
-give `agent` any chat model that calls tools. It needs `pip install langchain`.
+Run it with `python examples/agent_with_searches.py`. A scripted model stands in for a real one, so that it needs no
+key; give `agent` any chat model that calls tools. It needs `pip install langchain`.
 """
 
 from __future__ import annotations

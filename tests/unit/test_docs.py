@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import runpy
 import shlex
 import textwrap
 import tomllib
@@ -138,12 +137,6 @@ PYTHON_PAGES = [page for page in PAGES if blocks(page, "python")]
 def test_python_examples_run(page: Path, desk: Path, closing: Callable[[dict[str, Any]], None]) -> None:
     """Proves: OPS-2 (what the documentation shows works as shown; a failing `assert` in an example fails here)."""
     closing(run_examples(page))
-
-
-def test_the_example_script_runs(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Proves: OPS-2 (the loop inside a chat graph of one's own)."""
-    runpy.run_path(str(ROOT / "examples" / "subgraph.py"), run_name="__main__")
-    assert "[f1]" in capsys.readouterr().out
 
 
 def test_readme_imports_only_public_names() -> None:
