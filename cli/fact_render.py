@@ -74,6 +74,7 @@ def _parts(screen: Writer, debug: Mapping[str, Any]) -> None:
 
 def _provenance(fact: RecalledFact) -> str:
     parts = [f"{CONTENT_WORDS[fact.content_type]} {fact.id}", fact.author, _day(fact.created_at)]
+    parts += [f"until {_day(fact.valid_until)}"] if fact.valid_until else []
     parts += [f"score {fact.score:.2f}", f"similarity {fact.similarity:.2f}"]
     return " · ".join(part for part in parts if part)
 

@@ -17,6 +17,7 @@ from recall_loop.cli.words import CONTENT_WORDS, count
 from recall_loop.memory.search.options import SearchResponse
 from recall_loop.memory.search.showing import as_json, shortened
 from recall_loop.memory.search.truncation import Profile
+from recall_loop.state.records import Record
 
 _PIPED_WIDTH = 200  # a pipe has no width
 _LEAST_TEXT = 24
@@ -65,13 +66,19 @@ def _table(found: SearchResponse, profile: Profile) -> Table:
             f"{hit.similarity:.3f}",
             f"{CONTENT_WORDS[record.kind]} {record.id}",
             record.author or record.subject or record.agent_name or "",
-            _minute(record.created_at),
+            _minute(record.created_at) + _until(record),
         )
         body = Text(safe(shown))
         if hit.debug is not None:
             body.append(f"\n{safe(_legs(hit.debug))}", style="dim")
         table.add_row(*(Text(safe(cell)) for cell in cells), body)
     return table
+
+
+def _until(record: Record) -> str:
+    """Return when a fact ceased to be true."""
+    until = getattr(record, "valid_until", None)
+    return f" until {until.date().isoformat()}" if until is not None else ""
 
 
 def _legs(debug: Mapping[str, Any]) -> str:

@@ -155,6 +155,8 @@ class _Run:
     def __init__(self, resources: Resources, wanted: _Wanted, context: Context) -> None:
         self._resources, self._wanted, self._context = resources, wanted, context
         self._settings = resources.settings_for(context)
+        if resources.store is not None and context.store_path is not None:
+            raise InvalidInputError("store_path", context.store_path, "none in the context: remember has its own store")
         if resources.store is None and not (context.store_path or self._settings.store_path):
             raise InvalidInputError("store", None, "a MemoryStore, or store_path in the context or the settings")
         self._door = resources.door_for(context) if wanted.facts else None

@@ -103,7 +103,8 @@ class Resources:
     """Store and settings bound by `build_graph`; stores named by path are opened once and kept.
 
     A store that is opened here is opened for reading only, so that it takes no writer lock; for writing where runs
-    are to be captured, or where it is `writable`: then it is made if there is none.
+    are to be captured, or where it is `writable`: then the settings' own is
+    made if there is none.
     """
 
     store: MemoryStore | None
@@ -151,7 +152,7 @@ class Resources:
         store = MemoryStore.open(
             path,
             embedder=embedder,
-            create=self.writable,
+            create=self.writable and path == self.settings.store_path,  # a caller's path must hold one already
             read_only=not (self.writable or self.settings.capture_runs),
             url=chroma_server(self.settings),
         )

@@ -313,6 +313,10 @@ def test_what_is_wrong_is_said_with_its_name(store):
 
         graph(remember(store), Any_).invoke({"messages": ["Hello.", 7]}, thread())
     assert store.count() == 0
+    for bound in (store, None):  # a caller's path is no place to make a store, and doesn't replace the bound one
+        node, context = remember(bound), Context(store_path="/dev/shm/nowhere-to-be-made")
+        with pytest.raises((InvalidInputError, StoreUnavailableError), match=r"store_path|no store there"):
+            graph(node).invoke(say("Hello."), thread(), context=context)
     store.close()
     with pytest.raises(StoreUnavailableError):
         graph(remember(store)).invoke(say("Hello."), thread())

@@ -12,6 +12,8 @@ from recall_loop.graph.run import retrieve
 from recall_loop.memory.intake.export import export_lines
 from recall_loop.memory.intake.facts import write_facts
 from recall_loop.memory.search.engine import search
+from recall_loop.memory.store import slots
+from recall_loop.memory.store.predicate import compile_predicate
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records import RECORD_ADAPTER
@@ -74,6 +76,7 @@ def test_the_loop_recalls_what_is_current_and_marks_history(store):
     asked = {"messages": [{"content": "Where does Ann live?"}], "filters": {"include_superseded": True}}
     result = retrieve(asked, store=store)
     assert {fact.id: fact.superseded_by for fact in result.facts} == {"f1": "f2", "f2": "f3", "f3": None}
+    assert result.facts[0].id == "f3"  # what is current comes first
     assert "[f1] 2024-01-01, no longer true from 2024-03-01: Ann lives in Oslo." in result.context
     asked["filters"] = {"as_of": "2024-02-01T00:00:00Z"}
     assert [fact.id for fact in retrieve(asked, store=store).facts] == ["f1"]
@@ -231,3 +234,27 @@ def test_the_command_line_asks_for_history(tmp_path, capsys):
     assert ids("--as-of", "2024-02-01T00:00:00Z") == {"f1": "f2"}
     assert main([*asked, "--as-of", "spring"]) == 2
     assert "as_of" in capsys.readouterr().err
+
+
+def test_the_command_line_shows_that_a_fact_has_ended(tmp_path, capsys):
+    """Proves: OPS-5."""
+    with MemoryStore.open(tmp_path) as store:
+        write_facts(store, HOMES, single_valued=SINGLE)
+    assert (
+        main(["retrieve", "Where does Ann live?", "--store", str(tmp_path), "--filter", "include_superseded=true"]) == 0
+    )
+    assert "until 2024-03-01" in capsys.readouterr().out
+    assert main(["search", "Where does Ann live?", "--store", str(tmp_path), "--include-superseded"]) == 0
+    assert "until 2024-03-01" in capsys.readouterr().out
+
+
+def test_looking_for_what_facts_superseded_uses_its_index(store):
+    """Proves: OPS-5 (a retrieval must not read all rows of a large tenant)."""
+    write_facts(store, HOMES, single_valued=SINGLE)
+    predicate = compile_predicate(Scope(user_id="u", agent_id="a"))
+    query = slots._SOURCES.format(where=predicate.where)
+    params = (*predicate.params, "[]", "default", *predicate.params)
+    with store.sidecar.reading() as connection:
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", params)]
+    lookups = [line for line in plan if line.startswith("SEARCH r")]
+    assert len(lookups) == 2 and all("records_superseded" in line for line in lookups), plan
