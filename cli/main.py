@@ -19,6 +19,7 @@ PROGRAM = "recall-loop"
 VERBS = {
     "demo": "recall_loop.cli.demo_verb",
     "ingest": "recall_loop.cli.ingest_verb",
+    "import": "recall_loop.cli.import_verb",
     "retrieve": "recall_loop.cli.retrieve_verb",
     "search": "recall_loop.cli.search_verb",
     "batch": "recall_loop.cli.batch_verb",

@@ -1,0 +1,206 @@
+"""`recall-loop import`: memories of mem0, LangGraph's store or Letta into a store (STORE-2, OPS-6)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.cli.common import (
+    add_store_option,
+    add_tenant_option,
+    bounded_int,
+    open_store,
+    read_settings,
+    store_path,
+)
+
+if TYPE_CHECKING:  # loaded when the verb runs
+    from recall_loop.memory.intake.foreign import Source
+    from recall_loop.memory.intake.moving import MoveOptions, MoveSummary, Refused
+    from recall_loop.state.settings import Settings
+
+_SHOWN_PROBLEMS = 20
+_DESCRIPTION = """\
+Bring memories over from another system (docs/importing.md). The source is opened for reading only and read
+to its end before anything is written. Ids stay, so the same command may be run again: after a kill it does
+what is missing, later it brings what has changed.
+"""
+_EXAMPLE = """\
+examples:
+  recall-loop import mem0 /tmp/qdrant --history ~/.mem0/history.db --store ./memory --tenant acme
+  recall-loop import langgraph-store store.sqlite --namespace 'memories.{user}' --store ./memory --dry-run
+  recall-loop import letta memories.json --agent support --store ./memory
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the verb, the systems and their options."""
+    parser = subparsers.add_parser(
+        "import", help="bring memories over from another system", description=_DESCRIPTION, epilog=_EXAMPLE
+    )
+    systems = parser.add_subparsers(dest="system", metavar="SYSTEM", required=True)
+    mem0 = _add(systems, "mem0", "mem0's local vector store (Qdrant or Chroma), or a file of what get_all gave")
+    mem0.add_argument("--collection", metavar="NAME", help="its collection (default: mem0, else the only one)")
+    mem0.add_argument("--history", type=Path, metavar="FILE", help="mem0's history.db: former wordings, last messages")
+    _add_expired(mem0, "memories whose expiration date is over")
+    langgraph = _add(systems, "langgraph-store", "the SQLite file of LangGraph's SqliteStore")
+    langgraph.add_argument(
+        "--namespace",
+        metavar="TEMPLATE",
+        help="namespaces to take, and whose they are, such as memories.{user}.* with {user}, {agent}, {group}, "
+        "{conversation}, {session} (default: all, and they say nothing)",
+    )
+    langgraph.add_argument(
+        "--text-field",
+        action="append",
+        metavar="PATH",
+        help="where the text stands in a value, with dots; may be repeated, the first that holds text counts "
+        "(default: text, content, memory, data, page_content, content.content, else the whole value)",
+    )
+    _add_expired(langgraph, "items whose time to live is over")
+    _add(systems, "letta", "Letta's archival export (JSON), or an agent file (.af)")
+
+
+def _add(systems: Any, name: str, words: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = systems.add_parser(name, help=words, description=_DESCRIPTION, epilog=_EXAMPLE)
+    parser.add_argument("source", type=Path, metavar="SOURCE", help=words)
+    add_store_option(parser)
+    add_tenant_option(parser)
+    for option, whose in (("--user", "user"), ("--agent", "agent"), ("--group", "group")):
+        parser.add_argument(option, metavar="ID", help=f"{whose} of what names none itself (default: none)")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done (default: off)")
+    parser.add_argument(
+        "--batch-size",
+        type=bounded_int(1, 5000),
+        default=1000,
+        metavar="N",
+        help="records written and acknowledged at a time, 1 to 5000 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rejects", type=Path, metavar="FILE", help="where refused items go (default: ./SOURCE.rejects.jsonl)"
+    )
+    return parser
+
+
+def _add_expired(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--include-expired", action="store_true", help=f"take {what} too (default: off)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Import one source; 1 where items were refused, else 0.
+
+    Raises:
+        InvalidInputError: an option is not allowed.
+        SourceError: the source can't be read.
+        StoreError: the store can't be opened or written.
+        OSError: a file can't be read or written.
+    """
+    from recall_loop.memory.intake.moving import MoveOptions
+
+    settings = read_settings(args)
+    options = MoveOptions(settings.tenant if args.tenant is None else args.tenant, args.batch_size)
+    source = _source(args)
+    reporter = _Reporter(args.source)
+    if args.dry_run:
+        summary = _look(args, settings, source, options, reporter)
+    else:
+        summary = _move(args, settings, source, options, reporter)
+    reporter.close(summary, options.tenant, dry=args.dry_run)
+    return 1 if summary.rejected or summary.missing else 0
+
+
+def _source(args: argparse.Namespace) -> Source:
+    from recall_loop.memory.intake.foreign import Owner
+
+    owner = Owner(args.user, args.agent, args.group)
+    if args.system == "mem0":
+        from recall_loop.memory.intake.mem0 import Mem0
+
+        return Mem0(args.source, owner, collection=args.collection, history=args.history, expired=args.include_expired)
+    if args.system == "letta":
+        from recall_loop.memory.intake.letta import Letta
+
+        return Letta(args.source, owner)
+    from recall_loop.memory.intake.langgraph_store import LangGraphStore
+
+    fields = tuple(args.text_field or ())
+    return LangGraphStore(
+        args.source, owner, namespaces=args.namespace, text_fields=fields, expired=args.include_expired
+    )
+
+
+def _look(
+    args: argparse.Namespace, settings: Settings, source: Source, options: MoveOptions, reporter: _Reporter
+) -> MoveSummary:
+    from recall_loop.memory.intake.moving import look
+    from recall_loop.memory.store.repair import SIDECAR
+
+    if not (store_path(args.store, settings) / SIDECAR).exists():
+        return look(source, None, options, on_refused=reporter.refused)
+    with open_store(args.store, settings, create=False, read_only=True) as store:
+        return look(source, store, options, on_refused=reporter.refused)
+
+
+def _move(
+    args: argparse.Namespace, settings: Settings, source: Source, options: MoveOptions, reporter: _Reporter
+) -> MoveSummary:
+    from recall_loop.cli.bars import progress_bar
+    from recall_loop.memory.intake.moving import move
+
+    with (
+        open_store(args.store, settings, create=True, read_only=False) as store,
+        progress_bar(args.source.name, 1000, "records") as advance,
+    ):
+        return move(
+            source,
+            store,
+            options,
+            rejects_path=args.rejects,
+            on_refused=reporter.refused,
+            on_progress=lambda done, total: advance(round(1000 * done / total), done),
+        )
+
+
+class _Reporter:
+    """Writes the first refused items to stderr, and the counts to stdout."""
+
+    def __init__(self, source: Path) -> None:
+        self._source = source
+        self._seen = 0
+
+    def refused(self, refused: Refused) -> None:
+        from recall_loop.cli.render import safe
+
+        self._seen += 1
+        if self._seen <= _SHOWN_PROBLEMS:
+            place = safe(f"{self._source}: {refused.place}")
+            sys.stderr.write(f"{place}: refused: {safe(refused.reason)}\n")
+
+    def close(self, summary: MoveSummary, tenant: str, *, dry: bool) -> None:
+        from recall_loop.cli.render import Screen, safe
+        from recall_loop.cli.words import count
+
+        if self._seen > _SHOWN_PROBLEMS:
+            sys.stderr.write(f"… and {count(self._seen - _SHOWN_PROBLEMS, 'more item')}\n")
+        screen = Screen()
+        screen.line(f"{summary.path}: {summary.words}: {count(summary.found, 'item')}")
+        parts = [f"{summary.created:,} created", f"{summary.replaced:,} replaced"]
+        parts += [f"{summary.unchanged:,} unchanged", f"{summary.rejected:,} refused"]
+        parts += [f"{number:,} left out ({why})" for why, number in sorted(summary.left_out.items())]
+        if summary.repeated:
+            parts.append(f"{summary.repeated:,} replaced by a later one with the same id")
+        screen.line(f"{'would be: ' if dry else ''}{', '.join(parts)} ({summary.seconds:.1f} s)")
+        now = "" if dry else f", {_total(summary.after)} after"
+        screen.line(f"tenant {tenant}: {_total(summary.before)} before{now}")
+        if summary.missing:
+            sys.stderr.write(f"{count(summary.missing, 'record')} can't be read back: `recall-loop store verify`\n")
+        if summary.rejected and not dry:
+            sys.stderr.write(f"Refused items are in {safe(str(summary.rejects_path))}\n")
+
+
+def _total(counts: dict[str, int]) -> str:
+    from recall_loop.cli.words import count
+
+    return count(sum(counts.values()), "record")

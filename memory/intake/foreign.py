@@ -1,0 +1,143 @@
+"""What other memory systems hold, one item at a time, on its way to becoming records.
+
+A `Source` is one place of theirs: a file or a folder, opened for reading only. Its items may be read twice:
+first to see whether all of it can be read, then to write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from recall_loop.state.errors import RecallError
+from recall_loop.state.types import Role
+
+_MOST_ID = 512
+_MOST_VALUES = 100_000
+_DEEPEST = 90
+_ROLES = frozenset(Role)
+
+
+class SourceError(RecallError):
+    """A source can't be read: it is missing, damaged, or not of the kind that was named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a source.
+
+    Exactly one of `fields` (a record's fields), `reason` (why it can't be used) and `left_out` (why it isn't
+    wanted) is given. `place` says where it stands, `raw` is what stands there as text.
+    """
+
+    place: str
+    raw: str = ""
+    fields: Mapping[str, Any] | None = None
+    reason: str | None = None
+    left_out: str | None = None
+
+
+class Source(Protocol):
+    """One place of another system.
+
+    Attributes:
+        path: the file or folder.
+        words: what it is, for a person.
+    """
+
+    path: Path
+    words: str
+
+    def items(self) -> Iterator[Item]:
+        """Yield every item, in the same order each time.
+
+        Raises:
+            SourceError: it can't be read.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose an item is where it names nobody itself. A conversation of the item's own always wins."""
+
+    user_id: str | None = None
+    agent_id: str | None = None
+    group_id: str | None = None
+
+    def fill(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields with what they leave open."""
+        own = {"user_id": self.user_id, "agent_id": self.agent_id, "group_id": self.group_id}
+        return fields | {name: value for name, value in own.items() if value is not None and not fields.get(name)}
+
+
+def plain(value: Any) -> Any:
+    """Return a foreign value as JSON: dates as text, sets and tuples as lists.
+
+    Raises:
+        ValueError: it holds something that JSON has no word for, nests too deeply, or holds more than 100,000
+            values: a small file can describe a huge value by naming one part many times.
+    """
+    left = [_MOST_VALUES]
+    return _plain(value, 0, left)
+
+
+def _plain(value: Any, depth: int, left: list[int]) -> Any:
+    left[0] -= 1
+    if left[0] < 0:
+        raise ValueError(f"more than {_MOST_VALUES:,} values")
+    if depth > _DEEPEST:
+        raise ValueError(f"more than {_DEEPEST} levels of nesting")
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part, depth + 1, left) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part, depth + 1, left) for part in value]
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(part, depth + 1, left) for part in value), key=str)
+    raise ValueError(f"a value of kind {type(value).__name__}, which JSON has no word for")
+
+
+def stable_id(*parts: str) -> str:
+    """Return the parts joined by slashes; what is too long for an id ends in a hash of the whole instead."""
+    whole = "/".join(parts)
+    if len(whole) <= _MOST_ID:
+        return whole
+    digest = hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return f"{whole[: _MOST_ID - 33]}-{digest}"
+
+
+def role_of(value: object) -> str | None:
+    """Return a role that records know, or None."""
+    return value if isinstance(value, str) and value in _ROLES else None
+
+
+def name_of(value: object) -> str | None:
+    """Return a foreign id or name as text: numbers are written out, what is blank is none."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return str(value) if str(value).strip() else None
+
+
+def is_past(moment: object, *, day: bool = False) -> bool:
+    """Return whether an ISO date or time lies in the past; of a `day` whether it is over. No date: no."""
+    if not isinstance(moment, str):
+        return False
+    try:
+        parsed = datetime.fromisoformat(moment)
+    except ValueError:
+        return False
+    now = datetime.now(UTC)
+    if day:
+        return parsed.date() < now.date()
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)) < now
