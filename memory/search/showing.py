@@ -35,7 +35,7 @@ def _hit(rank: int, hit: SearchHit, text: Shortened) -> dict[str, Any]:
     record = hit.record.model_dump(mode="json")
     names = ("label", "agent_id", "agent_name", "author", "role", "created_at", "updated_at")
     more = ("subject", "fact_type", "object", "conversation_id", "session", "user_id", "tags", "source_ids")
-    more += ("valid_until", "superseded_by")
+    ended = ("valid_until", "superseded_by")
     return {
         "rank": rank,
         "id": record["id"],
@@ -45,7 +45,7 @@ def _hit(rank: int, hit: SearchHit, text: Shortened) -> dict[str, Any]:
         "similarity": hit.similarity,
         "score": hit.score,
         **{name: record[name] for name in names},
-        **{name: record[name] for name in more if record.get(name)},
+        **{name: record[name] for name in (*more, *ended) if record.get(name)},
         **({"debug": hit.debug} if hit.debug is not None else {}),
     }
 
