@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from recall_loop.cli.render import Screen, make_console, safe, safe_json
-from recall_loop.cli.words import count
 from recall_loop.graph.batch_summary import BatchSummary
+from recall_loop.state.words import count
 
 
 def show(output: Path, summary: BatchSummary, seconds: float) -> None:

@@ -83,10 +83,10 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _filled_store(folder: Path, settings: Settings, screen: Screen) -> Iterator[MemoryStore]:
-    from recall_loop.cli.words import count
     from recall_loop.memory.intake.ingest import IngestOptions, ingest_file
     from recall_loop.memory.store.embeddings import make_embedder
     from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.state.words import count
 
     with (
         MemoryStore.open(folder, embedder=make_embedder(settings)) as store,

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from rich.text import Text
 
 from recall_loop.cli.safe_text import safe, shorten
-from recall_loop.cli.words import CONTENT_WORDS, count
 from recall_loop.state.result import Evidence, RecalledFact
+from recall_loop.state.words import CONTENT_WORDS, count
 from recall_loop.text.tokens import stems
 
 _SHOWN_CHARACTERS = 320

@@ -180,7 +180,7 @@ class _Reporter:
 
     def close(self, summary: MoveSummary, tenant: str, *, dry: bool) -> None:
         from recall_loop.cli.render import Screen, safe
-        from recall_loop.cli.words import count
+        from recall_loop.state.words import count
 
         if self._seen > _SHOWN_PROBLEMS:
             sys.stderr.write(f"… and {count(self._seen - _SHOWN_PROBLEMS, 'more item')}\n")
@@ -201,6 +201,6 @@ class _Reporter:
 
 
 def _total(counts: dict[str, int]) -> str:
-    from recall_loop.cli.words import count
+    from recall_loop.state.words import count
 
     return count(sum(counts.values()), "record")

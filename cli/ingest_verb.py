@@ -118,7 +118,7 @@ class _Reporter:
 
     def close(self, summary: IngestSummary) -> None:
         from recall_loop.cli.render import Screen, safe
-        from recall_loop.cli.words import count
+        from recall_loop.state.words import count
 
         if self._seen > _SHOWN_PROBLEMS:
             sys.stderr.write(f"… and {count(self._seen - _SHOWN_PROBLEMS, 'more problem')}\n")

@@ -16,9 +16,9 @@ from rich.text import Text
 
 from recall_loop.cli.fact_render import write_fact
 from recall_loop.cli.safe_text import safe, safe_json, shorten
-from recall_loop.cli.words import CONFIDENCE_WORDS, STOP_WORDS, count
 from recall_loop.state.result import Confidence, RetrieveResult
 from recall_loop.state.types import StopReason
+from recall_loop.state.words import CONFIDENCE_WORDS, STOP_WORDS, count
 
 __all__ = ["Screen", "make_console", "safe", "safe_json", "shorten"]
 

@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from recall_loop.cli.render import Screen, safe, safe_json
-from recall_loop.cli.words import CONTENT_WORDS, count
 from recall_loop.memory.search.options import SearchResponse
 from recall_loop.memory.search.showing import as_json, shortened
 from recall_loop.memory.search.truncation import Profile
 from recall_loop.state.records import Record
+from recall_loop.state.words import CONTENT_WORDS, count
 
 _PIPED_WIDTH = 200  # a pipe has no width
 _LEAST_TEXT = 24

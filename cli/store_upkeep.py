@@ -21,8 +21,8 @@ def verify(args: argparse.Namespace, settings: Settings) -> int:
     import json
 
     from recall_loop.cli.render import Screen, safe_json
-    from recall_loop.cli.words import count
     from recall_loop.memory.store.verify import verify_folder
+    from recall_loop.state.words import count
 
     report: Report = verify_folder(store_path(args.store, settings), api_key=settings.chroma_api_key)
     screen = Screen()
@@ -105,7 +105,7 @@ def _compact(store: MemoryStore) -> None:
 def delete(args: argparse.Namespace, settings: Settings) -> int:
     """Delete records by id, or all of a user, an agent, a conversation or a tenant (STORE-2, STORE-6)."""
     from recall_loop.cli.render import Screen
-    from recall_loop.cli.words import count
+    from recall_loop.state.words import count
 
     wanted = _ids(args)
     scope = _scope(args)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from recall_loop.cli.common import open_store, read_settings, whole_file
 from recall_loop.cli.render import Screen, safe, safe_json
-from recall_loop.cli.words import count
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.adding import add_runs, marked
 from recall_loop.memory.trajectories.masking import Masking, make_masking
@@ -21,6 +20,7 @@ from recall_loop.memory.trajectories.scorers import scorer_of
 from recall_loop.memory.trajectories.scoring import Scorer
 from recall_loop.state.records import Trajectory
 from recall_loop.state.trajectories import run_of
+from recall_loop.state.words import count
 
 _BATCH = 200
 _SHOWN_PROBLEMS = 20

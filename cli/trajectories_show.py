@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 from recall_loop.cli.common import open_store, read_settings
 from recall_loop.cli.render import Screen, safe, safe_json, shorten
-from recall_loop.cli.words import count
 from recall_loop.memory.trajectories.words import (
     both_lines,
     execution_tooltip,
@@ -23,6 +22,7 @@ from recall_loop.state.records import Record
 from recall_loop.state.scope import ExecutionStatus, Scope
 from recall_loop.state.trajectories import RunData, ToolUse, Turn, TurnMessage, run_of
 from recall_loop.state.types import ContentType, Role
+from recall_loop.state.words import count
 
 _SHOWN_TEXT = 600
 _SHOWN_ARGUMENTS = 200

@@ -9,13 +9,13 @@ import sys
 from recall_loop.cli.bars import progress_bar
 from recall_loop.cli.common import open_store, read_settings
 from recall_loop.cli.render import Screen, safe, safe_json
-from recall_loop.cli.words import count
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.migrate import MigrationReport, tenants_of
 from recall_loop.memory.trajectories.migrate import migrate as migrate_tenant
 from recall_loop.memory.trajectories.pending import score_pending
 from recall_loop.memory.trajectories.scorers import scorer_of
 from recall_loop.state.scope import Scope
+from recall_loop.state.words import count
 
 _SHOWN_PROBLEMS = 20
 

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from recall_loop.service import (
     routes_bulk,
     routes_erasure,
+    routes_page,
     routes_records,
     routes_retrieve,
     routes_search,
@@ -47,6 +48,7 @@ ROUTERS = (
     routes_trajectory_search.router,
     routes_trajectories.router,
     routes_erasure.router,
+    routes_page.router,
 )
 
 _log = logging.getLogger(__name__)

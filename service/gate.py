@@ -15,6 +15,7 @@ from starlette.middleware.body_limit import RequestBodyLimitResponder
 
 from recall_loop.service.callers import identify
 from recall_loop.service.problems import MEDIA_TYPE, ProblemError, plain_problem, problem_of, problem_response
+from recall_loop.service.routes_page import PAGE_PATHS
 from recall_loop.service.work import ClientGoneError, Work, working
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from recall_loop.service.running import Service
 
 # What an orchestrator asks, and what describes the service: no key, and no part in the limits.
-OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json"})
+OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json"}) | PAGE_PATHS
 # The one that takes long uploads.
 BULK = ("POST", "/api/memory/records/bulk")
 METRICS_PATH = "/metrics"

@@ -1,0 +1,54 @@
+// The page: tabs, theme, key, and the three views.
+
+import * as ask from "./ask.js";
+import { byId, fill } from "./dom.js";
+import { getJson, saveKey, savedKey } from "./http.js";
+import { problemBox } from "./problems.js";
+import * as replay from "./replay.js";
+import * as runs from "./runs.js";
+
+const tabs = [...document.querySelectorAll('[role="tab"]')];
+
+function choose(tab) {
+  for (const each of tabs) {
+    const chosen = each === tab;
+    each.setAttribute("aria-selected", String(chosen));
+    each.tabIndex = chosen ? 0 : -1;
+    byId(each.getAttribute("aria-controls")).hidden = !chosen;
+  }
+}
+
+for (const [at, tab] of tabs.entries()) {
+  tab.addEventListener("click", () => choose(tab));
+  tab.addEventListener("keydown", (event) => {
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    const next = tabs[(to + tabs.length) % tabs.length];
+    choose(next);
+    next.focus();
+  });
+}
+
+const THEME = "recall-loop-theme";
+const theme = byId("theme");
+function paint(name) {
+  document.documentElement.dataset.theme = name;
+  theme.value = name;
+}
+paint(localStorage.getItem(THEME) ?? "");
+theme.addEventListener("change", () => {
+  localStorage.setItem(THEME, theme.value);
+  paint(theme.value);
+});
+
+byId("key").value = savedKey();
+byId("key").addEventListener("input", (event) => saveKey(event.target.value.trim()));
+
+try {
+  ask.start(await getJson("page/words.json"));
+  runs.start();
+  replay.start();
+} catch (error) {
+  fill("ask-problem", problemBox(error));
+}

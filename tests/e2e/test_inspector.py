@@ -1,0 +1,223 @@
+"""The inspector page in a real browser: a whole visit with the keyboard alone, and text that stays text.
+
+Screenshots are kept in the folder that SCREENSHOTS names, else in pytest's temporary one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from recall_loop.memory.store.embeddings import MiniLmEmbedder
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.service.app import create_app
+from recall_loop.service.config import ServiceConfig
+from recall_loop.state.settings import Settings
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARGUMENTS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+HOSTILE = '<img src=x onerror="document.title=1"> <script>document.title=2</script> <b>Halvard</b> &amp; the kelp dryer'
+RUNS = {"Booked the supplier after three quotes": 0.9, "Wrote to one supplier": 0.5, "Lost the supplier's address": 0.1}
+UNKNOWN = "Which museum did we visit in Lisbon, and who recommended it?"
+QUESTION = "Who is rewiring the tower, and how much did they quote?"
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory, embedder: MiniLmEmbedder, root: Path) -> Path:
+    path = tmp_path_factory.mktemp("inspector") / "store"
+    lines = (root / "cli" / "demo_records.jsonl").read_text(encoding="utf-8").splitlines()
+    with MemoryStore.open(path, embedder=embedder) as store:
+        store.upsert(json.loads(line) for line in lines)
+        store.upsert(
+            {
+                "id": f"supplier-{score}",
+                "kind": "trajectory",
+                "text": task,
+                "attributes": {"task": task, "execution": {"status": "completed"}, "outcome_score": score},
+            }
+            for task, score in RUNS.items()
+        )
+        store.upsert([{"id": "hostile", "kind": "fact", "text": HOSTILE, "subject": "<i>Halvard</i>"}])
+    return path
+
+
+@pytest.fixture(scope="module")
+def address(memory: Path, embedder: MiniLmEmbedder) -> Iterator[str]:
+    app = create_app(ServiceConfig(), settings=Settings(store_path=str(memory)), embedder=embedder)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started and thread.is_alive():
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=BROWSER, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Any, address: str) -> Iterator[Any]:
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    said: list[str] = []
+    opened.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+    opened.on("pageerror", lambda error: said.append(str(error)))
+    opened.goto(address)
+    opened.wait_for_selector("#types input", state="attached")  # what the page's scripts make
+    yield opened
+    opened.close()
+    assert said == []
+
+
+@pytest.fixture(scope="module")
+def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def tab_to(page: Any, selector: str, most: int = 150) -> None:
+    """Go to an element as somebody without a mouse does."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("chosen => document.activeElement.matches(chosen)", selector):
+            return
+    raise AssertionError(f"the Tab key doesn't reach {selector}")
+
+
+def ask(page: Any, question: str) -> None:
+    tab_to(page, "#question")
+    page.keyboard.press("Control+A")
+    page.keyboard.type(question)
+    page.keyboard.press("Enter")
+    page.locator("#said", has_text="confidence").wait_for(state="attached", timeout=60_000)
+
+
+def texts(page: Any, selector: str) -> list[str]:
+    return [str(text) for text in page.locator(selector).all_inner_texts()]
+
+
+def test_a_whole_visit_with_the_keyboard_alone(page: Any, screenshots: Path) -> None:
+    """Proves: OPS-1, TRAJ-3, TRAJ-5. Ask, watch, open a fact's evidence, compare past runs, switch the theme."""
+    ask(page, QUESTION)
+    assert texts(page, "#iterations h3")[0].startswith("Iteration 1: direct")
+    yields = texts(page, "#iterations .queries .yield")
+    assert yields and any(text.split(" new")[0] != "0" for text in yields if "new of" in text)
+    assert page.locator("#chart rect.bars").count() == len(texts(page, "#chart circle.dot"))
+    assert "Stopped after" in page.inner_text("#stop")
+    assert len(texts(page, "#confidence .bar")) == 4
+    first = page.locator("#fact-1")
+    assert first.locator("mark").count() >= 1 and first.locator(".bar").count() >= 5
+    tab_to(page, "#fact-1 .evidence summary")
+    page.keyboard.press("Enter")
+    assert first.locator(".evidence[open] blockquote").count() >= 1
+    page.screenshot(path=screenshots / "ask.png")
+    page.reload()
+    page.wait_for_selector("#types input", state="attached")
+    ask(page, UNKNOWN)
+    heads = texts(page, "#iterations h3")
+    assert len(heads) >= 2 and len(set(heads)) == len(heads)
+    assert page.locator("#iterations s").count() >= 1  # repeats, which weren't asked
+    assert page.locator("#chart rect.bars").count() == page.locator("#chart circle.dot").count() >= 2
+    page.screenshot(path=screenshots / "iterations.png")
+    page.reload()
+    page.wait_for_selector("#types input", state="attached")
+    tab_to(page, "#tab-ask")
+    page.keyboard.press("ArrowRight")
+    tab_to(page, "#task")
+    page.keyboard.type("book a supplier")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#runs-found .card")
+    assert len(page.locator("#runs-found .columns > section").all()) == 3
+    tab_to(page, "#runs-found .card .tip button")
+    tooltip = page.locator('.tip:focus-within [role="tooltip"]')
+    assert tooltip.is_visible() and "how the run ended" in tooltip.inner_text().lower()
+    page.screenshot(path=screenshots / "runs.png")
+    page.keyboard.press("Escape")
+    assert not tooltip.is_visible()
+    labels = page.locator("#runs-found .card .labels").first.inner_text()
+    assert "Execution: " in labels and "Learning value: " in labels
+    tab_to(page, "#runs-found .card > button")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#run-shown article")
+    assert page.evaluate("document.activeElement.id") == "run-shown"
+    for _ in range(200):
+        page.keyboard.press("Shift+Tab")
+        if page.evaluate("document.activeElement.id") == "theme":
+            break
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
+    page.screenshot(path=screenshots / "dark.png")
+
+
+def test_text_from_the_store_is_never_html(page: Any) -> None:
+    """Proves: OPS-1. What a memory holds is shown as it is written, in facts, queries and provenance."""
+    title = page.title()
+    ask(page, "What about Halvard and the <u>kelp</u> dryer?")
+    fact = page.locator("#facts .card", has_text="onerror").first
+    assert HOSTILE in fact.inner_text()
+    assert page.locator("#facts img, #facts script, #facts b, #facts i:not(.bar i), #iterations u").count() == 0
+    assert page.title() == title
+
+
+def test_problems_are_shown_in_the_services_words(page: Any) -> None:
+    """Proves: OPS-1. A field that is refused is named with what is allowed; the page goes on."""
+    tab_to(page, "#ask details summary")
+    page.keyboard.press("Enter")
+    page.fill("[name=agent_id]", "")
+    page.select_option("[name=scope]", "constellation")
+    page.fill("#question", "Who?")
+    page.press("#question", "Enter")
+    page.wait_for_selector("#ask-problem .problem")
+    assert "agent" in page.inner_text("#ask-problem")
+    page.select_option("[name=scope]", "local")
+    ask(page, QUESTION)
+    assert page.inner_text("#ask-problem") == ""
+
+
+def test_a_replay_report_opens_in_the_page(page: Any, memory: Path, root: Path, tmp_path: Path) -> None:
+    """Proves: OPS-4. The file that `recall-loop replay --json` writes; another file is refused with words."""
+    report = tmp_path / "report.json"
+    questions = tmp_path / "questions.jsonl"
+    for line in (root / "cli" / "demo_questions.jsonl").read_text(encoding="utf-8").splitlines()[:3]:
+        asked = json.loads(line)
+        with questions.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({name: asked[name] for name in ("id", "messages")}) + "\n")
+    policies = ("--policy", "old", "--policy", "new")
+    command = ["replay", "--requests", str(questions), "--store", str(memory), *policies, "--json", str(report)]
+    subprocess.run([sys.executable, "-m", "recall_loop.cli", *command], check=True, capture_output=True, timeout=100)
+    page.click("#tab-replay")
+    page.set_input_files("#report", report)
+    page.wait_for_selector("#report-shown table")
+    assert {"old", "new"} <= set(texts(page, "#report-shown thead th"))
+    assert page.locator("#report-shown svg .curve").count() == 2
+    other = tmp_path / "other.json"
+    other.write_text("[1]")
+    page.set_input_files("#report", other)
+    page.wait_for_selector("#report-problem .problem")
+    assert "no replay report" in page.inner_text("#report-problem")
