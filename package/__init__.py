@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         StoreReadOnlyError,
         StoreUnavailableError,
         UnsupportedOptionError,
+        WorkerError,
     )
     from recall_loop.state.records import ArchivalEntry, Fact, Message, SearchHit, Trajectory
     from recall_loop.state.request import ChatMessage, RetrieveRequest
@@ -58,6 +59,7 @@ _NAMES = {
         "StoreReadOnlyError",
         "StoreUnavailableError",
         "UnsupportedOptionError",
+        "WorkerError",
     ),
     "recall_loop.state.records": ("ArchivalEntry", "Fact", "Message", "SearchHit", "Trajectory"),
     "recall_loop.state.request": ("ChatMessage", "RetrieveRequest"),
@@ -93,6 +95,7 @@ __all__ = [
     "StoreUnavailableError",
     "Trajectory",
     "UnsupportedOptionError",
+    "WorkerError",
     "__version__",
     "aretrieve",
     "build_graph",
