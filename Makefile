@@ -15,8 +15,8 @@ setup: $(if $(filter .venv/bin/python,$(PYTHON)),.venv/.installed)  ## Make .ven
 	.venv/bin/pip install -q -e '.[dev]'
 	touch $@
 
-test: setup  ## Run the tests
-	$(PYTHON) -m pytest -q
+test: setup  ## Run the tests, a file at a time on each processor
+	$(PYTHON) -m pytest -q -n auto --dist loadfile
 
 lint: setup  ## Check style and formatting
 	$(PYTHON) -m ruff check .
