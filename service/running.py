@@ -21,7 +21,7 @@ from recall_loop.service.request_log import RequestLog
 from recall_loop.service.storing import open_store
 from recall_loop.service.watching import watch
 from recall_loop.service.work import Work
-from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError
+from recall_loop.state.errors import EmbedderError, InvalidInputError, RecallError, StoreError
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -187,8 +187,7 @@ class Service:
             self._pool = self._spare = None
             if probing is not None:
                 probing.cancel()
-                with suppress(asyncio.CancelledError):
-                    await probing
+                await asyncio.wait({probing})  # however it ended, the store is closed
             last = ThreadPoolExecutor(1, thread_name_prefix="recall-loop-close")
             await asyncio.wrap_future(last.submit(self._close, [pool, spare]))
             last.shutdown()
@@ -216,7 +215,7 @@ class Service:
         """Look after Chroma every few seconds, so that its death shows in answers before a write meets it."""
         while True:
             await asyncio.sleep(_PROBE_SECONDS)
-            with suppress(StoreError):
+            with suppress(RecallError):  # /ready and the requests meet it too, and tell
                 await Work(spare, _OPENING_SECONDS).run(self.store.probe)
 
     def _close(self, pools: list[ThreadPoolExecutor]) -> None:

@@ -20,7 +20,7 @@ from recall_loop.service.app import create_app
 from recall_loop.service.config import ServiceConfig
 from recall_loop.service.serving import listen, uvicorn_config
 
-_START_SECONDS = 100
+_START_SECONDS = 250
 
 
 class Running:

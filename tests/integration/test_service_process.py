@@ -20,6 +20,8 @@ from recall_loop.state.scope import Scope
 from tests.chroma_server import Server
 from tests.service_server import Served, until
 
+# Each test starts processes that load all of Chroma and LangGraph, or waits until such ones are back.
+pytestmark = pytest.mark.timeout(300)
 PATH = "/api/memory/retrieve"
 QUESTION = {"messages": [{"content": "Who owns the granary?"}]}
 
@@ -91,7 +93,11 @@ class Workers:
         self.key = add_key(folder / "keys.json", "default", Role.ADMIN)[1]
         words = ["--store", str(folder / "store"), "--chroma-url", self.chroma.url, "--workers", "2"]
         self.served = Served([*words, "--keys", str(folder / "keys.json")], folder)
-        self.served.ready()
+        try:
+            self.served.ready()
+        except BaseException:
+            self.served.end(signal.SIGKILL)
+            raise
 
     def post(self, path: str, body: Any, timeout: float = 60) -> httpx.Response:
         """Post over a connection of its own, which either worker may get."""
