@@ -227,6 +227,7 @@ STORE_WHOLE: dict[str, Callable[[MemoryStore], Any]] = {
 }
 # Machinery: it opens, closes or stands between the parts, and gives no record to anybody.
 STORE_MACHINERY = {
+    "exclusive",
     "open",
     "in_memory",
     "close",
