@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
-from contextlib import aclosing, closing, contextmanager
+from contextlib import aclosing, closing
 from functools import wraps
 from time import perf_counter
 from typing import Any, cast
@@ -79,7 +79,9 @@ def watched_node(name: str, node: Callable[..., dict[str, Any]], *, content: boo
     def call(state: Mapping[str, Any], *, runtime: Runtime[Context]) -> dict[str, Any]:
         began = perf_counter()
         try:
-            with content_allowed(content), _span(name, state) as opened:
+            # The first node is handed what the thread's last run left: its id isn't this run's.
+            told = {names.NODE: name, names.REQUEST_ID: None if name == "plan_queries" else state.get("request_id")}
+            with content_allowed(content), span(names.NODE_SPAN.format(node=name), told) as opened:
                 update = node(state, runtime=runtime)
                 _told(opened, name, state, update)
         finally:
@@ -87,13 +89,6 @@ def watched_node(name: str, node: Callable[..., dict[str, Any]], *, content: boo
         return update
 
     return call
-
-
-@contextmanager
-def _span(name: str, state: Mapping[str, Any]) -> Iterator[Span]:
-    told = {names.NODE: name, names.REQUEST_ID: state.get("request_id")}
-    with span(names.NODE_SPAN.format(node=name), told) as opened:
-        yield opened
 
 
 def _told(opened: Span, name: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> None:

@@ -78,7 +78,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with service.lifespan(), mcp.sessions.run() if mcp else nullcontext():
+        async with service.lifespan(), mcp.lifespan() if mcp else nullcontext():
             yield
 
     app = FastAPI(

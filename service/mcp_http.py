@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -11,6 +13,7 @@ from starlette.routing import Route
 from recall_loop.service.deps import Caller, current_work
 from recall_loop.service.mcp_server import Context, make_server
 from recall_loop.service.mcp_tools import Desk
+from recall_loop.service.running import not_running
 from recall_loop.service.work import Work
 from recall_loop.state.scope import Scope
 
@@ -29,17 +32,29 @@ class McpEndpoint:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.sessions = StreamableHTTPSessionManager(
+        self._sessions: StreamableHTTPSessionManager | None = None
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Serve until the block ends."""
+        self._sessions = StreamableHTTPSessionManager(
             make_server(_received, self._desk),
             stateless=True,
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-            max_request_body_size=service.config.max_body_bytes,
+            max_request_body_size=self._service.config.max_body_bytes,
         )
+        try:
+            async with self._sessions.run():
+                yield
+        finally:
+            self._sessions = None
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        if self._sessions is None:
+            raise not_running()
         scope["state"]["work"] = current_work()
-        await self.sessions.handle_request(scope, receive, send)
+        await self._sessions.handle_request(scope, receive, send)
 
     def _desk(self, caller: Caller) -> Desk:
         service = self._service

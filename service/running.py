@@ -104,7 +104,7 @@ class Service:
             ProblemError: 503, the service is starting or ending.
         """
         if self._store is None:
-            raise _not_running()
+            raise not_running()
         return self._store
 
     @property
@@ -122,7 +122,7 @@ class Service:
         """
         pool = self._spare if spare else self._pool
         if pool is None:
-            raise _not_running()
+            raise not_running()
         return Work(pool, seconds)
 
     def note(self, request: RetrieveRequest, result: RetrieveResult) -> None:
@@ -229,7 +229,8 @@ class Service:
         self.rate.close()
 
 
-def _not_running() -> ProblemError:
+def not_running() -> ProblemError:
+    """Return the problem of a service that has no store: it is starting or ending."""
     return ProblemError(503, "The service is starting or ending.", kind="not_running", headers={"Retry-After": "1"})
 
 
