@@ -18,8 +18,8 @@ from opentelemetry import trace
 from recall_loop.telemetry.spans import error_type
 
 ROOT = "recall_loop"
-# What every record has; all else was given with it.
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+# What every record has; all else was given with it. The last is uvicorn's event once more, in colours.
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
 
@@ -81,7 +81,7 @@ class JsonLines(logging.Formatter):
             "event": record.getMessage(),
         }
         given = {name: value for name, value in vars(record).items() if name not in _STANDARD}
-        told = _trace() | given | told
+        told |= {name: value for name, value in (_trace() | given).items() if name not in told}
         if record.exc_info and record.exc_info[1] is not None:
             told["exception"] = self._exception(record.exc_info[1])
         return told
