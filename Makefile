@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed kills tenants test-llm overhead batches dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed kills tenants test-llm overhead batches schema load dev
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -57,6 +57,12 @@ batches: setup  ## Measure how much faster batches are in threads and in process
 
 test-llm: setup  ## Run the tests with a real language model at TEST_LLM_BASE_URL; skipped where none answers there
 	$(PYTHON) -m pytest -q -m llm
+
+schema: setup  ## Fuzz the HTTP service by its own OpenAPI document for some minutes
+	SCHEMA_PHASES=examples,coverage,fuzzing,stateful SCHEMA_EXAMPLES=100 $(PYTHON) -m pytest -q tests/integration/test_service_schema.py
+
+load: setup  ## Load the service, and kill its Chroma server meanwhile; LOAD='--requests 500' for less
+	$(PYTHON) benchmarks/service_load.py $(LOAD)
 
 overhead: setup  ## Measure what the HTTP service adds to a direct call
 	$(PYTHON) benchmarks/service_overhead.py $(OVERHEAD)

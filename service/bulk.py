@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
 
 _PART = 64 * 1024
+_SHOWN_ID = 512
 _IN_MEMORY = 1024 * 1024
 # A sender that pauses for so long may be waiting for answers before it goes on.
 _PAUSE_SECONDS = 0.05
@@ -183,7 +184,7 @@ class Upload:
         rows = self._store.upsert([found for _, found in good], tenant=self._tenant)
         for (line, _), row in zip(good, rows, strict=True):
             error = row.error and row.error.removeprefix(f"records.{row.index}.")
-            answers.append(BulkLine(line=line.number, id=row.id, status=row.status, error=error))
+            answers.append(BulkLine(line=line.number, id=row.id and row.id[:_SHOWN_ID], status=row.status, error=error))
         if not cancelled():  # else the lines are answered as failed by now
             self.results.add(sorted(answers, key=attrgetter("line")))
         return Counter(answer.status for answer in answers)

@@ -46,7 +46,7 @@ class Outcome(BaseModel):
     """What became of one record of a batch."""
 
     index: int = Field(description="Its place in the batch, from 0.")
-    id: str | None = Field(description="Its id, as far as it could be read.")
+    id: str | None = Field(None, description="Its id, as far as it could be read.")
     status: Status = Field(description="`unchanged`: the very same record was there already.")
     error: str | None = Field(None, description="Why it was rejected: field, value and what is allowed.")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from recall_loop.memory.search.options import MOST_RESULTS, SearchOptions
 from recall_loop.memory.search.rerank import POOL
@@ -18,7 +18,10 @@ MOST_BUDGET_MS = 10_000
 _OF_TRAJECTORIES = ("execution_status", "min_outcome_score", "max_outcome_score")
 Limit = Annotated[Whole, Field(ge=1, le=MOST_RESULTS)]
 Fuzzy = Annotated[
-    bool | Literal[0, 1, 2],
+    int,
+    Field(ge=0, le=2),
+    BeforeValidator(lambda level: int(level) if isinstance(level, bool) else level),
+    WithJsonSchema({"anyOf": [{"type": "integer", "enum": [0, 1, 2]}, {"type": "boolean"}]}),
     Field(description="Typo tolerance of the words: 0 none, 1 some (also `true`), 2 high. Not in mode `vector`."),
 ]
 
@@ -92,7 +95,7 @@ class SearchRequest(ScopeFields):
             limit=self.limit,
             limit_per_type=self.limit_per_type,
             order_by=self.order_by,
-            fuzzy=int(self.fuzzy),
+            fuzzy=self.fuzzy,
             apply_content_scoring=self.apply_content_scoring,
             rerank=self.rerank,
             rerank_budget_ms=self.rerank_budget_ms,

@@ -83,7 +83,7 @@ class TrajectorySearch(ScopeFields):
         Raises:
             UnsupportedOptionError: an option that the mode can't honour.
         """
-        return SearchOptions(mode=self.mode, fuzzy=int(self.fuzzy))
+        return SearchOptions(mode=self.mode, fuzzy=self.fuzzy)
 
 
 class FoundItem(_Labelled):

@@ -111,7 +111,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
         "description": "Server-sent events: `accepted`, the progress of the run, and last `result` or `problem`.",
         "content": {
             "text/event-stream": {
-                "schema": {"type": "string"},
+                "schema": {"description": "One event."},
                 "example": (
                     'event: accepted\ndata: {"type": "accepted", "request_id": "6f0c…"}\n\n'
                     'event: queries_planned\ndata: {"type": "queries_planned", "iteration": 1, …}\n\n'

@@ -58,7 +58,7 @@ _EXAMPLES: dict[str, Any] = {
     "trajectory": {
         "summary": "A trajectory, as it is read back",
         "value": {
-            "id": "r-2",
+            "id": "r-1",
             "text": "Book the ferry.",
             "attributes": {"task": "Book the ferry.", "execution": {"status": "failed"}, "outcome_score": 0.8},
         },

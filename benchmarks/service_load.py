@@ -1,0 +1,294 @@
+"""The service under load, and through the death of its Chroma server.
+
+    python benchmarks/service_load.py [--workers N] [--clients N] [--requests N] [--outage SECONDS]
+
+`recall-loop serve` runs with several workers on a Chroma server, all on loopback. Clients of eight tenants write,
+search, retrieve and read at once. Then the Chroma server is killed and started again while they go on. Leaves with 1
+where a request fails that shouldn't, an answer doesn't say that it is degraded, memory grows, or an acknowledged
+record is missing. The default embedder is used; clients and service share the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the servers are those of the tests
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.service.keys import Role, add_key
+from tests.chroma_server import Server
+from tests.service_server import Served
+
+TENANTS = [f"t{at}" for at in range(8)]
+TOPICS = ("ferry", "harbour", "timetable", "coffee", "windows", "garden", "invoice", "holiday")
+MIX = ("search",) * 9 + ("retrieve",) * 4 + ("write",) * 4 + ("read",) * 2 + ("runs",)
+PRELOADED = 200
+MOST_GROWTH = 1.15  # of the service's memory, from a quarter of the load to its end
+_RECOVERY_SECONDS = 60
+
+
+@dataclass
+class Seen:
+    """What the clients met."""
+
+    times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    statuses: Counter[tuple[str, int]] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    acknowledged: dict[str, dict[str, str]] = field(default_factory=lambda: {tenant: {} for tenant in TENANTS})
+    degraded: list[tuple[float, bool]] = field(default_factory=list)
+    written: list[tuple[float, bool]] = field(default_factory=list)
+
+
+class Clients:
+    """Clients of all tenants, each with requests of its own."""
+
+    def __init__(self, url: str, keys: dict[str, str], count: int) -> None:
+        self.count = count
+        self.seen = Seen()
+        self._keys = keys
+        limits = httpx.Limits(max_connections=count, max_keepalive_connections=count)
+        self._client = httpx.AsyncClient(base_url=url, timeout=60, limits=limits)
+        self._number = 0
+
+    async def work(self, client: int, until: Any, outage: bool = False) -> None:
+        """Make requests as long as `until()` is false."""
+        draw = random.Random(client)
+        while not until():
+            tenant, kind = TENANTS[client % len(TENANTS)], draw.choice(MIX)
+            began = time.perf_counter()
+            try:
+                response = await getattr(self, kind)(tenant, draw)
+            except httpx.HTTPError as error:
+                self.seen.wrong.append(f"{kind}: {type(error).__name__}: {error}")
+                continue
+            self.seen.times[kind].append(time.perf_counter() - began)
+            self.seen.statuses[kind, response.status_code] += 1
+            refused = outage and kind == "write" and response.status_code == 503
+            if response.status_code >= 300 and not refused:
+                self.seen.wrong.append(f"{kind}: {response.status_code} {response.text[:200]}")
+            if refused:
+                await asyncio.sleep(0.2)
+
+    async def ask(self, tenant: str, method: str, path: str, body: Any = None) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self._keys[tenant]}"}
+        return await self._client.request(method, path, json=body, headers=headers)
+
+    async def write(self, tenant: str, draw: random.Random, count: int = 3) -> httpx.Response:
+        records = []
+        for _ in range(count):
+            self._number += 1
+            text = f"{draw.choice(TOPICS)} number {self._number} before the {draw.choice(TOPICS)}"
+            place = {"conversation_id": "c", "session": f"s{self._number // 20}"}
+            records.append({"id": f"m-{self._number}", "kind": "message", "text": text, **place})
+        response = await self.ask(tenant, "POST", "/api/memory/records", {"records": records})
+        self.seen.written.append((time.monotonic(), response.status_code == 200))
+        if response.status_code == 200:
+            self.seen.acknowledged[tenant].update({record["id"]: record["text"] for record in records})
+        return response
+
+    async def search(self, tenant: str, draw: random.Random) -> httpx.Response:
+        query = f"{draw.choice(TOPICS)} before {draw.choice(TOPICS)}"
+        response = await self.ask(tenant, "POST", "/api/memory/search", {"query": query})
+        if response.status_code == 200:
+            found = response.json()
+            self.seen.degraded.append((time.monotonic(), found["degraded"]))
+            if not found["hits"]:
+                self.seen.wrong.append(f"search: nothing found for {query}")
+        return response
+
+    async def retrieve(self, tenant: str, draw: random.Random) -> httpx.Response:
+        content = f"What came before the {draw.choice(TOPICS)}?"
+        return await self.ask(tenant, "POST", "/api/memory/retrieve", {"messages": [{"content": content}]})
+
+    async def read(self, tenant: str, draw: random.Random) -> httpx.Response:
+        known = self.seen.acknowledged[tenant]
+        wanted = draw.choice(list(known))
+        response = await self.ask(tenant, "GET", f"/api/memory/records/{wanted}")
+        if response.status_code == 200 and response.json()["text"] != known[wanted]:
+            self.seen.wrong.append(f"read: {wanted} is another record")
+        return response
+
+    async def runs(self, tenant: str, draw: random.Random) -> httpx.Response:
+        body = {"query": draw.choice(TOPICS), "include_contrasts": True}
+        return await self.ask(tenant, "POST", "/api/trajectories/search", body)
+
+    async def preload(self) -> None:
+        draw = random.Random(0)
+        for tenant in TENANTS:
+            (await self.write(tenant, draw, PRELOADED)).raise_for_status()
+            (await self.search(tenant, draw)).raise_for_status()
+
+    async def missing(self) -> list[str]:
+        """Return the acknowledged records that aren't there, or aren't as they were written."""
+        lost = []
+        for tenant, known in self.seen.acknowledged.items():
+            found: dict[str, str] = {}
+            cursor = ""
+            while cursor is not None:
+                path = f"/api/memory/records?limit=1000{f'&cursor={cursor}' if cursor else ''}"
+                page = (await self.ask(tenant, "GET", path)).raise_for_status().json()
+                found |= {record["id"]: record["text"] for record in page["records"]}
+                cursor = page.get("next_cursor")
+            lost += [f"{tenant}/{name}" for name, text in known.items() if found.get(name) != text]
+        return lost
+
+
+def memory_of(pid: int) -> float:
+    """Return the memory of a process and all that it has started, in MB (proportional, as Linux counts it)."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    own = next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    return own + sum(memory_of(int(child)) for child in children)
+
+
+async def steady(clients: Clients, pid: int, requests: int) -> tuple[float, float, float]:
+    """Make so many requests; return seconds, and memory after a quarter of them and at the end."""
+
+    def made() -> int:
+        return sum(clients.seen.statuses.values()) + len(clients.seen.wrong)
+
+    began, early = time.perf_counter(), 0.0
+    working = [asyncio.create_task(clients.work(at, lambda: made() >= requests)) for at in range(clients.count)]
+    while not all(task.done() for task in working):
+        await asyncio.sleep(0.1)
+        if not early and made() >= requests / 4:
+            early = memory_of(pid)
+    await asyncio.gather(*working)
+    return time.perf_counter() - began, early, memory_of(pid)
+
+
+async def outage(clients: Clients, chroma: Server, seconds: float) -> dict[str, float]:
+    """Kill Chroma under load, and start it again; return when that was noticed, and over."""
+    ended = asyncio.Event()
+    working = [asyncio.create_task(clients.work(at, ended.is_set, outage=True)) for at in range(clients.count)]
+    await asyncio.sleep(1)
+    killed = time.monotonic()
+    await asyncio.to_thread(chroma.kill)
+    await asyncio.sleep(seconds)
+    await asyncio.to_thread(chroma.start)
+    back = time.monotonic()
+    while time.monotonic() < back + _RECOVERY_SECONDS and not recovered(clients.seen, back):
+        await asyncio.sleep(0.5)
+    ended.set()
+    await asyncio.gather(*working)
+    return {
+        "degraded after": first(clients.seen.degraded, killed, True) - killed,
+        "writes refused after": first(clients.seen.written, killed, False) - killed,
+        "writes taken again after": first(clients.seen.written, back, True) - back,
+        "whole again after": last(clients.seen.degraded, True) - back,
+        "whole": float(recovered(clients.seen, back)),
+    }
+
+
+def recovered(seen: Seen, since: float) -> bool:
+    """Return whether the last answers of all workers were whole, and a write was acknowledged."""
+    latest = [degraded for at, degraded in seen.degraded[-200:] if at > since]
+    return len(latest) >= 150 and not any(latest[-150:]) and first(seen.written, since, True) < float("inf")
+
+
+def first(events: list[tuple[float, bool]], since: float, wanted: bool) -> float:
+    return min((at for at, value in events if at > since and value is wanted), default=float("inf"))
+
+
+def last(events: list[tuple[float, bool]], wanted: bool) -> float:
+    return max((at for at, value in events if value is wanted), default=float("-inf"))
+
+
+def show(console: Console, title: str, seen: Seen, seconds: float) -> None:
+    table = Table(title=title, box=box.SIMPLE)
+    for name in ("request", "count", "p50 ms", "p95 ms", "max ms", "statuses"):
+        table.add_column(name, justify="left" if name in ("request", "statuses") else "right")
+    total = [at for times in seen.times.values() for at in times]
+    for kind, times in [*sorted(seen.times.items()), ("all", total)]:
+        p50, p95 = (np.percentile(times, share) * 1000 for share in (50, 95))
+        statuses = ", ".join(f"{status} × {n}" for (of, status), n in sorted(seen.statuses.items()) if of == kind)
+        table.add_row(kind, f"{len(times):,}", f"{p50:.0f}", f"{p95:.0f}", f"{max(times) * 1000:.0f}", statuses)
+    console.print(table)
+    console.print(f"{len(total) / seconds:.0f} requests a second, {len(seen.wrong)} wrong")
+
+
+async def run(args: argparse.Namespace, console: Console, folder: Path) -> bool:
+    chroma, keys_file = Server(folder / "chroma"), folder / "keys.json"
+    keys = {tenant: add_key(keys_file, tenant, Role.WRITE)[1] for tenant in TENANTS}
+    chroma.start()
+    words = ["--store", str(folder / "memory"), "--chroma-url", chroma.url]
+    words += ["--workers", str(args.workers), "--keys", str(keys_file)]
+    served = Served(words, folder)
+    try:
+        served.ready()
+        clients = Clients(served.url, keys, args.clients)
+        await clients.preload()
+        pid = served.process.pid
+        clients.seen.times.clear()
+        clients.seen.statuses.clear()
+        seconds, early, late = await steady(clients, pid, args.requests)
+        show(
+            console,
+            f"{args.requests:,} requests, {args.clients} clients, {args.workers} workers",
+            clients.seen,
+            seconds,
+        )
+        console.print(f"memory of the service: {early:.0f} MB after a quarter, {late:.0f} MB at the end")
+        good = not clients.seen.wrong and late <= early * MOST_GROWTH
+        problems = clients.seen.wrong
+
+        clients.seen.wrong, clients.seen.times, clients.seen.statuses = [], defaultdict(list), Counter()
+        began = time.perf_counter()
+        noticed = await outage(clients, chroma, args.outage)
+        show(console, f"Chroma killed for {args.outage:g} s", clients.seen, time.perf_counter() - began)
+        for name, value in noticed.items():
+            if name != "whole":
+                console.print(f"{name} {value:.1f} s")
+        lost = await clients.missing()
+        count = sum(len(known) for known in clients.seen.acknowledged.values())
+        console.print(f"{count:,} records acknowledged, {len(lost)} of them missing; memory {memory_of(pid):.0f} MB")
+        good = good and not clients.seen.wrong and not lost and bool(noticed["whole"])
+        good = good and noticed["degraded after"] < args.outage
+        for problem in [*problems, *clients.seen.wrong, *lost][:20]:
+            console.print(problem, markup=False)
+        status = served.end()
+        console.print(f"the service ended with {status}")
+        with MemoryStore.open(folder / "memory") as store:
+            report = store.verify()
+            console.print(f"store verify: {'sound' if report.sound else report.findings[:5]}")
+        return good and status == 0 and report.sound
+    finally:
+        served.end(9)
+        chroma.kill()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--requests", type=int, default=2000)
+    parser.add_argument("--outage", type=float, default=10.0, help="seconds that Chroma is away")
+    args = parser.parse_args()
+    os.environ.setdefault("RECALL_LOOP_SERVICE_RATE_PER_MINUTE", "1000000")
+    os.environ.setdefault("RECALL_LOOP_SERVICE_RATE_BURST", "100000")
+    console = Console(width=110)
+    with tempfile.TemporaryDirectory(prefix="recall-loop-load-") as name:
+        good = asyncio.run(run(args, console, Path(name)))
+    console.print("passed" if good else "FAILED", style="bold")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
