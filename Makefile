@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed kills tenants test-llm overhead batches schema load dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed kills tenants test-llm overhead batches schema load import-proof ray-proof dev
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -54,6 +54,14 @@ tenants: setup  ## Measure what a thousand tenants cost in one store
 
 batches: setup  ## Measure how much faster batches are in threads and in processes; BATCHES='--rounds 20'
 	$(PYTHON) benchmarks/batch_speed.py $(BATCHES)
+
+import-proof: setup  ## Have mem0, LangGraph and Letta's client write stores, import them, and search for every item; PROOF='--items 100'
+	$(PYTHON) benchmarks/import_proof.py $(PROOF)
+
+ray-proof: setup  ## Run a batch on a local Ray cluster, kill actors, and compare the lines with a local run's
+	$(PYTHON) -m pip install -q 'ray>=2.60,<3'
+	$(PYTHON) benchmarks/ray_proof.py $(RAY)
+	$(PYTHON) -m pytest -q -m ray
 
 test-llm: setup  ## Run the tests with a real language model at TEST_LLM_BASE_URL; skipped where none answers there
 	$(PYTHON) -m pytest -q -m llm

@@ -17,6 +17,7 @@ from recall_loop.cli.common import (
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs
+    from recall_loop.graph.batch import RayCluster
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.settings import Settings
 
@@ -52,7 +53,7 @@ def add_parser(subparsers: Any) -> None:
         type=bounded_int(1, _MAX_CONCURRENCY),
         default=4,
         metavar="N",
-        help="requests at a time, 1 to 64 (default: %(default)s)",
+        help="requests at a time, 1 to 64; with --engine ray for each actor (default: %(default)s)",
     )
     add(
         "--workers",
@@ -78,8 +79,27 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help="go on with the output of a run that was cut short (default: off; the output must be new)",
     )
+    _add_engine(parser)
     add("--quiet", action="store_true", help="no progress on stderr")
     add("--json", action="store_true", help="print the summary as JSON")
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="what runs the requests: this machine, or actors of a Ray cluster, for a store on a Chroma server "
+        "(default: %(default)s)",
+    )
+    add("--address", metavar="HOST:PORT", help="head of the Ray cluster, or auto (default: begin one on this machine)")
+    add(
+        "--actors",
+        type=bounded_int(1, 1024),
+        metavar="N",
+        help="actors of the Ray cluster, 1 to 1024, each a processor and some 300 MB (default: 2)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -95,11 +115,11 @@ def run(args: argparse.Namespace) -> int:
     from recall_loop.cli.batch_render import show, show_json
     from recall_loop.graph.batch import count_requests, run_batch
 
-    settings = read_settings(args)
+    settings, ray = read_settings(args), _ray(args)
     total = count_requests(args.requests) if args.requests.is_file() else 0
     began = time.monotonic()
     with open_store(args.store, settings, create=False, read_only=not settings.capture_runs) as store:
-        workers = args.workers or _workers(args.concurrency, total, store, settings)
+        workers = 1 if ray else args.workers or _workers(args.concurrency, total, store, settings)
         with progress_bar("batch", total, "requests", quiet=args.quiet, lines=True) as advance:
             summary = run_batch(
                 args.requests,
@@ -108,6 +128,7 @@ def run(args: argparse.Namespace) -> int:
                 settings=settings,
                 concurrency=args.concurrency,
                 workers=workers,
+                ray=ray,
                 order=args.order,
                 timeout=args.timeout,
                 resume=args.resume,
@@ -116,6 +137,21 @@ def run(args: argparse.Namespace) -> int:
     seconds = time.monotonic() - began
     (show_json if args.json else show)(args.output, summary, seconds)
     return 0 if summary.complete else 1
+
+
+def _ray(args: argparse.Namespace) -> RayCluster | None:
+    from recall_loop.state.errors import InvalidInputError
+
+    if args.engine == "ray":
+        from recall_loop.graph.batch import RayCluster
+
+        if args.workers is not None:
+            raise InvalidInputError("--workers", args.workers, "none with --engine ray, which takes --actors")
+        return RayCluster(args.address, *(() if args.actors is None else (args.actors,)))
+    for option in ("address", "actors"):
+        if getattr(args, option) is not None:
+            raise InvalidInputError(f"--{option}", getattr(args, option), "none without --engine ray")
+    return None
 
 
 def _workers(concurrency: int, total: int, store: MemoryStore, settings: Settings) -> int:

@@ -15,8 +15,9 @@ from typing import Any, get_args
 
 from recall_loop.graph.batch_engines import Processes, Threads, why_one_process
 from recall_loop.graph.batch_output import ResultsFile
+from recall_loop.graph.batch_ray import RayActors, RayCluster, why_not_ray
 from recall_loop.graph.batch_requests import Line, Request, count_requests, file_requests, plain_requests
-from recall_loop.graph.batch_rounds import Order, Rounds
+from recall_loop.graph.batch_rounds import Engine, Order, Rounds
 from recall_loop.graph.batch_summary import BatchSummary
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
@@ -26,7 +27,7 @@ from recall_loop.state.settings import Settings
 MAX_CONCURRENCY = 64
 MAX_TIMEOUT = 86_400.0
 
-__all__ = ["BatchSummary", "count_requests", "run_batch", "stream_batch"]
+__all__ = ["BatchSummary", "RayCluster", "count_requests", "run_batch", "stream_batch"]
 
 
 def run_batch(
@@ -37,6 +38,7 @@ def run_batch(
     settings: Settings | None = None,
     concurrency: int = 4,
     workers: int = 1,
+    ray: RayCluster | None = None,
     order: Order = "completed",
     timeout: float | None = None,
     resume: bool = False,
@@ -53,6 +55,8 @@ def run_batch(
         settings: knobs; None = the defaults and the environment.
         concurrency: requests at a time, 1 to 64.
         workers: processes that share them, 1 to 64; 1 = threads of this process. Each opens the store to read.
+        ray: run them in actors of a Ray cluster instead, `concurrency` in each; the store is on a Chroma server, and
+            every machine of the cluster reads its folder at the same path.
         order: "completed" = lines as requests end; "input" = in the order of the requests.
         timeout: seconds for each request, up to a day; one that takes longer gets an error line.
         resume: do what the output has no line for yet.
@@ -66,12 +70,13 @@ def run_batch(
     """
     chosen = _settings(settings, timeout)
     _check(concurrency, workers, order, store, chosen)
+    _check_ray(ray, workers, store, chosen)
     _check_files(requests_path, output_path)
     summary = BatchSummary()
     with ResultsFile(output_path, resume=resume) as output:
         output.done.check(requests_path)
         requests = _undone(file_requests(requests_path, output.done), summary)
-        with closing(_engine(store, chosen, concurrency, workers)) as engine:
+        with closing(_engine(store, chosen, concurrency, workers, ray)) as engine:
             for lines in Rounds(requests, engine, order, timeout):
                 output.append(lines)
                 for line in lines:
@@ -88,6 +93,7 @@ def stream_batch(
     settings: Settings | None = None,
     concurrency: int = 4,
     workers: int = 1,
+    ray: RayCluster | None = None,
     order: Order = "completed",
     timeout: float | None = None,
 ) -> Iterator[Line]:
@@ -101,9 +107,10 @@ def stream_batch(
     """
     chosen = _settings(settings, timeout)
     _check(concurrency, workers, order, store, chosen)
+    _check_ray(ray, workers, store, chosen)
 
     def lines() -> Iterator[Line]:
-        with closing(_engine(store, chosen, concurrency, workers)) as engine:
+        with closing(_engine(store, chosen, concurrency, workers, ray)) as engine:
             for some in Rounds(plain_requests(requests), engine, order, timeout):
                 yield from some
 
@@ -118,10 +125,22 @@ def _undone(requests: Iterator[Request | None], summary: BatchSummary) -> Iterat
             yield request
 
 
-def _engine(store: MemoryStore, settings: Settings, concurrency: int, workers: int) -> Threads | Processes:
+def _engine(store: MemoryStore, settings: Settings, concurrency: int, workers: int, ray: RayCluster | None) -> Engine:
+    if ray is not None:
+        return RayActors(store, settings, concurrency, ray)
     if workers == 1:
         return Threads(store, settings, concurrency)
     return Processes({"path": str(store.path), "settings": settings}, concurrency, workers)
+
+
+def _check_ray(ray: RayCluster | None, workers: int, store: MemoryStore, settings: Settings) -> None:
+    if ray is None:
+        return
+    if workers != 1:
+        raise InvalidInputError("workers", workers, "1 with ray, which counts actors")
+    why = why_not_ray(store, settings)
+    if why is not None:
+        raise InvalidInputError("engine", "ray", f"local, as {why}")
 
 
 def _settings(given: Settings | None, timeout: float | None) -> Settings:

@@ -32,6 +32,10 @@ class Engine(Protocol):
         """Begin a request; its line comes through the future."""
         ...
 
+    def close(self) -> None:
+        """Drop what hasn't begun, and end what the engine began."""
+        ...
+
 
 @dataclass(slots=True)
 class _Running:

@@ -154,7 +154,8 @@ def _chroma_rows(path: Path, folder: Path, name: str) -> Iterator[tuple[str, str
         for start in range(0, collection.count(), _PAGE):
             page = collection.get(limit=_PAGE, offset=start, include=["metadatas", "documents"])
             for given, payload, document in zip(page["ids"], page["metadatas"], page["documents"], strict=True):
-                fields = dict(payload or {})
+                # Chroma gives them in another order each time, and equal records are told by equal text.
+                fields = dict(sorted((payload or {}).items()))
                 if document is not None:
                     fields.setdefault("data", document)
                 yield f"record {given}", str(given), fields

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.embeddings import MiniLmEmbedder
 
 MADE = Path(__file__).resolve().parents[1] / "foreign" / "mem0"
+LAMP = {name: f"a {name} one" for name in ("shape", "maker", "shade", "switch", "cable", "plug")}
 ACME = Scope(tenant="acme")
 
 
@@ -117,7 +118,8 @@ def test_mem0_on_chroma(store: MemoryStore, tmp_path: Path) -> None:
     client = connect(tmp_path / "chroma")
     memories = client.create_collection("memories", embedding_function=None)
     payloads = [
-        {"data": f"Lamp {n}.", "user_id": "u1", "watts": n, "created_at": "2026-01-02T03:04:05+00:00"} for n in range(7)
+        {"data": f"Lamp {n}.", "user_id": "u1", "watts": n, **LAMP, "created_at": "2026-01-02T03:04:05+00:00"}
+        for n in range(7)
     ]
     ids = [f"m{n}" for n in range(7)]
     memories.add(ids=ids, embeddings=[[float(n), 1.0] for n in range(7)], metadatas=payloads)
@@ -129,7 +131,9 @@ def test_mem0_on_chroma(store: MemoryStore, tmp_path: Path) -> None:
     assert moved(Mem0(tmp_path / "chroma", Owner()), store, tmp_path).created == 6
     assert state(tmp_path / "chroma") == before
     record = records(store)["m3"]
-    assert (record.text, record.user_id, record.attributes) == ("Lamp 3.", "u1", {"watts": 3})
+    assert (record.text, record.user_id, record.attributes) == ("Lamp 3.", "u1", {"watts": 3, **LAMP})
+    assert moved(Mem0(tmp_path / "chroma", Owner()), store, tmp_path).unchanged == 6
+    assert moved(Mem0(tmp_path / "chroma", Owner()), store, tmp_path).unchanged == 6
     with pytest.raises(InvalidInputError, match=r"collection: got 'other'; allowed: one of .*memories"):
         Mem0(tmp_path / "chroma", Owner(), collection="other")
 
@@ -185,8 +189,8 @@ class _Call:
 def point(payload: Any, point_id: Any = 1) -> bytes:
     """Pickle a point as qdrant-client does, without having it."""
     state = {"__dict__": {"id": point_id, "vector": [0.5], "payload": payload}, "__pydantic_extra__": None}
-    body = pickle.dumps(state, protocol=2)[2:-1]
-    return b"\x80\x02cqdrant_client.http.models.models\nPointStruct\n)\x81" + body + b"b."
+    body = pickle.dumps(state, protocol=3)[2:-1]
+    return b"\x80\x03cqdrant_client.http.models.models\nPointStruct\n)\x81" + body + b"b."
 
 
 def put(file: Path, *points: bytes) -> None:
