@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 PIPED_WIDTH = 200  # a pipe has no width: rows stay whole
 KINDS = ("messages", "facts", "messages+facts", "all")
+FORMATS = ("layout", "records", "locomo", "beam", "musique", "hotpotqa", "longmemeval", "tau")
 MOST_QUESTIONS = 1_000_000
 
 

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from recall_loop.cli.common import bounded_int
-from recall_loop.cli.eval_options import KINDS, MOST_QUESTIONS, PIPED_WIDTH, cuts, names, stage_bars
+from recall_loop.cli.eval_options import FORMATS, KINDS, MOST_QUESTIONS, PIPED_WIDTH, cuts, names, stage_bars
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
     from recall_loop.evals.runner import Answered, Options
 
 _DESCRIPTION = """\
 Measure retrieval on a labelled data set: recall, all, nDCG and MRR by category, iterations, repeated
-queries, stop reasons and latency. DIR holds questions.jsonl, and documents in docs.jsonl or in turns/,
-facts/, summaries/ and events/. Each collection is searched by its own questions only.
+queries, stop reasons and latency. PATH is a file or folder of LoCoMo, BEAM, MuSiQue, HotpotQA,
+LongMemEval or tau-bench as published; or a folder with questions.jsonl, and records.jsonl or documents
+in docs.jsonl, turns/, facts/, summaries/ and events/. Each collection is searched by its own questions only.
 """
 
 
@@ -26,8 +27,9 @@ def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
     parser = subparsers.add_parser("eval", help="measure retrieval on a labelled data set", description=_DESCRIPTION)
     add = parser.add_argument
-    add("--data", type=Path, required=True, metavar="DIR", help="folder of the data set")
-    add("--kinds", choices=KINDS, help="documents to load (default: messages if there are turns/, else all)")
+    add("--data", type=Path, required=True, metavar="PATH", help="the data set")
+    add("--format", choices=FORMATS, help="its format (default: the one that it looks like)")
+    add("--kinds", choices=KINDS, help="documents to load (default: messages if there are any, else all)")
     add("--k", default="5,10,20", metavar="K,..", help="cuts of recall and all (default: %(default)s)")
     add("--categories", metavar="A,..", help="only questions of these categories")
     add(
@@ -59,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     from recall_loop.evals.runner import select, settings_with
 
     options, settings = _options(arguments), settings_with(arguments.set)
-    dataset = load(arguments.data, arguments.kinds)
+    dataset = load(arguments.data, arguments.kinds, arguments.format)
     select(dataset, options)  # refuses bad options before the store is made
     answers: list[Answered] = []
     with (

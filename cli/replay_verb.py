@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.common import bounded_int, read_settings
 from recall_loop.cli.common import open_store as open_given
-from recall_loop.cli.eval_options import KINDS, MOST_QUESTIONS, PIPED_WIDTH, cuts, names, stage_bars
+from recall_loop.cli.eval_options import FORMATS, KINDS, MOST_QUESTIONS, PIPED_WIDTH, cuts, names, stage_bars
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
     from recall_loop.evals.ingest import Progress
@@ -32,7 +32,7 @@ examples:
   recall-loop replay --requests log.jsonl --store ./memory
   recall-loop replay --data path/to/set --policy old --policy new --json report.json --html report.html
 """
-_OF_DATA = ("kinds", "categories", "unscored")
+_OF_DATA = ("format", "kinds", "categories", "unscored")
 _OF_REQUESTS = ("gold", "tenant")
 
 
@@ -43,12 +43,13 @@ def add_parser(subparsers: Any) -> None:
     )
     asked = parser.add_mutually_exclusive_group(required=True)
     asked.add_argument("--requests", type=Path, metavar="FILE", help="JSON Lines of requests, such as a log")
-    asked.add_argument("--data", type=Path, metavar="DIR", help="labelled data set, as `eval` takes it")
+    asked.add_argument("--data", type=Path, metavar="PATH", help="labelled data set, as `eval` takes it")
     add = parser.add_argument
     add("--policy", action="append", metavar="P", help="old, new or a TOML file; may be repeated (default: old, new)")
     add("--store", metavar="PATH", help="folder of the store; needed with --requests, in memory by default with --data")
     add("--gold", type=Path, metavar="FILE", help="labels of --requests: JSON Lines of id, gold, answerable, category")
     add("--tenant", metavar="T", help="tenant of --requests that name none (default: $RECALL_LOOP_TENANT)")
+    add("--format", choices=FORMATS, help="format of --data (default: the one that it looks like)")
     add("--kinds", choices=KINDS, help="documents of --data to load")
     add("--categories", metavar="A,..", help="only questions of --data of these categories")
     add("--unscored", action="store_true", help="also ask questions of --data that count for no recall")
@@ -134,7 +135,7 @@ def _asked(
         read = prompt_set.read_requests(args.requests, args.tenant or settings.tenant, args.gold)
         prompts = prompt_set.draw(read, args.limit, args.seed)
         return asked, prompts, stack.enter_context(open_given(args.store, settings, create=False, read_only=True))
-    dataset = load(args.data, args.kinds)
+    dataset = load(args.data, args.kinds, args.format)
     prompts = prompt_set.from_dataset(dataset, options)
     store = stack.enter_context(open_store(Path(args.store) if args.store else None, settings))
     ingest(store, dataset, list(dict.fromkeys(prompt.request.tenant for prompt in prompts)), progress)

@@ -1,235 +1,130 @@
-"""Labelled data sets: a folder with `questions.jsonl` and documents, as collections and questions (OPS-4).
-
-Documents stand in `docs.jsonl`, and in `*.jsonl` under `turns`, `facts`, `summaries` and `events`. `load`
-reads every document once and keeps only where it stands; records are made when a collection is asked for.
-"""
+"""Labelled data sets of several formats, recognised by what they hold (OPS-4)."""
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from itertools import groupby
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from recall_loop.evals.questions import Question
-from recall_loop.memory.intake.documents import record_from_doc
-from recall_loop.memory.intake.lines import BadLine, RawLine, parse_object, raw_lines
-from recall_loop.state.errors import InvalidInputError, parse
-from recall_loop.state.records import Record
+from recall_loop.evals.dataset_parts import Collections, Dataset, Kinds, Part, Source, assembled
+from recall_loop.evals.format_beam import is_beam, read_beam
+from recall_loop.evals.format_locomo import read_locomo
+from recall_loop.evals.format_longmemeval import read_longmemeval
+from recall_loop.evals.format_passages import read_hotpotqa, read_musique
+from recall_loop.evals.format_records import RECORDS, read_generic
+from recall_loop.evals.format_tau import read_tau
+from recall_loop.evals.json_items import list_items
+from recall_loop.evals.layout import QUESTIONS, SHAPE, read_layout
+from recall_loop.memory.intake.lines import parse_object, raw_lines
+from recall_loop.state.errors import InvalidInputError
 
-QUESTIONS = "questions.jsonl"
-DOCS = "docs.jsonl"
-FOLDERS = ("turns", "facts", "summaries", "events")
-SHAPE = f"a folder with {QUESTIONS}, and documents in {DOCS} or in {'/, '.join(FOLDERS)}/ (*.jsonl)"
+__all__ = ["FORMATS", "LAYOUT", "SHAPE", "Collections", "Dataset", "Kinds", "Part", "load"]
 
-# Record fields that documents call otherwise: an error names what stands in the file.
-_DOCUMENT_NAMES = {
-    "author": "speaker",
-    "subject": "speaker",
-    "conversation_id": "collection",
-    "created_at": "timestamp",
-    "label": "title",
+LAYOUT = "layout"
+_READERS: Mapping[str, Callable[[Path], Source]] = {
+    "records": read_generic,
+    "locomo": read_locomo,
+    "beam": read_beam,
+    "musique": read_musique,
+    "hotpotqa": read_hotpotqa,
+    "longmemeval": read_longmemeval,
+    "tau": read_tau,
 }
-
-
-class Kinds(StrEnum):
-    """Which documents of a data set are loaded."""
-
-    MESSAGES = "messages"
-    FACTS = "facts"
-    MESSAGES_AND_FACTS = "messages+facts"
-    ALL = "all"
-
-
-class Part(StrEnum):
-    """What a document is to an evaluation; titled passages, summaries and events are `other`."""
-
-    MESSAGE = "message"
-    FACT = "fact"
-    OTHER = "other"
-
-
-_PARTS = {
-    Kinds.MESSAGES: frozenset({Part.MESSAGE}),
-    Kinds.FACTS: frozenset({Part.FACT}),
-    Kinds.MESSAGES_AND_FACTS: frozenset({Part.MESSAGE, Part.FACT}),
-    Kinds.ALL: frozenset(Part),
+FORMATS = (LAYOUT, *_READERS)
+# What the first object of a file has, and nothing else of the known formats.
+_SIGNS = {
+    "locomo": {"conversation", "qa"},
+    "hotpotqa": {"supporting_facts", "context"},
+    "longmemeval": {"haystack_sessions", "question_id"},
+    "tau": {"traj", "reward"},
+    "musique": {"paragraphs", "question"},
 }
+_OF_FOLDERS = (LAYOUT, "records", "beam")
 
 
-@dataclass(frozen=True)
-class _Place:
-    path: Path
-    line: int
-    start: int
-    end: int
+def load(path: Path, kinds: Kinds | str | None = None, format_name: str | None = None) -> Dataset:
+    """Load the data set in `path`, a file or a folder; a folder may hold the one file of a set.
 
-    @property
-    def name(self) -> str:
-        """File and line, as errors name them."""
-        return f"{self.path.name} line {self.line}"
-
-
-@dataclass(frozen=True)
-class Collections(Mapping[str, list[Record]]):
-    """Records by collection; each access reads them anew, so only one collection need be in memory."""
-
-    _places: Mapping[str, list[_Place]] = field(repr=False)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._places  # the inherited one would read the records
-
-    def __getitem__(self, name: str) -> list[Record]:
-        return list(self.records(name))
-
-    def size(self, name: str) -> int:
-        """Return how many documents the collection has, without reading them."""
-        return len(self._places[name])
-
-    def records(self, name: str) -> Iterator[Record]:
-        """Yield the records of one collection, in the order of the files.
-
-        Raises:
-            KeyError: the data set has no such collection.
-            InvalidInputError: a document can't become a record; names file, line and field.
-        """
-        for path, places in groupby(self._places[name], key=lambda place: place.path):
-            with path.open("rb") as file:
-                for place in places:
-                    file.seek(place.start)
-                    yield _record(file.read(place.end - place.start), place)
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A labelled data set: its collections, and the questions asked of them.
-
-    `blank` counts the documents without text, of the chosen kinds: they are left out.
-    """
-
-    name: str
-    kinds: Kinds
-    collections: Collections
-    questions: list[Question]
-    blank: int = 0
-
-
-def load(folder: Path, kinds: Kinds | str | None = None) -> Dataset:
-    """Load the data set in `folder`.
-
-    Without `kinds`, a set that has dialogue turns of its own (`turns/`) is loaded with its messages
-    only, as recall of gold turns is usually reported, and any other set wholly.
+    Args:
+        path: see `docs/evaluation.md`.
+        kinds: documents to load; None = the messages of a conversation set, everything of any other.
+        format_name: one of `FORMATS`; None = the one that the files look like.
 
     Raises:
-        InvalidInputError: `folder` isn't a data set, `kinds` is unknown or picks no document, or a
-            line is malformed; names file, line and field.
+        InvalidInputError: nothing that is known stands there, `kinds` is unknown or picks no document, or
+            something in a file is wrong; names file, line or item, and field.
+        OSError: a file can't be read.
     """
-    if not folder.is_dir() or not (folder / QUESTIONS).is_file():
-        raise InvalidInputError("data", str(folder), SHAPE)
-    chosen = _kinds(kinds, folder)
-    questions = [parse(Question, raw, place.name) for place, raw in _lines(folder / QUESTIONS)]
-    names = list(dict.fromkeys(question.collection for question in questions))
-    places, blank = _scan(folder, chosen, names)
-    for question in questions:
-        if question.collection not in places:
-            raise InvalidInputError(
-                f"question {question.id}: collection", question.collection, f"one of {sorted(places)}"
-            )
-    return Dataset(folder.resolve().name, chosen, Collections(places), questions, blank)
+    if format_name is not None and format_name not in FORMATS:
+        raise InvalidInputError("format", format_name, " | ".join(FORMATS))
+    name = format_name or _recognised(path)
+    if name == LAYOUT:
+        return read_layout(path, kinds)
+    if name == "records" and kinds is None:
+        kinds = Kinds.ALL  # nobody reports figures over the messages of such a set alone
+    file = _only_file(path) if path.is_dir() and name not in (*_OF_FOLDERS, "tau") else path
+    if not file.is_file() and not path.is_dir():
+        raise InvalidInputError("data", str(path), "a file or folder that is there")
+    return assembled(path.resolve().stem if path.is_file() else path.resolve().name, _READERS[name](file), kinds)
 
 
-def _kinds(kinds: Kinds | str | None, folder: Path) -> Kinds:
-    if kinds is None:
-        return Kinds.MESSAGES if any((folder / "turns").glob("*.jsonl")) else Kinds.ALL
+def _recognised(path: Path) -> str:
+    """Return the format of a file or folder."""
+    if path.is_file():
+        return _of_file(path)
+    if not path.is_dir():
+        raise InvalidInputError("data", str(path), f"{SHAPE}; or a file or folder of {', '.join(_READERS)}")
+    if (path / QUESTIONS).is_file():
+        return "records" if (path / RECORDS).is_file() else LAYOUT
+    if is_beam(path):
+        return "beam"
+    files = _json_files(path)
+    if not files:
+        raise InvalidInputError("data", str(path), f"{SHAPE}; or a file or folder of {', '.join(_READERS)}")
+    return _of_file(files[0])
+
+
+def _json_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix in (".json", ".jsonl") and path.is_file())
+
+
+def _only_file(folder: Path) -> Path:
+    files = _json_files(folder)
+    if len(files) != 1:
+        raise InvalidInputError("data", str(folder), f"one file in it, or the file itself; there are {len(files)}")
+    return files[0]
+
+
+def _of_file(path: Path) -> str:
+    first = _first_object(path)
+    for name, signs in _SIGNS.items():
+        if signs <= set(first):
+            return name
+    if not first and _says_object(path):
+        return "tau"  # tau2-bench: one object over many lines
+    raise InvalidInputError(path.name, sorted(first), f"a data set of {', '.join(_READERS)}; --format names one")
+
+
+def _first_object(path: Path) -> dict[str, Any]:
+    """Return the first object of a list or of the first line; {} where there is none."""
+    if _starts(path) == b"[":
+        return next((item.value for item in list_items(path)), {})
+    line = next(raw_lines(path), None)
+    found = parse_object(line) if line else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _says_object(path: Path) -> bool:
+    if _starts(path) != b"{":
+        return False
     try:
-        return Kinds(kinds)
-    except ValueError:
-        raise InvalidInputError("kinds", kinds, " | ".join(Kinds)) from None
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and {"tasks", "simulations"} <= set(value)
 
 
-def _scan(folder: Path, kinds: Kinds, names: list[str]) -> tuple[dict[str, list[_Place]], int]:
-    """Return where the chosen documents stand, by collection, and how many have no text."""
-    places: dict[str, list[_Place]] = {}
-    seen: set[Part] = set()
-    blank = 0
-    for path in _files(folder):
-        for place, raw in _lines(path):
-            part = _part(raw)
-            seen.add(part)
-            if part not in _PARTS[kinds]:
-                continue
-            if _is_blank(raw):
-                blank += 1
-            else:
-                places.setdefault(_collection(raw, names, place), []).append(place)
-    if not seen:
-        raise InvalidInputError("data", str(folder), SHAPE)
-    if not places:
-        fitting = [each.value for each in Kinds if _PARTS[each] & seen]
-        raise InvalidInputError("kinds", kinds.value, f"one that this data set has: {' | '.join(fitting)}")
-    return places, blank
-
-
-def _is_blank(document: Mapping[str, Any]) -> bool:
-    text = document.get("text")
-    return isinstance(text, str) and not text.strip()
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    if (folder / DOCS).is_file():
-        yield folder / DOCS
-    for name in FOLDERS:
-        yield from sorted((folder / name).glob("*.jsonl"))
-
-
-def _part(document: Mapping[str, Any]) -> Part:
-    if document.get("kind") == "message":
-        return Part.MESSAGE
-    if document.get("kind") == "fact" and not document.get("title"):
-        return Part.FACT
-    return Part.OTHER
-
-
-def _collection(document: Mapping[str, Any], names: list[str], place: _Place) -> str:
-    """Return the document's collection; without one, that of the questions if they have only one."""
-    own = document.get("collection")
-    if own is None and len(names) == 1:
-        return names[0]
-    if not isinstance(own, str) or not own.strip():
-        raise InvalidInputError(f"{place.name}.collection", own, "the name of the collection it belongs to")
-    return own
-
-
-def _record(data: bytes, place: _Place) -> Record:
-    document = _document(RawLine(place.line, place.end, data.removeprefix(BOM_UTF8).strip()), place)
-    try:
-        return record_from_doc(document)
-    except InvalidInputError as error:
-        top = error.field.partition(".")[0]
-        field_name = _DOCUMENT_NAMES.get(top, top)
-        raise InvalidInputError(f"{place.name}.{field_name}", document.get(field_name), error.allowed) from error
-
-
-def _lines(path: Path) -> Iterator[tuple[_Place, dict[str, Any]]]:
-    """Yield place and object of every line that isn't blank; a place spans the blank lines before it."""
-    start = 0
-    for line in raw_lines(path):
-        place = _Place(path, line.number, start, line.end)
-        yield place, _document(line, place)
-        start = line.end
-
-
-def _document(line: RawLine, place: _Place) -> dict[str, Any]:
-    document = parse_object(line)
-    if isinstance(document, BadLine):
-        raise InvalidInputError(place.name, document.reason, "one JSON object in UTF-8")
-    return document
+def _starts(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]

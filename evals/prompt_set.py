@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from recall_loop.evals.datasets import Dataset
 from recall_loop.evals.metrics import all_at_k
-from recall_loop.evals.runner import Options, select
+from recall_loop.evals.runner import Options, searched, select
 from recall_loop.memory.intake.lines import BadLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError, parse
 from recall_loop.state.request import ChatMessage, RetrieveRequest
@@ -138,6 +138,7 @@ def from_dataset(dataset: Dataset, options: Options) -> list[Prompt]:
                 tenant=question.collection,
                 reference_time=question.reference_time,
                 max_facts=options.ks[-1],
+                **searched(dataset),
             ),
             question.gold,
             question.answerable,

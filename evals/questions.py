@@ -13,7 +13,7 @@ from recall_loop.state.types import Body, Identifier, Timestamp
 _WEEKDAY = re.compile(r"\s*\([^)]*\)\s*")
 
 
-def _question_date(value: Any) -> Any:
+def question_date(value: Any) -> Any:
     """Read `2023/12/18 (Mon) 04:17`; anything else is left to the RFC 3339 reader."""
     if not isinstance(value, str) or "/" not in value:
         return value
@@ -38,7 +38,7 @@ class Question(BaseModel):
     gold: tuple[Identifier, ...] = Field((), description="Ids of the documents that hold the answer.")
     gold_facts: tuple[Identifier, ...] = Field((), description="Ids of the facts that hold it.")
     answerable: bool = True
-    reference_time: Annotated[Timestamp | None, BeforeValidator(_question_date)] = Field(
+    reference_time: Annotated[Timestamp | None, BeforeValidator(question_date)] = Field(
         None, validation_alias="question_date", description="When it is asked (UTC)."
     )
 

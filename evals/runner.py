@@ -156,10 +156,16 @@ def run(
             tenant=question.collection,
             reference_time=question.reference_time or written[question.collection].newest,
             max_facts=options.ks[-1],
+            **searched(dataset),
         )
         yield _ask(question, request, options.ks, store, settings)
         if progress:
             progress("ask", done, len(questions))
+
+
+def searched(dataset: Dataset) -> dict[str, Any]:
+    """Return the content types that a data set's questions search, as a request's field; {} for the usual ones."""
+    return {"content_types": dataset.content_types} if dataset.content_types else {}
 
 
 def _ask(

@@ -20,6 +20,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings import Settings
+from tests.unit.public_formats import write as write_public
 
 TALKS = {
     "harbour": [
@@ -116,6 +117,15 @@ def test_evidence_is_found_in_its_own_collection(folder: Path, embedder: MiniLmE
         assert all(found.split(":")[0] == answer.question.collection for found in answer.ids)
     found = [answer.scores["recall@5"] for answer in answers]
     assert found == ([0.0, 1.0, 0.0, 1.0] if kinds == "facts" else [1.0] * 4)
+
+
+def test_runs_of_agents_are_what_their_questions_search(tmp_path: Path, embedder: MiniLmEmbedder) -> None:
+    """By itself a request searches no trajectories; the questions of tau-bench do.
+
+    Proves: OPS-4, TRAJ-1.
+    """
+    answers = evaluate(load(write_public("tau", tmp_path)), embedder, Options(ks=(1,)))
+    assert [answer.ids[0] for answer in answers] == ["tau:0:0", "tau:1:0"]
 
 
 def test_no_query_is_executed_twice(folder: Path, embedder: MiniLmEmbedder) -> None:

@@ -1,0 +1,133 @@
+"""Large JSON files item by item: the list at the top is never held whole."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recall_loop.state.errors import InvalidInputError
+
+_CHUNK = 4 * 1024 * 1024
+_SPACE = " \t\n\r"
+_LIST = "a JSON list of objects in UTF-8"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One object of a list in a file: its number from 1, and where its bytes stand."""
+
+    path: Path
+    number: int
+    start: int
+    end: int
+    value: dict[str, Any]
+
+    @property
+    def place(self) -> str:
+        """File and item, as errors name them."""
+        return f"{self.path.name} item {self.number}"
+
+
+def list_items(path: Path) -> Iterator[Item]:
+    """Yield the objects of the list that a file holds.
+
+    Raises:
+        InvalidInputError: it holds none, or the list breaks off; names file and item.
+        OSError: the file can't be read.
+    """
+    with path.open("rb") as file:
+        text = _Text(path, file)
+        if text.skip() != "[":
+            raise InvalidInputError(path.name, text.ahead(), _LIST)
+        text.take(1)
+        while (sign := text.skip()) != "]":
+            if text.number and sign == ",":
+                text.take(1)
+                text.skip()
+            elif text.number:
+                raise InvalidInputError(f"{path.name} item {text.number}", text.ahead(), f"{_LIST}, commas between")
+            yield text.item()
+
+
+def read_item(item: Item) -> dict[str, Any]:
+    """Return an object that was yielded before, from where it stands.
+
+    Raises:
+        InvalidInputError: the file has changed meanwhile.
+    """
+    with item.path.open("rb") as file:
+        file.seek(item.start)
+        data = file.read(item.end - item.start)
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        raise InvalidInputError(item.place, str(error), "the file as it was when it was opened") from error
+    return dict(value)
+
+
+class _Text:
+    """The part of a file's text that is being read, and how many bytes went before it."""
+
+    def __init__(self, path: Path, file: Any) -> None:
+        self._path, self._file = path, file
+        self._decode = codecs.getincrementaldecoder("utf-8")().decode
+        self._decoder, self._text, self._at = json.JSONDecoder(), "", 0
+        self._bytes = self._read_mark()
+        self.number = 0
+
+    def _read_mark(self) -> int:
+        mark = self._file.read(len(codecs.BOM_UTF8))
+        if mark == codecs.BOM_UTF8:
+            return len(mark)
+        self._file.seek(0)
+        return 0
+
+    def ahead(self) -> str:
+        """Return the next characters, for a message."""
+        return self._text[self._at : self._at + 40]
+
+    def skip(self) -> str:
+        """Pass over blanks and return the next character; "" at the end."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in _SPACE:
+                self.take(1)
+            if self._at < len(self._text) or not self._more():
+                return self._text[self._at : self._at + 1]
+
+    def take(self, count: int) -> int:
+        """Pass over so many characters; return the byte behind them."""
+        self._bytes += len(self._text[self._at : self._at + count].encode())
+        self._at += count
+        return self._bytes
+
+    def item(self) -> Item:
+        """Read one object."""
+        self.number += 1
+        place = f"{self._path.name} item {self.number}"
+        wanted = _CHUNK
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+                break
+            except (ValueError, RecursionError) as error:
+                if not self._more(wanted):
+                    raise InvalidInputError(place, str(error) or "nested too deeply", _LIST) from None
+                wanted *= 2  # a long item isn't tried again at every chunk
+        if not isinstance(value, dict):
+            raise InvalidInputError(place, value, "a JSON object")
+        start = self._bytes
+        return Item(self._path, self.number, start, self.take(end - self._at), value)
+
+    def _more(self, count: int = _CHUNK) -> bool:
+        """Read on, and drop what has been passed over; False at the end of the file."""
+        data = self._file.read(count)
+        try:
+            added = self._decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            raise InvalidInputError(self._path.name, f"byte {error.start}: not UTF-8", _LIST) from None
+        self._text, self._at = self._text[self._at :] + added, 0
+        return bool(data)
