@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.common import bounded_int
+from recall_loop.cli.eval_options import FORMATS, KINDS, PIPED_WIDTH
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor scikit-learn
     from recall_loop.evals.examples import Example
     from recall_loop.policy.calibration import Calibration
 
-_PIPED_WIDTH = 200  # a pipe has no width: rows stay whole
-_KINDS = ("messages", "facts", "messages+facts", "all")
 _DESCRIPTION = """\
 Fit the mapping from what a run measures to the probability that all of the evidence is among the first
 ten facts, and write it as a small JSON file. Questions come from files of
@@ -33,8 +32,9 @@ def add_parser(subparsers: Any) -> None:
     )
     add = parser.add_argument
     add("--replay", type=Path, nargs="+", default=[], metavar="FILE", help="files of questions that were asked before")
-    add("--data", type=Path, nargs="+", default=[], metavar="DIR", help="data sets to ask now")
-    add("--kinds", choices=_KINDS, help="documents to load, with --data (as in eval)")
+    add("--data", type=Path, nargs="+", default=[], metavar="PATH", help="data sets to ask now")
+    add("--format", choices=FORMATS, help="format of --data (default: the one that each looks like)")
+    add("--kinds", choices=KINDS, help="documents to load, with --data (as in eval)")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting, with --data; may be repeated")
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="the file to write")
     add("--id", metavar="NAME", help="name of the mapping, which results carry (default: the file's name)")
@@ -44,6 +44,7 @@ def add_parser(subparsers: Any) -> None:
     add("--high", type=float, default=0.85, metavar="P", help="precision that `high` is to have (default: 0.85)")
     add("--medium", type=float, default=0.6, metavar="P", help="precision that `medium` is to have (default: 0.6)")
     add("--method", metavar="NAME", help="take this candidate instead of the best one")
+    add("--plot", type=Path, metavar="FILE", help="draw the reliability before and after, as .svg, .png or .html")
     add("--json", action="store_true", help="print the file's content instead of tables")
 
 
@@ -70,9 +71,17 @@ def run(arguments: argparse.Namespace) -> int:
         medium=arguments.medium,
         kind=arguments.method,
     )
+    if arguments.plot:
+        from recall_loop.evals.calibration_plot import check_plot
+
+        check_plot(arguments.plot)
     mapping = calibrate(list(_examples(arguments)), plan)
     text = json.dumps(mapping.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n"
     arguments.output.write_text(text, encoding="utf-8")
+    if arguments.plot:
+        from recall_loop.evals.calibration_plot import draw
+
+        draw(mapping, arguments.plot)
     _print(mapping, text, as_json=arguments.json)
     return 0
 
@@ -104,7 +113,7 @@ def _asked(folder: Path, arguments: argparse.Namespace) -> list[Example]:
     from recall_loop.evals.runner import Options, settings_with
     from recall_loop.evals.runner import run as ask
 
-    settings, dataset = settings_with(arguments.set), load(folder, arguments.kinds)
+    settings, dataset = settings_with(arguments.set), load(folder, arguments.kinds, arguments.format)
     with open_store(None, settings) as store:
         return from_answers(ask(dataset, Options(unscored=True), store, settings=settings), dataset)
 
@@ -118,4 +127,4 @@ def _print(mapping: Calibration, text: str, *, as_json: bool) -> None:
     from recall_loop.evals.calibration_report import show
 
     console = Console()
-    show(mapping, console if console.is_terminal else Console(width=_PIPED_WIDTH))
+    show(mapping, console if console.is_terminal else Console(width=PIPED_WIDTH))

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from recall_loop.policy.calibration import Calibration
 
+_BAR = 24
 _COLUMNS = ("n", "base", "AUROC", "ECE", "perfect", "Brier", "unanswerable", "high: precision", "high: coverage")
 
 
@@ -70,11 +71,22 @@ def _labels(labels: Mapping[str, Any]) -> Table:
 
 
 def _reliability(found: Mapping[str, Any]) -> Table:
-    table = _table("reliability: bins of equally many questions", "bin", "before", "came true", "after", "came true")
+    title = "reliability: bins of equally many questions; = came true, | score, + both"
+    table = _table(title, "bin", "before", "came true", "", "after", "came true", "")
     for at, (before, after) in enumerate(zip(found["before"], found["after"], strict=True), 1):
-        shown = (before["score"], before["share"], after["score"], after["share"])
-        table.add_row(str(at), *(_number(value) for value in shown))
+        cells: list[str] = []
+        for part in (before, after):
+            cells += [_number(part["score"]), _number(part["share"]), bar(part["score"], part["share"])]
+        table.add_row(str(at), *cells)
     return table
+
+
+def bar(score: float, share: float, width: int = _BAR) -> str:
+    """Return the share that came true as a bar from 0 to 1, with a mark at the score: they meet where it is right."""
+    filled, at = round(share * width), min(round(score * width), width - 1)
+    drawn = ["="] * filled + ["."] * (width - filled)
+    drawn[at] = "+" if at in (filled - 1, filled) else "|"
+    return "".join(drawn)
 
 
 def _candidates(found: Mapping[str, Any]) -> Table:

@@ -56,6 +56,11 @@ def plots(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _svg(policies: Sequence[_Policy], draw: Callable[[Axes, Sequence[_Policy]], None]) -> str:
+    text = _drawn(policies, draw, "svg").decode()
+    return text[text.index("<svg") :]
+
+
+def _drawn(policies: Sequence[_Policy], draw: Callable[[Axes, Sequence[_Policy]], None], kind: str) -> bytes:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -64,10 +69,18 @@ def _svg(policies: Sequence[_Policy], draw: Callable[[Axes, Sequence[_Policy]], 
         axes = figure.add_subplot()
         draw(axes, policies)
         axes.legend(frameon=False)
-        made = io.StringIO()
-        figure.savefig(made, format="svg", metadata={"Date": None, "Creator": None})
-    text = made.getvalue()
-    return text[text.index("<svg") :]
+        made = io.BytesIO()
+        unsaid = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+        figure.savefig(made, format=kind, metadata=unsaid, dpi=150)
+    return made.getvalue()
+
+
+def reliability_plot(named: Mapping[str, Sequence[Mapping[str, float]]], kind: str) -> bytes:
+    """Return the reliability of several scores in one plot, as `svg` or `png`.
+
+    `named` gives bins with mean `score` and the share `complete` of each.
+    """
+    return _drawn([{"name": name, "reliability": bins} for name, bins in named.items()], _reliability, kind)
 
 
 def _looks(at: int) -> dict[str, Any]:
@@ -105,7 +118,7 @@ def _reliability(axes: Axes, policies: Sequence[_Policy]) -> None:
             axes.plot(x, y, label=policy["name"], **_looks(at))
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.02)
-    axes.set_xlabel("confidence score, mean of each tenth of the runs")
+    axes.set_xlabel("confidence score, mean of each tenth")
     axes.set_ylabel(f"share with {COMPLETE_WORDS}")
 
 

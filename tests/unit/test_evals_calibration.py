@@ -9,9 +9,12 @@ import pytest
 from recall_loop.cli.main import main
 from recall_loop.evals import calibration as measure
 from recall_loop.evals.calibrating import Plan, calibrate
+from recall_loop.evals.calibration_plot import check_plot, draw
+from recall_loop.evals.calibration_report import bar
 from recall_loop.evals.examples import Example, read_examples
 from recall_loop.evals.fitting import KINDS, Sample, out_of_fold, threshold
 from recall_loop.nodes.mapping import load_calibration
+from recall_loop.policy.calibration import identity
 from recall_loop.policy.confidence import RAW, WEIGHTS, compute_confidence_score
 from recall_loop.policy.signals import SIGNALS
 from recall_loop.state.errors import InvalidInputError
@@ -207,8 +210,26 @@ def test_a_line_of_another_version_is_told(tmp_path):
 
 def test_the_verb_writes_a_file_that_settings_can_name(replayed, tmp_path, capsys):
     """Proves: CONF-4."""
-    out = tmp_path / "mine.json"
-    assert main(["calibrate", "--replay", str(replayed), "-o", str(out), "--folds", "3", "--date", "2026-01-01"]) == 0
+    out, plot = tmp_path / "mine.json", tmp_path / "mine.png"
+    assert (
+        main(
+            [
+                "calibrate",
+                "--replay",
+                str(replayed),
+                "-o",
+                str(out),
+                "--folds",
+                "3",
+                "--date",
+                "2026-01-01",
+                "--plot",
+                str(plot),
+            ]
+        )
+        == 0
+    )
+    assert plot.stat().st_size > 1000
     shown = capsys.readouterr().out
     for word in ("AUROC", "reliability", "unanswerable", "candidates", "high"):
         assert word in shown
@@ -217,9 +238,38 @@ def test_the_verb_writes_a_file_that_settings_can_name(replayed, tmp_path, capsy
     assert 0.0 <= mapping.score(drawn(1)[0].values) <= 1.0
 
 
+@pytest.mark.parametrize(("name", "start"), [("p.svg", b"<?xml"), ("p.png", b"\x89PNG"), ("p.html", b"<!doctype")])
+def test_the_reliability_is_drawn(tmp_path, name, start):
+    """Before and after stand in one picture; the same figures draw the same bytes.
+
+    Proves: CONF-4.
+    """
+    bins = {when: measure.reliability(SCORES, OUTCOMES, bins=2) for when in ("before", "after")}
+    mapping = identity().model_copy(update={"id": "a<b", "figures": {"reliability": bins}})
+    made = []
+    for at in range(2):
+        check_plot(tmp_path / f"{at}-{name}")
+        draw(mapping, tmp_path / f"{at}-{name}")
+        made.append((tmp_path / f"{at}-{name}").read_bytes())
+    assert made[0] == made[1]
+    assert made[0].startswith(start)
+    if name != "p.png":
+        assert b"before" in made[0]
+        assert b"after" in made[0]
+        assert b"a<b" not in made[0]
+
+
+def test_bars_show_where_the_score_is_wrong():
+    """Proves: CONF-4."""
+    assert bar(0.5, 0.5, 10) == "=====+...."
+    assert bar(0.2, 0.8, 10) == "==|=====.."
+    assert bar(1.0, 0.0, 10) == ".........|"
+
+
 @pytest.mark.parametrize(
     ("extra", "told"),
     [
+        (["--plot", "p.gif"], "--plot: got 'p.gif'"),
         (["--high", "2"], "high: got 2"),
         (["--folds", "1"], "allowed: an integer from 2"),
         (["--method", "magic"], "kind"),
