@@ -30,6 +30,7 @@ VERBS = {
     "trajectories": "recall_loop.cli.trajectories_verb",
     "eval": "recall_loop.cli.eval_verb",
     "replay": "recall_loop.cli.replay_verb",
+    "ablate": "recall_loop.cli.ablate_verb",
     "calibrate": "recall_loop.cli.calibrate_verb",
 }
 PARTIAL, FAILED, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from recall_loop.evals.datasets import Dataset
+from recall_loop.evals.remembering import remembering
 from recall_loop.memory.store.embeddings import make_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
@@ -30,9 +31,12 @@ class Ingested:
     newest: datetime | None
 
 
-def open_store(path: Path | None, settings: Settings) -> MemoryStore:
-    """Open the store in `path`, or one in memory, with the embedder that the settings name."""
-    embedder = make_embedder(settings)
+def open_store(path: Path | None, settings: Settings, *, remember: bool = False) -> MemoryStore:
+    """Open the store in `path`, or one in memory, with the embedder that the settings name.
+
+    With `remember` a query that was asked before isn't embedded again.
+    """
+    embedder = remembering(make_embedder(settings)) if remember else make_embedder(settings)
     if path is None:
         return MemoryStore.in_memory(embedder=embedder)
     return MemoryStore.open(path, embedder=embedder)

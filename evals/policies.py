@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from recall_loop.evals.repeats import CallLog
 from recall_loop.graph.run import stream_retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.events import Event
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RecalledFact, RetrieveResult
 from recall_loop.state.settings import Settings
@@ -104,6 +105,7 @@ class LoopPolicy:
 
     settings: Settings
     name: str = NEW
+    watch: Callable[[Event], None] | None = None  # is told every event
 
     def run(self, request: RetrieveRequest, store: MemoryStore) -> Done:
         """Answer one request; its trace is on, since it tells which iteration found what.
@@ -119,6 +121,8 @@ class LoopPolicy:
                 result = item
             else:
                 calls.note(item)
+                if self.watch:
+                    self.watch(item)
         if result is None:
             raise RuntimeError(f"request {request.id}: the run ended without a result")
         confidence, metadata = result.confidence, result.metadata
