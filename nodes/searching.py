@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.options import SearchOptions, SearchResponse
+from recall_loop.memory.search.rerank import MOST_POOL
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.resources import Run
 from recall_loop.policy.planning import limit_name, types_of
@@ -84,6 +85,7 @@ def _group(store: MemoryStore, plan: Plan, run: Run, queries: Sequence[PlannedQu
         limit=plan["parameters"]["limit"],
         fuzzy=plan["parameters"].get("fuzzy", 0),
         time_suffixes=False,  # times in a question are the planner's
+        rerank_pool=MOST_POOL,
         debug=run.request.debug,
     )
     return search_many(

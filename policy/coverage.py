@@ -190,12 +190,28 @@ def _times(text: str, reference: datetime) -> tuple[TimeExpression, ...]:
     return tuple(parse_times(text, reference))
 
 
+def says(kind: str, entry: PoolEntry) -> bool:
+    """Tell whether the own text of a record has a date or a number, whichever `kind` is."""
+    text = entry["record"]["text"][:_READ_CHARACTERS]
+    return _dated(text) if kind == "date" else _numbered(text)
+
+
+@lru_cache(maxsize=4096)
+def _dated(text: str) -> bool:
+    return has_date(text)
+
+
+@lru_cache(maxsize=4096)
+def _numbered(text: str) -> bool:
+    return bool(_DIGIT.search(text)) or bool(_NUMBER_WORDS & set(words(text)))
+
+
 def _has_answer(kind: str, entry: PoolEntry, asked: set[str]) -> bool:
     text = entry["record"]["text"][:_READ_CHARACTERS]
     if kind == "date":
-        return entry["record"].get("created_at") is not None or has_date(text)
+        return entry["record"].get("created_at") is not None or _dated(text)
     if kind == "number":
-        return bool(_DIGIT.search(text)) or bool(_NUMBER_WORDS & set(words(text)))
+        return _numbered(text)
     author = entry["record"].get("author") or ""
     return bool(_terms(author) - asked) or any(_terms(name) - asked for name in _entities(text))
 

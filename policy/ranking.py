@@ -1,7 +1,11 @@
 """The final ranking over all iterations (RANK-3 to RANK-5).
 
-score = (relevance + novelty + recency + diversity + evidence) / (1 + the four weights), in [0,1], where
+score = (relevance + reply + answer + novelty + recency + diversity + evidence) / (1 + the six weights), in [0,1], where
 
+- reply: its weight × the relevance of the turn before, if that one is in the pool and asks something: an answer
+  seldom repeats the words of its question. An assistant's or a tool's turn gets none: who asks an assistant tells
+  of himself in the question, and the reply is general knowledge;
+- answer: its weight if the text has a date or a number, where the request asks for one;
 - novelty: its weight if a later iteration found the fact and it is relevant;
 - recency: its weight × 0.5 ^ (age / half-life) where the record has a time;
 - diversity: its weight × (1 − 1/n) for n distinct queries that matched;
@@ -12,17 +16,23 @@ Near-duplicates of a better fact go behind everything else, so that they never c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from recall_loop.policy.coverage import created_at, own_terms
+from recall_loop.policy.coverage import created_at, own_terms, says
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.settings import Settings
+from recall_loop.state.types import ContentType, Role
 from recall_loop.text.keys import overlap
 
 _DIGITS = 6
 _DAY = 86_400.0
+# Kinds of answers that a text can be seen to hold.
+_TEXTUAL = ("date", "number")
+_HELPERS = (Role.ASSISTANT, Role.TOOL)
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
+_QUESTION_TAIL = 60
 
 
 @dataclass(frozen=True)
@@ -35,24 +45,40 @@ class Ranked:
     near_duplicate: bool = False
 
 
-def rank(entries: Iterable[PoolEntry], settings: Settings, reference: datetime) -> list[Ranked]:
-    """Return all entries, best first; ties by record id."""
-    most = _most(settings)
-    scored = [_scored(entry, settings, reference, most) for entry in entries]
+def rank(
+    entries: Iterable[PoolEntry], settings: Settings, reference: datetime, asked: str | None = None
+) -> list[Ranked]:
+    """Return all entries, best first; ties by record id.
+
+    `asked` is the kind of answer that the request asks for: date, number, person or None.
+    """
+    most, pool = _most(settings), list(entries)
+    turns = _turns(pool) if settings.rank_reply_weight else {}
+    scored = [_scored(entry, settings, reference, most, asked, turns) for entry in pool]
     scored.sort(key=lambda item: (-item.score, item.entry["record"]["id"], item.entry["key"]))
     return scored
 
 
-def score_entry(entry: PoolEntry, settings: Settings, reference: datetime) -> Ranked:
-    """Return the final score of one entry with its components."""
-    return _scored(entry, settings, reference, _most(settings))
+def score_entry(entry: PoolEntry, settings: Settings, reference: datetime, asked: str | None = None) -> Ranked:
+    """Return the final score of one entry with its components, as if it stood alone in the pool."""
+    return _scored(entry, settings, reference, _most(settings), asked, {})
 
 
-def _scored(entry: PoolEntry, settings: Settings, reference: datetime, most: float) -> Ranked:
+def _scored(
+    entry: PoolEntry,
+    settings: Settings,
+    reference: datetime,
+    most: float,
+    asked: str | None,
+    turns: Mapping[str, float],
+) -> Ranked:
     late = entry["first_iteration"] > 1 and entry["similarity"] >= settings.novelty_min_similarity
     queries = len({match["query"] for match in entry["matches"]})
+    answers = asked in _TEXTUAL and settings.rank_answer_weight > 0.0 and says(str(asked), entry)
     components = {
         "relevance": entry["relevance"],
+        "reply": settings.rank_reply_weight * _answered(entry, turns),
+        "answer": settings.rank_answer_weight if answers else 0.0,
         "novelty": settings.rank_novelty_weight if late else 0.0,
         "recency": settings.rank_recency_weight * _recency(entry, settings, reference),
         "diversity": settings.rank_diversity_weight * _growing(queries),
@@ -62,10 +88,41 @@ def _scored(entry: PoolEntry, settings: Settings, reference: datetime, most: flo
     return Ranked(entry, round(total, _DIGITS), components)
 
 
+def _turns(entries: Iterable[PoolEntry]) -> dict[str, float]:
+    """Return the relevance of each message that asks something, by its line as windows hold it."""
+    found: dict[str, float] = {}
+    for entry in entries:
+        record = entry["record"]
+        if record["kind"] == ContentType.MESSAGE and _asks(record["text"]):
+            line = _line(entry)
+            found[line] = max(entry["relevance"], found.get(line, 0.0))
+    return found
+
+
+def _asks(text: str) -> bool:
+    """Tell whether a turn ends in a question, or nearly so."""
+    return any(mark in text[-_QUESTION_TAIL:] for mark in _QUESTION_MARKS)
+
+
+def _line(entry: PoolEntry) -> str:
+    author = (entry["record"].get("author") or "").strip()
+    return f"{author}: {entry['record']['text']}" if author else str(entry["record"]["text"])
+
+
+def _answered(entry: PoolEntry, turns: Mapping[str, float]) -> float:
+    """Return the relevance of the turn before, where it asks something; else 0."""
+    if not turns or not entry["window"] or entry["record"].get("role") in _HELPERS:
+        return 0.0
+    before, found, _ = entry["window"].partition("\n" + _line(entry))
+    return turns.get(before, 0.0) if found else 0.0
+
+
 def _most(settings: Settings) -> float:
     """Return the largest sum that the components can reach."""
     return 1.0 + (
-        settings.rank_novelty_weight
+        settings.rank_reply_weight
+        + settings.rank_answer_weight
+        + settings.rank_novelty_weight
         + settings.rank_recency_weight
         + settings.rank_diversity_weight
         + settings.rank_evidence_weight

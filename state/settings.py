@@ -128,6 +128,10 @@ class Settings(BaseSettings):
     tool_attempts: Whole = Field(3, ge=1, le=10, description="Tries of a failing search call (STOP-6).")
     tool_backoff_seconds: Real = Field(0.1, ge=0, le=60, description="Wait before the second try; doubles each time.")
 
+    rank_reply_weight: Unit = Field(0.1, description="Bonus for the answer to a relevant turn that asks (RANK-3).")
+    rank_answer_weight: Unit = Field(
+        0.05, description="Bonus for a text that has the date or number that is asked for (RANK-3)."
+    )
     rank_novelty_weight: Unit = Field(0.02, description="Bonus for later new facts and evidence (RANK-3).")
     rank_recency_weight: Unit = Field(0.01, description="Bonus for recent records (RANK-3).")
     rank_recency_half_life_days: Real = Field(

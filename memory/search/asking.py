@@ -15,6 +15,9 @@ from recall_loop.state.scope import Filters
 from recall_loop.state.types import no_surrogates
 from recall_loop.text.times import TimeRange
 
+# Candidates that are reranked for each result, where queries have limits of their own.
+RERANKED = 4
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -67,10 +70,15 @@ def ask(
     for number, query in enumerate(queries):
         mine = each[number]
         text, narrowed = with_time(query, mine, reference) if options.time_suffixes else (query, mine)
-        chosen = options if limits is None else replace(options, limit=limits[number])
+        chosen = options if limits is None else _limited(options, limits[number])
         time = None if narrowed is mine else TimeRange(narrowed.start_time, narrowed.end_time)
         asked.append(Asked(query, text, spoken[number] if spoken else text, chosen, narrowed, time))
     return asked
+
+
+def _limited(options: SearchOptions, limit: int) -> SearchOptions:
+    """Return the options of a query with a limit of its own; who wants few results has few candidates reranked."""
+    return replace(options, limit=limit, rerank_pool=max(min(options.rerank_pool, RERANKED * limit), 1))
 
 
 def _check(query: str) -> None:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     Scores = NDArray[np.float64]
     Neighbours = tuple[int | None, int | None]
 
-OWN_WEIGHT = 0.3
-WINDOW_WEIGHT = 0.8
+OWN_WEIGHT = 0.6
+WINDOW_WEIGHT = 1.2
 # Texts embedded at once; the budget is looked at in between.
 _BATCH = 8
 _ALONE: Neighbours = (None, None)

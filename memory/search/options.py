@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recall_loop.memory.search.late_interaction import Budget
-from recall_loop.memory.search.rerank import POOL
+from recall_loop.memory.search.rerank import MOST_POOL, POOL
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
 from recall_loop.state.records import SearchHit
 from recall_loop.state.scope import Filters, Scope
@@ -28,9 +28,9 @@ class SearchOptions:
         fuzzy: typo tolerance of the lexical leg: 0 exact, 1 some, 2 high; True means 1 (SEARCH-2). What is likely
             meant is embedded beside the query. An error in mode `vector`.
         apply_content_scoring: let tool output and reasoning weigh less (SEARCH-5).
-        rerank: let late interaction order the best 50 candidates anew; None = where the store holds token vectors.
+        rerank: let late interaction order the best candidates anew; None = where the store holds token vectors.
         rerank_budget_ms: milliseconds that one call may spend on token vectors that aren't stored, 0 and above.
-        rerank_pool: how many of the best candidates are ordered anew, 1–50.
+        rerank_pool: how many of the best candidates are ordered anew, 1–100.
         time_suffixes: read a time at the end of a query, such as `< 3 days`, as a filter (SEARCH-10).
         debug: give per-leg ranks and scores with each hit.
     """
@@ -57,8 +57,8 @@ class SearchOptions:
         if type(self.limit) is not int or not 1 <= self.limit <= MOST_RESULTS:
             raise InvalidInputError("limit", self.limit, f"an integer from 1 to {MOST_RESULTS}")
         Budget(self.rerank_budget_ms)
-        if type(self.rerank_pool) is not int or not 1 <= self.rerank_pool <= POOL:
-            raise InvalidInputError("rerank_pool", self.rerank_pool, f"an integer from 1 to {POOL}")
+        if type(self.rerank_pool) is not int or not 1 <= self.rerank_pool <= MOST_POOL:
+            raise InvalidInputError("rerank_pool", self.rerank_pool, f"an integer from 1 to {MOST_POOL}")
         level: object = self.fuzzy
         if not isinstance(level, int) or level not in FUZZY_LEVELS:
             raise InvalidInputError("fuzzy", self.fuzzy, "0, 1 or 2; True means 1")

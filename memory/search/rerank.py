@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 POOL = 50
 """How many of the best candidates are shown to a reranker, where nothing else is said."""
 
+MOST_POOL = 100
+"""How many may be shown; beyond that hardly anything moves into the first ten."""
+
 
 _LEAST_RANGE = 1e-3
 

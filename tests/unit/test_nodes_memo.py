@@ -55,16 +55,17 @@ def pool(seed, size=20):
 @pytest.mark.parametrize("seed", range(10))
 def test_a_kept_ranking_is_the_ranking_of_the_pool(seed):
     """Proves: LOOP-9, RANK-3."""
-    memo, found = run(Resources(None, Settings()), state()).memo, pool(seed)
+    known, found = run(Resources(None, Settings()), state()), pool(seed)
+    memo, asked = known.memo, known.question.asked
     settings, now = Settings(max_facts=5, max_iterations=3), datetime.fromisoformat(NOW).astimezone(UTC)
-    assert memo.ranked(found) == rank(found.values(), settings, now)
+    assert memo.ranked(found) == rank(found.values(), settings, now, asked)
     new = frozenset(random.Random(seed).sample(sorted(found), 5))
     marked = memo.marked(found, new)
     assert {key for key, entry in marked.items() if entry["is_new"]} == new
     assert list(marked) == list(found)
-    assert memo.ranked(marked) == rank(marked.values(), settings, now)
+    assert memo.ranked(marked) == rank(marked.values(), settings, now, asked)
     other = pool(seed + 1)
-    assert memo.ranked(other) == rank(other.values(), settings, now)
+    assert memo.ranked(other) == rank(other.values(), settings, now, asked)
 
 
 @pytest.mark.parametrize("seed", range(10))

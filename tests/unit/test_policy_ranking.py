@@ -67,18 +67,65 @@ def score(found, settings=SETTINGS):
 def test_the_score_stays_within_its_bounds():
     """Proves: RANK-3."""
     heavy = Settings(
-        rank_novelty_weight=1.0, rank_recency_weight=1.0, rank_diversity_weight=1.0, rank_evidence_weight=1.0
+        **{f"rank_{name}_weight": 1.0 for name in ("reply", "answer", "novelty", "recency", "diversity", "evidence")}
     )
     for settings in (SETTINGS, heavy):
-        most = entry("a", 1.0, sources=50, queries=50, iteration=2, days=0)
-        assert 0.9 < score(most, settings) <= 1.0
+        # The turn before it is a relevant question, and it has the number that is asked for.
+        asks = entry("q", 1.0, text="How old is it?", kind="message", author="Ada")
+        most = entry("a", 1.0, sources=50, queries=50, iteration=2, days=0, text="It is 3.", kind="message")
+        most["window"] = "Ada: How old is it?\nIt is 3."
+        best = next(item for item in rank([asks, most], settings, NOW, "number") if item.entry is most)
+        assert 0.9 < best.score <= 1.0
         assert score(entry("a", 0.0), settings) == 0.0
+
+
+def turn(name, text, relevance, window="", author="Ada"):
+    """Return a message of the pool with its window."""
+    return {**entry(name, relevance, text=text, kind="message", author=author), "window": window}
+
+
+@pytest.mark.parametrize("text", ["What did you see?", "What did you see? Tell me!", "何を見た？"])
+def test_the_answer_to_a_relevant_question_moves_up(text):
+    """Proves: RANK-3. An answer seldom repeats the words of its question."""
+    asks = turn("a1", text, 0.8)
+    reply = turn("a2", "A heron.", 0.40, f"Ada: {text}\nBen: A heron.\nAda: Nice", author="Ben")
+    other = turn("a3", "Soup.", 0.45, "Ada: I cook.\nBen: Soup.", author="Ben")
+    assert returned([asks, reply, other]) == ["a1", "a2", "a3"]
+    assert returned([asks, reply, other], Settings(rank_reply_weight=0.0)) == ["a1", "a3", "a2"]
+    helper = {**reply, "record": {**reply["record"], "role": "assistant"}}
+    assert returned([asks, helper, other]) == ["a1", "a3", "a2"], "who asks an assistant tells of himself"
+    stated = turn("a1", "I like rivers.", 0.8)
+    reply["window"] = "Ada: I like rivers.\nBen: A heron."
+    assert returned([stated, reply, other]) == ["a1", "a3", "a2"], "the turn before asks nothing"
+
+
+def test_a_reply_counts_only_after_its_own_question():
+    """Proves: RANK-3. The line after the question is meant, not any text that holds the same words."""
+    asks = turn("a1", "Ready?", 0.9)
+    later = turn("a2", "Yes", 0.3, "Ben: Yes or no\nBen: Yes\nAda: Ready?", author="Ben")
+    parts = {item.entry["record"]["id"]: item.components["reply"] for item in rank([asks, later], SETTINGS, NOW)}
+    assert parts == {"a1": 0.0, "a2": 0.0}
+
+
+@pytest.mark.parametrize(("asked", "text"), [("date", "It was on 7 May 2023."), ("number", "There were twelve.")])
+def test_what_is_asked_for_moves_up(asked, text):
+    """Proves: RANK-3."""
+    has, lacks = entry("a1", 0.50, text=text), entry("a2", 0.53, text="It was lovely.")
+    assert [item.entry["record"]["id"] for item in rank([has, lacks], SETTINGS, NOW, asked)] == ["a1", "a2"]
+    for kind in (None, "person"):
+        assert [item.entry["record"]["id"] for item in rank([has, lacks], SETTINGS, NOW, kind)] == ["a2", "a1"]
+    off = Settings(rank_answer_weight=0.0)
+    assert [item.entry["record"]["id"] for item in rank([has, lacks], off, NOW, asked)] == ["a2", "a1"]
 
 
 def test_every_component_is_reported():
     """Proves: RANK-5."""
-    item = score_entry(entry("a", 0.5, sources=3, queries=4, iteration=2, days=1), SETTINGS, NOW)
-    assert set(item.components) == {"relevance", "novelty", "recency", "diversity", "evidence"}
+    asks = turn("q", "How many?", 0.5)
+    most = entry("a", 0.5, sources=3, queries=4, iteration=2, days=1, kind="message", text="It was 3.")
+    most["window"] = "Ada: How many?\nIt was 3."
+    item = next(item for item in rank([asks, most], SETTINGS, NOW, "number") if item.entry is most)
+    names = {"relevance", "reply", "answer", "novelty", "recency", "diversity", "evidence"}
+    assert set(item.components) == names
     assert all(value > 0 for value in item.components.values())
     assert item.components["relevance"] == 0.5
 
@@ -100,9 +147,8 @@ def test_each_component_raises_the_score(better):
 
 def test_the_weights_come_from_the_settings():
     """Proves: RANK-3."""
-    none = Settings(
-        rank_novelty_weight=0.0, rank_recency_weight=0.0, rank_diversity_weight=0.0, rank_evidence_weight=0.0
-    )
+    names = ("reply", "answer", "novelty", "recency", "diversity", "evidence")
+    none = Settings(**{f"rank_{name}_weight": 0.0 for name in names})
     assert score(entry("a", 0.5, sources=9, queries=9, iteration=2, days=0), none) == 0.5
 
 
