@@ -7,8 +7,9 @@ source adds evidence. An entry's `relevance` is the best credit that any of its 
 Credit: a hit of an ordinary query counts its score and its similarity times the query's weight. A hit of a
 bridge counts only if it names the bridge's entity; then it gets 0.95 of its seed's relevance, times its share
 of the best score in that query, divided by the fourth root of its rank, and 0.9 of that if it has none of the
-missing words. So a bridge leads to a place below its seed, never above it; and a chain is as strong as its
-weakest link: its similarity is at most the seed's own.
+missing words. The record whose label is the entity is about it: it takes the first rank, and its score counts
+1.3, though never more than the best. So a bridge leads to a place below its seed, never above it; and a chain
+is as strong as its weakest link: its similarity is at most the seed's own.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from recall_loop.text.tokens import stems
 BRIDGE_SHARE = 0.95
 BRIDGE_DECAY = 0.25
 BRIDGE_NOTHING_MISSING = 0.9
+BRIDGE_ABOUT = 1.3
 BRIDGE_DEPTH = 3
 MOST_EVIDENCE = 20
 SNIPPET_CHARACTERS = 240
@@ -111,13 +113,17 @@ def _crossing(
     query: PlannedQuery, seed: PoolEntry, hits: Sequence[SearchHit]
 ) -> Iterator[tuple[SearchHit, float, float]]:
     """Yield those hits that cross the bridge, with the factors of their score and similarity."""
-    entity = set(stems(query["entity"] or ""))
+    entity = frozenset(stems(query["entity"] or ""))
     missing = {term for word in query["missing"] for term in stems(word)}
     others = [hit for hit in hits if hit.score > 0.0 and not _beside(seed, hit)]
-    for rank, hit in enumerate(others[:BRIDGE_DEPTH], 1):
+    about = next((hit for hit in others if hit.record.label and frozenset(stems(hit.record.label)) == entity), None)
+    rest = [hit for hit in others if hit is not about][:BRIDGE_DEPTH]
+    for rank, hit in enumerate([about, *rest] if about else rest, 1):
         looked_at = probe(hit)
         if entity <= own_terms(looked_at):
             credit = BRIDGE_SHARE * seed["relevance"] / others[0].score / rank**BRIDGE_DECAY
+            if hit is about:
+                credit *= min(BRIDGE_ABOUT, others[0].score / hit.score)
             yield hit, credit * (1.0 if missing & window_terms(looked_at) else BRIDGE_NOTHING_MISSING), BRIDGE_SHARE
 
 

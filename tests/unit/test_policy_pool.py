@@ -280,6 +280,17 @@ def test_credit_falls_with_the_bridges_own_rank():
     assert credits == sorted(credits, reverse=True) and len(set(credits)) == 3
 
 
+def test_the_record_that_is_about_the_entity_goes_first():
+    """Proves: QUERY-4. A label that only holds the entity among other words is another matter."""
+    hits = [hit(f"p{at}", "Anna Kowalska met them.", 0.8 - at / 20, label=f"The {at} others") for at in range(4)]
+    about = hit("about", "Born in Lodz.", 0.5, label="Anna Kowalska")
+    beside = hit("beside", "Born in Lodz.", 0.5, label="Anna Kowalska Prize")
+    plain, led = crossed(*hits, beside), crossed(*hits, about)
+    assert "beside" not in ids(plain.pool.values())
+    assert of(led, "about")["relevance"] > of(led, "p1")["relevance"]
+    assert of(led, "about")["relevance"] < of(led, "film")["relevance"]
+
+
 def test_the_seed_itself_gets_nothing_from_its_bridge():
     """Proves: QUERY-4."""
     before = of(merged(found(FILM)), "film")
