@@ -4,15 +4,17 @@ A question of two hops ("where was the director of X born") is answered by two r
 doesn't share a word with the question's first half. The first does two things for it: it covers a part of
 the question, and it names an entity that the question doesn't (the director). So for each of the best
 records (the seeds), every such entity joined with the question's words that the seed lacks is a query of its
-own. An entity must link two records and no more than a few: names of speakers, words that stand in the seed
-alone and words that stand everywhere are no bridges. Where one record supports the whole question there is
-nothing to bridge.
+own; what stands in one sentence with the question's words comes first. An entity must link two records and no
+more than a few: names of speakers, words that stand in the seed alone and words that stand everywhere are no
+bridges. Where one record supports the whole question there is nothing to bridge.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from recall_loop.policy.coverage import entities_of, own_terms
 from recall_loop.policy.queries import planned, shorten
@@ -25,6 +27,10 @@ SEEDS = 5
 ENTITIES_PER_SEED = 6
 MOST_SHARE = 0.02
 MOST_ROWS = 5
+# What the label counts beside names that stand in one sentence with all the words that seed and question share.
+LABEL_CLOSENESS = 0.5
+_READ_CHARACTERS = 20_000
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-z])|\n+")
 # A message's words also stand in the windows of its two neighbours.
 _WINDOWS = 3
 
@@ -68,7 +74,7 @@ def _links_of(
     seed: PoolEntry, missing: tuple[str, ...], everything: set[str], speakers: set[frozenset[str]]
 ) -> list[Link]:
     found: list[Link] = []
-    for entity in entities_of(seed):
+    for entity in _closest(seed, everything):
         terms = frozenset(stems(entity))
         if not terms or terms <= everything:
             continue
@@ -77,6 +83,29 @@ def _links_of(
         if not any(terms <= speaker for speaker in speakers):
             found.append(Link(seed, entity, terms, missing))
     return found
+
+
+def _closest(seed: PoolEntry, asked: set[str]) -> list[str]:
+    """Return what a seed names, first what its sentences join with most of the question's words; ties in their order.
+
+    In a long record only few of its names have to do with what was asked. The label stands for the whole record.
+    """
+    shared = own_terms(seed) & asked
+    lines = [(line, len(terms & shared)) for line, terms in _sentences(seed["record"]["text"][:_READ_CHARACTERS])]
+    label = seed["record"].get("label")
+
+    def closeness(entity: str) -> float:
+        wanted = entity.lower()
+        nearest = max((count for line, count in lines if wanted in line), default=0)
+        return max(float(nearest), LABEL_CLOSENESS * len(shared) if entity == label else 0.0)
+
+    return sorted(entities_of(seed), key=lambda entity: -closeness(entity))
+
+
+@lru_cache(maxsize=1024)
+def _sentences(text: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Return the sentences of a text in lower case with their stems."""
+    return tuple((line.lower(), frozenset(stems(line))) for line in _SENTENCE_END.split(text) if line)
 
 
 def link_terms(candidates: Sequence[Link]) -> list[str]:

@@ -196,6 +196,14 @@ def test_each_bridge_is_a_query_of_its_own():
     assert not any("Anna" in bridge["text"] and "Igor" in bridge["text"] for bridge in made)
 
 
+def test_what_stands_beside_the_questions_words_comes_first():
+    """Proves: QUERY-4. Of the many names in a long record few have to do with what was asked."""
+    crowd = " ".join(f"Later {name} came to Lodz." for name in ("Olga Reyes", "Paul Ivers", "Ines Duarte", "Tom Abel"))
+    film = hit("film", f"{crowd} The director of the film Blue Horse was Anna Kowalska. {crowd}", label="Cinema")
+    made = links(question(), list(merged(found(film)).pool.values()))
+    assert [link.entity for link in made][:3] == ["Anna Kowalska", "Cinema", "Olga Reyes"]
+
+
 def test_names_of_the_question_are_no_bridges():
     """Proves: QUERY-4."""
     made = bridging(merged(found(FILM)).pool, {"blue": 3, "hors": 3, **FREQUENT})
