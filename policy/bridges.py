@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import zip_longest
 
 from recall_loop.policy.coverage import entities_of, own_terms
 from recall_loop.policy.queries import planned, shorten
@@ -46,17 +47,20 @@ class Link:
 
 
 def links(question: Question, ranked: Sequence[PoolEntry]) -> list[Link]:
-    """Return the possible bridges of the best records, best seed first; nothing is looked up yet."""
+    """Return the possible bridges of the best records; nothing is looked up yet.
+
+    The first one of each seed comes before any second one, so that a seed which only sounds alike can't fill a round.
+    """
     asked = _asked(question)
     everything = {stem(word) for word in asked} | {t for time in question.times for t in stems(time.text)}
     speakers = _speakers(ranked)
-    found: list[Link] = []
+    found: list[list[Link]] = []
     for seed in ranked[:SEEDS]:
         held = own_terms(seed)
         missing = tuple(word for word in asked if stem(word) not in held)
         if missing:
-            found += _links_of(seed, missing, everything, speakers)
-    return found
+            found.append(_links_of(seed, missing, everything, speakers))
+    return [link for turn in zip_longest(*found) for link in turn if link is not None]
 
 
 def _asked(question: Question) -> list[str]:

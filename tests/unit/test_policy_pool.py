@@ -204,6 +204,13 @@ def test_what_stands_beside_the_questions_words_comes_first():
     assert [link.entity for link in made][:3] == ["Anna Kowalska", "Cinema", "Olga Reyes"]
 
 
+def test_each_seed_has_its_first_bridge_before_any_second():
+    """Proves: QUERY-4. What only sounds alike doesn't keep the right record waiting."""
+    noise = hit("noise", "Blue Horse met Olga Reyes. Paul Ivers saw Blue Horse.", 0.95, label="Noise")
+    made = links(question(), list(merged(found(noise, FILM)).pool.values()))
+    assert [link.seed["record"]["id"] for link in made] == ["noise", "film", "noise", "noise"]
+
+
 def test_names_of_the_question_are_no_bridges():
     """Proves: QUERY-4."""
     made = bridging(merged(found(FILM)).pool, {"blue": 3, "hors": 3, **FREQUENT})
