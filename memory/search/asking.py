@@ -9,13 +9,14 @@ from functools import cached_property
 
 from recall_loop.memory.search.candidates import query_stems
 from recall_loop.memory.search.options import SearchOptions
+from recall_loop.memory.search.rerank import POOL
 from recall_loop.memory.search.time_suffix import with_time
 from recall_loop.state.errors import InvalidInputError, shown
 from recall_loop.state.scope import Filters
 from recall_loop.state.types import no_surrogates
 from recall_loop.text.times import TimeRange
 
-# Candidates that are reranked for each result, where queries have limits of their own.
+# Candidates that may be reranked for each result, beyond the usual pool.
 RERANKED = 4
 
 
@@ -77,8 +78,9 @@ def ask(
 
 
 def _limited(options: SearchOptions, limit: int) -> SearchOptions:
-    """Return the options of a query with a limit of its own; who wants few results has few candidates reranked."""
-    return replace(options, limit=limit, rerank_pool=max(min(options.rerank_pool, RERANKED * limit), 1))
+    """Return the options of a query with a limit of its own; more than the usual pool is for who wants many results."""
+    pool = min(options.rerank_pool, max(POOL, RERANKED * limit))
+    return replace(options, limit=limit, rerank_pool=pool)
 
 
 def _check(query: str) -> None:
