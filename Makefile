@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed kills tenants test-llm overhead batches schema load import-proof ray-proof dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed kills tenants test-llm overhead batches schema load import-proof ray-proof peers dev
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -62,6 +62,8 @@ ray-proof: setup  ## Run a batch on a local Ray cluster, kill actors, and compar
 	$(PYTHON) -m pip install -q 'ray>=2.60,<3'
 	$(PYTHON) benchmarks/ray_proof.py $(RAY)
 	$(PYTHON) -m pytest -q -m ray
+peers: setup  ## Compare with other memories, each in an environment made for it; PEERS='--collections 1 --peers bm25s,mem0'
+	$(PYTHON) benchmarks/peers/run.py $(PEERS)
 
 test-llm: setup  ## Run the tests with a real language model at TEST_LLM_BASE_URL; skipped where none answers there
 	$(PYTHON) -m pytest -q -m llm

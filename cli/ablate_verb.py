@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     from recall_loop.evals.datasets import load
     from recall_loop.evals.ingredients import chosen
     from recall_loop.evals.runner import Options, select, settings_with
+    from recall_loop.memory.intake.checkpoint import write_atomically
+    from recall_loop.state.errors import InvalidInputError
 
     options, settings = Options(limit=args.questions, seed=args.seed), settings_with(args.set)
     plan = Plan(names(args.only), args.resamples, args.seed, args.stores)
@@ -63,15 +65,15 @@ def run(args: argparse.Namespace) -> int:
     datasets = [load(folder, args.kinds, args.format) for folder in args.data]
     for dataset in datasets:
         select(dataset, options)
-    if args.json is not None:
-        args.json.open("ab").close()  # a bad path costs no run, and a run that fails leaves an earlier report
+    if args.json is not None and not args.json.parent.is_dir():  # a bad path costs no run
+        raise InvalidInputError("--json", str(args.json), "a file in a folder that is there")
     sets = []
     for dataset in datasets:
         with stage_bars() as progress:
             sets.append(ablate(dataset, options, plan, settings, progress))
         report = build(sets, options, args.resamples)
         if args.json is not None:  # after each set: the next one may take long
-            args.json.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+            write_atomically(args.json, json.dumps(report, ensure_ascii=False, indent=1) + "\n")
     _print(report)
     return 0
 

@@ -16,13 +16,14 @@ def check_plot(path: Path) -> None:
     """Refuse a file that can't be drawn, before anything is fitted.
 
     Raises:
-        InvalidInputError: another ending than .svg, .png or .html, or matplotlib isn't installed.
-        OSError: the file can't be written.
+        InvalidInputError: another ending than .svg, .png or .html, a folder that isn't there, or matplotlib isn't
+            installed.
     """
     if path.suffix not in _KINDS:
         raise InvalidInputError("--plot", str(path), f"a file that ends in {', '.join(_KINDS)}")
+    if not path.parent.is_dir():
+        raise InvalidInputError("--plot", str(path), "a file in a folder that is there")
     check_plotting("--plot", path)
-    path.open("ab").close()
 
 
 def draw(mapping: Calibration, path: Path) -> None:

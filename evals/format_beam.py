@@ -56,11 +56,11 @@ def is_beam(folder: Path) -> bool:
 
 
 def _chats(folder: Path) -> Iterator[Path]:
-    """Yield the folders of chats, smaller numbers first."""
+    """Yield the folders of chats, up to two levels down, smaller numbers first."""
     if (folder / PROBING).is_file():
         yield folder
         return
-    found = (path.parent.parent for path in folder.rglob(PROBING.name) if path.parent.name == PROBING.parent.name)
+    found = (path.parent.parent for above in ("*", "*/*") for path in folder.glob(f"{above}/{PROBING.as_posix()}"))
     yield from sorted(found, key=lambda path: [(len(part), part) for part in path.relative_to(folder).parts])
 
 

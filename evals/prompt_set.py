@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -22,6 +22,7 @@ from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import Identifier
 
 COMPLETE_CUT = 10
+_T = TypeVar("_T")
 UNLABELLED = "uncategorised"
 
 
@@ -148,9 +149,9 @@ def from_dataset(dataset: Dataset, options: Options) -> list[Prompt]:
     ]
 
 
-def draw(prompts: Sequence[Prompt], limit: int | None, seed: int) -> list[Prompt]:
-    """Return `limit` prompts drawn with `seed`, in their order; all where `limit` is None or not below their number."""
-    if limit is None or limit >= len(prompts):
-        return list(prompts)
-    chosen = sorted(random.Random(seed).sample(range(len(prompts)), limit))
-    return [prompts[at] for at in chosen]
+def draw(items: Sequence[_T], limit: int | None, seed: int) -> list[_T]:
+    """Return `limit` items drawn with `seed`, in their order; all where `limit` is None or not below their number."""
+    if limit is None or limit >= len(items):
+        return list(items)
+    chosen = sorted(random.Random(seed).sample(range(len(items)), limit))
+    return [items[at] for at in chosen]

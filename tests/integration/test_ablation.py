@@ -168,7 +168,12 @@ def test_the_verb_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize(
     ("extra", "told"),
-    [(["--only", "magic"], "only: got 'magic'"), (["--questions", "0"], "0"), (["--set", "k=1"], "k")],
+    [
+        (["--json", "no/such/folder.json"], "--json"),
+        (["--only", "magic"], "only: got 'magic'"),
+        (["--questions", "0"], "0"),
+        (["--set", "k=1"], "k"),
+    ],
 )
 def test_bad_arguments_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], extra: list[str], told: str
