@@ -184,7 +184,7 @@ def test_commands_are_found() -> None:
     said = [command[1] for command in commands(README) if command[0].endswith("recall-loop")]
     assert said[0] == "demo"
     assert set(said) == set(VERBS)
-    assert ["python", "-m", "pytest", "-q"] in [
+    assert ["python", "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile"] in [
         [command[0].rpartition("/")[2], *command[1:]] for command in commands(README)
     ]
 
