@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.language_models import BaseChatModel
@@ -13,7 +12,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.graph.run import retrieve
-from recall_loop.memory.adapters.tool_queries import refused
+from recall_loop.memory.adapters.tool_queries import Bound, refused, scope_of
 from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Body
@@ -43,7 +42,7 @@ class RetrieveQuery(BaseModel):
 
 def retrieve_tool(
     store: MemoryStore,
-    scope: Scope | Callable[[RunnableConfig], Scope] | None = None,
+    scope: Bound | None = None,
     *,
     settings: Settings | None = None,
     llm: BaseChatModel | None = None,
@@ -58,8 +57,8 @@ def retrieve_tool(
 
     def retrieved(config: RunnableConfig, **given: Any) -> str:
         asked = RetrieveQuery.model_validate(given)
+        reach = scope_of(Scope() if scope is None else scope, config)
         try:
-            reach = Scope() if scope is None else scope if isinstance(scope, Scope) else scope(config)
             request = {"messages": [{"content": asked.question}], "goal": asked.goal, **_reach(reach)}
             found = retrieve(request, store=store, settings=settings, llm=llm)
         except InvalidInputError as error:

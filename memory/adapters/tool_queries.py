@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.scope import Scope
 from recall_loop.state.types import Body, Role, Timestamp, Unit, Utf8
 
+Bound = Scope | Callable[[RunnableConfig], Scope]
 _MOST = 50
 
 
@@ -40,6 +46,23 @@ class ArchivalQuery(SearchQuery):
     """A search for notes."""
 
     label: Utf8 | None = Field(None, description="Only notes with exactly this label.")
+
+
+def scope_of(bound: Bound, config: RunnableConfig) -> Scope:
+    """Return whose memory a call reads.
+
+    Raises:
+        InvalidInputError: the function gave no scope. "Nobody" must not become the default tenant (STORE-3), and a model
+            can do nothing about it: this ends the run.
+    """
+    if isinstance(bound, Scope):
+        return bound
+    found: object = bound(config)
+    if isinstance(found, Mapping):
+        return parse(Scope, found, "scope")
+    if not isinstance(found, Scope):
+        raise InvalidInputError("scope", found, "a Scope, from the function that was given for it")
+    return found
 
 
 def refused(error: object) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,12 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 
 from recall_loop.memory.adapters.tool_queries import (
     ArchivalQuery,
+    Bound,
     FactQuery,
     MessageQuery,
     SearchQuery,
     refused,
+    scope_of,
 )
 from recall_loop.memory.adapters.trajectory_tool import trajectory_tool
 from recall_loop.memory.search.engine import search
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.records import Record
 
-Bound = Scope | Callable[[RunnableConfig], Scope]
 _NO_FILTERS = ("query", "limit", "newest_first")
 _SHOWN = (
     "author",
@@ -142,8 +143,9 @@ def _tool(name: ToolName, store: MemoryStore, scope: Bound, profile: Profile | N
     kind = _KINDS[name]
 
     def searched(config: RunnableConfig, **given: Any) -> str:
+        reach = scope_of(scope, config)
         try:
-            return _answer(store, scope if isinstance(scope, Scope) else scope(config), kind, given, profile)
+            return _answer(store, reach, kind, given, profile)
         except InvalidInputError as error:
             raise ToolException(str(error)) from error
         except (StoreError, EmbedderError) as error:

@@ -6,18 +6,17 @@ Whose runs are searched is settled where the tool is made: scope and tenant are 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field
 
-from recall_loop.memory.adapters.tool_queries import refused
+from recall_loop.memory.adapters.tool_queries import Bound, refused, scope_of
 from recall_loop.memory.trajectories.search import LIMIT, TRAJ_MIN_SIMILARITY, search_trajectories
 from recall_loop.memory.trajectories.tiers import FAILURE_THRESHOLD, SUCCESS_THRESHOLD
 from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError, parse
-from recall_loop.state.scope import ExecutionStatus, Filters, Scope
+from recall_loop.state.scope import ExecutionStatus, Filters
 from recall_loop.state.types import ComplexityLevel, Unit, Utf8
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class TrajectoryQuery(BaseModel):
 
 def trajectory_tool(
     store: MemoryStore,
-    scope: Scope | Callable[[RunnableConfig], Scope],
+    scope: Bound,
     *,
     min_similarity: float = TRAJ_MIN_SIMILARITY,
     success_threshold: float = SUCCESS_THRESHOLD,
@@ -68,6 +67,7 @@ def trajectory_tool(
     """
 
     def search(config: RunnableConfig, **given: Any) -> str:
+        reach = scope_of(scope, config)
         asked = {name: value for name, value in given.items() if value is not None}
         values = {name: asked.pop(name) for name in _FILTERS if asked.get(name)}
         for name in _FILTERS:
@@ -76,7 +76,7 @@ def trajectory_tool(
         try:
             found = search_trajectories(
                 store,
-                scope=scope if isinstance(scope, Scope) else scope(config),
+                scope=reach,
                 filters=parse(Filters, values, "filters"),
                 success_threshold=success_threshold,
                 failure_threshold=failure_threshold,

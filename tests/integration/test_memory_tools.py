@@ -97,6 +97,20 @@ def test_a_function_makes_the_scope_of_each_call(store):
     assert "t-ferry" not in tools["search_trajectories"].invoke({"query": "ferry"}, {"configurable": {"tenant": COAST}})
 
 
+def test_a_function_that_finds_no_scope_opens_no_other(store):
+    """Proves: STORE-3, OPS-5 (nobody's scope is not the default tenant's)."""
+    with MemoryStore.in_memory(embedder=WordHashes()) as memory:
+        memory.upsert([{"id": "s1", "kind": "fact", "text": "The default tenant hides a granary."}])
+        for found in (None, "default"):
+            tools = [*memory_tools(memory, lambda config, found=found: found), retrieve_tool(memory, lambda config: None)]
+            for tool in tools:
+                asked = {"question" if tool.name == "retrieve_memories" else "query": "granary"}
+                with pytest.raises(InvalidInputError, match="scope"):
+                    tool.invoke(asked)
+    as_mapping = named(store, lambda config: {"tenant": VALLEY})["search_facts"]
+    assert "f-granary" in ids(as_mapping.invoke({"query": "granary"}))
+
+
 def test_texts_are_shortened_by_rank():
     """Proves: SEARCH-8."""
     with MemoryStore.in_memory(embedder=WordHashes()) as store:
