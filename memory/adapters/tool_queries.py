@@ -52,8 +52,8 @@ def scope_of(bound: Bound, config: RunnableConfig) -> Scope:
     """Return whose memory a call reads.
 
     Raises:
-        InvalidInputError: the function gave no scope. "Nobody" must not become the default tenant (STORE-3), and a model
-            can do nothing about it: this ends the run.
+        InvalidInputError: the function gave no scope. "Nobody" must not become the default tenant (STORE-3), and a
+            model can do nothing about it: this ends the run.
     """
     if isinstance(bound, Scope):
         return bound

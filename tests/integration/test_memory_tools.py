@@ -102,7 +102,10 @@ def test_a_function_that_finds_no_scope_opens_no_other(store):
     with MemoryStore.in_memory(embedder=WordHashes()) as memory:
         memory.upsert([{"id": "s1", "kind": "fact", "text": "The default tenant hides a granary."}])
         for found in (None, "default"):
-            tools = [*memory_tools(memory, lambda config, found=found: found), retrieve_tool(memory, lambda config: None)]
+            tools = [
+                *memory_tools(memory, lambda config, found=found: found),
+                retrieve_tool(memory, lambda config: None),
+            ]
             for tool in tools:
                 asked = {"question" if tool.name == "retrieve_memories" else "query": "granary"}
                 with pytest.raises(InvalidInputError, match="scope"):
