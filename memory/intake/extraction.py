@@ -16,7 +16,9 @@ from recall_loop.memory.intake.conversation import SPOKEN, Place, is_read, read,
 from recall_loop.memory.intake.facts import write_facts
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.options import SearchOptions
+from recall_loop.memory.store.slots import facts_in, slot
 from recall_loop.policy.fact_support import Said, supported
+from recall_loop.policy.supersession import ordered, value_of
 from recall_loop.prompts.fact_replies import ExtractedFact, FactsReply
 from recall_loop.prompts.templates import Prompt, render_prompt
 from recall_loop.state.records import Fact, Message
@@ -183,49 +185,73 @@ def _write(
 ) -> None:
     """Write facts, and that their messages were read, in one transaction.
 
-    Asking takes long: what was erased or changed meanwhile is left as it is now, and no fact is drawn from it.
+    Asking takes long: what was erased or changed meanwhile is left as it is now, and no fact is drawn from it. A fact
+    that cites it among others may say it too: it is dropped, and those others are read once more.
     """
     with store.exclusive():
         now = {record.id: record for record in store.get([one.id for one in batch], scope=Scope(tenant=place.tenant))}
         same = {message.id for message in batch if now.get(message.id) == message}
-        made = _records(store, place, [(fact, [one for one in cited if one.id in same]) for fact, cited in facts])
+        whole = [(fact, cited) for fact, cited in facts if same.issuperset(one.id for one in cited)]
+        done = same.difference(*({one.id for one in cited} for fact, cited in facts if (fact, cited) not in whole))
+        made, single = _records(store, place, whole, {normalise(name) for name in single_valued})
         drawn = {message.id: [fact.id for fact in made if message.id in fact.source_ids] for message in batch}
-        stale = {old for message in batch if message.id in same for old in stale_of(message)}
-        withdrawn = _withdrawn(store, place, stale - {fact.id for fact in made}, same)
-        types = {*single_valued, *_single(facts)}
-        along = [read(message, drawn[message.id]) for message in batch if message.id in same]
-        written = write_facts(store, made, tenant=place.tenant, single_valued=types, along=along)
+        stale = {old for message in batch if message.id in done for old in stale_of(message)}
+        withdrawn = _withdrawn(store, place, stale - {fact.id for fact in made}, done)
+        along = [read(message, drawn[message.id]) for message in batch if message.id in done]
+        written = write_facts(
+            store, made, tenant=place.tenant, single_valued=single_valued, single_ids=single, along=along
+        )
     told.withdrawn += withdrawn
     told.created += [outcome.id for outcome in written.outcomes if outcome.id and outcome.status == "created"]
     told.superseded += written.superseded
 
 
-def _single(facts: Sequence[tuple[ExtractedFact, list[Message]]]) -> Iterator[str]:
-    """Yield the types that have one value at a time; what only the assistant said ends nothing that a user said."""
-    for fact, cited in facts:
-        if fact.single and any(message.role is Role.USER for message in cited):
-            yield fact.fact_type
+def _single(fact: ExtractedFact, cited: Sequence[Message], types: Collection[str]) -> bool:
+    """Tell whether one value holds at a time; what only the assistant said ends nothing that a user said."""
+    if normalise(fact.fact_type) in types:
+        return True
+    return fact.single and any(message.role is Role.USER for message in cited)
 
 
-def _records(store: MemoryStore, place: Place, facts: Sequence[tuple[ExtractedFact, list[Message]]]) -> list[Fact]:
-    """Return facts as records, joined with what is known of the very same ones."""
+def _records(
+    store: MemoryStore,
+    place: Place,
+    facts: Sequence[tuple[ExtractedFact, list[Message]]],
+    types: Collection[str],
+) -> tuple[list[Fact], set[str]]:
+    """Return facts as records, joined with what is known of the very same ones, and which of them are single."""
     made: dict[str, Fact] = {}
-    for fact, cited in facts:
-        if cited:
-            record = _record(store, place, fact, cited, made)
-            made[record.id] = record
-    return list(made.values())
+    single: set[str] = set()
+    for fact, cited in sorted(facts, key=lambda found: _moment(_last(found[1]))):
+        alone = _single(fact, cited, types)
+        record = _record(store, place, fact, cited, made, alone)
+        made[record.id] = record
+        single |= {record.id} if alone else set()
+    return list(made.values()), single
+
+
+def _last(cited: Sequence[Message]) -> Message:
+    return max(cited, key=_moment)
+
+
+def _moment(message: Message) -> tuple[bool, Any, int]:
+    return (message.created_at is not None, message.created_at, message.position or 0)
 
 
 def _record(
-    store: MemoryStore, place: Place, fact: ExtractedFact, cited: Sequence[Message], made: dict[str, Fact]
+    store: MemoryStore,
+    place: Place,
+    fact: ExtractedFact,
+    cited: Sequence[Message],
+    made: dict[str, Fact],
+    single: bool,
 ) -> Fact:
     """Return a fact as a record whose id is the same whenever it is drawn again.
 
     What is said once more while it holds adds its messages to the same record. What is said again after it had been
-    superseded is a new record: it holds anew from then on.
+    superseded, or after another value of a type that has one at a time, is a new record: it holds anew from then on.
     """
-    last = max(cited, key=lambda message: (message.created_at is not None, message.created_at, message.position or 0))
+    last = _last(cited)
     sources = [message.id for message in cited]
     for name in _names(place, fact):
         known = made.get(name) or next(iter(store.get([name], scope=Scope(tenant=place.tenant))), None)
@@ -233,7 +259,7 @@ def _record(
             break
         if set(sources) <= set(known.source_ids):
             return known
-        if known.superseded_by is None:
+        if known.superseded_by is None and not (single and _overtaken(store, place, known, made)):
             return known.model_copy(update={"source_ids": tuple(dict.fromkeys((*known.source_ids, *sources)))})
     return Fact(
         id=name,
@@ -247,6 +273,18 @@ def _record(
         session=place.session,
         **place.owners(),
     )
+
+
+def _overtaken(store: MemoryStore, place: Place, known: Fact, made: dict[str, Fact]) -> bool:
+    """Tell whether another value was said of the same thing after a fact, whether or not that ended it."""
+    name = slot(known)
+    if name is None:
+        return False
+    beside = {one.id: one for one in facts_in(store.sidecar, place.tenant, [name]).get(name, [])}
+    beside |= {one.id: one for one in made.values() if slot(one) == name}
+    told = [one.id for one in ordered((beside | {known.id: known}).values())]
+    after = told[told.index(known.id) + 1 :]
+    return any(value_of(beside[one]) != value_of(known) for one in after)
 
 
 def _names(place: Place, fact: ExtractedFact) -> Iterator[str]:

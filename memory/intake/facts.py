@@ -39,6 +39,7 @@ def write_facts(
     *,
     tenant: str = DEFAULT_TENANT,
     single_valued: Collection[str] = (),
+    single_ids: Collection[str] = (),
     along: Iterable[Record] = (),
 ) -> FactsWritten:
     """Write facts; where a type is single-valued, end the older facts that they contradict.
@@ -53,6 +54,7 @@ def write_facts(
         facts: facts; without a `created_at` they are of now.
         tenant: whose they are.
         single_valued: fact types that have one value at a time; `Lives in` and `lives_in` are one type.
+        single_ids: ids of those of `facts` whose slot has one value at a time, whatever the type.
         along: other records that are written in the same transaction (with up to 1,000 records in all).
 
     Raises:
@@ -67,7 +69,7 @@ def write_facts(
     types = {normalise(name) for name in single_valued}
     with store.exclusive():
         final = {fact.id: fact for fact in given}
-        older = _ended(store, tenant, final, types)
+        older = _ended(store, tenant, final, types, single_ids)
         outcomes = store.upsert([*final.values(), *older, *along], tenant=tenant)
     places = {record_id: at for at, record_id in enumerate(final)}
     return FactsWritten(
@@ -87,9 +89,12 @@ def _timed(fact: Fact, now: datetime) -> Fact:
     return fact if fact.created_at is not None else fact.model_copy(update={"created_at": now})
 
 
-def _ended(store: MemoryStore, tenant: str, final: dict[str, Fact], types: Collection[str]) -> list[Fact]:
+def _ended(
+    store: MemoryStore, tenant: str, final: dict[str, Fact], types: Collection[str], single_ids: Collection[str]
+) -> list[Fact]:
     """Put the ends of new facts into `final`, and return the older ones that have to change."""
-    places = {fact.id: slot(fact) for fact in final.values() if normalise(fact.fact_type or "") in types}
+    single = [fact for fact in final.values() if fact.id in single_ids or normalise(fact.fact_type or "") in types]
+    places = {fact.id: slot(fact) for fact in single}
     slots = {place for place in places.values() if place is not None}
     known = facts_in(store.sidecar, tenant, slots) if slots else {}
     older: list[Fact] = []

@@ -201,6 +201,56 @@ def test_going_back_is_a_new_fact_and_saying_it_again_is_not(store):
     assert len(bergen.source_ids) == 2
 
 
+def test_one_value_at_a_time_is_said_of_a_subject_and_not_of_a_type(store):
+    """Proves: OPS-5 (one reply, one fact type, two subjects)."""
+    dog = {"subject": "Rex", "text": "Rex owns a ball.", "object": "ball", "fact_type": "owns"}
+    boats = [
+        home(number, thing, fact_type="owns", object=thing, text=f"The user owns a {thing}.", single=False)
+        for number, thing in ((1, "boat"), (2, "bicycle"))
+    ]
+    with ChatEndpoint(lambda asked: {"facts": [*boats, home(3, "ball", **dog)]}) as endpoint:
+        talk_of(store, endpoint).invoke(says("I own a boat.", "I own a bicycle.", "Rex owns a ball."), thread())
+    assert set(facts(store, include_superseded=False)) == {"boat", "bicycle", "ball"}
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (1, 3, 2), (3, 2, 1)])
+def test_going_back_within_one_reply_is_a_new_fact(store, order):
+    """Proves: OPS-5 (in whatever order the model lists them)."""
+    towns = {1: "Oslo", 2: "Bergen", 3: "Oslo"}
+    with ChatEndpoint(lambda asked: {"facts": [home(number, towns[number]) for number in order]}) as endpoint:
+        lines = ("I live in Oslo.", "I moved to Bergen.", "I moved back to Oslo.")
+        talk_of(store, endpoint).invoke(says(*lines), thread())
+    (current,) = store.scan(ACME, Filters(), FACTS)
+    assert current.object == "Oslo" and store.count(ACME, content_types=FACTS) == 3
+
+
+def test_what_a_user_says_again_is_current_whatever_the_assistant_said_in_between(store):
+    """Proves: OPS-5."""
+    with ChatEndpoint(extractor) as endpoint:
+        talk_of(store, endpoint).invoke(says("I live in Oslo."), thread())
+    with ChatEndpoint(lambda asked: {"facts": [home(1, "Bergen")]}) as endpoint:
+        talk_of(store, endpoint).invoke({"messages": [AIMessage("You live in Bergen.")]}, thread())
+    with ChatEndpoint(extractor) as endpoint:
+        talk_of(store, endpoint).invoke(says("No, I live in Oslo."), thread())
+    assert set(facts(store, include_superseded=False)) == {"Oslo"}
+
+
+def test_a_fact_that_also_cites_what_is_erased_meanwhile_is_not_written(store):
+    """Proves: STORE-6, OPS-5; the other message is read once more."""
+
+    def erasing(asked):
+        gone = [record.id for record in store.scan(ACME) if "Narvik" in record.text]
+        store.delete(gone, tenant="acme")
+        return {"facts": [home(1, "Narvik", cites=[1, 2])] if gone else []}
+
+    with ChatEndpoint(erasing) as endpoint:
+        state = says("I live in Narvik.", "I moved there in May.")
+        talk_of(store, endpoint).invoke(state, thread())
+        assert store.count(ACME, content_types=FACTS) == 0
+        talk_of(store, endpoint).invoke({"messages": state["messages"][1:]}, thread())
+    assert endpoint.count() == 2 and store.count(ACME) == 1
+
+
 def test_what_is_erased_while_the_model_thinks_stays_erased(store):
     """Proves: STORE-6, OPS-5."""
 
