@@ -95,6 +95,7 @@ class RecallLoopStore(BaseStore):
             raise InvalidInputError("fields", fields, "a list of paths")
         given = {"tenant": tenant, "agent_id": agent_id, "user_id": user_id}
         self._scope = parse(Scope, {name: value for name, value in given.items() if value is not None})
+        self._owners = (self._scope.agent_id, self._scope.user_id)
         self._store, self._kind, self._fields = store, ContentType(kind), tuple(fields)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -133,8 +134,7 @@ class RecallLoopStore(BaseStore):
     # Writing
 
     def _id(self, namespace: Namespace, key: str) -> str:
-        owners = (self._scope.agent_id, self._scope.user_id)
-        return f"item-{digest(*owners, json.dumps([*namespace, key]))}"
+        return f"item-{digest(*self._owners, json.dumps([*namespace, key]))}"
 
     def _put(self, ops: Sequence[PutOp]) -> None:
         now = datetime.now(UTC)
@@ -155,7 +155,7 @@ class RecallLoopStore(BaseStore):
     def _record(self, record_id: str, op: PutOp, known: Record | None, now: datetime) -> Record:
         value = as_json(op.value or {})
         text = None if op.index is False else shown_text(value, self._fields if op.index is None else op.index)
-        tags = [*prefix_tags(op.namespace), *([INDEXED] if text else [])]
+        tags = [*prefix_tags(self._owners, op.namespace), *([INDEXED] if text else [])]
         fields = {
             "id": record_id,
             "kind": self._kind,
@@ -172,7 +172,7 @@ class RecallLoopStore(BaseStore):
     # Reading
 
     def _filters(self, namespace: Namespace, *tags: str) -> Filters:
-        return Filters(tags=(prefix_tag(namespace), *tags), include_superseded=True)
+        return Filters(tags=(prefix_tag(self._owners, namespace), *tags), include_superseded=True)
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         for name in ("limit", "offset"):

@@ -17,14 +17,20 @@ _MOST_TEXT = 1_000_000
 _SIGNS = ("$gt", "$gte", "$lt", "$lte")
 
 
-def prefix_tag(prefix: Sequence[str]) -> str:
-    """Return the tag of all items whose namespace begins with `prefix`."""
-    return f"langgraph-store:{digest(*prefix)}"
+Owners = tuple[str | None, str | None]
 
 
-def prefix_tags(namespace: Sequence[str]) -> list[str]:
+def prefix_tag(owners: Owners, prefix: Sequence[str]) -> str:
+    """Return the tag of all items of an agent and a user, either may be None, whose namespace begins with `prefix`.
+
+    A scope without a user reads the records of all users, so that the scope alone doesn't keep items apart.
+    """
+    return f"langgraph-store:{digest(*owners, *prefix)}"
+
+
+def prefix_tags(owners: Owners, namespace: Sequence[str]) -> list[str]:
     """Return the tags of an item: one for every prefix of its namespace, the empty one too."""
-    return [prefix_tag(namespace[:depth]) for depth in range(len(namespace) + 1)]
+    return [prefix_tag(owners, namespace[:depth]) for depth in range(len(namespace) + 1)]
 
 
 def shown_text(value: Mapping[str, Any], fields: Sequence[str]) -> str | None:

@@ -204,6 +204,8 @@ def test_stores_of_other_tenants_users_and_agents_see_nothing(memory):
         assert items.get(("n",), "k").value == {"v": f"word{number}"}
         assert [item.value["v"] for item in items.search((), query="word")] == [f"word{number}"]
         assert items.list_namespaces() == [("n",)]
+    assert stores[0].get(("n",), "k") is None and stores[0].list_namespaces() == []  # of no user, and of no agent
+    assert stores[0].search(()) == stores[0].search((), query="word") == []
     memory.upsert([{"id": "x", "kind": "archival", "text": "word of the house"}], tenant="b")
     assert len(stores[1].search((), query="word of the house")) == 1  # its own items only
 
