@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.indexing import digest
+from recall_loop.memory.store.indexing import digest, place_of
 from recall_loop.memory.store.predicate import compile_predicate
 from recall_loop.memory.trajectories.sources import Heard, hear
 from recall_loop.memory.trajectories.values import moment_of
@@ -27,6 +27,8 @@ SPOKEN = (Role.USER, Role.ASSISTANT)
 # In a message's attributes: its own id in the thread, the facts that were drawn from it, and from what it said before.
 MESSAGE_ID, FACTS, STALE = "message_id", "facts", "stale_facts"
 _MOST_TEXT = 1_000_000
+# Clocks differ, but what claims to be from later than this would outlast every correction.
+_AHEAD = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,9 @@ def keep_messages(
     """Write what is new or changed among the messages of a thread, oldest first.
 
     Messages may be LangChain's, or mappings with role and content. Those without text are left out. A message that is
-    new gets the place after the last one that the store has of the session, and the time that it names (as `timestamp`
-    or `created_at`, also among LangChain's `additional_kwargs`), else that of now.
+    new gets the place after the last one that the store has of the session (none, where that has none: then times
+    order them), and the time that it names (as `timestamp` or `created_at`, also among LangChain's
+    `additional_kwargs`); else, and where that is more than a day ahead of the clock, that of now.
 
     Raises:
         InvalidInputError: something is no message, or a part of `place` is not allowed.
@@ -127,7 +130,7 @@ def _drafts(place: Place, messages: Iterable[object], roles: Collection[Role], n
 def _draft(place: Place, heard: Heard, at: int, part: int, now: datetime) -> _Draft:
     """Return a message's fields; without an id of its own it is known by place and words."""
     named = ("id", heard.id) if heard.id else ("text", str(at), heard.role.value, heard.name or "", heard.content)
-    moment, warning = _moment(heard)
+    moment, warning = _moment(heard, now)
     cut = len(heard.content) > _MOST_TEXT
     warnings = [warning] if warning else []
     warnings += [f"a message of {len(heard.content):,} characters is cut at {_MOST_TEXT:,}"] if cut else []
@@ -143,33 +146,42 @@ def _draft(place: Place, heard: Heard, at: int, part: int, now: datetime) -> _Dr
     return _Draft(place.key("message", *named, str(part)), fields, tuple(warnings))
 
 
-def _moment(heard: Heard) -> tuple[datetime | None, str | None]:
+def _moment(heard: Heard, now: datetime) -> tuple[datetime | None, str | None]:
     """Return when a message was written, where it says so; and a warning where that is no time."""
     more = heard.extra.get("additional_kwargs")
     given = heard.timestamp or (more.get("timestamp") if isinstance(more, dict) else None)
     found = moment_of(given) if given is not None else None
+    if found is not None and found > now + _AHEAD:
+        return None, "a message's timestamp is in the future; the clock's was taken"
     return found, "a message's timestamp is no time; the clock's was taken" if given is not None and not found else None
 
 
-def _after(store: MemoryStore, place: Place) -> int:
-    """Return the place after the last message of the session."""
+def _after(store: MemoryStore, place: Place) -> int | None:
+    """Return the place after the last message of the session; None where messages there have no place.
+
+    What has a place comes before all that has none.
+    """
+    thread = place_of(place.tenant, {**place.owners(), "session": place.session})
+    unplaced = "SELECT 1 FROM records WHERE thread = ? AND position IS NULL LIMIT 1"
     scope = Scope(tenant=place.tenant, user_id=place.user_id, conversation_id=place.conversation_id)
     filters = Filters(session=place.session)
     predicate = compile_predicate(scope, filters, [ContentType.MESSAGE])
     query = f"SELECT max(r.position) FROM records r WHERE {predicate.where}"
     with store.sidecar.reading() as connection:
+        if connection.execute(unplaced, (thread,)).fetchone():
+            return None
         last = connection.execute(query, predicate.params).fetchone()[0]
     return 0 if last is None else int(last) + 1
 
 
-def _ready(drafts: Sequence[_Draft], known: dict[str, Any], after: int) -> list[tuple[Message, Message | None]]:
+def _ready(drafts: Sequence[_Draft], known: dict[str, Any], after: int | None) -> list[tuple[Message, Message | None]]:
     """Return each message as it is to be, with what the store has of it: the very same where nothing is new."""
     ready: list[tuple[Message, Message | None]] = []
     for draft in drafts:
         before = known.get(draft.id)
         if before is None:
             record = parse(Message, {"id": draft.id, "position": after, **draft.fields}, "messages")
-            after += 1
+            after = None if after is None else after + 1
         else:
             record = _changed(before, draft)
         known[draft.id] = record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import pytest
@@ -15,6 +16,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from recall_loop import Context, InvalidInputError, MemoryStore, Settings, build_graph, remember
+from recall_loop.memory.search.engine import search
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.trajectories import run_of
@@ -165,6 +167,28 @@ def test_equal_messages_of_two_users_in_threads_of_one_name_stay_apart(store):
     for user in ("u1", "u2"):
         talk.invoke({"messages": [HumanMessage("Hi.", id="1")]}, thread("main", user_id=user))
     assert [record.user_id for record in store.scan(ACME)] == ["u1", "u2"]
+
+
+def test_a_conversation_whose_messages_have_no_positions_goes_on_behind_them(store):
+    """Proves: OPS-5, STORE-7."""
+    old = {"kind": "message", "role": "user", "conversation_id": "t1"}
+    days = [old | {"id": f"o{day}", "text": f"Old {day}.", "created_at": f"2024-01-0{day}T00:00:00Z"} for day in (1, 2)]
+    store.upsert(days, tenant="acme")
+    talk = graph(remember(store, tenant="acme"), checkpointer=InMemorySaver())
+    for lines in (("New 1.", "New 2."), ("New 3.",)):
+        talk.invoke(say(*lines), thread())
+    hits = search(store, "New Old", scope=ACME, content_types=MESSAGES).hits
+    windows = {hit.record.text: hit.window.split("\n") for hit in hits}
+    assert windows["Old 1."] == ["Old 1.", "Old 2."] and windows["New 1."] == ["Old 2.", "New 1.", "New 2."]
+    assert windows["New 3."] == ["New 2.", "New 3."]
+
+
+def test_a_time_in_the_future_is_the_clocks(store):
+    """Proves: OPS-5 (no message makes its facts last for ever)."""
+    state = {"messages": [HumanMessage("One.", additional_kwargs={"timestamp": "9000-01-01T00:00:00Z"})]}
+    told = graph(remember(store, tenant="acme")).invoke(state, thread())["remembered"]
+    (record,) = store.scan(ACME)
+    assert record.created_at <= datetime.now(UTC) and "future" in told["warnings"][0]
 
 
 def test_times_of_messages_are_kept_and_odd_ones_reported(store):
