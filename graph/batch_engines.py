@@ -92,9 +92,10 @@ class _Worker:
         self._numbers = 0
         self.dead = False
         self.answered = 0
+        # -P: a `queue.py` in the folder where a batch is started is not Python's own.
         # A session of its own: Ctrl-C reaches this process only, which then ends the others in order.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "recall_loop.graph.batch_worker"],
+            [sys.executable, "-P", "-m", "recall_loop.graph.batch_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

@@ -239,9 +239,11 @@ def children_of(process: int) -> list[int]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes under /proc")
 def test_processes_give_the_same_and_a_killed_one_loses_nothing(
-    tmp_path: Path, harbour: MemoryStore, on_disk: Path, embedder: MiniLmEmbedder
+    tmp_path: Path, harbour: MemoryStore, on_disk: Path, embedder: MiniLmEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proves: OPS-2, LOOP-9."""
+    (tmp_path / "queue.py").write_text("raise SystemExit('not the queue of Python')")
+    monkeypatch.chdir(tmp_path)
     asked = [*questions(24), request("odd", "Hello?", goal=print)]
     before = children_of(os.getpid())
     with MemoryStore.open(on_disk, embedder=embedder, read_only=True) as reader:
