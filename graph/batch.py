@@ -167,8 +167,8 @@ def _check(concurrency: int, workers: int, order: str, store: MemoryStore, setti
 
 
 def _check_files(requests_path: Path, output_path: Path) -> None:
-    requests_path.open("rb").close()
-    if not requests_path.is_file():
+    if requests_path.exists() and not requests_path.is_file():  # first: to open a named pipe waits for its writer
         raise InvalidInputError("requests", str(requests_path), "a regular file: it is read more than once")
+    requests_path.open("rb").close()
     if output_path.exists() and output_path.samefile(requests_path):
         raise InvalidInputError("output", str(output_path), "another file than the requests")

@@ -76,7 +76,7 @@ class Supervisor(Multiprocess):
 
     def _start_owner(self) -> subprocess.Popen[str]:
         self._begun = time.monotonic()
-        command = [sys.executable, "-m", "recall_loop.service.owner", str(owner_socket(self._folder))]
+        command = [sys.executable, "-P", "-m", "recall_loop.service.owner", str(owner_socket(self._folder))]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def _end_owner(self) -> None:

@@ -25,7 +25,7 @@ def sound(folder: Path) -> bool:
             return True
     except OSError:
         return False
-    command = [sys.executable, "-m", __name__, str(folder)]
+    command = [sys.executable, "-P", "-m", __name__, str(folder)]
     try:
         tried = subprocess.run(command, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
     except subprocess.TimeoutExpired:

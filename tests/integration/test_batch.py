@@ -149,6 +149,15 @@ def test_nothing_is_overwritten(tmp_path: Path, harbour: MemoryStore) -> None:
     assert not (tmp_path / "new.jsonl").exists()
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no named pipes")
+def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path, harbour: MemoryStore) -> None:
+    """Proves: OPS-2."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidInputError, match="a regular file"):
+        run_batch(tmp_path / "pipe", tmp_path / "out.jsonl", store=harbour)
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 def test_other_requests_are_noticed(tmp_path: Path, harbour: MemoryStore) -> None:
     """Proves: OPS-2 (a resumed run answers the file that it was begun with; lines may be appended to it)."""
     asked = questions(3)
