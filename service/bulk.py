@@ -98,6 +98,7 @@ class Upload:
         self._tenant = tenant
         self._pieces = pieces
         self._counts: Counter[str] = Counter()
+        self._coming: asyncio.Task[bytes | None] | None = None
         self.results = Results()
 
     async def run(self) -> None:
@@ -111,6 +112,8 @@ class Upload:
         except ClientDisconnect:
             pass
         finally:
+            if self._coming is not None:
+                self._coming.cancel()
             self.results.wake(ended=True)
 
     async def _read(self) -> str | None:
@@ -127,28 +130,35 @@ class Upload:
         return None
 
     async def _write_all(self) -> None:
-        batches, coming = Batches(), None
-        try:
-            while True:
-                coming = coming or asyncio.create_task(self._piece())
-                await asyncio.wait({coming}, timeout=_patience(pausing=batches.waiting))
-                if not coming.done():
-                    if not batches.waiting:
-                        raise RequestTimeoutError("the sender is too slow")
-                    await self._write(batches.take())
-                    continue
-                piece, coming = coming.result(), None
-                if piece is None:
-                    break
-                for batch in batches.feed(piece):
-                    await self._write(batch)
-            await self._write(batches.finish())
-        finally:
-            if coming is not None:
-                coming.cancel()
+        batches = Batches()
+        while True:
+            await asyncio.wait({self._asked()}, timeout=_patience(pausing=batches.waiting))
+            if not self._asked().done():
+                if not batches.waiting:
+                    raise RequestTimeoutError("the sender is too slow")
+                await self._write(batches.take())
+                continue
+            piece = await self._piece()
+            if piece is None:
+                break
+            for batch in batches.feed(piece):
+                await self._write(batch)
+        await self._write(batches.finish())
+
+    def _asked(self) -> asyncio.Task[bytes | None]:
+        """Return the wait for the next piece; there is one at a time, whoever takes its result."""
+        if self._coming is None:
+            self._coming = asyncio.ensure_future(self._from_sender())
+        return self._coming
+
+    async def _from_sender(self) -> bytes | None:
+        return await anext(self._pieces, None)
 
     async def _piece(self) -> bytes | None:
-        return await anext(self._pieces, None)
+        """Return the next piece; None at the end."""
+        piece = await self._asked()
+        self._coming = None
+        return piece
 
     async def _drain(self) -> None:
         """Read what is still sent: a sender that is cut off may never read the answers that it has."""

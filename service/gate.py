@@ -31,6 +31,8 @@ BULK = ("POST", "/api/memory/records/bulk")
 METRICS_PATH = "/metrics"
 MCP_PATH = "/mcp"
 _CLIENT_GONE = 499
+# The end of an answer may be sent when the request's time is over; its reader has this much time for each part.
+_LEAST_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
 
@@ -87,7 +89,7 @@ class Gate:
         service.active += 1
         try:
             with working(service.work(service.config.timeout_seconds)) as work:
-                await self.app(scope, _timed(receive, work), reply.send)
+                await self.app(scope, _timed(receive, work), _timed_out(reply.send, work))
         finally:
             service.active -= 1
 
@@ -110,6 +112,21 @@ def _timed(receive: Receive, work: Work) -> Receive:
             raise HTTPException(408) from error
         whole = not message.get("more_body", False)
         return message
+
+    return timed
+
+
+def _timed_out(send: Send, work: Work) -> Send:
+    """Return `send`, with the request's time for each part: who reads nothing doesn't keep a place for ever."""
+
+    async def timed(message: Message) -> None:
+        try:
+            async with asyncio.timeout(max(work.remaining, _LEAST_SECONDS)) as limit:
+                await send(message)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise ClientGoneError from error
 
     return timed
 

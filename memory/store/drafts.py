@@ -130,6 +130,12 @@ def _validated(given: object, index: int) -> Record:
 
 
 def id_of(given: object) -> str | None:
-    """Return the id of a record that may be no record at all."""
+    """Return the id of a record that may be no record at all; None for one that is no text of Unicode's."""
     found = given.get("id") if isinstance(given, Mapping) else getattr(given, "id", None)
-    return found if isinstance(found, str) else None
+    if not isinstance(found, str):
+        return None
+    try:
+        found.encode()
+    except UnicodeEncodeError:  # lone surrogates: whoever reports on the record couldn't write them down
+        return None
+    return found
