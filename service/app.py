@@ -89,6 +89,7 @@ def create_app(
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
+        telemetry={"logs": service.settings.trace_content},  # they have the texts of exceptions
     )
     app.state.service = service
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -33,6 +33,7 @@ def make_shell(service: FastAPI) -> FastAPI:
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
+        telemetry={"logs": service.state.service.settings.trace_content},
     )
     shell.router.routes.extend(Route(path, service, include_in_schema=False) for path in _PATHS)
     shell.openapi = service.openapi  # type: ignore[method-assign]  # FastAPI's own way to replace it

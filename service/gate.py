@@ -9,6 +9,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
+from opentelemetry import trace
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.body_limit import RequestBodyLimitResponder
@@ -31,6 +32,7 @@ BULK = ("POST", "/api/memory/records/bulk")
 METRICS_PATH = "/metrics"
 MCP_PATH = "/mcp"
 _CLIENT_GONE = 499
+_HIDDEN = "REDACTED"  # OpenTelemetry's own word
 # The end of an answer may be sent when the request's time is over; its reader has this much time for each part.
 _LEAST_SECONDS = 10.0
 _log = logging.getLogger(__name__)
@@ -51,6 +53,8 @@ class Gate:
         request_id, began, metrics = secrets.token_hex(8), time.perf_counter(), self.service.metrics
         scope.setdefault("state", {})["request_id"] = request_id
         reply = _Reply(send, request_id, json_errors=scope["path"] == MCP_PATH)
+        if "fastapi.telemetry" in scope and not self.service.settings.trace_content:
+            _hide_address(scope)
         metrics.in_flight.inc()
         try:
             await self._handle(scope, receive, reply, request_id)
@@ -92,6 +96,12 @@ class Gate:
                 await self.app(scope, _timed(receive, work), _timed_out(reply.send, work))
         finally:
             service.active -= 1
+
+
+def _hide_address(scope: Scope) -> None:
+    """Take ids and filters out of FastAPI's own span; the route stands in it all the same."""
+    hidden = {"url.path": _HIDDEN} | ({"url.query": _HIDDEN} if scope.get("query_string") else {})
+    trace.get_current_span().set_attributes(hidden)
 
 
 def _too_many(detail: str, wait: float, kind: str) -> ProblemError:

@@ -30,9 +30,11 @@ from recall_loop.telemetry import names
 from recall_loop.telemetry.logs import ConsoleLines, JsonLines
 from recall_loop.telemetry.metrics import INSTRUMENTS
 from recall_loop.telemetry.spans import span
+from tests.embedders import WordHashes
 from tests.integration.planners import Planner, quick
 from tests.integration.worlds import DIRECT, NOTHING, TWO_HOPS, VALLEY, ask, filled
 from tests.llm_endpoint import Behaviour, ChatEndpoint
+from tests.service_server import running
 
 NODES = {"plan_queries", "refine", "execute_tool", "evaluate_progress", "synthesize"}
 RUN = "invoke_agent recall_loop"
@@ -296,6 +298,17 @@ def test_no_word_of_a_user_is_told_unless_asked_for(world, seen):
     assert "quartet" in seen.named("chat ")[0].attributes[names.INPUT_MESSAGES]
     assert "granary" in seen.named("chat ")[0].attributes[names.OUTPUT_MESSAGES]
     assert "queries" in seen.named("execute_tool ")[0].attributes[names.TOOL_ARGUMENTS]
+
+
+def test_a_requests_address_is_not_told_by_the_web_framework(seen):
+    """Proves: OPS-7. FastAPI makes spans of its own: ids and filters in an address are a user's words too."""
+    with running(settings=Settings(), embedder=WordHashes()) as served, served.client() as client:
+        client.get("/api/memory/records/granary")
+        client.get("/api/memory/records", params={"authors": "Pelle"})
+        client.get("/granary")
+    assert len([one for one in seen.spans if one.kind is SpanKind.SERVER]) == 3
+    said = seen.said()
+    assert not [word for word in WORDS if word in said], said
 
 
 def test_an_error_is_told_by_its_class(world, seen):
