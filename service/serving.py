@@ -59,6 +59,8 @@ def check_workers(config: ServiceConfig, settings: Settings) -> None:
         raise InvalidInputError(
             "--workers", config.workers, "1 with vectors in the store's folder; more need --chroma-url, a Chroma server"
         )
+    if config.read_only:  # one of the processes would write all the same
+        raise InvalidInputError("--workers", config.workers, "1 with --read-only")
 
 
 def uvicorn_config(

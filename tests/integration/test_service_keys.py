@@ -253,6 +253,10 @@ def test_the_command_makes_lists_rotates_and_revokes(tmp_path: Path, capsys: pyt
         (["keys", "revoke", "nothing", "--keys", "k.json"], "keys list"),
         (["serve", "--store", "s", "--host", "0.0.0.0"], "API keys"),
         (["serve", "--store", "s", "--workers", "2"], "Chroma server"),
+        (
+            ["serve", "--store", "s", "--chroma-url", "http://127.0.0.1:9", "--workers", "2", "--read-only"],
+            "1 with --read-only",
+        ),
         (["serve", "--store", "s", "--keys", "absent.json"], "can't be read"),
         (["serve", "--store", "absent", "--read-only"], "no store there"),
         (["serve"], "--store"),
