@@ -59,8 +59,8 @@ function card(item) {
 
 async function open(item) {
   try {
-    const record = await getJson(`api/trajectories/${encodeURIComponent(item.id)}`);
-    fill("run-shown", full(item, record.attributes ?? {}));
+    const { trajectory } = await getJson(`api/trajectories/${encodeURIComponent(item.id)}`);
+    fill("run-shown", full(item, trajectory.attributes));
   } catch (error) {
     fill("run-shown", problemBox(error));
   }

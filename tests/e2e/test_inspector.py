@@ -48,7 +48,12 @@ def memory(tmp_path_factory: pytest.TempPathFactory, embedder: MiniLmEmbedder, r
                 "id": f"supplier-{score}",
                 "kind": "trajectory",
                 "text": task,
-                "attributes": {"task": task, "execution": {"status": "completed"}, "outcome_score": score},
+                "attributes": {
+                    "task": task,
+                    "execution": {"status": "completed"},
+                    "outcome_score": score,
+                    "turns": [{"messages": [{"role": "user", "content": "Three quotes, please."}]}],
+                },
             }
             for task, score in RUNS.items()
         )
@@ -163,6 +168,7 @@ def test_a_whole_visit_with_the_keyboard_alone(page: Any, screenshots: Path) -> 
     page.keyboard.press("Enter")
     page.wait_for_selector("#run-shown article")
     assert page.evaluate("document.activeElement.id") == "run-shown"
+    assert "Three quotes, please." in page.locator("#run-shown").inner_text()
     for _ in range(200):
         page.keyboard.press("Shift+Tab")
         if page.evaluate("document.activeElement.id") == "theme":
