@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="recall-loop"'}
 _OWN_SITES = frozenset({"", "none", "same-origin"})
+# A proxy on this machine adds these to what it passes on for others.
+_PASSED_ON = ("forwarded", "x-forwarded-for", "x-real-ip")
 _log = logging.getLogger(__name__)
 
 
@@ -62,12 +64,18 @@ def _of_key(keys: KeyRing, authorization: str) -> Caller:
 
 def is_near(headers: Headers, client: tuple[str, int] | None) -> bool:
     """Return whether somebody on this machine asks, and by a name of its own: a proxy on it passes another one on."""
-    return (client is None or is_loopback(client[0])) and _own_host(headers.get("host", ""), ())
+    near = client is None or is_loopback(client[0])
+    return near and not _passed_on(headers) and _own_host(headers.get("host", ""), ())
+
+
+def _passed_on(headers: Headers) -> bool:
+    return any(name in headers for name in _PASSED_ON)
 
 
 def _check_local(service: Service, headers: Headers, client: tuple[str, int] | None) -> None:
     """Without keys: only this machine, under a name of its own, and no page of another site in its browser."""
-    if client is not None and not is_loopback(client[0]):
+    elsewhere = client is not None and not is_loopback(client[0])
+    if elsewhere or (_passed_on(headers) and not service.config.allowed_hosts):
         raise ProblemError(403, "Without API keys the service answers its own machine only.", kind="not_local")
     if not _own_host(headers.get("host", ""), service.config.allowed_hosts):
         # A name that an attacker points at 127.0.0.1 (DNS rebinding) shows in this header.

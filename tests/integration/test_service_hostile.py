@@ -105,3 +105,14 @@ def test_a_client_that_reads_nothing_gives_its_place_back(served: Running, monke
         sock.sendall(body)
         until(lambda: served.service.active, 10)
         until(lambda: not served.service.active, 60)
+
+
+@pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Real-IP"])
+def test_what_a_proxy_passes_on_is_not_of_this_machine(served: Running, header: str) -> None:
+    """Proves: OPS-1 (without keys nobody elsewhere is let in, nor told of the machine)."""
+    with served.client() as client:
+        refused = client.get("/api/memory/records", headers={header: "192.0.2.7"})
+        ready = client.get("/ready", headers={header: "192.0.2.7"})
+        assert client.get("/ready").json()["warnings"]
+    assert (refused.status_code, refused.json()["type"].rpartition(":")[2]) == (403, "not_local")
+    assert not ready.json()["warnings"]
