@@ -7,15 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recall_loop.memory.search.asking import ask
 from recall_loop.memory.search.content_scoring import content_factors
 from recall_loop.memory.search.fusion import fuse, session_prior, share_of_best
 from recall_loop.memory.search.lexical import bm25, idf
 from recall_loop.memory.search.options import MOST_RESULTS, SearchOptions
+from recall_loop.memory.search.rerank import MOST_POOL, POOL
 from recall_loop.memory.search.similarity import meaning, similarity, word_share
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
 from recall_loop.state.records import Message
-from recall_loop.state.scope import Scope
+from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import OrderBy, SearchMode
 from tests.embedders import WordHashes
 
@@ -222,3 +224,23 @@ def test_unknown_modes_and_orders_are_refused(field, value):
     with pytest.raises(InvalidInputError) as caught:
         SearchOptions(**{field: value})
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("pool", [0, -1, MOST_POOL + 1, 1.0, True, None])
+def test_pools_out_of_range_are_refused(pool):
+    """Proves: SEARCH-5."""
+    with pytest.raises(InvalidInputError, match=r"rerank_pool.*an integer from 1 to 100"):
+        SearchOptions(rerank_pool=pool)
+
+
+@pytest.mark.parametrize(
+    ("pool", "expected"), [(MOST_POOL, [100, 80, 50, 50]), (POOL, [50, 50, 50, 50]), (7, [7, 7, 7, 7])]
+)
+def test_a_large_pool_is_for_queries_that_want_many_results(pool, expected):
+    """Proves: SEARCH-5. A search with several queries reranks what each would alone, up to the usual pool."""
+    options = SearchOptions(rerank_pool=pool)
+    given_limits = [30, 20, 12, 1]
+    asked = ask(
+        ["a", "b", "c", "d"], spoken=None, limits=given_limits, options=options, filters=Filters(), reference_time=None
+    )
+    assert [query.options.rerank_pool for query in asked] == expected
