@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
+
+if not hasattr(sqlite3.Connection, "enable_load_extension"):  # some builds of Python can't load sqlite-vec
+    import pysqlite3
+
+    sys.modules["sqlite3"] = pysqlite3
 
 from langgraph.store.base import PutOp
 from langgraph.store.sqlite import SqliteStore

@@ -61,7 +61,14 @@ PEERS = {
     "bm25s": Peer("peer_bm25s.py", ("bm25s==0.3.16", "numpy"), vectors=False),
     "chroma": Peer("peer_chroma.py", ("chromadb==1.5.9", "numpy")),
     "langgraph": Peer(
-        "peer_langgraph.py", ("langgraph-checkpoint-sqlite==3.1.2", "langgraph==1.2.22", "sqlite-vec==0.1.9", "numpy")
+        "peer_langgraph.py",
+        (
+            "langgraph-checkpoint-sqlite==3.1.2",
+            "langgraph==1.2.22",
+            "sqlite-vec==0.1.9",
+            "pysqlite3-binary==0.5.4.post2",
+            "numpy",
+        ),
     ),
     "llamaindex": Peer(
         "peer_llamaindex.py", ("llama-index-core==0.14.25", "llama-index-retrievers-bm25==0.8.0", "numpy")
@@ -164,6 +171,19 @@ def _embed(folder: Path, documents: Sequence[str], questions: Sequence[str]) -> 
         embedder.embed_queries([question])
         times.append((time.perf_counter() - began) * 1000)
     return Embedding(percentile(times, 0.5), rate)
+
+
+def _measured(
+    names: Sequence[str], job: Path, cache: Path, questions: Sequence[Question], embedding: Embedding
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return a row for each peer that ran, and why the others didn't: one that breaks spoils no other."""
+    rows, failed = [], {}
+    for name in names:
+        try:
+            rows.append(_measure(name, job, cache, questions, embedding))
+        except PeerFailedError as error:
+            failed[name] = str(error)
+    return rows, failed
 
 
 def _measure(name: str, job: Path, cache: Path, questions: Sequence[Question], embedding: Embedding) -> dict[str, Any]:

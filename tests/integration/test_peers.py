@@ -62,8 +62,8 @@ def test_a_peer_is_measured(runner: Any, tmp_path: Path, capsys: pytest.CaptureF
     assert report["questions"] == 1
     assert row["recall@5"] == row["mrr"] == 1.0
     assert set(row["versions"]) == {"numpy"}
-    assert row["latency_ms"]["p50"] >= round(report["embedding"]["query_ms"], 1)
-    assert 0 < row["documents_per_second"] <= report["embedding"]["documents_per_second"]
+    assert row["latency_ms"]["p50"] >= report["embedding"]["query_ms"] - 0.01
+    assert 0 < row["documents_per_second"] <= report["embedding"]["documents_per_second"] + 0.1
     assert "recall-loop" in capsys.readouterr().out
 
 
