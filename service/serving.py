@@ -101,8 +101,13 @@ def _logging(settings: Settings) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"lines": lines},
+        "filters": {"without_query": {"()": "recall_loop.telemetry.logs.WithoutQuery"}},
         "handlers": {"lines": handler},
-        "loggers": {"uvicorn": {"level": "INFO"}, "recall_loop": {"level": settings.log_level.upper()}},
+        "loggers": {
+            "uvicorn": {"level": "INFO"},
+            "uvicorn.access": {"filters": ["without_query"]},
+            "recall_loop": {"level": settings.log_level.upper()},
+        },
         "root": {"handlers": ["lines"], "level": "WARNING"},
     }
 
