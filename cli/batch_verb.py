@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     from recall_loop.graph.batch import count_requests, run_batch
 
     settings, ray = read_settings(args), _ray(args)
-    total = count_requests(args.requests) if args.requests.is_file() else 0
+    total = count_requests(args.requests)  # a file that isn't there is told before the store is opened
     began = time.monotonic()
     with open_store(args.store, settings, create=False, read_only=not settings.capture_runs) as store:
         workers = 1 if ray else args.workers or _workers(args.concurrency, total, store, settings)

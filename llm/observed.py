@@ -116,7 +116,7 @@ class CallWatch:
             self._reply(reply)
 
     def _reply(self, reply: AIMessage) -> None:
-        said, usage = reply.response_metadata, dict(reply.usage_metadata or {})
+        said, usage = _mapping(reply.response_metadata), _mapping(reply.usage_metadata)
         model = said.get("model_name") or said.get("model")
         tokens = {name: _whole(usage.get(f"{name}_tokens")) for name in ("input", "output")}
         end = said.get("finish_reason") or said.get("stop_reason")
@@ -144,6 +144,11 @@ def _server(url: str | None) -> dict[str, Any]:
     except ValueError:
         return {}
     return {names.SERVER_ADDRESS: host, names.SERVER_PORT: port} if host and port else {}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Return what a chat model says of a reply; nothing where it isn't what LangChain promises."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _whole(count: Any) -> int | None:

@@ -154,7 +154,8 @@ async def test_a_plain_question_is_enough(url: str) -> None:
         ):
             output = await client.runs.wait(None, "recall_loop", input={"messages": messages})
             assert [message["name"] for message in output["messages"]] == [None, "recall_loop"]
-            assert output["stop"]["reason"] == "nothing_in_scope"
+            # Nothing, or what the service beside it was given for the same tenant.
+            assert output["stop"]["reason"] in ("nothing_in_scope", "exhausted")
 
 
 @pytest.mark.parametrize("question", [DIRECT, TWO_HOPS, NOTHING])

@@ -95,12 +95,12 @@ def test_without_a_valid_key_nobody_is_let_in(served: Running, plain: dict[str, 
         headers = [{}, {"Authorization": good}, {"Authorization": f"Basic {good}"}, {"X-Api-Key": good}]
         headers += [{"Authorization": f"Bearer {key}".encode()} for key in forged]  # type: ignore[dict-item]
         for given in headers:
-            for path in (PATH, f"{PATH}/stream", "/metrics", "/api/nothing", "/"):
+            for path in (PATH, f"{PATH}/stream", "/metrics", "/api/nothing"):
                 answer = client.post(path, json=QUESTION, headers=given)
                 assert answer.status_code == 401, (path, given)
                 assert answer.headers["www-authenticate"].startswith("Bearer")
                 assert answer.headers["content-type"] == "application/problem+json"
-        for path in ("/health", "/ready", "/openapi.json"):
+        for path in ("/health", "/ready", "/openapi.json", "/", "/page/app.js"):
             assert client.get(path).status_code == 200
 
 

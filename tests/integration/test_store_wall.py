@@ -181,6 +181,7 @@ STORE_READS: dict[str, Callable[[MemoryStore], Any]] = {
     "get": lambda store: store.get(EVERY_RECORD, scope=MINE),
     "count": lambda store: [store.count(MINE)] + [store.count(MINE, filters) for filters in FOREIGN_FILTERS],
     "scan": lambda store: [list(store.scan(MINE)), [list(store.scan(MINE, filters)) for filters in FOREIGN_FILTERS]],
+    "page": lambda store: [store.page(MINE, limit=3).records, store.page(MINE, after="m").records],
     "view": lambda store: [view.count() for view in views(store)],
 }
 VIEW_READS: dict[str, Callable[[View], Any]] = {
@@ -236,6 +237,8 @@ STORE_MACHINERY = {
     "note_lexical_failure",
     "note_lexical_success",
     "make_token_vectors",
+    "probe",
+    "writable",
 }
 
 
