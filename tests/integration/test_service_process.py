@@ -118,7 +118,7 @@ class Workers:
 
     def children(self, word: str) -> list[int]:
         """Return the processes that the service has started whose command has a word."""
-        words = ["ps", "-o", "pid=,args=", "--ppid", str(self.served.process.pid)]
+        words = ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(self.served.process.pid)]
         lines = subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines()
         return [int(line.split()[0]) for line in lines if word in line]
 
