@@ -36,7 +36,7 @@ from recall_loop.evals.runner import settings_with
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.embeddings import make_embedder
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes import execute_tool
+from recall_loop.nodes import searching
 from recall_loop.state.errors import RecallError
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.scope import Scope
@@ -194,8 +194,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         records = ingest(store, dataset, [name])[name].records
         instrument(store, clock)
         instrument(store, engine)
-        searched = execute_tool.search_many
-        setattr(execute_tool, "search_many", engine.timed("search", searched))  # noqa: B010
+        searched = searching.search_many
+        setattr(searching, "search_many", engine.timed("search", searched))  # noqa: B010
         samples = [measure(store, question, settings, clock, engine) for question in asked]
     return report(name, records, samples[arguments.warm :])
 

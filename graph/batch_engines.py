@@ -24,6 +24,8 @@ from recall_loop.state.settings import Settings
 # One more process than this that dies without having answered anything is not replaced.
 _MOST_DEATHS = 3
 _END_SECONDS = 5.0
+_COMPUTING = 2
+_BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class Threads:
@@ -53,7 +55,9 @@ class Processes:
     def __init__(self, setup: dict[str, Any], concurrency: int, workers: int) -> None:
         self.slots = concurrency
         each = -(-concurrency // workers)
-        self._setup = {**setup, "threads": each}
+        # Without a model to wait for, more threads of one process only take turns at Python.
+        threads = each if setup["settings"].llm_model else min(each, _COMPUTING)
+        self._setup = {**setup, "threads": threads, "processors": max(1, processors() // workers)}
         self._deaths = 0
         self._workers: list[_Worker] = []
         try:
@@ -99,6 +103,8 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
+            # Matrix products take every processor too, unless told: the processes share them.
+            env={**os.environ, **dict.fromkeys(_BLAS_THREADS, str(setup["processors"]))},
         )
         self._to, self._from = _pipe(self._process.stdin), _pipe(self._process.stdout)
         self._reader = threading.Thread(target=self._read, name="recall-loop-batch-reader", daemon=True)

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, Any
 
 from recall_loop.graph.batch_answer import answer
-from recall_loop.memory.store.embeddings import make_embedder
+from recall_loop.memory.store.embeddings import limit_threads, make_embedder
 from recall_loop.memory.store.server import chroma_server
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import RecallError, WorkerError
@@ -25,6 +25,7 @@ def main() -> None:
     requests, replies = sys.stdin.buffer, _own_output()
     setup = pickle.load(requests)  # from the process that started this one
     settings = setup["settings"]
+    limit_threads(setup["processors"])
     try:
         store = MemoryStore.open(
             setup["path"],

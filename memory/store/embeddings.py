@@ -210,6 +210,7 @@ class _MiniLm:
 
 _loading = threading.Lock()
 _loaded: list[_MiniLm] = []
+_threads = 0  # onnxruntime's word for one per processor
 
 
 def _minilm() -> _MiniLm:
@@ -218,6 +219,15 @@ def _minilm() -> _MiniLm:
         if not _loaded:
             _loaded.append(_load_minilm())
         return _loaded[0]
+
+
+def limit_threads(count: int) -> None:
+    """Let the process's model use that many threads, at least 1; before its first use. Absent: one per processor.
+
+    For processes that share the processors among themselves: a model that takes all of them leaves nothing to gain.
+    """
+    global _threads  # noqa: PLW0603  # as the session, of the whole process
+    _threads = max(1, count)
 
 
 def _load_minilm() -> _MiniLm:
@@ -233,6 +243,7 @@ def _load_minilm() -> _MiniLm:
     tokenizer.enable_truncation(MAX_TOKENS)
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.intra_op_num_threads = _threads
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     pieces = VOCABULARY.read_text(encoding="utf-8").split("\n")[:-1]
     worded = np.array([piece not in _MARKERS and any(map(str.isalnum, piece)) for piece in pieces])
