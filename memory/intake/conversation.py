@@ -213,11 +213,6 @@ def is_read(record: Message) -> bool:
     return FACTS in record.attributes
 
 
-def facts_of(record: Message) -> list[str]:
-    """Return the ids of the facts that were drawn from a message as it stands."""
-    return _ids(record.attributes.get(FACTS))
-
-
 def stale_of(record: Message) -> list[str]:
     """Return the ids of facts that were drawn from what a message said before it was changed."""
     return _ids(record.attributes.get(STALE))

@@ -51,6 +51,12 @@ class IngestSummary:
         return self.created + self.replaced + self.unchanged
 
 
+def check_batch_size(size: int) -> None:
+    """Refuse a number of records that can't be acknowledged at a time (InvalidInputError)."""
+    if not 1 <= size <= MAX_BATCH_SIZE:
+        raise InvalidInputError("batch_size", size, f"an integer from 1 to {MAX_BATCH_SIZE}")
+
+
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
     """How to read: `batch_size` lines (1–5000) are acknowledged at a time."""
@@ -62,8 +68,7 @@ class IngestOptions:
 
     def __post_init__(self) -> None:
         """Check the batch size (InvalidInputError)."""
-        if not 1 <= self.batch_size <= MAX_BATCH_SIZE:
-            raise InvalidInputError("batch_size", self.batch_size, f"an integer from 1 to {MAX_BATCH_SIZE}")
+        check_batch_size(self.batch_size)
 
 
 def default_rejects_path(path: Path) -> Path:

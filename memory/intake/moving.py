@@ -13,7 +13,7 @@ from pathlib import Path
 
 from recall_loop.memory.intake.export import export_line
 from recall_loop.memory.intake.foreign import Item, Source
-from recall_loop.memory.intake.ingest import DEFAULT_BATCH_SIZE, MAX_BATCH_SIZE
+from recall_loop.memory.intake.ingest import DEFAULT_BATCH_SIZE, check_batch_size
 from recall_loop.memory.intake.rejects import Rejects
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, parse
@@ -73,8 +73,7 @@ class MoveOptions:
 
     def __post_init__(self) -> None:
         """Check the batch size (InvalidInputError)."""
-        if not 1 <= self.batch_size <= MAX_BATCH_SIZE:
-            raise InvalidInputError("batch_size", self.batch_size, f"an integer from 1 to {MAX_BATCH_SIZE}")
+        check_batch_size(self.batch_size)
 
 
 def default_rejects(path: Path) -> Path:
