@@ -129,7 +129,10 @@ def _latency(axes: Axes, policies: Sequence[_Policy], latencies: Mapping[str, Se
         colour, dashes = _looks(at)["color"], _DASHES[at % len(_DASHES)]
         axes.step(ordered, shares, where="post", label=policy["name"], color=colour, linestyle=dashes)
         axes.axvline(policy["latency_ms"]["p50"], color=colour, linestyle=":", alpha=0.6)
+    shown = [value for policy in policies for value in latencies[policy["name"]]]
     axes.set_xscale("log")
+    # Equal times would leave an axis of no width, which matplotlib can't draw.
+    axes.set_xlim(min(shown) / 1.25, max(shown) * 1.25)
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("milliseconds (dotted: p50)")
     axes.set_ylabel("share of requests answered by then")

@@ -188,6 +188,19 @@ def test_html_escapes_names(filled: MemoryStore, tmp_path: Path) -> None:
     assert "&lt;b&gt;&amp;" in made
 
 
+def test_one_latency_can_be_drawn() -> None:
+    """Equal times leave no width of their own on a logarithmic axis, by rounding at some values only.
+
+    Proves: OPS-4.
+    """
+    from recall_loop.evals.plots import plots
+
+    for took in (28.57354216213225, 115.0671324818385):
+        policy = {"name": "new", "scored": 0, "reliability": [], "by_iteration": [], "latency_ms": {"p50": took}}
+        titles = [title for title, _ in plots({"policies": [policy], "runs": [{"policy": "new", "latency_ms": took}]})]
+        assert titles == ["Novelty per iteration", "Latency"]
+
+
 def from_requests(folder: Path) -> list[Prompt]:
     return read_requests(write(folder / "r.jsonl", REQUESTS[:1]), "default")
 
