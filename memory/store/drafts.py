@@ -18,12 +18,14 @@ from recall_loop.memory.store.indexing import (
     record_key,
     slot_of,
 )
+from recall_loop.memory.store.schema import COLUMNS
 from recall_loop.state.errors import InvalidInputError, from_validation
 from recall_loop.state.records import RECORD_ADAPTER, Fact, Record
 from recall_loop.text.tokens import stems
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
 _MOST_POSITION = 2**63 - 1
+_TENANT, _KEY = COLUMNS.index("tenant"), COLUMNS.index("key")
 
 Status = Literal["created", "replaced", "unchanged", "rejected"]
 
@@ -65,6 +67,16 @@ class Draft:
     terms: str
     tags: tuple[str, ...]
     rowid: int | None = None
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is."""
+        return str(self.columns[_TENANT])
+
+    @property
+    def key(self) -> str:
+        """Key of tenant and id, under which Chroma holds the record."""
+        return str(self.columns[_KEY])
 
 
 def draft(tenant: str, given: object, index: int) -> Draft:

@@ -83,7 +83,7 @@ def sidecar_from_chroma(
             for _, part in _chunks(list(group)):
                 records = [(RECORD_ADAPTER.validate_json(row.record), row.rowid) for row in part]
                 drafts = [lay_out(tenant, record, rowid) for record, rowid in records]
-                write(sidecar, embedder, dimension, tenant, drafts)
+                write(sidecar, embedder, dimension, drafts)
         with sidecar.transaction() as connection:
             set_meta(connection, {**marker, **notes})
     finally:

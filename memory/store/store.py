@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -16,17 +16,15 @@ from recall_loop.memory.store import opening, recovery, writing
 from recall_loop.memory.store.cache import Cache
 from recall_loop.memory.store.chroma_side import ChromaError
 from recall_loop.memory.store.delivery import Delivery
-from recall_loop.memory.store.drafts import Draft, WriteOutcome, draft, id_of
+from recall_loop.memory.store.drafts import Draft, Status, WriteOutcome, draft, id_of
 from recall_loop.memory.store.link import ChromaLink
 from recall_loop.memory.store.paging import Page, page
 from recall_loop.memory.store.predicate import compile_predicate
 from recall_loop.memory.store.server import ChromaServer
+from recall_loop.memory.store.together import Together, Waiting
 from recall_loop.memory.store.upkeep import Upkeep
 from recall_loop.memory.store.view import View
-from recall_loop.state.errors import (
-    InvalidInputError,
-    from_validation,
-)
+from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, from_validation
 from recall_loop.state.records import RECORD_ADAPTER, Record
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.types import ContentType, Identifier
@@ -51,7 +49,8 @@ class MemoryStore(Upkeep):
     `StoreUnavailableError` because Chroma failed is not acknowledged: its chunk stands in the
     sidecar, is readable, and reaches Chroma with the next write or open; repeating it is safe.
 
-    Every method may be called from several threads; writes take turns.
+    Every method may be called from several threads. Writes take turns; those that wait at the same time share a
+    transaction, and each still gets its own answer (`together`).
 
     Attributes:
         path: the store's folder; None in memory.
@@ -71,6 +70,7 @@ class MemoryStore(Upkeep):
         self._opened = opened
         self._lock = threading.RLock()
         self._link = ChromaLink(opened, self._lock)
+        self._together = Together(self._lock, self._write_together)
         self._marker = recovery.marker_of(opened.sidecar)
         self._failed_write: str | None = None
 
@@ -170,26 +170,51 @@ class MemoryStore(Upkeep):
         tenant = _tenant(tenant)
         if isinstance(records, Record | Mapping | str | bytes):
             raise InvalidInputError("records", records, "a list of records")
-        outcomes: list[WriteOutcome] = []
+        self._check_writable()
+        source, outcomes = enumerate(records), list[WriteOutcome]()
+        chunk = list(islice(source, UPSERT_CHUNK))
+        if len(chunk) < UPSERT_CHUNK:  # all there is
+            drafts, rejected = _drafts(tenant, chunk)
+            return _outcomes(chunk, drafts, rejected, self._together.write(list(drafts.values())))
         with self._writing(), Delivery(self._link.deliver) as delivery:
-            source = enumerate(records)
-            while chunk := list(islice(source, UPSERT_CHUNK)):
+            while chunk:
                 outcomes += self._write_chunk(tenant, chunk, delivery)
+                chunk = list(islice(source, UPSERT_CHUNK))
         return outcomes
 
     def _write_chunk(self, tenant: str, chunk: list[tuple[int, Any]], delivery: Delivery) -> list[WriteOutcome]:
-        outcomes: dict[int, WriteOutcome] = {}
-        drafts: dict[int, Draft] = {}
-        for index, given in chunk:
-            try:
-                drafts[index] = draft(tenant, given, index)
-            except InvalidInputError as error:
-                outcomes[index] = WriteOutcome(index, id_of(given), "rejected", str(error))
-        written = writing.write(self.sidecar, self.embedder, self.dimension, tenant, list(drafts.values()))
+        drafts, rejected = _drafts(tenant, chunk)
+        written = writing.write(self.sidecar, self.embedder, self.dimension, list(drafts.values()))
         delivery.hand_over(written.pending, more=len(chunk) == UPSERT_CHUNK)
-        for (index, laid_out), status in zip(drafts.items(), written.statuses, strict=True):
-            outcomes[index] = WriteOutcome(index, laid_out.id, status)
-        return [outcomes[index] for index, _ in chunk]
+        return _outcomes(chunk, drafts, rejected, written.statuses)
+
+    def _write_together(self, group: Sequence[Waiting]) -> None:
+        """Write the drafts of several calls at once; where that fails, one call after the other."""
+        try:
+            with self._writing():
+                drafts = [draft for one in group for draft in one.drafts]
+                written = writing.write(self.sidecar, self.embedder, self.dimension, drafts)
+                self._link.deliver(written.pending)
+        except StoreUnavailableError as error:
+            if isinstance(error.__cause__, ChromaError):  # it fails for all of them
+                for one in group:
+                    one.error = StoreUnavailableError(str(error))
+                    one.error.__cause__ = error.__cause__
+            else:
+                self._write_apart(group, error)
+        except Exception as error:  # noqa: BLE001  # raised again, to whom it belongs
+            self._write_apart(group, error)
+        else:
+            statuses = iter(written.statuses)
+            for one in group:
+                one.statuses = list(islice(statuses, len(one.drafts)))
+
+    def _write_apart(self, group: Sequence[Waiting], error: Exception) -> None:
+        if len(group) == 1:
+            group[0].error = error
+            return
+        for one in group:
+            self._write_together([one])
 
     def delete(self, ids: Iterable[str], *, tenant: str = DEFAULT_TENANT) -> int:
         """Delete records by id; return how many there were. Neighbours' windows lose them too.
@@ -282,6 +307,30 @@ class MemoryStore(Upkeep):
             last = page[-1][0] if page else last
             if len(page) < _SCAN:
                 return
+
+
+def _drafts(tenant: str, chunk: list[tuple[int, Any]]) -> tuple[dict[int, Draft], dict[int, WriteOutcome]]:
+    """Lay records out by their index; those that can't be are rejected."""
+    drafts, rejected = dict[int, Draft](), dict[int, WriteOutcome]()
+    for index, given in chunk:
+        try:
+            drafts[index] = draft(tenant, given, index)
+        except InvalidInputError as error:
+            rejected[index] = WriteOutcome(index, id_of(given), "rejected", str(error))
+    return drafts, rejected
+
+
+def _outcomes(
+    chunk: list[tuple[int, Any]],
+    drafts: dict[int, Draft],
+    rejected: dict[int, WriteOutcome],
+    statuses: Sequence[Status],
+) -> list[WriteOutcome]:
+    written = {
+        index: WriteOutcome(index, laid_out.id, status)
+        for (index, laid_out), status in zip(drafts.items(), statuses, strict=True)
+    }
+    return [written.get(index) or rejected[index] for index, _ in chunk]
 
 
 def _tenant(tenant: str) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.link import ChromaLink
     from recall_loop.memory.store.opening import Opened
     from recall_loop.memory.store.sidecar import Sidecar
+    from recall_loop.memory.store.together import Together
     from recall_loop.state.scope import Scope
 
 _ERASED = """SELECT r.id FROM records r WHERE {where} ORDER BY r.rowid LIMIT ?"""
@@ -43,6 +44,7 @@ class Upkeep:
     _opened: Opened
     _lock: threading.RLock
     _link: ChromaLink
+    _together: Together
     _marker: dict[str, str]
     _failed_write: str | None
 
@@ -102,7 +104,7 @@ class Upkeep:
 
     def exclusive(self) -> AbstractContextManager[object]:
         """Hold other threads' writes off, so that what is read stays true until it is written."""
-        return self._lock
+        return self._together.alone()
 
     def searching(self) -> AbstractContextManager[ChromaSide | None]:
         """Give the Chroma side for a search, or None while it can't be used."""

@@ -49,8 +49,16 @@ class _Stored:
     own: bytes
 
 
-def write(sidecar: Sidecar, embedder: Embedder, dimension: int, tenant: str, drafts: Sequence[Draft]) -> Written:
-    """Write drafts as if one after another; return what became of each.
+@dataclass(frozen=True, slots=True)
+class _Vectors:
+    """Own vectors by key, and packed token vectors of texts that were embedded now."""
+
+    own: dict[str, NDArray[np.float16]]
+    tokens: dict[str, bytes | None]
+
+
+def write(sidecar: Sidecar, embedder: Embedder, dimension: int, drafts: Sequence[Draft]) -> Written:
+    """Write drafts of any tenants in one transaction, as if one after another; return what became of each.
 
     Of several drafts with one id the last is written. The same record again is left as it is, and a
     text is embedded again only if it has changed.
@@ -59,33 +67,50 @@ def write(sidecar: Sidecar, embedder: Embedder, dimension: int, tenant: str, dra
         EmbedderError: the embedder fails, or gives vectors of another length; nothing was written.
         StoreUnavailableError: SQLite fails; nothing was written.
     """
-    stored = _stored(sidecar, tenant, [draft.id for draft in drafts])
-    bodies = {record_id: old.body for record_id, old in stored.items()}
+    stored = _stored(sidecar, drafts)
+    bodies = {key: old.body for key, old in stored.items()}
     statuses: list[Status] = []
     final: dict[str, Draft] = {}
     for draft in drafts:
-        old = final[draft.id].body if draft.id in final else bodies.get(draft.id)
+        old = final[draft.key].body if draft.key in final else bodies.get(draft.key)
         statuses.append("created" if old is None else "unchanged" if old == draft.body else "replaced")
-        final[draft.id] = draft
-    changed = [draft for draft in final.values() if bodies.get(draft.id) != draft.body]
+        final[draft.key] = draft
+    changed = [draft for draft in final.values() if bodies.get(draft.key) != draft.body]
     if not changed:
         return Written(statuses, [])
     codec = codec_for(sidecar, embedder)
-    vectors, tokens = _own_vectors(embedder, codec, dimension, changed, stored)
+    made = _own_vectors(embedder, codec, dimension, changed, stored)
+    pending: list[ChromaRow] = []
     with sidecar.transaction() as connection:
-        moved = [stored[draft.id].rowid for draft in changed if draft.id in stored]
-        touched = beside(neighbours(connection, moved)) if moved else set()
-        rowids = _put(connection, changed, stored)
-        parts = {
-            rowid: _part(draft, vector, stored.get(draft.id))
-            for rowid, draft, vector in zip(rowids, changed, vectors, strict=True)
-        }
-        pending = reindex(connection, parts.keys(), touched, parts)
         prepare(connection, codec)
-        made = zip(rowids, changed, strict=True)
-        put(connection, {rowid: tokens[draft.id] for rowid, draft in made if draft.id in tokens})
-        touch_tenant(connection, tenant)
+        for part in _by_tenant(changed).values():
+            pending += _write_tenant(connection, part, stored, made)
     return Written(statuses, pending)
+
+
+def _write_tenant(
+    connection: sqlite3.Connection, drafts: Sequence[Draft], stored: Mapping[str, _Stored], made: _Vectors
+) -> list[ChromaRow]:
+    """Write changed drafts of one tenant, within a transaction; return the rows that are now pending."""
+    moved = [stored[draft.key].rowid for draft in drafts if draft.key in stored]
+    touched = beside(neighbours(connection, moved)) if moved else set()
+    rowids = _put(connection, drafts, stored)
+    parts = {
+        rowid: _part(draft, made.own[draft.key], stored.get(draft.key))
+        for rowid, draft in zip(rowids, drafts, strict=True)
+    }
+    pending = reindex(connection, parts.keys(), touched, parts)
+    placed = zip(rowids, drafts, strict=True)
+    put(connection, {rowid: made.tokens[draft.key] for rowid, draft in placed if draft.key in made.tokens})
+    touch_tenant(connection, drafts[0].tenant)
+    return pending
+
+
+def _by_tenant(drafts: Sequence[Draft]) -> dict[str, list[Draft]]:
+    found: dict[str, list[Draft]] = {}
+    for draft in drafts:
+        found.setdefault(draft.tenant, []).append(draft)
+    return found
 
 
 def remove(sidecar: Sidecar, tenant: str, ids: Sequence[str]) -> int:
@@ -119,13 +144,17 @@ def touch_tenant(connection: sqlite3.Connection, tenant: str) -> None:
     )
 
 
-def _stored(sidecar: Sidecar, tenant: str, ids: Sequence[str]) -> dict[str, _Stored]:
-    query = """SELECT r.id, r.rowid, r.revision, b.record, v.own FROM records r
+def _stored(sidecar: Sidecar, drafts: Sequence[Draft]) -> dict[str, _Stored]:
+    """Return what is there under the drafts' keys."""
+    query = """SELECT r.key, r.rowid, r.revision, b.record, v.own FROM records r
         JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
         WHERE r.tenant = ? AND r.id IN (SELECT value FROM json_each(?))"""
+    found: dict[str, _Stored] = {}
     with sidecar.reading() as connection:
-        found = connection.execute(query, (tenant, json.dumps(list(ids)))).fetchall()
-    return {row[0]: _Stored(*row[1:]) for row in found}
+        for tenant, part in _by_tenant(drafts).items():
+            for key, *rest in connection.execute(query, (tenant, json.dumps([draft.id for draft in part]))):
+                found[key] = _Stored(*rest)
+    return found
 
 
 def _own_vectors(
@@ -133,31 +162,30 @@ def _own_vectors(
     codec: TokenCodec | None,
     dimension: int,
     drafts: Sequence[Draft],
-    stored: dict[str, _Stored],
-) -> tuple[list[NDArray[np.float16]], dict[str, bytes | None]]:
+    stored: Mapping[str, _Stored],
+) -> _Vectors:
     """Return own vectors, embedding only texts that the store doesn't hold for the same id; of those also tokens."""
-    known = {
-        draft.id: np.frombuffer(stored[draft.id].own, dtype=np.float16)
+    own = {
+        draft.key: np.frombuffer(stored[draft.key].own, dtype=np.float16)
         for draft in drafts
-        if draft.id in stored and index_text(json.loads(stored[draft.id].body)) == draft.text
+        if draft.key in stored and index_text(json.loads(stored[draft.key].body)) == draft.text
     }
-    new = [draft for draft in drafts if draft.id not in known]
-    tokens: dict[str, bytes | None] = {}
-    if new:
-        made, packed = embed_with_tokens(embedder, codec, dimension, [draft.text for draft in new])
-        known |= {draft.id: vector for draft, vector in zip(new, made.astype(np.float16), strict=True)}
-        tokens = {draft.id: data for draft, data in zip(new, packed, strict=True)}
-    return [known[draft.id] for draft in drafts], tokens
+    new = [draft for draft in drafts if draft.key not in own]
+    if not new:
+        return _Vectors(own, {})
+    made, packed = embed_with_tokens(embedder, codec, dimension, [draft.text for draft in new])
+    own |= {draft.key: vector for draft, vector in zip(new, made.astype(np.float16), strict=True)}
+    return _Vectors(own, {draft.key: data for draft, data in zip(new, packed, strict=True)})
 
 
 def _put(connection: sqlite3.Connection, drafts: Sequence[Draft], stored: Mapping[str, _Stored]) -> list[int]:
     """Insert or replace the rows of records and their tags; return their rowids."""
     last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
-    version = next_version(connection, drafts[0].columns[0])
+    version = next_version(connection, drafts[0].tenant)
     free, rowids, new, old = count(int(last[0]) + 1 if last else 1), [], [], []
     for draft in drafts:
         length = draft.terms.count(" ") + 1 if draft.terms else 0
-        known = stored.get(draft.id)
+        known = stored.get(draft.key)
         if known is not None:
             rowids.append(known.rowid)
             old.append((*draft.columns, length, known.rowid))
