@@ -12,19 +12,20 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import IO, Any
 
 from recall_loop.graph.batch_answer import answer
 from recall_loop.graph.batch_requests import Line, Request
 from recall_loop.graph.batch_rounds import WorkerDied
+from recall_loop.memory.store import server
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import WorkerError
 from recall_loop.state.settings import Settings
 
 # One more process than this that dies without having answered anything is not replaced.
-_MOST_DEATHS = 3
+_MOST_DEATHS = 8
 _END_SECONDS = 5.0
-_COMPUTING = 2
 _BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -55,8 +56,7 @@ class Processes:
     def __init__(self, setup: dict[str, Any], concurrency: int, workers: int) -> None:
         self.slots = concurrency
         each = -(-concurrency // workers)
-        # Without a model to wait for, more threads of one process only take turns at Python.
-        threads = each if setup["settings"].llm_model else min(each, _COMPUTING)
+        threads = min(each, _useful_threads(setup))
         self._setup = {**setup, "threads": threads, "processors": max(1, processors() // workers)}
         self._deaths = 0
         self._workers: list[_Worker] = []
@@ -185,6 +185,18 @@ class _Worker:
                 self._futures.clear()
             for future in left:
                 future.set_exception(reason)
+
+
+def _useful_threads(setup: dict[str, Any]) -> int:
+    """Return how many requests at once are worth their threads in one process.
+
+    Where requests wait for a model there is no limit. Where they only compute, a second thread takes turns with the
+    first at Python, at a tenth of the processor's time; beside a Chroma server it computes while the first one waits.
+    """
+    settings: Settings = setup["settings"]
+    if settings.llm_model or settings.embedder != "minilm":
+        return sys.maxsize
+    return 1 if settings.chroma_url is None and server.read(Path(setup["path"])) is None else 2
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

@@ -7,6 +7,7 @@ needs does not depend on how many requests it has.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from recall_loop.graph.batch_requests import Line, Request
 Order = Literal["completed", "input"]
 # So many results for each running request may wait for an earlier one.
 _AHEAD = 4
+# A request whose process has ended so often runs alone the next time, so that nothing else ends with it.
+_ALONE = 2
 
 
 class WorkerDied(Exception):  # an event, told through a future
@@ -43,7 +46,7 @@ class _Running:
     place: int
     began: float
     told: bool = False
-    again: bool = False
+    deaths: int = 0
 
 
 class Rounds:
@@ -54,13 +57,14 @@ class Rounds:
         self._timeout = timeout
         self._ordered = order == "input"
         self._running: dict[Future[Line], _Running] = {}
+        self._suspects: deque[_Running] = deque()
         self._ready: dict[int, Line] = {}
         self._taken = self._written = 0
         self._more = True
 
     def __iter__(self) -> Iterator[list[Line]]:
         """Yield lists of lines, each as soon as one of its lines is there."""
-        while self._more or self._running or self._ready:
+        while self._more or self._running or self._suspects or self._ready:
             self._fill()
             if self._running and not self._writable():
                 self._wait()
@@ -69,7 +73,13 @@ class Rounds:
                 yield lines
 
     def _fill(self) -> None:
-        """Begin requests while there is room; a line that can't be run is ready at once."""
+        """Begin requests while there is room, or a suspect alone; a line that can't be run is ready at once."""
+        if self._suspects and not self._running:
+            job = self._suspects.popleft()
+            job.began = time.monotonic()  # the others' time was not its own
+            self._begin(job)
+        if self._suspects or any(job.deaths >= _ALONE for job in self._running.values()):
+            return
         room = self._engine.slots * _AHEAD
         while self._more and len(self._running) < self._engine.slots and len(self._ready) < room:
             request = next(self._requests, None)
@@ -116,14 +126,17 @@ class Rounds:
             self._ready[job.place] = line
 
     def _died(self, job: _Running) -> None:
-        """Try once more: most likely another request, or the system, ended the process."""
+        """Try once more: most likely another request, or the system, ended the process. Then once with no other."""
         if job.told:
             return
-        if not job.again:
-            self._begin(_Running(job.request, job.place, job.began, again=True))
-            return
-        error = {"type": "worker_died", "message": "the process that ran it ended, twice"}
-        self._ready[job.place] = job.request.result_line(error=error)
+        job.deaths += 1
+        if job.deaths < _ALONE:
+            self._begin(job)
+        elif job.deaths == _ALONE:
+            self._suspects.append(job)
+        else:
+            message = f"the process that ran it ended, {job.deaths} times, and the last time it was alone there"
+            self._ready[job.place] = job.request.result_line(error={"type": "worker_died", "message": message})
 
     def _give_up(self, job: _Running) -> None:
         """Have the error written now; the run keeps its slot until the loop looks at the clock again, and ends."""
