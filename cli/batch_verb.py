@@ -156,7 +156,8 @@ def _ray(args: argparse.Namespace) -> RayCluster | None:
 
 def _workers(concurrency: int, total: int, store: MemoryStore, settings: Settings) -> int:
     """Return how many processes are worth beginning."""
-    from recall_loop.graph.batch_engines import processors, why_one_process
+    from recall_loop.graph.batch_engines import why_one_process
+    from recall_loop.memory.store.processors import processors
 
     wanted = min(processors(), concurrency, total // _LEAST_SHARE, _MOST_BY_DEFAULT)
     return 1 if wanted <= 1 or why_one_process(store, settings) else wanted

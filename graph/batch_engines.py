@@ -19,6 +19,7 @@ from recall_loop.graph.batch_answer import answer
 from recall_loop.graph.batch_requests import Line, Request
 from recall_loop.graph.batch_rounds import WorkerDied
 from recall_loop.memory.store import server
+from recall_loop.memory.store.processors import environment, share
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import WorkerError
 from recall_loop.state.settings import Settings
@@ -26,7 +27,6 @@ from recall_loop.state.settings import Settings
 # One more process than this that dies without having answered anything is not replaced.
 _MOST_DEATHS = 8
 _END_SECONDS = 5.0
-_BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class Threads:
@@ -57,7 +57,7 @@ class Processes:
         self.slots = concurrency
         each = -(-concurrency // workers)
         threads = min(each, _useful_threads(setup))
-        self._setup = {**setup, "threads": threads, "processors": max(1, processors() // workers)}
+        self._setup = {**setup, "threads": threads, "processors": share(workers)}
         self._deaths = 0
         self._workers: list[_Worker] = []
         try:
@@ -104,7 +104,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             start_new_session=True,
             # Matrix products take every processor too, unless told: the processes share them.
-            env={**os.environ, **dict.fromkeys(_BLAS_THREADS, str(setup["processors"]))},
+            env={**os.environ, **environment(setup["processors"])},
         )
         self._to, self._from = _pipe(self._process.stdin), _pipe(self._process.stdout)
         self._reader = threading.Thread(target=self._read, name="recall-loop-batch-reader", daemon=True)
@@ -202,13 +202,6 @@ def _useful_threads(setup: dict[str, Any]) -> int:
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
     assert stream is not None  # asked for above
     return stream
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def why_one_process(store: MemoryStore, settings: Settings) -> str | None:

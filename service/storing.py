@@ -28,8 +28,11 @@ def open_store(
 
     embedder = embedder or make_embedder(settings)
     if config.owner_socket is not None:
+        from recall_loop.memory.store.embeddings import limit_threads
+        from recall_loop.memory.store.processors import share
         from recall_loop.service.forwarding import open_forwarding
 
+        limit_threads(share(config.workers))
         return open_forwarding(config.owner_socket, settings, embedder)
     if settings.store_path is None:
         warnings.append(IN_MEMORY)

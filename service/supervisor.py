@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from uvicorn.supervisors import Multiprocess
 
+from recall_loop.memory.store.processors import environment, share
 from recall_loop.service.config import PREFIX, ServiceConfig
 from recall_loop.service.metrics import SHARED
 from recall_loop.service.owner import READY
@@ -114,6 +115,8 @@ def run_workers(config: ServiceConfig, settings: Settings, uvicorn_config: Confi
         (folder / "metrics").mkdir()
         os.environ[SHARED] = str(folder / "metrics")
         os.environ.update(_environment(config, settings, folder))
+        for variable, value in environment(share(config.workers)).items():
+            os.environ.setdefault(variable, value)
         Supervisor(uvicorn_config, [sock], folder).run()
 
 
