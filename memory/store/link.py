@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # Searches try a failed Chroma again after so long; writes try it at once.
 RETRY_SECONDS = 5.0
+_log = logging.getLogger(__name__)
 
 
 class ChromaLink:
@@ -30,7 +32,8 @@ class ChromaLink:
 
     Attributes:
         chroma: the open side, if any.
-        reason: why the store works without it, or None.
+        reason: why the store works without it, or None; with neither path nor address, for whoever asks.
+        detail: the same in Chroma's own words, for whoever runs the store.
     """
 
     def __init__(self, opened: Opened, lock: threading.RLock) -> None:
@@ -40,10 +43,14 @@ class ChromaLink:
         self._failed_at = 0.0
         self.chroma: ChromaSide | None = None
         self.reason: str | None = None
+        self.detail: str | None = None
 
     def degrade(self, error: ChromaError) -> None:
         """Note that Chroma failed: reads go on without it until it is tried again (SEARCH-9)."""
-        self.reason = str(error)
+        told, self.detail = self.detail if self.reason is not None else None, str(error)
+        self.reason = self.detail.partition(": ")[0]
+        if self.detail != told:
+            _log.warning("the store works without Chroma: %s", self.detail)
         self._failed_at = time.monotonic()
 
     def connect(self, *, refilling: bool = True) -> None:

@@ -68,12 +68,18 @@ class Upkeep:
         """Why the store works with less than everything, or None (SEARCH-9).
 
         Without Chroma reads stay whole and exact; without the lexical index they lack its leg; after a
-        write that failed they are whole, and the reason stays until a write succeeds.
+        write that failed they are whole, and the reason stays until a write succeeds. Answers quote it, so that it
+        names no address; `degraded_detail` has Chroma's own words, and so has the log.
         """
         return self._link.reason or self.sidecar.lexical_damage or self._failed_write
 
+    @property
+    def degraded_detail(self) -> str | None:
+        """The same in full, for whoever runs the store."""
+        return self._link.detail if self._link.reason is not None else self.degraded_reason
+
     def probe(self) -> str | None:
-        """Ask the store's Chroma server for a sign of life; return why the store works with less, or None.
+        """Ask the store's Chroma server for a sign of life; return why the store works with less, in full, or None.
 
         Small scopes are searched without Chroma, so that its death would show with the next write only. With Chroma
         in a folder or in memory nothing is asked.
@@ -88,7 +94,7 @@ class Upkeep:
                         chroma.ping()
                 except ChromaError as error:
                     self.degrade(error)
-        return self.degraded_reason
+        return self.degraded_detail
 
     def note_lexical_failure(self, error: Exception) -> None:
         """Note that a search couldn't use the lexical index; the next write makes it anew (SEARCH-9)."""
@@ -128,7 +134,7 @@ class Upkeep:
             "tenants": tenants,
             "records": records,
             "pending": int(pending),
-            "degraded_reason": self.degraded_reason,
+            "degraded_reason": self.degraded_detail,
             "repairs": list(self.repairs),
         }
 

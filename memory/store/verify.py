@@ -111,7 +111,7 @@ def verify_open(opened: Opened, link: ChromaLink) -> Report:
     """Verify an open store; see `MemoryStore.verify`."""
     look = _Look()
     if link.reason is not None:
-        look.findings.append(f"works without Chroma: {link.reason}")
+        look.findings.append(f"works without Chroma: {link.detail}")
     _verify(look, opened.path, opened.sidecar, None if opened.read_only else link.chroma, opened.api_key)
     return look.report()
 

@@ -202,6 +202,12 @@ def test_a_dead_chroma_server_degrades_answers_and_comes_back(workers: Workers) 
     answer = until(lambda: found if (found := workers.ask())["degraded"] else None)
     assert "before-outage" in {fact["id"] for fact in answer["facts"]}
     assert "Chroma" in " ".join(answer["warnings"])
+    found = workers.post("/api/memory/search", {"query": "granary"}).json()
+    assert found["degraded"] and "Chroma" in found["degraded_reason"]
+    for said in (answer, found):  # nobody is told where the server is; the log has it in full
+        assert "127.0.0.1" not in json.dumps(said) and str(workers.chroma.port) not in json.dumps(said)
+    log = workers.served.log.read_text(encoding="utf-8")
+    assert "the store works without Chroma: Chroma can't be" in log and "rror:" in log
     ready = httpx.get(f"{workers.served.url}/ready", timeout=60, verify=False)
     assert ready.status_code == 200
     workers.chroma.start()

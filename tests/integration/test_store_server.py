@@ -113,7 +113,10 @@ def test_a_server_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pyt
                 assert len(held.view(Scope()).nearest(QUERY, 9)[0]) == 9
                 with held.searching() as chroma:
                     assert chroma is None or held is reader
-            assert "reached" in (store.degraded_reason or "") or "written" in (store.degraded_reason or "")
+            assert (store.degraded_reason or "") in ("Chroma can't be reached", "Chroma can't be written")
+            assert (
+                "Error: " in (store.degraded_detail or "") and store.info()["degraded_reason"] == store.degraded_detail
+            )
             with pytest.raises(StoreUnavailableError, match="nothing was written"):
                 store.delete(["m1"])
             server.start()

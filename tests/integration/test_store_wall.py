@@ -221,6 +221,7 @@ STORE_WHOLE: dict[str, Callable[[MemoryStore], Any]] = {
     "generation": lambda store: store.generation,
     "dimension": lambda store: store.dimension,
     "degraded_reason": lambda store: store.degraded_reason,
+    "degraded_detail": lambda store: store.degraded_detail,
     "rebuild": lambda store: store.rebuild(),
     "compact": lambda store: store.compact(),
     "verify": lambda store: store.verify(),
