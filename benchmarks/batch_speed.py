@@ -70,7 +70,7 @@ def main() -> None:
         reader = open_things.enter_context(MemoryStore.open(path, create=False, read_only=True))
         engines = {way: open_things.enter_context(closing(engine_of(way, reader))) for way in ways}
         for engine in engines.values():
-            timed(engine, requests[-16:])
+            timed(engine, requests[-args.slice :])
         taken: dict[str, list[float]] = {way: [] for way in ways}
         for turn in range(args.rounds):
             for way, engine in engines.items():

@@ -7,9 +7,8 @@ wait, so that many writers at once are served at that pace, and a single one wai
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from recall_loop.memory.store.drafts import Draft, Status
@@ -42,7 +41,7 @@ class Together:
 
     def __init__(self, lock: threading.RLock, write: Callable[[Sequence[Waiting]], None]) -> None:
         self._lock, self._write = lock, write
-        self._queue: deque[Waiting] = deque()
+        self._queue: list[Waiting] = []
         self._alone = 0
 
     @contextmanager
@@ -66,29 +65,23 @@ class Together:
         try:
             with self._lock:
                 while not mine.settled:
-                    self._turn(mine)
-        finally:
-            with suppress(ValueError):  # left before its turn, by an interrupt
-                self._queue.remove(mine)
+                    self._write(self._group(mine))
+        finally:  # each call takes itself out, so that none is forgotten if another's thread is interrupted
+            self._queue.remove(mine)
         if mine.error is not None:
             raise mine.error
         return mine.statuses or []
 
-    def _turn(self, mine: Waiting) -> None:
-        group = self._next(mine)
-        try:
-            self._write(group)
-        except BaseException:  # an interrupt of this thread: the others still have their turn
-            self._queue.extendleft(one for one in reversed(group) if one is not mine and not one.settled)
-            raise
-
-    def _next(self, mine: Waiting) -> list[Waiting]:
+    def _group(self, mine: Waiting) -> list[Waiting]:
+        """Return whose turn it is: the first that wait, in their order; only `mine` while this thread is alone."""
         if self._alone:
-            self._queue.remove(mine)
             return [mine]
-        group = [self._queue.popleft()]
-        room = _MOST_RECORDS - len(group[0].drafts)
-        while self._queue and len(self._queue[0].drafts) <= room:
-            group.append(self._queue.popleft())
-            room -= len(group[-1].drafts)
+        group, room = list[Waiting](), _MOST_RECORDS
+        for one in list(self._queue):
+            if one.settled:
+                continue
+            room -= len(one.drafts)
+            if group and room < 0:
+                break
+            group.append(one)
         return group
