@@ -27,6 +27,8 @@ from recall_loop.state.settings import Settings
 # One more process than this that dies without having answered anything is not replaced.
 _MOST_DEATHS = 8
 _END_SECONDS = 5.0
+# So many requests wait in each process, so that it goes on while its last line is being written.
+_WAITING = 2
 
 
 class Threads:
@@ -47,16 +49,16 @@ class Threads:
 
 
 class Processes:
-    """Runs requests in `workers` processes, `concurrency` at a time in all; a process that dies is replaced.
+    """Runs requests in `workers` processes, at most `concurrency` at a time in all; a process that dies is replaced.
 
     Raises:
         WorkerError: a process can't begin, or one after the other dies.
     """
 
     def __init__(self, setup: dict[str, Any], concurrency: int, workers: int) -> None:
-        self.slots = concurrency
-        each = -(-concurrency // workers)
-        threads = min(each, _useful_threads(setup))
+        threads = min(-(-concurrency // workers), _useful_threads(setup))
+        # What waits in a process uses up its timeout there, and ends with it: no more than keeps it busy.
+        self.slots = min(concurrency, workers * (threads + _WAITING))
         self._setup = {**setup, "threads": threads, "processors": share(workers)}
         self._deaths = 0
         self._workers: list[_Worker] = []
