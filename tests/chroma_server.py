@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -16,10 +18,16 @@ _START_SECONDS = 60
 
 
 def free_port() -> int:
-    """Return a port that nobody uses at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port that nobody uses, and that no outgoing connection is given.
+
+    Of the ports for those, one may be taken by the time that a killed server is started again: even by a client that
+    tries to reach the server, and then reaches itself.
+    """
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Server:
