@@ -28,6 +28,7 @@ VECTOR = replace(HYBRID, mode=SearchMode.VECTOR)
 EACH_TYPE = replace(HYBRID, limit_per_type=True)
 EVERYTHING = Filters()
 WARM = 20
+_AT_ONCE = 10_000
 
 
 @dataclass
@@ -151,7 +152,8 @@ class Exact:
         with store.sidecar.reading() as connection:
             for at, (rowid, blob) in enumerate(connection.execute(query, (Scope().tenant,))):
                 self.rowids[at], self.vectors[at] = rowid, np.frombuffer(blob, dtype=np.float16)
-        self.vectors = normalised(self.vectors)
+        for start in range(0, count, _AT_ONCE):  # a copy of all at once would be gigabytes
+            self.vectors[start : start + _AT_ONCE] = normalised(self.vectors[start : start + _AT_ONCE])
 
     def best(self, vector: NDArray[np.float32], limit: int, among: NDArray[np.int64] | None = None) -> set[int]:
         """Return the rowids of the nearest vectors, of all rows or of those in `among`."""

@@ -53,6 +53,7 @@ GOALS = {"hybrid": "≤ 1.5", "filter": "≤ 2", str(BATCH): "≤ 4", "recall": 
 _WHERE_ROUNDS, _RECALL_ROUNDS, _WRITES = 15, 60, 30
 # What a search proposes for ten results: the index is measured there too.
 _DEPTH = 5 * K
+PARTS = {"all": "**/*", "sidecar": "sidecar*", "Chroma": "chroma/**/*"}
 
 
 def measure(arguments: argparse.Namespace, pool: Pool, count: int) -> dict[str, Any]:
@@ -66,8 +67,8 @@ def measure(arguments: argparse.Namespace, pool: Pool, count: int) -> dict[str, 
         "records": count,
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
         "load_at_start": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-        "built_seconds": built,
-        "disk_mb": disk_mb(folder / "store"),
+        "built": built,
+        "disk_mb": {part: disk_mb(folder / "store", pattern) for part, pattern in PARTS.items()},
         "cold": cold(arguments, folder / "store"),
     }
     _note(count, "a fresh process is done; timing searches")
@@ -219,9 +220,8 @@ def _others(figures: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     if "writes" in figures:
         rows.append(("share found at once after its write", f"{figures['writes']['found at once']:.2f}", "", "1"))
     rows += [(name.replace("_", " "), f"{value:.0f}", "", "") for name, value in figures["cold"].items()]
-    rows.append(("disk mb", f"{figures['disk_mb']:.0f}", "", ""))
-    if figures["built_seconds"]:
-        rows.append(("built in s", f"{figures['built_seconds']:.0f}", "", ""))
+    rows += [(f"disk mb, {part}", f"{value:.0f}", "", "") for part, value in figures["disk_mb"].items()]
+    rows += [(name, f"{value:.0f}", "", "") for name, value in figures["built"].items()]
     return rows
 
 
