@@ -46,6 +46,7 @@ _ROW_BYTES = 2_000
 # Up to so many rows are asked for a tag one by one; above, all rows with the tag are read.
 _FEW = 10_000
 _SELECTIONS = 64
+_POSTED_ROWS = 4_000_000
 _T = TypeVar("_T")
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
@@ -76,6 +77,7 @@ class TenantCache:
     corpus: Corpus | None = None
     rows: dict[int, Row] = field(default_factory=dict)
     frequencies: dict[str, int] = field(default_factory=dict)
+    postings: OrderedDict[tuple[str, str], NDArray[np.int64]] = field(default_factory=OrderedDict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     _size: int | None = None
     _vocabulary: dict[str, int] | None = None
@@ -94,6 +96,7 @@ class TenantCache:
             found = changes(self.sidecar, self.tenant, self.version)
             self.corpus, self._size, self._vocabulary = None, None, None
             self.frequencies.clear()
+            self.postings.clear()
             self._derived.clear()
             if found is None or len(found.rowids) + len(self._dirty) > self._most_dirty():
                 self._forget(version if found is None else found.version)
@@ -120,7 +123,8 @@ class TenantCache:
             rows = reading.index_rows(self.sidecar, self.tenant, self._dirty)
             self._index = self._index.changed(rows, self._dirty)
         if self._vectors is not None:
-            fresh = reading.vectors(self.sidecar, self.tenant, self._dirty, self.dimension)
+            halves = self._vectors.halves
+            fresh = reading.vectors(self.sidecar, self.tenant, self._dirty, self.dimension, halves=halves)
             self._vectors = self._vectors.changed(fresh, self._dirty)
 
     def size(self) -> int:
@@ -143,8 +147,8 @@ class TenantCache:
         with self.lock:
             if self._vectors is None and self.size() <= INDEXED_ROWS:
                 self._start()
-                own = self.size() <= CACHED_ROWS
-                held = reading.tenant_vectors(self.sidecar, self.tenant, self.dimension, own=own)
+                halves = self.size() > CACHED_ROWS
+                held = reading.tenant_vectors(self.sidecar, self.tenant, self.dimension, halves=halves)
                 self._vectors = VectorTable(held)
             return self._vectors
 
@@ -171,6 +175,20 @@ class TenantCache:
             if make not in self._derived:
                 self._derived[make] = make(self.vocabulary())
             return cast("_T", self._derived[make])
+
+    def posting(self, facets: str, token: str) -> NDArray[np.int64]:
+        """Return what `reading.posting` does; the last ones are kept, up to four million rows in all."""
+        with self.lock:
+            known, version = self.postings.get((facets, token)), self.version
+        if known is not None:
+            return known
+        found = reading.posting(self.sidecar, facets, token)
+        with self.lock:
+            if version == self.version:
+                self.postings[facets, token] = found
+                while sum(map(len, self.postings.values())) > _POSTED_ROWS:
+                    self.postings.popitem(last=False)
+        return found
 
     def _start(self) -> None:
         """Before one of both is loaded: what changed is counted from here on, so the other goes along."""
@@ -217,10 +235,16 @@ class TenantCache:
             allowed = self._matching(index, predicate.tests)
             return _Selection(version, index.ascending(allowed), index, allowed)
         if known is None or not stale:
-            return _Selection(version, reading.rowids(self.sidecar, predicate))
+            return _Selection(version, reading.rowids(self.sidecar, predicate, self._tagged(predicate)))
         changed = np.unique(np.concatenate(stale))
         kept = known.rowids[~np.isin(known.rowids, changed)]
         return _Selection(version, np.union1d(kept, reading.rowids(self.sidecar, predicate, changed)))
+
+    def _tagged(self, predicate: Predicate) -> NDArray[np.int64] | None:
+        """Return the rows with a tag that a predicate asks for, if they are few: no others need be read then."""
+        tags = () if predicate.tests is None else predicate.tests.tags
+        found = (reading.few_tagged(self.sidecar, tag, _FEW) for tag in tags)
+        return next((few for few in found if few is not None), None)
 
     def _matching(self, index: RowIndex, tests: ColumnTests) -> NDArray[np.bool_]:
         allowed = index.matching(tests)
@@ -233,6 +257,7 @@ class TenantCache:
         """Return a rough number of bytes."""
         with self.lock:
             total = len(self.rows) * _ROW_BYTES + sum(found.rowids.nbytes for found in self._selections.values())
+            total += sum(found.nbytes for found in self.postings.values())
             total += 0 if self._vectors is None else self._vectors.nbytes()
             return total + (0 if self._index is None else self._index.nbytes())
 

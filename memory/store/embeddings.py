@@ -106,11 +106,11 @@ def checked(embedder: Embedder, vectors: object, rows: int, dimension: int) -> F
     return matrix
 
 
-def normalised(vectors: FloatMatrix) -> FloatMatrix:
-    """Return `vectors` scaled to length one; a zero vector stays zero."""
+def normalised(vectors: FloatMatrix, lengths: FloatMatrix | None = None) -> FloatMatrix:
+    """Return `vectors` scaled to length one; a zero vector stays zero. `lengths` [n, 1] are theirs, if known."""
     import numpy as np
 
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True) if lengths is None else lengths
     units: FloatMatrix = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return units
 

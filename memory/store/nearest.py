@@ -25,6 +25,7 @@ _NEXT_FACTOR = 5
 _LEAST_FETCH = 100
 _MOST_FETCH = 4_000
 _CHUNK = 10_000
+_NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 # Of many values only those are sorted that are as high as the best of some block of so many.
 _BLOCK = 32
 
@@ -57,6 +58,18 @@ def best(values: NDArray[Any], rowids: NDArray[np.int64], wanted: int) -> NDArra
     equal = equal[np.argsort(rowids[equal], kind="stable")][: wanted - len(above)]
     chosen = np.concatenate([above, equal])
     return chosen[np.lexsort((rowids[chosen], -values[chosen]))]
+
+
+def heaviest(
+    values: NDArray[Any], allowed: NDArray[np.bool_], rowids: NDArray[np.int64], wanted: int
+) -> NDArray[np.int64]:
+    """Return the places of the `wanted` highest values above 0 of allowed rows, best first; equal ones go by rowid."""
+    whole = allowed.all()
+    places = _high(values, wanted) if whole and len(values) > _BLOCK * wanted else _NONE
+    # Where few rows have any of the words, all the others are as high as the least that is taken.
+    if not len(places) or len(places) > len(values) // 2 or not values[places].all():
+        places = np.flatnonzero(values > 0 if whole else (values > 0) & allowed)
+    return places[best(values[places], rowids[places], wanted)]
 
 
 def _high(values: NDArray[Any], wanted: int) -> NDArray[np.int64]:

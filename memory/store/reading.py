@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,10 +84,11 @@ def rowids(sidecar: Sidecar, predicate: Predicate, among: NDArray[np.int64] | No
     query = f"SELECT r.rowid FROM records r WHERE {predicate.where}"
     params = predicate.params
     if among is not None:
-        query, params = f"{query} AND r.rowid {_AMONG}", (*params, ids_json(among))
+        narrowed = query.replace("WHERE r.tenant", "WHERE +r.tenant", 1)
+        query, params = f"{narrowed} AND r.rowid {_AMONG}", (*params, ids_json(among))
     with sidecar.reading() as connection:
         found = connection.execute(query, params).fetchall()
-    return np.sort(np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found)))
+    return np.sort(np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(found)))
 
 
 def tagged(sidecar: Sidecar, tag: str, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
@@ -95,7 +97,13 @@ def tagged(sidecar: Sidecar, tag: str, among: NDArray[np.int64] | None) -> NDArr
     if among is not None:
         query, params = f"{query} AND record {_AMONG}", (tag, ids_json(among))  # type: ignore[assignment]
     found = _all(sidecar, query, params)
-    return np.sort(np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found)))
+    return np.sort(np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(found)))
+
+
+def few_tagged(sidecar: Sidecar, tag: str, most: int) -> NDArray[np.int64] | None:
+    """Return the rowids that have a tag, of any tenant; None if they are more than `most`."""
+    found = _all(sidecar, "SELECT record FROM record_tags WHERE tag = ? LIMIT ?", (tag, most + 1))
+    return None if len(found) > most else np.array([row[0] for row in found], dtype=np.int64)
 
 
 def newest(sidecar: Sidecar, predicate: Predicate, limit: int) -> list[int]:
@@ -163,21 +171,22 @@ def vocabulary(sidecar: Sidecar, tenant: str) -> dict[str, int]:
     return dict(found)
 
 
-def lexical(sidecar: Sidecar, predicate: Predicate, weights: Mapping[str, float], limit: int) -> list[int]:
-    """Return rowids that a predicate allows and whose window has any token, the heaviest tokens first.
+def posting(sidecar: Sidecar, facets: str, token: str) -> NDArray[np.int64]:
+    """Return the rowids whose window has a token and whose facets match, ascending; no `facets` = of all tenants.
 
     The index's own ranking counts the rows of all tenants, so it isn't used: what a tenant finds would depend
     on what others keep (STORE-3).
     """
-    one = "SELECT rowid, ? AS weight FROM fts WHERE fts MATCH ?"
-    each = " UNION ALL ".join([one] * len(weights))
-    query = f"""SELECT f.rowid FROM (SELECT rowid, sum(weight) AS total FROM ({each}) GROUP BY rowid) f
-        CROSS JOIN records r ON r.rowid = f.rowid WHERE {predicate.where} ORDER BY f.total DESC, f.rowid LIMIT ?"""
-    given = [
-        part for token, weight in weights.items() for part in (weight, f'{predicate.facets} AND window : "{token}"')
-    ]
+    match = " AND ".join(part for part in (facets, f'window : "{token}"') if part)
     with sidecar.reading() as connection:
-        return [row[0] for row in connection.execute(query, (*given, *predicate.params, limit))]
+        found = connection.execute("SELECT rowid FROM fts WHERE fts MATCH ? ORDER BY rowid", (match,)).fetchall()
+    return np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(found))
+
+
+def last_row(sidecar: Sidecar) -> int:
+    """Return the highest rowid: about the number of rows of all tenants."""
+    with sidecar.reading() as connection:
+        return int(connection.execute("SELECT coalesce(max(rowid), 0) FROM records").fetchone()[0])
 
 
 def rows(sidecar: Sidecar, tenant: str, wanted: Sequence[int]) -> dict[int, Row]:
@@ -193,43 +202,47 @@ def rows(sidecar: Sidecar, tenant: str, wanted: Sequence[int]) -> dict[int, Row]
     return found
 
 
-def vectors(sidecar: Sidecar, tenant: str, wanted: Sequence[int] | NDArray[np.int64], dimension: int) -> Vectors:
-    """Return the vectors of some of a tenant's rows, by ascending rowid."""
+def vectors(
+    sidecar: Sidecar,
+    tenant: str,
+    wanted: Sequence[int] | NDArray[np.int64],
+    dimension: int,
+    *,
+    halves: bool = False,
+) -> Vectors:
+    """Return the vectors of some of a tenant's rows, by ascending rowid; with `halves` own ones as they are stored."""
     query = f"""SELECT v.rowid, v.context, v.own FROM vectors v JOIN records r ON r.rowid = v.rowid
         WHERE +r.tenant = ? AND v.rowid {_AMONG} ORDER BY v.rowid"""
-    with sidecar.reading() as connection:
-        return _vectors(connection.execute(query, (tenant, ids_json(wanted))).fetchall(), dimension)
+    return _vectors(_all(sidecar, query, (tenant, ids_json(wanted))), dimension, halves=halves)
 
 
-def own_vectors(
-    sidecar: Sidecar, tenant: str, wanted: NDArray[np.int64], dimension: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return those of `wanted` that the tenant has, ascending, and the rows' own vectors without those of windows."""
-    query = f"""SELECT v.rowid, v.own FROM vectors v JOIN records r ON r.rowid = v.rowid
-        WHERE +r.tenant = ? AND v.rowid {_AMONG} ORDER BY v.rowid"""
-    found = _all(sidecar, query, (tenant, ids_json(wanted)))
-    numbers = np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found))
-    return numbers, _unpacked([row[1] for row in found], dimension)
-
-
-def tenant_vectors(sidecar: Sidecar, tenant: str, dimension: int, *, own: bool = True) -> Vectors:
-    """Return all vectors of a tenant, by ascending rowid; with `own=False` those of windows only."""
-    query = f"""SELECT v.rowid, v.context{", v.own" if own else ""} FROM records r JOIN vectors v ON v.rowid = r.rowid
+def tenant_vectors(sidecar: Sidecar, tenant: str, dimension: int, *, halves: bool = False) -> Vectors:
+    """Return all vectors of a tenant, by ascending rowid; with `halves` own ones as they are stored."""
+    query = """SELECT v.rowid, v.context, v.own FROM records r JOIN vectors v ON v.rowid = r.rowid
         WHERE r.tenant = ? ORDER BY v.rowid"""
-    with sidecar.reading() as connection:
-        return _vectors(connection.execute(query, (tenant,)).fetchall(), dimension, own=own)
+    return _vectors(_all(sidecar, query, (tenant,)), dimension, halves=halves)
 
 
-def _vectors(found: list[tuple[Any, ...]], dimension: int, *, own: bool = True) -> Vectors:
-    """Unpack half-precision blobs; unit length is restored, since halves are a little off."""
+def _vectors(found: list[tuple[Any, ...]], dimension: int, *, halves: bool) -> Vectors:
     numbers = np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found))
-    context = _unpacked([row[1] for row in found], dimension)
-    return Vectors(numbers, _unpacked([row[2] for row in found], dimension) if own else None, context)
+    context, own = ([row[place] for row in found] for place in (1, 2))
+    if not halves:
+        return Vectors(numbers, _unpacked(own, dimension), _unpacked(context, dimension))
+    kept = _halves(own, dimension)
+    parts = (kept[start : start + _CHUNK].astype(np.float32) for start in range(0, len(kept), _CHUNK))
+    lengths = [np.linalg.norm(part, axis=1, keepdims=True) for part in parts]
+    return Vectors(
+        numbers, kept, _unpacked(context, dimension), np.concatenate([np.zeros((0, 1), np.float32), *lengths])
+    )
+
+
+def _halves(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float16]:
+    return np.frombuffer(b"".join(blobs), dtype=np.float16).reshape(len(blobs), dimension)
 
 
 def _unpacked(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float32]:
-    halves = np.frombuffer(b"".join(blobs), dtype=np.float16).reshape(len(blobs), dimension)
-    matrix = normalised(halves.astype(np.float32))
+    """Return vectors of unit length, which halves are a little off."""
+    matrix = normalised(_halves(blobs, dimension).astype(np.float32))
     matrix.setflags(write=False)
     return matrix
 

@@ -311,7 +311,7 @@ class RowIndex:
             for start, terms in zip(self._starts, self._terms, strict=False):
                 posting = terms.posting(stem)
                 if posting is not None:
-                    total[posting.positions.astype(np.intp) + start] += weight
+                    np.add.at(total[start:], posting.positions, weight)  # which is faster than `+=`
         if not self._whole:
             total[~self.alive] = 0.0
         self._weighed = (key, total)

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+
+from recall_loop.memory.store.embeddings import normalised
+from recall_loop.memory.store.sharing import shared
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
+_Float = TypeVar("_Float", bound="np.floating[Any]")
 # Gathering a row's vector takes about so many times as long as comparing it.
 _GATHERING = 6
 # OpenBLAS does a product of fewer than 262,144 multiplications as it stands. A larger one of a few queries it first
 # copies into another order, and shares it among threads that wait for each other where processors are busy.
 _AT_ONCE = 240_000
+# Blocks that a thread takes at a time.
+_PIECE = 16
 # Rows are compared in multiples of what a processor takes at a stroke.
 _STROKE = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """Vectors of rows by ascending rowid; float32 [n, d], unit length. `own` is None where only context is kept."""
+    """Vectors of rows by ascending rowid [n, d]: float32 of unit length.
+
+    `own` may be the halves that were stored, with their `lengths` [n, 1], which are a little off one.
+    """
 
     rowids: NDArray[np.int64]
-    own: NDArray[np.float32] | None
+    own: NDArray[np.float32] | NDArray[np.float16]
     context: NDArray[np.float32]
+    lengths: NDArray[np.float32] | None = None
 
 
 class VectorTable:
@@ -38,18 +47,21 @@ class VectorTable:
         self._compared: tuple[bytes, NDArray[np.float32]] | None = None
 
     @property
-    def has_own(self) -> bool:
-        """Whether own vectors are kept, and not only those of windows."""
-        return self._loaded.own is not None
+    def halves(self) -> bool:
+        """Whether own vectors are kept as they are stored, in half the space: few are looked at in one search."""
+        return self._loaded.lengths is not None
 
     def changed(self, fresh: Vectors, dead: NDArray[np.int64]) -> VectorTable:
         """Return the table with `fresh` instead of what was loaded of the rowids `dead`."""
         return VectorTable(self._loaded, fresh, dead)
 
     def own(self, rowids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return own vectors [n, d]; zeros for a rowid that isn't here. Only if `has_own`."""
-        parts = [(part.rowids, part.own) for part in self._parts() if part.own is not None]
-        return _picked(parts, rowids, self._dead)
+        """Return own vectors [n, d]; zeros for a rowid that isn't here."""
+        picked = _picked([(part.rowids, part.own) for part in self._parts()], rowids, self._dead)
+        held = [(part.rowids, part.lengths) for part in self._parts() if part.lengths is not None]
+        if not held:
+            return np.asarray(picked, dtype=np.float32)
+        return normalised(picked.astype(np.float32), _picked(held, rowids, self._dead))
 
     def context(self, rowids: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return context vectors [n, d]; zeros for a rowid that isn't here."""
@@ -75,7 +87,7 @@ class VectorTable:
 
     def nbytes(self) -> int:
         """Return the number of bytes."""
-        return sum(part.context.nbytes + (0 if part.own is None else part.own.nbytes) for part in self._parts())
+        return sum(part.context.nbytes + part.own.nbytes for part in self._parts())
 
 
 def products(queries: NDArray[np.float32], rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -87,23 +99,28 @@ def products(queries: NDArray[np.float32], rows: NDArray[np.float32]) -> NDArray
     found = np.empty((len(queries), len(rows)), dtype=np.float32)
     end = whole * block
     blocks = rows[:end].reshape(whole, block, rows.shape[1]).transpose(0, 2, 1)
-    into = found[:, :end].reshape(len(queries), whole, block)
-    np.matmul(queries, blocks, out=into.transpose(1, 0, 2))
+    into = found[:, :end].reshape(len(queries), whole, block).transpose(1, 0, 2)
+
+    def some(piece: int) -> None:
+        part = slice(piece * _PIECE, (piece + 1) * _PIECE)
+        np.matmul(queries, blocks[part], out=into[part])
+
+    shared(some, -(-whole // _PIECE))
     np.matmul(queries, rows[end:].T, out=found[:, end:])
     return found
 
 
 def _picked(
-    parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]], asked: NDArray[np.int64], dead: NDArray[np.int64]
-) -> NDArray[np.float32]:
+    parts: list[tuple[NDArray[np.int64], NDArray[_Float]]], asked: NDArray[np.int64], dead: NDArray[np.int64]
+) -> NDArray[_Float]:
     """Return the rows of `asked`; the first part doesn't count for the rowids `dead`, which ascend."""
-    picked: NDArray[np.float32] | None = None
+    picked: NDArray[_Float] | None = None
     for number, (held, matrix) in enumerate(parts):
         at, here = find(held, asked)
         if number == 0 and len(dead):
             here &= ~find(dead, asked)[1]
         if picked is None:
-            picked = matrix[at] if len(held) else np.zeros((len(asked), matrix.shape[1]), dtype=np.float32)
+            picked = matrix[at] if len(held) else np.zeros((len(asked), matrix.shape[1]), dtype=matrix.dtype)
             if not here.all():
                 picked[~here] = 0.0
         else:

@@ -17,14 +17,15 @@ from recall_loop.memory.store import cache as caching
 from recall_loop.memory.store import reading
 from recall_loop.memory.store.cache import Cache, TenantCache
 from recall_loop.memory.store.indexing import encode
-from recall_loop.memory.store.nearest import Scan, best, exact, overfetched
-from recall_loop.memory.store.predicate import Predicate
+from recall_loop.memory.store.nearest import Scan, exact, heaviest, overfetched
+from recall_loop.memory.store.predicate import Predicate, compile_predicate
 from recall_loop.memory.store.reading import Corpus
 from recall_loop.memory.store.row_index import RowIndex
 from recall_loop.memory.store.rows import Row
 from recall_loop.memory.store.sidecar import LexicalIndexError
 from recall_loop.memory.store.vectors import find
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.scope import Scope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.chroma_side import ChromaError, ChromaSide
     from recall_loop.memory.store.sidecar import Sidecar
 
-# SQLite joins at most 500 selects.
+# Each is a statement.
 _MOST_STEMS = 400
 
 
@@ -120,15 +121,12 @@ class View:
         asked = _numbers(rowids)
         allowed = self._allowed(asked)
         table = self._cache().vectors()
-        if table is not None and table.has_own and len(asked) == len(allowed):
-            return table.own(asked), table.context(asked)
         if table is not None and len(asked) == len(allowed):
-            numbers, own = reading.own_vectors(self._source.sidecar, self.tenant, allowed, self._source.dimension)
-            if np.array_equal(numbers, asked):
-                return own, table.context(asked)
+            return table.own(asked), table.context(asked)
         held = reading.vectors(self._source.sidecar, self.tenant, allowed, self._source.dimension)
-        assert held.own is not None, "own vectors were asked for"
-        return _pick(held.own, held.rowids, asked), _pick(held.context, held.rowids, asked)
+        return _pick(np.asarray(held.own, dtype=np.float32), held.rowids, asked), _pick(
+            held.context, held.rowids, asked
+        )
 
     def scan(self, vectors: NDArray[np.float32]) -> Scan | None:
         """Compare query vectors [q, d] with every allowed row; None where those are too many."""
@@ -193,18 +191,33 @@ class View:
         if index is None:
             return self._by_statement(weights[:_MOST_STEMS], limit)
         total = index.word_weights(weights)
-        found = np.flatnonzero((total > 0) & cache.allowed(self.predicate, index))
-        rowids = index.columns.rowids[found]
-        return rowids[best(total[found], rowids, limit)]
+        rowids = index.columns.rowids
+        return rowids[heaviest(total, cache.allowed(self.predicate, index), rowids, limit)]
 
     def _by_statement(self, weights: Sequence[tuple[str, float]], limit: int) -> NDArray[np.int64]:
         """Ask SQLite's index; while that is damaged there is nothing to ask, and the store says so (SEARCH-9)."""
-        encoded = {encode(stem): weight for stem, weight in weights}
-        try:
-            found = reading.lexical(self._source.sidecar, self.predicate, encoded, limit)
-        except LexicalIndexError:
-            found = []
-        return np.array(found, dtype=np.int64)
+        cache, allowed, facets = self._cache(), self.rowids(), self._narrowing()
+        total = np.zeros(len(allowed))
+        for stem, weight in weights:
+            try:
+                having = cache.posting(facets, encode(stem))
+            except LexicalIndexError:
+                return np.zeros(0, dtype=np.int64)
+            if len(having) < len(allowed):
+                at, here = find(allowed, having)
+                total[at[here]] += weight
+            else:
+                total[find(having, allowed)[1]] += weight
+        return allowed[heaviest(total, np.ones(len(total), dtype=bool), allowed, limit)]
+
+    def _narrowing(self) -> str:
+        """Return what narrows the lexical index; nothing if that is only the tenant, and most rows are the tenant's."""
+        facets = self.predicate.facets
+        return "" if facets == compile_predicate(Scope(tenant=self.tenant)).facets and self._mostly_mine() else facets
+
+    def _mostly_mine(self) -> bool:
+        """Return whether most rows of the store are the tenant's."""
+        return 2 * self._cache().size() >= reading.last_row(self._source.sidecar)
 
     def nearest(self, vectors: NDArray[np.float32], limit: int) -> list[list[int]]:
         """Return per query vector the allowed rowids with the nearest context vectors, nearest first.
@@ -268,12 +281,19 @@ class View:
         for stem in wanted:
             if stem not in known:
                 try:
-                    known[stem] = reading.frequency(self._source.sidecar, self.tenant, encode(stem))
+                    known[stem] = self._frequency(encode(stem))
                 except LexicalIndexError:
                     known[stem] = 0
         with cache.lock:
             cache.frequencies |= known
         return {stem: known[stem] for stem in wanted}
+
+    def _frequency(self, token: str) -> int:
+        """Count in the index; or among the token's rows, which the search asks for next, if most are the tenant's."""
+        every = compile_predicate(Scope(tenant=self.tenant))
+        if not self._mostly_mine():
+            return reading.frequency(self._source.sidecar, self.tenant, token)
+        return int(find(self._cache().selection(every), self._cache().posting("", token))[1].sum())
 
     def corpus(self) -> Corpus:
         """Return size and mean lengths of the tenant's corpus."""
