@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recall_loop.memory.store import MemoryStore
+from recall_loop.memory.store import MemoryStore, chroma_side
 from recall_loop.memory.store import store as store_module
 from recall_loop.memory.store.chroma_side import ChromaError
 from recall_loop.memory.store.delivery import Delivery
@@ -50,6 +50,19 @@ def test_rows_between_chunks_reach_chroma_as_they_are_in_the_end(tmp_path):
         assert [o.status for o in outcomes] == ["replaced"] * 90 + ["unchanged"] * 45
         assert_equal_sides(store, 45)
         assert threading.active_count() < 20 and not any("chroma" in t.name for t in threading.enumerate())
+
+
+def test_every_row_is_read_once_however_long_the_pages_are(tmp_path, monkeypatch):
+    """Proves: STORE-7."""
+    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+        store.upsert(turns(45))
+        whole = {row.key: row.vector for row in store._link.chroma.rows(vectors=True)}
+        for ids, batch in ((7, 3), (9, 45), (45, 10), (46, 1000)):
+            monkeypatch.setattr(chroma_side, "_IDS", ids)
+            monkeypatch.setattr(store._link.chroma, "_batch", batch)
+            found = list(store._link.chroma.rows(vectors=True))
+            assert len(found) == 45
+            assert all((row.vector == whole[row.key]).all() for row in found)
 
 
 def test_chroma_failing_under_a_chunk_is_not_acknowledged_and_heals(tmp_path):
