@@ -16,7 +16,9 @@ from itertools import pairwise
 from recall_loop.policy.coverage import own_terms, window_terms
 from recall_loop.policy.question import Question
 from recall_loop.policy.ranking import Ranked
+from recall_loop.state.types import ContentType
 from recall_loop.text.tokens import content_words, stems
+from recall_loop.text.voice import voice
 
 SIGNALS: Mapping[str, str] = {
     "top_over_tail": "mean score of the best ten facts less that of the next ten (without any: of the last)",
@@ -31,6 +33,8 @@ SIGNALS: Mapping[str, str] = {
     "named_own": "best share of rare question words in facts from the named, less that in facts from others",
     "named_window": "the same of windows",
     "named_vote": "the same of all ten facts together, earlier ones counting more",
+    "named_told": "named_vote, each fact counting as far as it tells of its own author: I and my for it, you against",
+    "told_share": "mean share of rare question words in what the named tell of themselves; if none does, in all ten",
     "names": "how many names the question has (1 = four or more)",
     "asks_date": "1 if it asks for a time",
     "asks_number": "1 if it asks for a number",
@@ -101,6 +105,23 @@ class _Facts:
         count = len(self.own)
         return {term: math.log(1 + count / (0.5 + sum(term in terms for terms in self.own))) for term in self.asked}
 
+    @cached_property
+    def telling(self) -> list[float]:
+        """How far each of the best facts tells of whom it comes from or is about, from 0 to 1.
+
+        Only a message speaks to somebody: what else is kept is about whom it names as its subject.
+        """
+        records = [item.entry["record"] for item in self.ranked[:BEST]]
+        return [
+            (1.0 + voice(record["text"])) / 2.0 if record["kind"] == ContentType.MESSAGE else 1.0 for record in records
+        ]
+
+    @cached_property
+    def has_teller(self) -> list[bool]:
+        """Whether each of the best facts comes from, or is about, anybody: a passage without an author is nobody's."""
+        records = [item.entry["record"] for item in self.ranked[:BEST]]
+        return [bool(record.get("author") or record.get("subject")) for record in records]
+
     def share(self, terms: frozenset[str]) -> float:
         return sum(term in terms for term in self.asked) / len(self.asked) if self.asked else 0.0
 
@@ -137,19 +158,30 @@ def _words(facts: _Facts) -> dict[str, float]:
 
 def _attribution(facts: _Facts) -> dict[str, float]:
     """Compare facts from whom the question names with the others: what somebody else said may be no answer."""
-    if not facts.names:
-        return dict.fromkeys(("named_first", "named_lead", "named_own", "named_window", "named_vote"), 0.0)
     own = [facts.rare_share(terms) for terms in facts.own[:BEST]]
+    if not facts.names:
+        unnamed = ("named_first", "named_lead", "named_own", "named_window", "named_vote", "named_told")
+        return dict.fromkeys(unnamed, 0.0) | {"told_share": _mean(own)}
     sides = [1.0 if mine else -1.0 for mine in facts.from_named]
     lead = max(facts.scores[0] - facts.scores[1], 0.0) if len(facts.scores) > 1 else max(facts.scores[0], 0.0)
-    vote = math.fsum(side * share / math.log2(at + 2) for at, (side, share) in enumerate(zip(sides, own, strict=True)))
+    told = [share * telling for share, telling in zip(own, facts.telling, strict=True)]
+    tellers = [side if known else max(side, 0.0) for side, known in zip(sides, facts.has_teller, strict=True)]
+    mine = [0.0 if side < 0 else part for part, side in zip(told, tellers, strict=True)]
     return {
         "named_first": float(facts.from_named[0]),
         "named_lead": sides[0] * lead if any(facts.from_named) else 0.0,
         "named_own": _gap(own, sides),
         "named_window": _gap([facts.rare_share(terms) for terms in facts.windows], sides),
-        "named_vote": vote / _VOTE_SCALE,
+        "named_vote": _vote(own, sides),
+        "named_told": _vote(told, tellers),
+        "told_share": _mean(mine if any(facts.from_named) else own),
     }
+
+
+def _vote(shares: Sequence[float], sides: Sequence[float]) -> float:
+    """Return the shares of one side less those of the other, earlier ones counting more."""
+    parts = (side * share / math.log2(at + 2) for at, (side, share) in enumerate(zip(sides, shares, strict=True)))
+    return math.fsum(parts) / _VOTE_SCALE
 
 
 def _gap(shares: Sequence[float], sides: Sequence[float]) -> float:

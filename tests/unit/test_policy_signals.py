@@ -47,14 +47,39 @@ def test_what_somebody_else_said_is_told_from_what_the_named_one_said():
     mine = signals_of(facts((TEXT, 0.9, "Tove"), (*other, "Ruben")), BOAT, 1.0)
     theirs = signals_of(facts((TEXT, 0.9, "Ruben"), (*other, "Tove")), BOAT, 1.0)
     assert mine["named_first"] == 1.0 and theirs["named_first"] == 0.0
-    for name in ("named_lead", "named_own", "named_window", "named_vote"):
+    for name in ("named_lead", "named_own", "named_window", "named_vote", "named_told"):
         assert mine[name] > 0.0 > theirs[name], name
 
 
 def test_a_question_without_names_has_no_attribution():
     """Proves: CONF-4."""
     found = signals_of(facts((TEXT, 0.9, "Ruben")), question("where is the yellow boat moored?"), 1.0)
-    assert [found[name] for name in SIGNALS if name.startswith("named")] == [0.0] * 5
+    assert [found[name] for name in SIGNALS if name.startswith("named")] == [0.0] * 6
+    assert found["told_share"] == 1.0, "where nobody is named, all facts may tell it"
+
+
+def test_what_was_told_of_the_other_counts_less():
+    """Who says "I" tells of himself, who says "you" of the other; a fact is about its subject.
+
+    Proves: CONF-4.
+    """
+    told = {}
+    for person in ("I", "Somebody", "You"):
+        by_named, by_other = (facts((f"{person} moored the yellow boat.", 0.9, who)) for who in ("Tove", "Ruben"))
+        told[person] = [signals_of(found, BOAT, 1.0)["named_told"] for found in (by_named, by_other)]
+    assert told["I"] == [pytest.approx(2 * told["Somebody"][0]), pytest.approx(-told["I"][0])]
+    assert told["I"][0] > told["Somebody"][0] > told["You"][0] == 0.0
+    assert told["I"][1] < told["Somebody"][1] < told["You"][1] == 0.0
+    about = facts(("Tove moored the yellow boat.", 0.9, "Tove"))
+    about[0].entry["record"]["kind"] = "fact"
+    assert signals_of(about, BOAT, 1.0)["named_told"] == told["I"][0]
+
+
+def test_a_passage_of_nobody_tells_against_nobody():
+    """Proves: CONF-4 (no author, no subject)."""
+    found = signals_of(facts((TEXT, 0.9)), BOAT, 1.0)
+    assert found["named_vote"] < 0.0 == found["named_told"]
+    assert found["told_share"] == 1.0
 
 
 def test_a_first_fact_that_stands_out_has_a_large_step():
