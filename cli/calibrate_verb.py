@@ -18,10 +18,11 @@ if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chrom
 
 _DESCRIPTION = """\
 Fit the mapping from what a run measures to the probability that all of the evidence is among the first
-ten facts, and write it as a small JSON file. Questions come from files of
-`recall-loop eval --unscored --per-question FILE` (--replay) or are asked now (--data). Figures are out of
-fold: no conversation is measured by a mapping that has seen it. Needs the extra `eval`
-(pip install "recall-loop[eval]"). RECALL_LOOP_CALIBRATION_FILE names the file that is used.
+ten facts, and to the probability that memory holds an answer at all; and write it as a small JSON file.
+Questions come from files of `recall-loop eval --unscored --foreign N --per-question FILE` (--replay) or
+are asked now (--data). Figures are out of fold: no conversation is measured by a mapping that has seen
+it. Needs the extra `eval` (pip install "recall-loop[eval]"). RECALL_LOOP_CALIBRATION_FILE names the file
+that is used.
 """
 
 
@@ -43,6 +44,8 @@ def add_parser(subparsers: Any) -> None:
     add("--balance", type=float, default=0.5, metavar="X", help="0 = questions weigh the same, 1 = sets (default: 0.5)")
     add("--high", type=float, default=0.85, metavar="P", help="precision that `high` is to have (default: 0.85)")
     add("--medium", type=float, default=0.6, metavar="P", help="precision that `medium` is to have (default: 0.6)")
+    add("--wrongly", type=float, default=0.05, metavar="P", help="answerable questions to abstain on (default: 0.05)")
+    add("--foreign", type=bounded_int(1, 10**6), metavar="N", help="ask each collection N of another, with --data")
     add("--method", metavar="NAME", help="take this candidate instead of the best one")
     add("--plot", type=Path, metavar="FILE", help="draw the reliability before and after, as .svg, .png or .html")
     add("--json", action="store_true", help="print the file's content instead of tables")
@@ -62,6 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not arguments.replay and not arguments.data:
         raise InvalidInputError("calibrate", None, "--replay FILE or --data DIR")
+    if arguments.foreign and not arguments.data:
+        raise InvalidInputError("--foreign", arguments.foreign, "a number together with --data")
     plan = Plan(
         name=arguments.id or arguments.output.stem,
         date=arguments.date,
@@ -70,13 +75,16 @@ def run(arguments: argparse.Namespace) -> int:
         high=arguments.high,
         medium=arguments.medium,
         kind=arguments.method,
+        wrongly=arguments.wrongly,
     )
     if arguments.plot:
         from recall_loop.evals.calibration_plot import check_plot
 
         check_plot(arguments.plot)
     mapping = calibrate(list(_examples(arguments)), plan)
-    text = json.dumps(mapping.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n"
+    content = mapping.model_dump(mode="json")
+    head = {name: content[name] for name in ("version", "id", "method", "event")}
+    text = json.dumps(head | content, ensure_ascii=False, indent=1) + "\n"
     arguments.output.write_text(text, encoding="utf-8")
     if arguments.plot:
         from recall_loop.evals.calibration_plot import draw
@@ -109,11 +117,14 @@ def _asked(folder: Path, arguments: argparse.Namespace) -> list[Example]:
     """Ask the questions of a data set, the unanswerable ones too."""
     from recall_loop.evals.datasets import load
     from recall_loop.evals.examples import from_answers
+    from recall_loop.evals.foreign import with_foreign
     from recall_loop.evals.ingest import open_store
     from recall_loop.evals.runner import Options, settings_with
     from recall_loop.evals.runner import run as ask
 
     settings, dataset = settings_with(arguments.set), load(folder, arguments.kinds, arguments.format)
+    if arguments.foreign:
+        dataset = with_foreign(dataset, arguments.foreign)
     with open_store(None, settings) as store:
         return from_answers(ask(dataset, Options(unscored=True), store, settings=settings), dataset)
 

@@ -42,6 +42,12 @@ def add_parser(subparsers: Any) -> None:
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
     add("--store", type=Path, metavar="PATH", help="keep the store in this folder (default: in memory)")
     add("--unscored", action="store_true", help="also ask questions that count for no recall")
+    add(
+        "--foreign",
+        type=bounded_int(1, MOST_QUESTIONS),
+        metavar="N",
+        help="with --unscored: also ask each collection N questions of another one, which it can't answer",
+    )
     add("--per-question", type=Path, metavar="FILE", help="write one JSON line per question")
     add("--json", action="store_true", help="print the report as JSON")
 
@@ -56,12 +62,18 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from recall_loop.evals import report
     from recall_loop.evals.datasets import load
+    from recall_loop.evals.foreign import with_foreign
     from recall_loop.evals.ingest import open_store
     from recall_loop.evals.runner import run as evaluate
     from recall_loop.evals.runner import select, settings_with
+    from recall_loop.state.errors import InvalidInputError
 
     options, settings = _options(arguments), settings_with(arguments.set)
+    if arguments.foreign and not arguments.unscored:
+        raise InvalidInputError("--foreign", arguments.foreign, "a number together with --unscored")
     dataset = load(arguments.data, arguments.kinds, arguments.format)
+    if arguments.foreign:
+        dataset = with_foreign(dataset, arguments.foreign, arguments.seed)
     select(dataset, options)  # refuses bad options before the store is made
     answers: list[Answered] = []
     with (

@@ -18,7 +18,7 @@ from recall_loop.cli.fact_render import write_fact
 from recall_loop.cli.safe_text import safe, safe_json, shorten
 from recall_loop.state.result import Confidence, RetrieveResult
 from recall_loop.state.types import StopReason
-from recall_loop.state.words import CONFIDENCE_WORDS, STOP_WORDS, count
+from recall_loop.state.words import ANSWERABLE_WORDS, CONFIDENCE_WORDS, STOP_WORDS, count
 
 __all__ = ["Screen", "make_console", "safe", "safe_json", "shorten"]
 
@@ -134,10 +134,12 @@ class Screen:
             write_fact(self, rank, fact, terms, debug)
 
     def confidence(self, confidence: Confidence) -> None:
-        """Write the label, the score and every component as a bar."""
+        """Write the label, the score, whether memory holds an answer, and every component as a bar."""
         style = _LABEL_STYLES[confidence.label]
         self.line()
         self.line(f"Confidence {confidence.score:.2f}, {CONFIDENCE_WORDS[confidence.label]}", f"bold {style}")
+        if confidence.answerable is not None:
+            self.line(f"{ANSWERABLE_WORDS} {confidence.answerable:.2f}", indent=3)
         self.bars(confidence.components, 3, style)
         self.line(f"raw {confidence.raw_score:.2f}, calibration {confidence.calibration_id}", "dim", 3)
 

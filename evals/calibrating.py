@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recall_loop.evals import calibration as measure
-from recall_loop.evals.calibration import Scores
+from recall_loop.evals.abstaining import Held, fit_answerable
+from recall_loop.evals.calibration import Outcomes, Scores
 from recall_loop.evals.examples import Example, counts
-from recall_loop.evals.fitting import KINDS, Kind, Sample, apply, fit, log_loss, out_of_fold, threshold
+from recall_loop.evals.fitting import KINDS, Kind, Sample, apply, best_kind, fit, threshold
 from recall_loop.policy.calibration import Calibration, Thresholds, identity
 from recall_loop.policy.confidence import WEIGHTS, compute_confidence
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings import Settings
 
 EVENT = "all gold evidence is among the first ten ids; never where the memory holds no answer"
-_WORTH = 0.001  # what a richer mapping must gain in log loss to be taken
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Plan:
         balance: 0 = each question counts the same, 1 = each set.
         high: least share of `high` results that the event holds for, in [0,1].
         medium: the same of `medium` results.
-        kind: the candidate to take, by name; None = the best one.
+        kind: the candidate to take for the score, by name; None = the best one.
+        wrongly: share of the answerable questions that may be taken for unanswerable, in [0,1].
     """
 
     name: str
@@ -43,12 +44,13 @@ class Plan:
     high: float = 0.85
     medium: float = 0.6
     kind: str | None = None
+    wrongly: float = 0.05
 
     def __post_init__(self) -> None:
         """Refuse values out of range with `InvalidInputError`."""
         if self.folds < 2:
             raise InvalidInputError("folds", self.folds, "a whole number of 2 or more")
-        for name in ("balance", "high", "medium"):
+        for name in ("balance", "high", "medium", "wrongly"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InvalidInputError(name, getattr(self, name), "a number from 0 to 1")
         if self.medium > self.high:
@@ -64,29 +66,43 @@ def calibrate(examples: Sequence[Example], plan: Plan) -> Calibration:
     Raises:
         InvalidInputError: there are too few groups, or all examples have the same outcome.
     """
-    sample = Sample(examples, plan.balance)
+    own = [example for example in examples if not example.foreign]
+    everything = [*own, *(example for example in examples if example.foreign)]
+    sample, wide = Sample(own, plan.balance), Sample(everything, plan.balance, "answerable")
+    parts = _parts(sample, plan)
+    others = {"foreign": np.arange(len(own), len(everything))} if len(everything) > len(own) else {}
+    held = fit_answerable(wide, plan.folds, plan.wrongly, parts | others)
     kinds = [kind for kind in KINDS if plan.kind in (None, kind.name)]
-    tried = {kind: out_of_fold(sample, kind, plan.folds) for kind in kinds}
-    losses = {kind.name: log_loss(scores, sample) for kind, scores in tried.items()}
-    chosen = next(kind for kind in kinds if losses[kind.name] <= min(losses.values()) + _WORTH)
-    scores = tried[chosen]
+    chosen, scores, losses = best_kind(sample, kinds, plan.folds, held.scores[: len(own)] if held else None)
     thresholds = _thresholds(scores, sample, plan)
+    judged = _Judged(sample, held.scores if held else None, held.mapping.abstain_below if held else 0.0, thresholds)
     return fit(sample, chosen).model_copy(
         update={
             "id": plan.name,
             "event": EVENT,
             "thresholds": thresholds,
-            "fitted_on": _fitted_on(sample, plan),
+            "answerable": held.mapping if held else None,
+            "fitted_on": _fitted_on(wide, plan),
             "figures": measure.rounded(
                 {
                     "log_loss_by_candidate": losses,
                     "chosen": chosen.name,
-                    **_figures(sample, scores, thresholds, plan),
-                    "left_out_set": _left_out(sample, chosen, thresholds),
+                    **_figures(judged, scores, parts),
+                    "left_out_set": _left_out(judged, chosen, held, wide),
                 }
             ),
         }
     )
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What the labels of a sample depend on beside the scores."""
+
+    sample: Sample
+    holding: Scores | None
+    abstain_below: float
+    thresholds: Thresholds
 
 
 def _thresholds(scores: Scores, sample: Sample, plan: Plan) -> Thresholds:
@@ -105,21 +121,22 @@ def _fitted_on(sample: Sample, plan: Plan) -> dict[str, Any]:
     return found | ({"date": plan.date} if plan.date else {})
 
 
-def _figures(sample: Sample, after: Scores, thresholds: Thresholds, plan: Plan) -> dict[str, Any]:
-    """Return figures before and after: of all questions, by set and by fold; with the reliability diagrams."""
-    plain = identity()
-    before = apply(plain, sample)
+def _parts(sample: Sample, plan: Plan) -> dict[str, NDArray[np.intp]]:
+    """Return the places of all questions, and of those of each set and fold."""
     names = np.array([example.origin for example in sample.examples])
-    everything = np.arange(len(names))
-    parts = {"all": everything}
+    parts = {"all": np.arange(len(names))}
     parts |= {f"set {name}": np.flatnonzero(names == name) for name in dict.fromkeys(names.tolist())}
-    parts |= {f"fold {at}": unseen for at, (_, unseen) in enumerate(sample.folds(plan.folds), 1)}
+    return parts | {f"fold {at}": unseen for at, (_, unseen) in enumerate(sample.folds(plan.folds), 1)}
+
+
+def _figures(judged: _Judged, after: Scores, parts: Mapping[str, NDArray[np.intp]]) -> dict[str, Any]:
+    """Return figures before and after: of all questions, by set and by fold; with the reliability diagrams."""
+    sample, plain = judged.sample, identity()
+    before = apply(plain, sample)
+    plainly = _Judged(sample, None, 0.0, plain.thresholds)
     return {
         "parts": {
-            name: {
-                "before": _part(sample, before, plain.thresholds, places),
-                "after": _part(sample, after, thresholds, places),
-            }
+            name: {"before": _part(plainly, before, places), "after": _part(judged, after, places)}
             for name, places in parts.items()
         },
         "reliability": {
@@ -129,18 +146,22 @@ def _figures(sample: Sample, after: Scores, thresholds: Thresholds, plan: Plan) 
     }
 
 
-def _part(sample: Sample, scores: Scores, thresholds: Thresholds, places: NDArray[np.intp]) -> dict[str, Any]:
-    part = sample.part(places)
+def _part(judged: _Judged, scores: Scores, places: NDArray[np.intp]) -> dict[str, Any]:
+    part, holding = judged.sample.part(places), judged.holding
     answerable = np.array([example.answerable for example in part.examples], dtype=bool)
-    return measure.figures(scores[places], part.outcomes, answerable, labels_of(part, scores[places], thresholds))
+    nothing = np.zeros(len(places), dtype=bool) if holding is None else holding[places] < judged.abstain_below
+    labels = labels_of(part, scores[places], judged.thresholds, nothing)
+    return measure.figures(scores[places], part.outcomes, answerable, labels)
 
 
-def labels_of(sample: Sample, scores: Scores, thresholds: Thresholds) -> list[str]:
-    """Return the labels that the scores get, weak relevance capped (CONF-3)."""
+def labels_of(sample: Sample, scores: Scores, thresholds: Thresholds, abstained: Outcomes) -> list[str]:
+    """Return the labels that the scores get: low with weak relevance, and where memory is taken to hold no answer."""
     settings, edges = Settings.model_construct(**_DEFAULTS), (thresholds.medium, thresholds.high)
     return [
-        compute_confidence(float(score), {name: example.values[name] for name in WEIGHTS}, settings, edges).value
-        for score, example in zip(scores, sample.examples, strict=True)
+        compute_confidence(
+            float(score), {name: example.values[name] for name in WEIGHTS}, settings, edges, abstains=bool(none)
+        ).value
+        for score, example, none in zip(scores, sample.examples, abstained, strict=True)
     ]
 
 
@@ -148,17 +169,18 @@ def labels_of(sample: Sample, scores: Scores, thresholds: Thresholds) -> list[st
 _DEFAULTS = {name: field.default for name, field in Settings.model_fields.items()}
 
 
-def _left_out(sample: Sample, kind: Kind, thresholds: Thresholds) -> dict[str, Any]:
+def _left_out(judged: _Judged, kind: Kind, held: Held | None, wide: Sample) -> dict[str, Any]:
     """Return the figures of each set under a mapping that was fitted on the collections of the others only."""
-    names = np.array([example.origin for example in sample.examples])
     found: dict[str, Any] = {}
-    for name in dict.fromkeys(names.tolist()):
-        unseen = np.flatnonzero(names == name)
-        groups = {example.group for example in sample.examples if example.origin == name}
-        seen = np.flatnonzero([example.group not in groups for example in sample.examples])
-        if len(set(sample.outcomes[seen].tolist())) < 2:
+    for name, others, own in judged.sample.without_each_set():
+        if not others.tells:
             continue
-        scores = np.zeros(len(names))
-        scores[unseen] = apply(fit(sample.part(seen), kind), sample.part(unseen))
-        found[name] = _part(sample, scores, thresholds, unseen)
+        scores, holding = apply(fit(others, kind), own), None
+        groups = {example.group for example in own.examples}
+        unseen = replace(wide, examples=[example for example in wide.examples if example.group not in groups])
+        if held and unseen.tells:
+            holding = apply(fit(unseen, held.kind), own)
+            scores = np.minimum(scores, holding)
+        places = np.arange(len(scores))
+        found[name] = _part(replace(judged, sample=own, holding=holding), scores, places)
     return found

@@ -27,9 +27,19 @@ def brier(scores: Scores, outcomes: Outcomes) -> float | None:
 
 def auroc(scores: Scores, outcomes: Outcomes) -> float | None:
     """Return the chance that a true outcome has a higher score than a false one; None where only one kind is there."""
-    from sklearn.metrics import roc_auc_score
+    true = int(outcomes.sum())
+    if true in (0, len(outcomes)):
+        return None
+    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]  # equal scores share their mean rank
+    return float((ranks[outcomes].sum() - true * (true + 1) / 2) / (true * (len(outcomes) - true)))
 
-    return float(roc_auc_score(outcomes, scores)) if len(set(outcomes.tolist())) == 2 else None
+
+def rank_share(scores: Sequence[float | None], outcomes: Sequence[bool]) -> float | None:
+    """Return `auroc` of lists; None also where a score is missing."""
+    if any(score is None for score in scores):
+        return None
+    return auroc(np.array(scores, dtype=np.float64), np.array(outcomes, dtype=bool))
 
 
 def reliability(scores: Scores, outcomes: Outcomes, bins: int = BINS) -> list[dict[str, float]]:

@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.policy.calibration import Calibration
+from recall_loop.policy.calibration import Answerable, Calibration
 
 _BAR = 24
 _COLUMNS = ("n", "base", "AUROC", "ECE", "perfect", "Brier", "unanswerable", "high: precision", "high: coverage")
@@ -21,6 +21,8 @@ def show(mapping: Calibration, console: Console) -> None:
     console.print(_figures(found))
     console.print(_labels(found["parts"]["all"]["after"]["labels"]))
     console.print(_reliability(found["reliability"]))
+    if mapping.answerable:
+        console.print(_holding(mapping.answerable))
     console.print(_candidates(found))
     edges = mapping.thresholds
     console.print(f"{mapping.id}: medium from {edges.medium:.4f}, high from {edges.high:.4f}", markup=False)
@@ -42,6 +44,37 @@ def _figures(found: Mapping[str, Any]) -> Table:
     for name, after in found["left_out_set"].items():
         table.add_row(f"fitted without {name}", *_cells(None, after))
     return table
+
+
+def _holding(mapping: Answerable) -> Table:
+    """Return how well it is told whether memory holds an answer, and what abstaining below the threshold does."""
+    title = f"whether memory holds an answer, out of fold ({mapping.figures['chosen']}); abstained below"
+    columns = ("n", "unanswerable", "AUROC", "ECE", "perfect", "Brier", "abstained: unanswerable", "answerable")
+    table = _table(f"{title} {mapping.abstain_below:.4f}", "part", *columns)
+    for name, row in mapping.figures["parts"].items():
+        table.add_row(name, *_holding_cells(row), style="bold" if name == "all" else None)
+    table.add_section()
+    for name, row in mapping.figures["left_out_set"].items():
+        table.add_row(f"fitted without {name}", *_holding_cells(row))
+    return table
+
+
+def _holding_cells(row: Mapping[str, Any]) -> list[str]:
+    none, perfect, below = row["unanswerable"], row["ece_of_perfect"], row["abstained"]
+    return [
+        str(row["questions"]),
+        str(none),
+        _number(row["auroc"]),
+        _number(row["ece"]),
+        _number(perfect and perfect["mean"]),
+        _number(row["brier"]),
+        _share(below["unanswerable"], none),
+        _share(below["answerable"], row["questions"] - none),
+    ]
+
+
+def _share(count: int, whole: int) -> str:
+    return f"{count} of {whole} ({count / whole:.3f})" if whole else "–"
 
 
 def _cells(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recall_loop.evals.calibration import rank_share
 from recall_loop.evals.metrics import macro_average, percentile
 from recall_loop.evals.replay import Run
 from recall_loop.state.types import ConfidenceLabel
@@ -114,6 +115,7 @@ def figures(runs: Sequence[Run]) -> dict[str, Any]:
         "reliability": reliability(
             [(run.done.score, run.complete) for run in runs if run.done.score is not None and run.complete is not None]
         ),
+        "answerable_auroc": told_apart(runs),
         "by_iteration": by_iteration(runs),
         "categories": categories(scored),
     }
@@ -128,6 +130,16 @@ def confusion(runs: Sequence[Run]) -> dict[str, dict[str, int]]:
             "incomplete": sum(run.done.label == label and run.complete is False for run in known),
         }
         for label in ConfidenceLabel
+    }
+
+
+def told_apart(runs: Sequence[Run]) -> dict[str, float | None]:
+    """Return how well the score and `answerable` rank answerable prompts above unanswerable ones, as AUROC."""
+    known = [run for run in runs if run.prompt.answerable is not None]
+    outcomes = [bool(run.prompt.answerable) for run in known]
+    return {
+        "score": rank_share([run.done.score for run in known], outcomes),
+        "answerable": rank_share([run.done.answerable for run in known], outcomes),
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.evals.datasets import Dataset
+from recall_loop.evals.foreign import FOREIGN
 from recall_loop.evals.metrics import all_at_k
 from recall_loop.evals.runner import Answered
 from recall_loop.memory.intake.lines import BadLine, parse_object, raw_lines
@@ -31,6 +32,7 @@ class Example:
         values: raw score, components and signals by name.
         answerable: whether the memory holds an answer.
         complete: whether all gold evidence is among the first ten ids; never where there is no answer.
+        foreign: whether it is a question about another collection than the one that is asked.
     """
 
     origin: str
@@ -39,6 +41,7 @@ class Example:
     values: dict[str, float]
     answerable: bool
     complete: bool
+    foreign: bool = False
 
 
 class _Detail(BaseModel):
@@ -59,6 +62,7 @@ class _Line(BaseModel):
     ids: list[str]
     gold: list[str] = Field(default_factory=list)
     answerable: bool = True
+    category: str | None = None
     set: str | None = None
     confidence_detail: _Detail
 
@@ -73,6 +77,7 @@ def from_answers(answers: Iterable[Answered], dataset: Dataset) -> list[Example]
             ids=answer.ids,
             gold=list(answer.question.gold),
             answerable=answer.question.answerable,
+            category=answer.question.category,
             confidence_detail=_Detail.model_validate(answer.confidence_detail),
         )
         for answer in answers
@@ -114,12 +119,13 @@ def _examples(lines: Iterable[_Line], origin: str) -> Iterator[Example]:
         # A set of one pool has no conversations to keep apart: there each question stands for itself.
         alone = sum(name == mine for name, _ in pools) == 1
         yield Example(
-            origin=mine,
+            origin=f"{mine}, {FOREIGN}" if line.category == FOREIGN else mine,
             group=f"{line.collection}\n{line.id}" if alone else line.collection,
             id=line.id,
             values=_values(line.confidence_detail),
             answerable=line.answerable,
             complete=line.answerable and bool(all_at_k(line.ids, line.gold, CUT)),
+            foreign=line.category == FOREIGN,
         )
 
 

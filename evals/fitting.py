@@ -1,18 +1,20 @@
 """Fit the mapping from what a run measured to a probability, chosen by cross-validation over conversations (CONF-4).
 
-Candidates, from plain to rich: an isotonic curve over the raw score; a logistic regression on the components, on
-components and signals, and on these with products of signals; and each regression with an isotonic curve behind it. The
+Candidates for the score, from plain to rich: an isotonic curve over the raw score; a logistic regression on the
+components, on components and signals, and on these with products of signals; and each regression with an isotonic curve
+behind it. Whether memory holds an answer is fitted on few signals, each of which may only raise it: what sets apart the
+unanswerable questions of one collection (how they are worded, how many names they have) isn't so elsewhere. The
 plainest is taken whose mean log loss out of fold is within 0.001 of the least. scikit-learn and scipy come with the
 extra `eval`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +31,23 @@ _POINTS = 40
 _LEAST_SHARE = 1e-4
 _INNER_FOLDS = 5
 _LEAST_SCALE = 1e-3
+_WORTH = 0.001  # what a richer mapping must gain in log loss to be taken
 Matrix = NDArray[np.float64]
 _UNSET = Thresholds(medium=0.5, high=0.75)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One way to fit: features of the regression, whether their products count, and whether a curve follows."""
+    """One way to fit: features of the regression, whether their products count, and whether a curve follows.
+
+    `rising` are the features that may not lower the result.
+    """
 
     name: str
     features: tuple[str, ...] = ()
     products: bool = False
     curve: bool = False
+    rising: frozenset[str] = RISING
 
     @property
     def method(self) -> str:
@@ -59,19 +66,27 @@ KINDS = (
     *_PLAIN,
     *(replace(kind, name=f"{kind.name}; isotonic", curve=True) for kind in _PLAIN),
 )
+_TOLD = (*WEIGHTS, "named_told", "told_share")
+_NAMED = (*_TOLD, "named_first", "named_lead", "named_own", "named_vote")
+# Components tell what memory holds nothing on; the others, whether it was said of whom the question asks about.
+HOLDING_KINDS = (
+    Kind("logistic, components and what the named tell", _TOLD, rising=frozenset(_TOLD)),
+    Kind("logistic, components, what the named tell, and what comes from them", _NAMED, rising=frozenset(_NAMED)),
+)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Examples as arrays; `weights` have mean 1."""
+    """Examples as arrays; `weights` have mean 1, `event` is what a score is to be the probability of."""
 
     examples: Sequence[Example]
     balance: float = 0.5
+    event: Literal["complete", "answerable"] = "complete"
 
     @cached_property
     def outcomes(self) -> Outcomes:
         """Whether the event came about."""
-        return np.array([example.complete for example in self.examples], dtype=bool)
+        return np.array([getattr(example, self.event) for example in self.examples], dtype=bool)
 
     @cached_property
     def weights(self) -> Matrix:
@@ -86,7 +101,7 @@ class Sample:
 
     def part(self, chosen: NDArray[np.intp]) -> Sample:
         """Return the examples at the given places."""
-        return Sample([self.examples[at] for at in chosen], self.balance)
+        return replace(self, examples=[self.examples[at] for at in chosen])
 
     def folds(self, most: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """Return pairs of places to fit on and to measure on; no group stands on both sides.
@@ -102,6 +117,19 @@ class Sample:
             raise InvalidInputError("examples", f"{len(set(groups))} collections", "questions of 2 collections or more")
         return list(GroupKFold(n_splits=count).split(np.zeros(len(groups)), groups=groups))
 
+    def without_each_set(self) -> Iterator[tuple[str, Sample, Sample]]:
+        """Yield each set by name: the examples of all collections that it doesn't have, and its own."""
+        for name in dict.fromkeys(example.origin for example in self.examples):
+            own = [example for example in self.examples if example.origin == name]
+            groups = {example.group for example in own}
+            others = [example for example in self.examples if example.group not in groups]
+            yield name, replace(self, examples=others), replace(self, examples=own)
+
+    @property
+    def tells(self) -> bool:
+        """Whether the event came about in some of the examples, and not in others."""
+        return bool(self.outcomes.any()) and not bool(self.outcomes.all())
+
 
 def fit(sample: Sample, kind: Kind) -> Calibration:
     """Return the mapping fitted on a sample; its thresholds are still to be set.
@@ -109,9 +137,9 @@ def fit(sample: Sample, kind: Kind) -> Calibration:
     Raises:
         InvalidInputError: the event always or never came about, so that there is nothing to tell apart.
     """
-    if sample.outcomes.all() or not sample.outcomes.any():
+    if not sample.tells:
         raise InvalidInputError(
-            "examples", f"{len(sample.examples)} with one outcome", "both complete and incomplete ones"
+            "examples", f"{len(sample.examples)} with one outcome", f"both {sample.event} ones and others"
         )
     plain = _regression(sample, kind) if kind.features else _empty(kind)
     if not kind.curve:
@@ -127,6 +155,21 @@ def out_of_fold(sample: Sample, kind: Kind, folds: int) -> Scores:
     for seen, unseen in sample.folds(folds):
         scores[unseen] = apply(fit(sample.part(seen), kind), sample.part(unseen))
     return scores
+
+
+def best_kind(
+    sample: Sample, kinds: Sequence[Kind], folds: int, most: Scores | None = None
+) -> tuple[Kind, Scores, dict[str, float]]:
+    """Return the plainest of the kinds that do nearly best out of fold, its scores there, and all their log losses.
+
+    `most` are the largest scores that there may be.
+    """
+    tried = {kind: out_of_fold(sample, kind, folds) for kind in kinds}
+    if most is not None:
+        tried = {kind: np.minimum(scores, most) for kind, scores in tried.items()}
+    losses = {kind.name: log_loss(scores, sample) for kind, scores in tried.items()}
+    chosen = next(kind for kind in kinds if losses[kind.name] <= min(losses.values()) + _WORTH)
+    return chosen, tried[chosen], losses
 
 
 def apply(mapping: Calibration, sample: Sample) -> Scores:
@@ -159,7 +202,7 @@ def _empty(kind: Kind) -> Calibration:
 
 
 def _regression(sample: Sample, kind: Kind) -> Calibration:
-    """Fit a penalised logistic regression; components may only raise the score (CONF-3)."""
+    """Fit a penalised logistic regression; components may only raise the result (CONF-3)."""
     columns = {name: sample.column(name) for name in kind.features}
     means = {name: float(np.average(values, weights=sample.weights)) for name, values in columns.items()}
     scales = {name: max(float(values.std()), _LEAST_SCALE) for name, values in columns.items()}
@@ -172,7 +215,7 @@ def _regression(sample: Sample, kind: Kind) -> Calibration:
         np.stack([*standard.values(), *products], axis=1),
         sample,
         np.array([_SINGLE_PENALTY] * len(standard) + [_PAIR_PENALTY] * len(products)),
-        [name in RISING for name in standard] + [False] * len(products),
+        [name in kind.rising for name in standard] + [False] * len(products),
     )
     single, paired = weights[: len(standard)], weights[len(standard) : -1]
     features: dict[str, Any] = {

@@ -44,6 +44,7 @@ class Done:
         executed: queries that were executed, repeats included.
         repeated: those of them that repeated an earlier one.
         score: confidence in [0,1]; None where the policy gives a label alone.
+        answerable: probability in [0,1] that memory holds an answer; None where the policy doesn't tell.
     """
 
     facts: Sequence[RecalledFact]
@@ -56,6 +57,7 @@ class Done:
     label: str
     score: float | None = None
     raw_score: float | None = None
+    answerable: float | None = None
     components: dict[str, float] = field(default_factory=dict)
     llm_calls: int = 0
     llm_tokens: int = 0
@@ -137,6 +139,7 @@ class LoopPolicy:
             label=confidence.label.value,
             score=confidence.score,
             raw_score=confidence.raw_score,
+            answerable=confidence.answerable,
             components=confidence.components,
             llm_calls=metadata["llm_calls"],
             llm_tokens=metadata["llm_tokens"],

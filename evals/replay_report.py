@@ -98,6 +98,7 @@ def line(run: Run) -> dict[str, Any]:
         "confidence": {
             "label": done.label,
             "score": done.score,
+            "answerable": done.answerable,
             "raw_score": done.raw_score,
             "components": done.components,
         },
@@ -138,6 +139,10 @@ def rows(report: Mapping[str, Any]) -> list[list[str]]:
         found.append([name_of(measure), *cells])
     p95 = [f"{policy['latency_ms']['p95']:.1f}" for policy in policies]
     found.append(["latency p95, ms", *p95, *("" for _ in policies[1:])])
+    for by in ("score", "answerable"):
+        shares = [policy["answerable_auroc"][by] for policy in policies]
+        cells = ["–" if share is None else f"{share:.3f}" for share in shares]
+        found.append([f"unanswerable against answerable, AUROC by {by}", *cells, *("" for _ in policies[1:])])
     return found
 
 

@@ -12,7 +12,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from recall_loop.evals.calibration import rank_share
 from recall_loop.evals.datasets import Dataset
+from recall_loop.evals.foreign import FOREIGN
 from recall_loop.evals.metrics import macro_average, percentile
 from recall_loop.evals.runner import Answered, Options
 from recall_loop.state.settings import Settings
@@ -59,7 +61,18 @@ def _behaviour(answers: Sequence[Answered]) -> dict[str, Any]:
         "repeated_query_share": repeats / executed if executed else None,
         "stop_reasons": dict(Counter(answer.stop_reason for answer in answers).most_common()),
         "mean_confidence": _mean([answer.confidence for answer in answers]),
+        "answerable_auroc": _told_apart(answers),
         "latency_ms": {name: _finite(percentile(latencies, share)) for name, share in (("p50", 0.5), ("p95", 0.95))},
+    }
+
+
+def _told_apart(answers: Sequence[Answered]) -> dict[str, float | None]:
+    """Return how well the score and `answerable` rank answerable questions above others; foreign ones don't count."""
+    asked = [answer for answer in answers if answer.question.category != FOREIGN]
+    outcomes = [answer.question.answerable for answer in asked]
+    return {
+        "score": rank_share([answer.confidence for answer in asked], outcomes),
+        "answerable": rank_share([answer.confidence_detail.get("answerable") for answer in asked], outcomes),
     }
 
 
@@ -110,10 +123,15 @@ def _figures(report: dict[str, Any]) -> Table:
         ("repeated queries", f"{report['repeated_queries']} ({_number(report['repeated_query_share'], 4)})"),
         ("stop reasons", reasons),
         ("mean confidence", _number(report["mean_confidence"], 3)),
+        ("unanswerable against answerable, AUROC", _answerable_words(report["answerable_auroc"])),
         ("latency p50 / p95", f"{_number(latency['p50'], 1)} / {_number(latency['p95'], 1)} ms"),
     ):
         table.add_row(name, value)
     return table
+
+
+def _answerable_words(found: dict[str, float | None]) -> str:
+    return ", ".join(f"{_number(value, 3)} by {name}" for name, value in found.items())
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -22,6 +22,7 @@ from recall_loop.policy.calibration import Calibration
 from recall_loop.policy.confidence import (
     RAW,
     Signals,
+    abstention,
     components,
     compute_confidence,
     compute_confidence_score,
@@ -127,7 +128,7 @@ def _sourced(ranked: Sequence[Ranked], run: Run, store: MemoryStore) -> list[Ran
 def _confidence(
     state: AgentState, run: Run, store: MemoryStore, ranked: Sequence[Ranked], calibration: Calibration
 ) -> dict[str, Any]:
-    """Return components, signals, raw and calibrated score, and label (CONF-1 to CONF-4).
+    """Return components, signals, raw and calibrated score, whether memory holds an answer, and label (CONF).
 
     Signals are of the best twenty facts even where fewer are returned, since the mapping was fitted so. Where fewer
     than ten are found at all the score is at most the raw one.
@@ -145,13 +146,19 @@ def _confidence(
     first = [run.memo.supports(state["facets"], item.entry) for item in looked_at[:1]]
     signals = signals_of(looked_at, run.question, covered(state["facets"], first).single)
     raw = compute_confidence_score(parts)
-    score = calibration.score({RAW: raw, **parts, **signals}) if ranked else 0.0
+    values = {RAW: raw, **parts, **signals}
+    score, answerable = calibration.score(values), calibration.holds_answer(values)
+    if not ranked:
+        score, answerable = 0.0, None if answerable is None else 0.0
     if len(looked_at) < BEST:  # in a memory of a few records the first stands out whatever is asked
         score = min(score, raw)
     thresholds = (calibration.thresholds.medium, calibration.thresholds.high)
+    least = calibration.answerable.abstain_below if calibration.answerable else None
+    abstains = abstention(answerable, run.settings, least)
     return {
-        "label": compute_confidence(score, parts, run.settings, thresholds).value,
+        "label": compute_confidence(score, parts, run.settings, thresholds, abstains=abstains).value,
         "score": score,
+        "answerable": answerable,
         "raw_score": raw,
         "components": parts,
         "signals": signals,

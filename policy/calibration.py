@@ -1,4 +1,4 @@
-"""The mapping from what a run measured to a probability (CONF-4): read, checked and applied; fitting is done elsewhere.
+"""The mapping from what a run measured to probabilities (CONF-4): read, checked and applied; fitting is done elsewhere.
 
 A mapping is a small JSON object:
 
@@ -7,9 +7,11 @@ A mapping is a small JSON object:
   `policy.signals`;
 - `products` (optional): weights of products of two signals' standardised values (`one*other`), cut at ±4;
 - `curve` (optional): points of a rising line that the result, or without features the raw score, goes through;
-- `thresholds`: from which scores a result is `medium` and `high`.
+- `thresholds`: from which scores a result is `medium` and `high`;
+- `answerable` (optional): a second one of the same kind, for the probability that memory holds an answer at all. All of
+  the evidence can't be found where there is no answer, so the score is never above it.
 
-The raw score and the components have no negative weight and the curve never falls, so a score rises with each of them.
+The raw score and the components have no negative weight and the curves never fall, so both rise with each of them.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
@@ -31,6 +34,7 @@ RISING = frozenset({RAW, *WEIGHTS})
 _DIGITS = 6
 LARGEST = 4.0
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
+Method = Literal["identity", "isotonic", "logistic", "logistic+isotonic"]
 
 
 class _Part(BaseModel):
@@ -53,20 +57,13 @@ class Thresholds(_Part):
     precisions: dict[str, Unit] = Field(default_factory=dict)
 
 
-class Calibration(_Part):
-    """A fitted mapping, and what it was fitted on."""
+class _Regression(_Part):
+    """A logistic regression, with a curve behind it if there is one."""
 
-    version: Literal[1] = 1
-    id: str = Field(min_length=1, max_length=100)
-    method: Literal["identity", "isotonic", "logistic", "logistic+isotonic"]
-    event: str = Field("", description="What the score is the probability of.")
     intercept: _Finite = 0.0
     features: dict[str, Feature] = Field(default_factory=dict)
     products: dict[str, _Finite] = Field(default_factory=dict, description="Weights of pairs of signals.")
     curve: tuple[tuple[Unit, Unit], ...] = Field((), description="Points (before, after), both ascending.")
-    thresholds: Thresholds
-    fitted_on: dict[str, Any] = Field(default_factory=dict, description="Sets, counts, date.")
-    figures: dict[str, Any] = Field(default_factory=dict, description="Measured out of fold, before and after.")
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
@@ -79,25 +76,60 @@ class Calibration(_Part):
             raise ValueError("the raw score and the components with weights of 0 or more")
         if not _rises([before for before, _ in self.curve]) or not _rises([after for _, after in self.curve]):
             raise ValueError("a curve whose points rise")
+        return self
+
+    def probability(self, values: Mapping[str, float]) -> float:
+        """Return the probability in [0,1]; `values` holds the raw score, the components and the signals."""
+        return round(_on_curve(self.curve, self._sum(values) if self.features else values[RAW]), _DIGITS)
+
+    @cached_property
+    def _pairs(self) -> list[tuple[str, str, float]]:
+        parted = ((name.partition("*"), weight) for name, weight in self.products.items())
+        return [(one, other, weight) for (one, _, other), weight in parted]
+
+    def _sum(self, values: Mapping[str, float]) -> float:
+        standard = {name: _cut((values[name] - part.mean) / part.scale) for name, part in self.features.items()}
+        single = math.fsum(part.weight * standard[name] for name, part in self.features.items())
+        paired = math.fsum(weight * _cut(standard[one] * standard[other]) for one, other, weight in self._pairs)
+        return _logistic(self.intercept + single + paired)
+
+
+class Answerable(_Regression):
+    """The mapping to the probability that memory holds an answer at all, and from where on it is taken to hold none."""
+
+    method: Method
+    event: str = Field("", description="What it is the probability of.")
+    abstain_below: Unit = Field(description="Below this the label is low: memory is taken to hold no answer.")
+    wrongly: Unit | None = Field(None, description="Share of the answerable questions that was to fall below.")
+    figures: dict[str, Any] = Field(default_factory=dict, description="Measured out of fold.")
+
+
+class Calibration(_Regression):
+    """A fitted mapping, and what it was fitted on."""
+
+    version: Literal[1] = 1
+    id: str = Field(min_length=1, max_length=100)
+    method: Method
+    event: str = Field("", description="What the score is the probability of.")
+    thresholds: Thresholds
+    answerable: Answerable | None = Field(None, description="For the probability that memory holds an answer at all.")
+    fitted_on: dict[str, Any] = Field(default_factory=dict, description="Sets, counts, date.")
+    figures: dict[str, Any] = Field(default_factory=dict, description="Measured out of fold, before and after.")
+
+    @model_validator(mode="after")
+    def _is_in_order(self) -> Self:
         if self.thresholds.medium > self.thresholds.high:
             raise ValueError("thresholds with medium at most high")
         return self
 
     def score(self, values: Mapping[str, float]) -> float:
-        """Return the calibrated score in [0,1]; `values` holds the raw score, the components and the signals."""
-        return round(_on_curve(self.curve, self._sum(values) if self.features else values[RAW]), _DIGITS)
+        """Return the calibrated score in [0,1], at most what `holds_answer` gives; `values` as in `probability`."""
+        score, most = self.probability(values), self.holds_answer(values)
+        return score if most is None else min(score, most)
 
-    def _sum(self, values: Mapping[str, float]) -> float:
-        standard = {name: _cut((values[name] - part.mean) / part.scale) for name, part in self.features.items()}
-        single = math.fsum(part.weight * standard[name] for name, part in self.features.items())
-        paired = math.fsum(weight * product(standard, name) for name, weight in self.products.items())
-        return _logistic(self.intercept + single + paired)
-
-
-def product(standard: Mapping[str, float], pair: str) -> float:
-    """Return the product of two standardised values, cut at ±4; `pair` names them as `one*other`."""
-    one, other = pair.split("*")
-    return _cut(standard[one] * standard[other])
+    def holds_answer(self, values: Mapping[str, float]) -> float | None:
+        """Return the probability that memory holds an answer at all; None where the mapping doesn't tell."""
+        return self.answerable.probability(values) if self.answerable else None
 
 
 def _cut(value: float) -> float:

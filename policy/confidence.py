@@ -120,15 +120,27 @@ def compute_confidence(
     parts: Mapping[str, float],
     settings: Settings,
     thresholds: tuple[float, float] = PLAIN_THRESHOLDS,
+    *,
+    abstains: bool = False,
 ) -> ConfidenceLabel:
     """Map a score in [0,1] to its label; weak relevance caps it at low, however well the tools ran (CONF-3).
 
-    `thresholds` are the mapping's own for medium and high; settings that are given stand over them.
+    `thresholds` are the mapping's own for medium and high; settings that are given stand over them. Where `abstains`
+    is set, memory is taken to hold no answer, and the label is low.
     """
     medium, high = _thresholds(settings, thresholds)
-    if parts["relevance"] < settings.conf_min_relevance or score < medium:
+    if abstains or parts["relevance"] < settings.conf_min_relevance or score < medium:
         return ConfidenceLabel.LOW
     return ConfidenceLabel.HIGH if score >= high else ConfidenceLabel.MEDIUM
+
+
+def abstention(answerable: float | None, settings: Settings, threshold: float | None) -> bool:
+    """Tell whether memory is taken to hold no answer: its probability in [0,1] is below the threshold.
+
+    `threshold` is the mapping's own; `conf_answerable` stands over it. Never where the mapping doesn't tell.
+    """
+    least = threshold if settings.conf_answerable is None else settings.conf_answerable
+    return answerable is not None and least is not None and answerable < least
 
 
 def _thresholds(settings: Settings, thresholds: tuple[float, float]) -> tuple[float, float]:

@@ -50,6 +50,9 @@ class Confidence(_Frozen):
 
     label: ConfidenceLabel
     score: float = Field(description="Probability, as fitted, that all of the evidence is among the first ten facts.")
+    answerable: float | None = Field(
+        None, description="Probability, as fitted, that memory holds an answer at all; null where the mapping has none."
+    )
     raw_score: float = Field(description="Weighted sum of the components in [0,1].")
     components: dict[str, float] = Field(description="Each component in [0,1].")
     signals: dict[str, float] = Field(

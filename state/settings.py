@@ -198,6 +198,9 @@ class Settings(BaseSettings):
     conf_high: Unit | None = Field(
         None, description="Confidence score from which the label is high; absent = the mapping's own (CONF-1)."
     )
+    conf_answerable: Unit | None = Field(
+        None, description="Probability of an answer below which the label is low; absent = the mapping's own (CONF-3)."
+    )
     conf_min_relevance: Unit = _both(
         "conf_min_relevance", 0.3, description="Below this relevance the label is capped at low (CONF-3)."
     )

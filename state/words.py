@@ -30,6 +30,8 @@ CONFIDENCE_WORDS: dict[ConfidenceLabel, str] = {
     ConfidenceLabel.HIGH: "high: well supported",
 }
 
+ANSWERABLE_WORDS = "chance that memory holds an answer at all"
+
 
 def count(number: int, noun: str) -> str:
     """Return "1 record", "2 records"; thousands with a comma."""

@@ -5,14 +5,16 @@ English only. A text in another language, or in the third person, has neither an
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from recall_loop.text.stop_words import word_set
-from recall_loop.text.tokens import words
 
 _READ_CHARACTERS = 20_000
-FIRST_PERSON = word_set("i im ive me my mine myself we weve us our ours ourselves")
-SECOND_PERSON = word_set("you youre youve youll youd your yours yourself yourselves u ur")
+# What stands before an apostrophe is a word by itself: "I'm" is of the first person, "you're" of the second.
+_WORD = re.compile(r"[^\W\d_]+")
+_FIRST = word_set("i im ive me my mine myself we weve us our ours ourselves")
+_SECOND = word_set("you youre youve youll youd your yours yourself yourselves u ur")
 
 
 @lru_cache(maxsize=4096)
@@ -21,6 +23,6 @@ def voice(text: str) -> float:
 
     The first 20,000 characters count.
     """
-    found = words(text[:_READ_CHARACTERS])
-    first, second = (sum(word in known for word in found) for known in (FIRST_PERSON, SECOND_PERSON))
+    found = _WORD.findall(text[:_READ_CHARACTERS].lower())
+    first, second = (sum(map(known.__contains__, found)) for known in (_FIRST, _SECOND))
     return (first - second) / (first + second) if first + second else 0.0

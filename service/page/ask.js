@@ -149,6 +149,7 @@ class Run {
       result.warnings.map((warning) => el("p", { class: "warning" }, warning)),
       el("p", { class: sure.label }, el("strong", {}, `${fixed(sure.score)}, ${this.words.confidence[sure.label] ?? sure.label}`)),
       el("p", { class: "soft" }, `The score is the probability, as fitted, that all of the evidence is among the first ten facts (calibration ${sure.calibration_id}).`),
+      typeof sure.answerable === "number" ? el("p", { id: "answerable" }, `Chance that memory holds an answer at all: ${fixed(sure.answerable)}.`) : "",
       el("details", { open: true }, el("summary", {}, "What it is made of"), bars(sure.components)),
     );
     byId("facts-head").textContent = result.facts.length ? `${count(result.facts.length, "fact")}, best first` : "Nothing found";

@@ -38,6 +38,7 @@ def result(**more: Any) -> RetrieveResult:
         "confidence": {
             "label": "medium",
             "score": 0.61,
+            "answerable": 0.84,
             "raw_score": 0.7,
             "components": {"relevance": 0.5, "execution_reliability": 1.0},
             "calibration_id": "none",
@@ -92,6 +93,7 @@ def test_a_result_is_told_in_words() -> None:
     assert "from m0 · Ada: said 0" in text
     assert "and 2 more sources" in text
     assert "Confidence 0.61, medium" in text
+    assert "chance that memory holds an answer at all 0.84" in text
     assert "execution reliability ████████████████████ 1.00" in text
     assert "found by" not in text
     debugged = shown(debug=True)
@@ -114,6 +116,14 @@ def test_a_pipe_gets_plain_unwrapped_lines(capsys: pytest.CaptureFixture[str], m
     monkeypatch.setenv("COLUMNS", "20")
     Screen(make_console()).line("a long line that no terminal of twenty columns could hold", "bold red", 2)
     assert capsys.readouterr().out == "  a long line that no terminal of twenty columns could hold\n"
+
+
+def test_a_mapping_that_doesnt_tell_of_answers_shows_nothing_of_them() -> None:
+    """Proves: CONF-4."""
+    plain = result().confidence.model_copy(update={"answerable": None})
+    out = io.StringIO()
+    Screen(Console(file=out, soft_wrap=True, markup=False)).confidence(plain)
+    assert "holds an answer" not in out.getvalue()
 
 
 def test_an_empty_result_says_so() -> None:

@@ -223,6 +223,7 @@ def test_command_prints_a_table(folder: Path, capsys: pytest.CaptureFixture[str]
         (["--categories", "odd"], "categories: got ['odd']"),
         (["--set", "max_facts=3"], "set: got 'max_facts=3'"),
         (["--kinds", "events"], "--kinds"),
+        (["--foreign", "3"], "--foreign: got 3; allowed: a number together with --unscored"),
         (["--per-question", "."], "Is a directory"),
     ],
 )

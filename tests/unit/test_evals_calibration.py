@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from recall_loop.cli.main import main
+from recall_loop.evals import abstaining
 from recall_loop.evals import calibration as measure
 from recall_loop.evals.calibrating import Plan, calibrate
 from recall_loop.evals.calibration_plot import check_plot, draw
@@ -21,16 +23,22 @@ from recall_loop.state.errors import InvalidInputError
 
 SCORES = np.array([0.9, 0.8, 0.4, 0.1])
 OUTCOMES = np.array([True, False, True, False])
+PLAIN = "logistic, components"
 
 
 def drawn(count=400, seed=0, origin="made", groups=8, wrong=0.0):
-    """Invented examples whose outcome follows relevance and one signal; `wrong` of them are unanswerable."""
+    """Invented examples whose outcome follows relevance and one signal; `wrong` of them are unanswerable.
+
+    What the named tell lies higher where there is an answer.
+    """
     draw = random.Random(seed)
     found = []
     for at in range(count):
         parts = {name: round(draw.random(), 6) for name in WEIGHTS}
         signals = {name: round(draw.uniform(-1, 1), 6) for name in SIGNALS}
         answerable = draw.random() >= wrong
+        if wrong:
+            signals["named_told"] = round(min(max(draw.gauss(0.2 if answerable else -0.2, 0.25), -1.0), 1.0), 6)
         chance = 1 / (1 + 2.718 ** -(5 * parts["relevance"] - 2.5 + 2 * signals["named_own"]))
         values = {RAW: compute_confidence_score(parts), **parts, **signals}
         found.append(
@@ -51,6 +59,8 @@ def test_auroc_counts_pairs_in_order():
     """Proves: CONF-4 (3 of 4 pairs of a true and a false outcome are in order)."""
     assert measure.auroc(SCORES, OUTCOMES) == pytest.approx(0.75)
     assert measure.auroc(SCORES, np.array([True] * 4)) is None
+    assert measure.auroc(np.array([0.5, 0.5, 0.1]), np.array([True, False, False])) == pytest.approx(0.75), "a tie"
+    assert measure.rank_share([0.2, None], [True, False]) is None
 
 
 def test_ece_is_taken_over_bins_of_equal_mass():
@@ -150,12 +160,65 @@ def test_what_nothing_can_be_learnt_from_is_refused(examples):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"folds": 1}, {"high": 1.5}, {"balance": -1}, {"medium": 0.9, "high": 0.5}, {"kind": "magic"}]
+    "bad",
+    [{"folds": 1}, {"high": 1.5}, {"wrongly": 2.0}, {"balance": -1}, {"medium": 0.9, "high": 0.5}, {"kind": "magic"}],
 )
 def test_a_bad_plan_is_refused_by_name(bad):
     with pytest.raises(InvalidInputError) as caught:
         Plan("m", **bad)
     assert caught.value.field in bad
+
+
+# Whether memory holds an answer
+
+
+def test_what_memory_cant_answer_is_told_apart_and_caps_the_score():
+    """Proves: CONF-4."""
+    examples = drawn(900, wrong=0.3)
+    mapping = calibrate(examples, Plan("made-1", folds=4, wrongly=0.1, kind=PLAIN))
+    found = mapping.answerable.figures["parts"]["all"]
+    unanswerable = sum(not example.answerable for example in examples)
+    assert found["questions"] == 900 and found["unanswerable"] == unanswerable
+    assert found["auroc"] > 0.8 and found["ece"] < 0.08
+    assert found["abstained"]["answerable"] <= 0.1 * (900 - unanswerable) < found["abstained"]["unanswerable"]
+    assert mapping.answerable.features["named_told"].weight > 0
+    assert all(part.weight >= 0 for part in mapping.answerable.features.values())
+    for example in examples[:50]:
+        assert mapping.score(example.values) <= mapping.holds_answer(example.values)
+
+
+def test_without_unanswerable_questions_nothing_is_said_of_them():
+    """Proves: CONF-4."""
+    assert calibrate(drawn(200), Plan("m", folds=3, kind=PLAIN)).answerable is None
+    alone = [replace(each, answerable=each.group != "c0" or each.complete) for each in drawn(200)]
+    assert not all(each.answerable for each in alone)
+    assert calibrate(alone, Plan("m", folds=3, kind=PLAIN)).answerable is None, "one collection has them all"
+
+
+def test_foreign_questions_teach_and_are_measured_apart():
+    """Proves: CONF-4 (without them what memory holds nothing on at all isn't told)."""
+    own = drawn(400, wrong=0.2)
+    nothing = dict.fromkeys(WEIGHTS, 0.05)
+    foreign = [
+        replace(each, id=f"{each.id}f", values=each.values | nothing, answerable=False, complete=False, foreign=True)
+        for each in drawn(120, seed=5, origin="made, foreign")
+    ]
+    without, taught = (calibrate(given, Plan("m", folds=4, kind=PLAIN)) for given in (own, own + foreign))
+    assert taught.figures["parts"]["all"]["after"]["questions"] == 400
+    assert set(taught.figures["parts"]) == set(without.figures["parts"])
+    assert taught.answerable.figures["parts"]["all"]["questions"] == 400
+    assert taught.answerable.figures["parts"]["foreign"]["unanswerable"] == 120
+    assert taught.fitted_on["sets"]["made, foreign"]["questions"] == 120
+    means = [np.mean([mapping.holds_answer(each.values) for each in foreign]) for mapping in (without, taught)]
+    assert means[1] < 0.2 < means[0]
+
+
+def test_a_threshold_leaves_most_answerable_questions_above():
+    """Proves: CONF-4."""
+    scores, answerable = np.array([0.1, 0.2, 0.3, 0.4, 0.9]), np.array([False, True, True, True, True])
+    assert abstaining.threshold(scores, answerable, 0.25) == pytest.approx(0.3)
+    assert abstaining.threshold(scores, answerable, 0.0) == pytest.approx(0.2)
+    assert abstaining.threshold(scores, answerable, 1.0) == pytest.approx(0.9)
 
 
 # Files and the verb
@@ -231,7 +294,7 @@ def test_the_verb_writes_a_file_that_settings_can_name(replayed, tmp_path, capsy
     )
     assert plot.stat().st_size > 1000
     shown = capsys.readouterr().out
-    for word in ("AUROC", "reliability", "unanswerable", "candidates", "high"):
+    for word in ("AUROC", "reliability", "unanswerable", "candidates", "high", "whether memory holds an answer"):
         assert word in shown
     mapping = load_calibration(str(out))
     assert mapping.id == "mine"
@@ -271,6 +334,8 @@ def test_bars_show_where_the_score_is_wrong():
     [
         (["--plot", "p.gif"], "--plot: got 'p.gif'"),
         (["--high", "2"], "high: got 2"),
+        (["--wrongly", "2"], "wrongly: got 2"),
+        (["--foreign", "3"], "--foreign: got 3; allowed: a number together with --data"),
         (["--folds", "1"], "allowed: an integer from 2"),
         (["--method", "magic"], "kind"),
         (["--data", "missing"], "data"),

@@ -22,6 +22,7 @@ def run(ids: str, gold: str = "a", *, policy: str = "new", answerable: bool | No
     """A run that returned the letters of `ids`; every letter was found in iteration 1 unless `found_in` says else."""
     found_in = done.pop("found_in", dict.fromkeys(ids, 1))
     latency = done.pop("latency_ms", 10.0)
+    done["answerable"] = done.pop("holds", None)
     prompt = Prompt(REQUEST, tuple(gold), answerable)
     values: dict[str, Any] = {"iterations": 1, "executed": 3, "repeated": 0, "stop_reason": "covered", "label": "low"}
     return Run(
@@ -109,6 +110,17 @@ def test_figures_without_any_label() -> None:
     assert found["scored"] == found["gold_found"] == 0
     assert "recall@10" not in found
     assert sum(count for counts in found["confusion"].values() for count in counts.values()) == 0
+
+
+def test_unanswerable_prompts_are_ranked_below() -> None:
+    """Proves: OPS-4, CONF-4 (a policy that doesn't tell has no figure; unlabelled prompts don't count)."""
+    runs = [
+        run("a", score=0.4, holds=0.9),
+        run("a", answerable=False, score=0.6, holds=0.2),
+        run("a", gold="", answerable=None, score=0.9, holds=0.1),
+    ]
+    assert figures(runs)["answerable_auroc"] == {"score": 0.0, "answerable": 1.0}
+    assert figures([run("a"), run("a", answerable=False)])["answerable_auroc"]["answerable"] is None
 
 
 def test_the_event_is_all_gold_in_the_top_ten() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from rich.console import Console
 from recall_loop.evals import report
 from recall_loop.evals.clock import Clock
 from recall_loop.evals.datasets import Collections, Dataset, Kinds
+from recall_loop.evals.foreign import with_foreign
 from recall_loop.evals.questions import Question
 from recall_loop.evals.runner import Answered, Options, select, settings_with
 from recall_loop.state.errors import InvalidInputError
@@ -130,6 +132,39 @@ def test_report_averages_by_category_and_overall() -> None:
     assert figures["repeated_query_share"] == pytest.approx(1 / 12)
     assert figures["stop_reasons"] == {"covered": 3}
     assert figures["settings"] == {"max_iterations": 3}
+
+
+def test_report_tells_how_unanswerable_questions_are_ranked() -> None:
+    """Proves: OPS-4, CONF-4 (questions of another collection don't count)."""
+    told = [
+        replace(
+            answered(at, "a", 1.0),
+            question=Question(id=f"q{at}", collection="c", question="Who?", category=category, answerable=answerable),
+            confidence_detail={"answerable": chance},
+        )
+        for at, (category, answerable, chance) in enumerate(
+            [("a", True, 0.9), ("a", False, 0.3), ("foreign", False, 0.95)]
+        )
+    ]
+    figures = report.build(dataset(), Options(), Settings(), told)
+    assert figures["answerable_auroc"] == {"score": 0.5, "answerable": 1.0}
+    assert report.build(dataset(), Options(), Settings(), [])["answerable_auroc"]["score"] is None
+
+
+def test_foreign_questions_are_asked_of_another_collection() -> None:
+    """Proves: CONF-4 (unanswerable there, the same each time, and only of those that can be scored)."""
+    mine = [Question(id=f"{c}{n}", collection=c, question=f"{c}{n}?", gold=("m",)) for c in "ab" for n in range(5)]
+    mine.append(Question(id="b9", collection="b", question="b9?", answerable=False))
+    both = Dataset("two", Kinds.ALL, Collections({"a": {}, "b": {}}), mine)
+    added = with_foreign(both, 3).questions[len(mine) :]
+    assert [question.collection for question in added] == ["a"] * 3 + ["b"] * 3
+    assert all(q.category == "foreign" and not q.answerable and not q.scored for q in added)
+    assert all(question.question.startswith("b" if question.collection == "a" else "a") for question in added)
+    assert "b9?" not in [question.question for question in added]
+    assert with_foreign(both, 3) == with_foreign(both, 3) != with_foreign(both, 3, seed=4)
+    assert len(with_foreign(both, 50).questions) == len(mine) + 10
+    with pytest.raises(InvalidInputError, match="two collections"):
+        with_foreign(dataset(question(1)), 3)
 
 
 def test_report_is_json_even_with_nothing_asked() -> None:

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from recall_loop.nodes.mapping import load_calibration
 from recall_loop.policy.calibration import Calibration, identity
-from recall_loop.policy.confidence import RAW, UNCALIBRATED, WEIGHTS, compute_confidence, compute_confidence_score
+from recall_loop.policy.confidence import (
+    RAW,
+    UNCALIBRATED,
+    WEIGHTS,
+    abstention,
+    compute_confidence,
+    compute_confidence_score,
+)
 from recall_loop.policy.signals import SIGNALS
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings import Settings
@@ -26,6 +33,13 @@ SMALL = {
     },
     "products": {"names*first_own": 1.0},
     "thresholds": {"medium": 0.4, "high": 0.8},
+}
+
+HOLDING = {
+    "method": "logistic",
+    "intercept": 1.0,
+    "features": {"named_told": {"mean": 0.0, "scale": 0.25, "weight": 2.0}},
+    "abstain_below": 0.6,
 }
 
 
@@ -53,6 +67,44 @@ def test_a_file_is_applied_as_it_says(tmp_path):
     assert found == pytest.approx(1 / (1 + 2.718281828459045**-0.75), abs=1e-6)
 
 
+def test_a_file_without_the_second_mapping_still_loads(tmp_path):
+    """Proves: CONF-4 (files of earlier versions)."""
+    mapping = load_calibration(write(tmp_path / "mine.json", SMALL))
+    assert mapping.answerable is None
+    assert mapping.holds_answer(values()) is None
+    assert mapping.score(values(relevance=1.0)) == mapping.probability(values(relevance=1.0))
+    assert identity().holds_answer(values()) is None
+
+
+def test_the_score_is_at_most_the_chance_of_an_answer(tmp_path):
+    """Proves: CONF-4 (worked out by hand: logistic of 1 + 2·x/.25; all evidence of no answer can't be found)."""
+    mapping = load_calibration(write(tmp_path / "mine.json", SMALL | {"answerable": HOLDING}))
+    for told, expected in ((0.0, 1 / (1 + 2.718281828459045**-1)), (-0.5, 1 / (1 + 2.718281828459045**3))):
+        found = values(relevance=1.0, named_told=told)
+        assert mapping.holds_answer(found) == pytest.approx(expected, abs=1e-6)
+        assert mapping.score(found) == min(mapping.probability(found), mapping.holds_answer(found))
+    assert mapping.score(values(relevance=1.0, named_told=-0.5)) < mapping.probability(values(relevance=1.0))
+
+
+@pytest.mark.parametrize(
+    ("given", "answerable", "threshold", "told"),
+    [
+        ({}, 0.5, 0.6, True),
+        ({}, 0.6, 0.6, False),
+        ({}, None, 0.6, False),
+        ({}, 0.5, None, False),
+        ({"conf_answerable": 0.4}, 0.5, 0.6, False),
+        ({"conf_answerable": 0.7}, 0.65, 0.6, True),
+    ],
+)
+def test_memory_that_holds_no_answer_is_low(given, answerable, threshold, told):
+    """Proves: CONF-3."""
+    chosen, full = Settings(**given), dict.fromkeys(WEIGHTS, 1.0)
+    assert abstention(answerable, chosen, threshold) is told
+    label = compute_confidence(0.99, full, chosen, abstains=told)
+    assert label is (ConfidenceLabel.LOW if told else ConfidenceLabel.HIGH)
+
+
 def test_a_curve_is_a_line_between_its_points():
     """Proves: CONF-4."""
     thresholds = {"medium": 0.5, "high": 0.75}
@@ -73,6 +125,12 @@ def test_a_curve_is_a_line_between_its_points():
         ({"curve": [[0.1, 0.5], [0.2, 0.4]]}, "points rise"),
         ({"thresholds": {"medium": 0.9, "high": 0.8}}, "medium at most high"),
         ({"extra": 1}, "extra"),
+        ({"answerable": HOLDING | {"abstain_below": 2}}, "abstain_below"),
+        ({"answerable": HOLDING | {"features": {"charm": {"mean": 0, "scale": 1, "weight": 1}}}}, "charm"),
+        (
+            {"answerable": HOLDING | {"features": {"evidence": {"mean": 0, "scale": 1, "weight": -1}}}},
+            "weights of 0 or more",
+        ),
     ],
 )
 def test_a_bad_file_is_refused_with_what_is_wrong(tmp_path, change, told):
@@ -110,6 +168,17 @@ def test_the_shipped_mapping_says_what_it_was_fitted_on():
     assert high["precision"] >= 0.85 and high["coverage"] >= 0.25
 
 
+def test_the_shipped_mapping_tells_what_memory_cant_answer():
+    """Proves: CONF-4 (out of fold: AUROC, calibration, and what abstaining costs)."""
+    found = SHIPPED.answerable.figures["parts"]
+    assert found["all"]["auroc"] >= 0.8
+    assert found["all"]["ece"] <= 0.04
+    answerable = found["all"]["questions"] - found["all"]["unanswerable"]
+    assert found["all"]["abstained"]["answerable"] <= SHIPPED.answerable.wrongly * answerable
+    assert found["all"]["abstained"]["unanswerable"] >= 0.4 * found["all"]["unanswerable"]
+    assert found["foreign"]["abstained"]["unanswerable"] >= 0.9 * found["foreign"]["questions"]
+
+
 UNIT = st.floats(0, 1)
 PARTS = st.fixed_dictionaries(dict.fromkeys(WEIGHTS, UNIT))
 SIGNAL_VALUES = st.fixed_dictionaries(dict.fromkeys(SIGNALS, st.floats(-1, 1)))
@@ -122,6 +191,10 @@ def test_the_shipped_score_is_bounded_and_rises_with_each_component(parts, signa
     better = parts | {name: max(parts[name], higher)}
     low, high = (SHIPPED.score({RAW: compute_confidence_score(each), **each, **signals}) for each in (parts, better))
     assert 0.0 <= low <= high <= 1.0
+    before, after = (
+        SHIPPED.holds_answer({RAW: compute_confidence_score(each), **each, **signals}) for each in (parts, better)
+    )
+    assert low <= before <= after <= 1.0 and high <= after
     edges = (SHIPPED.thresholds.medium, SHIPPED.thresholds.high)
     if parts["relevance"] < Settings().conf_min_relevance:
         assert compute_confidence(1.0, parts, Settings(), edges) is ConfidenceLabel.LOW
