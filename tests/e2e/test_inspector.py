@@ -133,6 +133,7 @@ def test_a_whole_visit_with_the_keyboard_alone(page: Any, screenshots: Path) -> 
     assert page.locator("#chart rect.bars").count() == len(texts(page, "#chart circle.dot"))
     assert "Stopped after" in page.inner_text("#stop")
     assert len(texts(page, "#confidence .bar")) == 4
+    assert "memory holds an answer" in page.inner_text("#answerable")
     first = page.locator("#fact-1")
     assert first.locator("mark").count() >= 1 and first.locator(".bar").count() >= 5
     tab_to(page, "#fact-1 .evidence summary")
