@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import random
-import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from tests.ports import free_port
+
 # The command that the package installs, without looking for it on the path.
 _RUN = "import sys; from chromadb.cli.cli import app; sys.exit(app())"
 _START_SECONDS = 60
-
-
-def free_port() -> int:
-    """Return a port that nobody uses, and that no outgoing connection is given.
-
-    Of the ports for those, one may be taken by the time that a killed server is started again: even by a client that
-    tries to reach the server, and then reaches itself.
-    """
-    while True:
-        port = random.randrange(20_000, 30_000)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 class Server:

@@ -22,7 +22,15 @@ SNAPSHOTS = ROOT / "tests" / "snapshots"
 _FOREIGN_PREFIXES = ("LANGCHAIN_", "LANGGRAPH_", "LANGSMITH_", "OPENAI_")
 
 # The same cases on every run: a failure in CI is one that can be seen at home.
-settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=100)
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=100,
+    # It measures time, and a busy machine is slow.
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.register_profile("thorough", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.ports import free_port
 
 _NUMBERS = itertools.count(1)
 MODEL = "test-model"
@@ -134,9 +135,7 @@ class ChatEndpoint:
 
     def __enter__(self) -> ChatEndpoint:
         if self.behaviour is Behaviour.DEAD:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                self._port = int(probe.getsockname()[1])
+            self._port = free_port()
             return self
         self._server = _Server(self)
         self._port = self._server.server_port

@@ -19,8 +19,7 @@ import httpx
 from recall_loop.service.app import create_app
 from recall_loop.service.config import ServiceConfig
 from recall_loop.service.serving import listen, uvicorn_config
-
-_START_SECONDS = 250
+from tests.waiting import until
 
 
 class Running:
@@ -54,15 +53,6 @@ def running(**options: Any) -> Iterator[Running]:
         finally:
             server.should_exit = True
             thread.join(60)
-
-
-def until(what: Any, seconds: float = _START_SECONDS) -> Any:
-    """Wait until `what()` is true, and return it."""
-    end = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < end, "it didn't happen in time"
-        time.sleep(0.02)
-    return found
 
 
 class Served:

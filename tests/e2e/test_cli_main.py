@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from recall_loop.cli.main import VERBS, main, one_line
+from tests.waiting import until
 
 COMMAND = [sys.executable, "-m", "recall_loop.cli"]
 
@@ -36,13 +36,11 @@ def error_line(capsys: pytest.CaptureFixture[str]) -> str:
     return line
 
 
-def test_help_is_immediate_and_loads_nothing_heavy() -> None:
+def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys, time; began = time.perf_counter()\n"
-        "from recall_loop.cli.main import main; main(['--help'])\n"
+        "import sys; from recall_loop.cli.main import main; main(['--help'])\n"
         "heavy = {'chromadb', 'langgraph', 'numpy', 'pydantic', 'onnxruntime', 'rich'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
-        "assert time.perf_counter() - began < 0.7"
+        "assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -181,18 +179,17 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     assert child.returncode == 141
 
 
-def test_an_interrupt_is_130_and_the_next_run_goes_on(tmp_path: Path) -> None:
+def test_an_interrupt_is_130_and_the_next_run_goes_on(tmp_path: Path, root: Path) -> None:
     """Proves: STORE-4."""
-    path, place = write(tmp_path / "in.jsonl", facts(600)), tmp_path / "s"
-    command = [*COMMAND, "ingest", str(path), "--store", str(place)]
-    with subprocess.Popen([*command, "--batch-size", "8"], stderr=subprocess.PIPE, text=True) as child:
-        deadline = time.monotonic() + 60
-        while not list(place.glob("intake/*.json")) and time.monotonic() < deadline:
-            time.sleep(0.01)
+    path, place = write(tmp_path / "in.jsonl", facts(300)), tmp_path / "s"
+    words = ["ingest", str(path), "--store", str(place)]
+    slow = [sys.executable, str(root / "tests" / "slow_cli.py"), *words, "--batch-size", "4"]
+    with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as child:
+        until(lambda: list(place.glob("intake/*.json")) or child.poll() is not None, 100)
         child.send_signal(signal.SIGINT)
         _, errors = child.communicate()
     assert (child.returncode, errors) == (130, "recall-loop: interrupted\n")
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=True)
     assert "done by an earlier run" in done.stdout
 
 

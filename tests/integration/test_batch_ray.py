@@ -19,7 +19,8 @@ from recall_loop.graph.batch import RayCluster, run_batch, stream_batch
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, WorkerError
 from recall_loop.state.settings import Settings
-from tests.chroma_server import Server, free_port
+from tests.chroma_server import Server
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embeddings import MiniLmEmbedder

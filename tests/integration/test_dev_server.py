@@ -7,7 +7,6 @@ import importlib.util
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from recall_loop.state.agent_state import InputState
 from recall_loop.state.context import Context
 from recall_loop.state.types import ContentType
 from tests.integration.worlds import DIRECT, NOTHING, NOW, TWO_HOPS, VALLEY, ask, essence, filled
+from tests.ports import free_port
 
 NEEDED = ("langgraph_cli", "langgraph_api", "langgraph_sdk")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
@@ -36,12 +36,6 @@ pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (the extra `studio` has them)"),
 ]
 QUIET = {"LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "1"}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def answers(url: str) -> bool:

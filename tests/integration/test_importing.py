@@ -34,6 +34,7 @@ from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records import Record
 from recall_loop.state.scope import Filters, Scope
 from tests.embedders import WordHashes
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embeddings import MiniLmEmbedder
@@ -487,18 +488,17 @@ def test_a_dry_run_tells_and_writes_nothing(
     assert "rejects" in capsys.readouterr().err
 
 
-def test_a_run_that_is_killed_is_finished_by_the_next(tmp_path: Path, embedder: MiniLmEmbedder) -> None:
+def test_a_run_that_is_killed_is_finished_by_the_next(tmp_path: Path, embedder: MiniLmEmbedder, root: Path) -> None:
     """Proves: OPS-6, STORE-4."""
     number = 120
     file = langgraph(
         tmp_path / "store.db", [(("m", f"u{n % 7}"), f"k{n}", {"text": f"Note {n}."}) for n in range(number)]
     )
     place = tmp_path / "s"
-    words = [sys.executable, "-m", "recall_loop.cli", "import", "langgraph-store", str(file), "--store", str(place)]
+    slow = [sys.executable, str(root / "tests" / "slow_cli.py")]
+    words = [*slow, "import", "langgraph-store", str(file), "--store", str(place)]
     with subprocess.Popen([*words, "--batch-size", "5"], stdout=subprocess.DEVNULL, cwd=tmp_path) as child:
-        end = time.monotonic() + 60
-        while written(place) < 5 and child.poll() is None and time.monotonic() < end:
-            time.sleep(0.005)
+        until(lambda: written(place) >= 5 or child.poll() is not None, 100)
         child.kill()
     assert child.returncode == -signal.SIGKILL
     done = written(place)

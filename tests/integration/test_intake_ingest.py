@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from recall_loop.memory.intake.export import export_lines
 from recall_loop.memory.intake.ingest import IngestOptions, IngestSummary, Problem, ingest_file
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Scope
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embeddings import MiniLmEmbedder
@@ -260,7 +260,7 @@ def test_export_reads_back_to_an_equal_store(tmp_path: Path, store: MemoryStore,
 
 
 def test_kill_and_resume_end_like_an_uninterrupted_run(
-    tmp_path: Path, store: MemoryStore, embedder: MiniLmEmbedder
+    tmp_path: Path, store: MemoryStore, embedder: MiniLmEmbedder, root: Path
 ) -> None:
     """Proves: STORE-2, STORE-4."""
     from recall_loop.memory.store.store import MemoryStore
@@ -269,13 +269,11 @@ def test_kill_and_resume_end_like_an_uninterrupted_run(
     lines[5] = b"bad"
     lines[300] = b"worse"
     path, place = write(tmp_path / "in.jsonl", lines), tmp_path / "store"
-    command = [sys.executable, "-m", "recall_loop.cli", "ingest", str(path), "--store", str(place)]
+    command = [sys.executable, str(root / "tests" / "slow_cli.py"), "ingest", str(path), "--store", str(place)]
     with subprocess.Popen(
         [*command, "--batch-size", "8"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as child:
-        deadline = time.monotonic() + 60
-        while not done_lines(place) and child.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: done_lines(place) or child.poll() is not None, 100)
         child.kill()
     assert child.returncode == -signal.SIGKILL
     assert 0 < done_lines(place) < 400

@@ -265,7 +265,7 @@ def test_a_call_waits_no_longer_than_the_request_has_left(ask):
         assert reply.failure.reason is FailureReason.TIME_LIMIT
         # Half of it: the other half is for the search without the model.
         assert "0.15 s" in reply.failure.detail
-        assert 0.15 <= reply.usage.seconds < 15
+        assert 0.15 <= reply.usage.seconds < 30
         endpoint.behaviour = Behaviour.GOOD
         # One call cut that short is no proof against the endpoint.
         assert ask(door_to(endpoint)).value is not None
@@ -439,7 +439,7 @@ def test_a_stream_that_was_left_behind_ends_at_its_next_piece():
     with ChatEndpoint(plan, piece_seconds=0.2) as endpoint:
         reply = door_to(endpoint, timeout_seconds=0.7).ask(PROMPT, Plan, PLENTY, heard.append)
         assert reply.failure.reason is FailureReason.TIMEOUT
-        count, end = len(heard), time.monotonic() + 10
+        count, end = len(heard), time.monotonic() + 60
         while any(thread.name == "recall-loop-llm" for thread in threading.enumerate()):
             assert time.monotonic() < end
             time.sleep(0.02)

@@ -13,7 +13,8 @@ import pytest
 from recall_loop.state.errors import EmbedderError
 from recall_loop.state.settings import Settings
 from tests.embedders import WordHashes
-from tests.service_server import Running, Served, running, until
+from tests.service_server import Running, Served, running
+from tests.waiting import until
 
 BULK = "/api/memory/records/bulk"
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -104,9 +105,9 @@ def test_a_client_that_reads_nothing_gives_its_place_back(served: Running, monke
     monkeypatch.setattr("recall_loop.service.gate._LEAST_SECONDS", 0.5)
     body = b"x\n" * 100_000  # each line is answered by one that is far longer
     with begun_upload(served, len(body), receive_bytes=2048) as sock:
+        until(lambda: served.service.active)
         sock.sendall(body)
-        until(lambda: served.service.active, 10)
-        until(lambda: not served.service.active, 60)
+        until(lambda: not served.service.active)
 
 
 @pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Real-IP"])

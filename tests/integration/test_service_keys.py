@@ -21,7 +21,8 @@ from recall_loop.service.limits import RateLimit
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings import Settings
 from tests.embedders import WordHashes
-from tests.service_server import Running, running, until
+from tests.service_server import Running, running
+from tests.waiting import until
 
 PATH = "/api/memory/retrieve"
 TENANTS = [f"tenant-{number}" for number in range(20)]

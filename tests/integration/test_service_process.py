@@ -18,7 +18,8 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.keys import Role, add_key
 from recall_loop.state.scope import Scope
 from tests.chroma_server import Server
-from tests.service_server import Served, until
+from tests.service_server import Served
+from tests.waiting import until
 
 # Each test starts processes that load all of Chroma and LangGraph, or waits until such ones are back.
 pytestmark = pytest.mark.timeout(300)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -31,7 +28,8 @@ from tests.integration.worlds import (
     essence,
 )
 from tests.llm_endpoint import Behaviour, ChatEndpoint
-from tests.service_server import Running, running, until
+from tests.service_server import Running, running
+from tests.waiting import until
 
 PATH = "/api/memory/retrieve"
 
@@ -287,7 +285,7 @@ def test_openapi_describes_every_answer(client: httpx.Client) -> None:
 
 @pytest.fixture
 def slow(folder: Path) -> Iterator[tuple[ChatEndpoint, Settings]]:
-    """A model that never answers, and settings that use it."""
+    """A model that never answers, and settings that use it and wait for longer than a test may take."""
     with ChatEndpoint(lambda _: {}, behaviour=Behaviour.HANGS) as endpoint:
         settings = Settings(
             tenant=VALLEY,
@@ -295,7 +293,7 @@ def slow(folder: Path) -> Iterator[tuple[ChatEndpoint, Settings]]:
             llm_model="test-model",
             llm_base_url=endpoint.url,
             llm_api_key="x",
-            llm_timeout_seconds=60,
+            llm_timeout_seconds=300,
         )
         yield endpoint, settings
 
@@ -305,15 +303,22 @@ def test_a_slow_request_ends_with_504_and_gives_its_thread_back(slow: tuple[Chat
     _endpoint, settings = slow
     config = {"timeout_seconds": 1.0, "concurrency": 1, "read_only": True}
     with running(settings=settings, embedder=WordHashes(), config=config) as served, served.client() as client:
-        began = time.monotonic()
         answer = client.post(PATH, json=asking(DIRECT))
         assert (answer.status_code, answer.json()["type"]) == (504, "urn:recall-loop:problem:gateway_timeout")
-        assert time.monotonic() - began < 30  # and not the model's minute
         pool = served.service._pool
-        until(lambda: pool._work_queue.empty() and pool._idle_semaphore._value == 1, 30)
+        until(lambda: pool._work_queue.empty() and pool._idle_semaphore._value == 1)
         streamed = client.post(f"{PATH}/stream", json=asking(DIRECT)).text
         assert "event: problem" in streamed
         assert "gateway_timeout" in streamed
+
+
+def asked_and_unheard(served: Running, path: str) -> socket.socket:
+    """Send a request, and return the connection on which its answer would come."""
+    body = json.dumps(asking(DIRECT)).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    sock = socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2])))
+    sock.sendall(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    return sock
 
 
 @pytest.mark.parametrize("path", [PATH, f"{PATH}/stream"])
@@ -323,43 +328,27 @@ def test_a_client_that_leaves_ends_its_run(slow: tuple[ChatEndpoint, Settings], 
     config = {"concurrency": 1, "read_only": True}
     with running(settings=settings, embedder=WordHashes(), config=config) as served:
         pool = served.service._pool
-        body = json.dumps(asking(DIRECT)).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        with socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2]))) as client:
-            client.sendall(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        with asked_and_unheard(served, path):
             until(lambda: endpoint.asked)
             assert pool._idle_semaphore._value == 0
-        until(lambda: pool._idle_semaphore._value == 1, 30)
+        until(lambda: pool._idle_semaphore._value == 1)
         with served.client() as client:
-            until(lambda: figures(client)["recall_loop_http_in_flight"] == 1, 30)
+            until(lambda: figures(client)["recall_loop_http_in_flight"] == 1)
             assert f'route="{path}",status="' in client.get("/metrics").text
 
 
 def test_too_many_at_once_are_told_to_come_back(slow: tuple[ChatEndpoint, Settings]) -> None:
     """Proves: OPS-1 (429 with Retry-After; health answers all the same)."""
     _, settings = slow
-    config = {"concurrency": 1, "queue": 1, "timeout_seconds": 20.0, "read_only": True}
+    config = {"concurrency": 1, "queue": 1, "timeout_seconds": 100.0, "read_only": True}
     with running(settings=settings, embedder=WordHashes(), config=config) as served, served.client() as client:
-
-        def ask() -> None:
-            with served.client() as other:
-                other.post(PATH, json=asking(DIRECT), timeout=httpx.Timeout(60, read=4)).close()
-
-        def tolerant() -> None:
-            with contextlib.suppress(httpx.ReadTimeout):
-                ask()
-
-        threads = [threading.Thread(target=tolerant) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        until(lambda: served.service.active == 2, 30)
-        answer = client.post(PATH, json=asking(DIRECT))
-        assert (answer.status_code, answer.json()["type"]) == (429, "urn:recall-loop:problem:busy")
-        assert int(answer.headers["retry-after"]) >= 1
-        assert client.get("/health").status_code == 200
-        for thread in threads:
-            thread.join()
-        until(lambda: served.service.active == 0, 30)
+        with asked_and_unheard(served, PATH), asked_and_unheard(served, PATH):
+            until(lambda: served.service.active == 2)
+            answer = client.post(PATH, json=asking(DIRECT))
+            assert (answer.status_code, answer.json()["type"]) == (429, "urn:recall-loop:problem:busy")
+            assert int(answer.headers["retry-after"]) >= 1
+            assert client.get("/health").status_code == 200
+        until(lambda: served.service.active == 0)
 
 
 def test_a_key_that_asks_too_fast_waits(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 import subprocess
@@ -17,6 +16,7 @@ from recall_loop.memory.store import MemoryStore, link
 from recall_loop.memory.store.reading import rows
 from recall_loop.state.errors import StoreUnavailableError
 from recall_loop.state.scope import Scope
+from tests.damage import garbage
 from tests.embedders import WordHashes
 
 QUERY = np.ones((1, 32), dtype=np.float32)
@@ -95,7 +95,7 @@ def test_chroma_damaged_while_open(store: MemoryStore, what: str) -> None:
     if what == "garbage":
         database = chroma / "chroma.sqlite3"
         with database.open("r+b") as file:
-            file.write(os.urandom(database.stat().st_size))
+            file.write(garbage(database.stat().st_size))
         with pytest.raises(StoreUnavailableError, match=r"acknowledged|nothing was written"):
             store.upsert([turn(30)])
     else:
@@ -113,7 +113,7 @@ def test_chroma_damaged_while_open(store: MemoryStore, what: str) -> None:
 
 BREAKAGES = {
     "rows of the index gone": ["DELETE FROM fts_data WHERE id > 10"],
-    "garbage in the index": ["UPDATE fts_data SET block = randomblob(50)"],
+    "garbage in the index": ["UPDATE fts_data SET block = garbage(id)"],
     # A structure record whose one level claims 268 million segments: SQLite reports a lack of memory.
     "absurd sizes in the index": ["UPDATE fts_data SET block = x'00000001010101008FFFFFFF7F' WHERE id = 10"],
     "a table of the index gone": ["DROP TABLE fts_data"],
@@ -128,6 +128,7 @@ def test_a_broken_lexical_index(tmp_path: Path, what: str, way: str) -> None:
     with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
         store.upsert(turn(n) for n in range(20))
         with sqlite3.connect(tmp_path / "sidecar.sqlite3") as connection:
+            connection.create_function("garbage", 1, lambda row: garbage(50, str(row)))
             for statement in BREAKAGES[what]:
                 connection.execute(statement)
         connection.close()
@@ -155,6 +156,7 @@ def test_a_broken_lexical_index(tmp_path: Path, what: str, way: str) -> None:
 FULL = """
 import sys
 sys.path.insert(0, {root!r})
+from tests.damage import garbage
 from tests.embedders import WordHashes
 from tests.integration.test_store_degradation import turn
 from recall_loop.memory.store import MemoryStore

@@ -25,8 +25,10 @@ from recall_loop.state.errors import (
 )
 from recall_loop.state.scope import Scope
 from recall_loop.text.tokens import stems
+from tests.damage import garbage
 
 ALL = Scope()
+ROOT = str(Path(__file__).resolve().parents[2])
 
 
 class Lengths:
@@ -114,7 +116,7 @@ def test_a_kill_at_any_step_loses_nothing_acknowledged_and_is_repaired(tmp_path,
     file = str(Path(__file__))
     # A write without deletions begins with Chroma's upsert.
     first = "delete" if write == "delete" else "upsert"
-    code = CHILD.format(here=str(tmp_path), file=file, path=str(tmp_path / "s"), step=step, write=write, first=first)
+    code = CHILD.format(here=ROOT, file=file, path=str(tmp_path / "s"), step=step, write=write, first=first)
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert child.returncode == -signal.SIGKILL and child.stdout == "acknowledged\n", child.stderr
     with MemoryStore.open(tmp_path / "s", embedder=Lengths(), read_only=True) as reader:
@@ -140,7 +142,7 @@ def test_a_kill_at_any_step_loses_nothing_acknowledged_and_is_repaired(tmp_path,
 def test_an_acknowledged_write_survives_a_kill(tmp_path):
     """Proves: STORE-4."""
     values = {"step": "after chroma", "write": "upsert", "first": "upsert"}
-    code = CHILD.format(here="", file=str(Path(__file__)), path=str(tmp_path), **values)
+    code = CHILD.format(here=ROOT, file=str(Path(__file__)), path=str(tmp_path), **values)
     code = code.split("owner, name")[0] + "\nos.kill(os.getpid(), signal.SIGKILL)"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert child.returncode == -signal.SIGKILL
@@ -373,7 +375,7 @@ def test_chroma_errors_are_typed(tmp_path):
 def test_vector_files_that_would_end_the_process_are_replaced_at_open(tmp_path):
     """Proves: STORE-4."""
     code = (
-        "import importlib.util as u, os, signal\n"
+        f"import importlib.util as u, os, signal, sys; sys.path.insert(0, {ROOT!r})\n"
         f"spec = u.spec_from_file_location('durability', {str(Path(__file__))!r})\n"
         "module = u.module_from_spec(spec); spec.loader.exec_module(module)\n"
         "from recall_loop.memory.store import MemoryStore\n"
@@ -385,7 +387,7 @@ def test_vector_files_that_would_end_the_process_are_replaced_at_open(tmp_path):
     damaged = [file for file in (tmp_path / "chroma").rglob("*.bin") if file.stat().st_size]
     assert damaged
     for file in damaged:
-        file.write_bytes(os.urandom(len(file.read_bytes()) // 2))
+        file.write_bytes(garbage(file.stat().st_size // 2, file.name))
     assert not sound(tmp_path / "chroma")
     with MemoryStore.open(tmp_path, embedder=Lengths()) as store:
         assert_whole(store)

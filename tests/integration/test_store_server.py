@@ -20,8 +20,9 @@ from recall_loop.state.errors import InvalidInputError, StoreUnavailableError
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings import Settings
 from recall_loop.text.tokens import stems
-from tests.chroma_server import Server, free_port
+from tests.chroma_server import Server
 from tests.embedders import WordHashes
+from tests.ports import free_port
 
 QUERY = np.ones((1, 32), dtype=np.float32)
 

@@ -22,6 +22,7 @@ from recall_loop.state.errors import (
     StoreUnavailableError,
 )
 from recall_loop.state.scope import Scope
+from tests.damage import garbage
 from tests.embedders import WordHashes
 
 # From so many rows on Chroma keeps files of vectors beside its database.
@@ -116,9 +117,9 @@ def test_verify_finds_damaged_files_of_either_side(copy: Path, tmp_path: Path) -
     os.truncate(vectors, 1000)
     assert "end the process" in verified(copy)
     database = copy / "chroma" / "chroma.sqlite3"
-    database.write_bytes(os.urandom(5000))
+    database.write_bytes(garbage(5000, "database"))
     assert "Chroma's database is missing or malformed" in verified(copy)
-    (copy / "sidecar.sqlite3").write_bytes(os.urandom(5000))
+    (copy / "sidecar.sqlite3").write_bytes(garbage(5000, "sidecar"))
     assert "rebuild it from Chroma" in verified(copy)
     (copy / "sidecar.sqlite3").unlink()
     assert "the sidecar is missing" in verified(copy)
@@ -143,7 +144,7 @@ def damage(copy: Path, what: str) -> None:
     elif what == "deleted database":
         database.unlink()
     elif what == "garbage database":
-        database.write_bytes(os.urandom(database.stat().st_size))
+        database.write_bytes(garbage(database.stat().st_size, "database"))
     else:
         os.truncate(database, database.stat().st_size // 2)
 
@@ -176,14 +177,14 @@ def test_a_damaged_sidecar_is_kept_aside_and_rebuilt_from_chroma(
         before = {record.id: record for record in store.scan()}
     file = copy / "sidecar.sqlite3"
     if what == "garbage":
-        file.write_bytes(os.urandom(file.stat().st_size))
+        file.write_bytes(garbage(file.stat().st_size, "sidecar"))
     elif what == "truncated":
         os.truncate(file, file.stat().st_size // 3)
     elif what == "empty":
         os.truncate(file, 0)
     else:
         data = bytearray(file.read_bytes())
-        data[4096 : len(data) // 2] = os.urandom(len(data) // 2 - 4096)
+        data[4096 : len(data) // 2] = garbage(len(data) // 2 - 4096, "pages")
         file.write_bytes(data)
     if what in ("truncated", "flipped page"):
         assert verified(copy) != ""

@@ -7,7 +7,6 @@ import logging
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 from langchain_core.language_models import (
@@ -224,15 +223,14 @@ def test_a_thread_that_dies_is_a_failure(ask, monkeypatch):
     assert reply.usage.calls == 1
 
 
+@pytest.mark.timeout(60)
 def test_a_blocking_model_hangs_neither_the_ask_nor_the_end_of_the_loop(ask):
     """Proves: LOOP-8."""
     go = threading.Event()
-    door = Door(Scripted(act=lambda messages: AIMessage(JSON) if go.wait(30) else None), timeout_seconds=0.2)
-    began = time.monotonic()
+    door = Door(Scripted(act=lambda messages: AIMessage(JSON) if go.wait(300) else None), timeout_seconds=0.2)
     try:
         assert ask(door).failure.reason is FailureReason.TIMEOUT
         assert ask(door).failure.reason is FailureReason.CIRCUIT_OPEN
-        assert time.monotonic() - began < 5
     finally:
         go.set()
 

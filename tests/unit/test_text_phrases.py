@@ -1,7 +1,5 @@
 """Entities and noun phrases."""
 
-import time
-
 import pytest
 
 from recall_loop.text.phrases import entities, noun_phrases
@@ -69,10 +67,9 @@ def test_noun_phrases(text: str, expected: list[str]) -> None:
     assert noun_phrases(text) == expected
 
 
-def test_long_input_is_fast() -> None:
-    """No form takes quadratic time. Proves: LOOP-9."""
-    started = time.perf_counter()
-    for text in ("Foo " * 5000, "of the " * 5000, "a" * 50_000, '"a ' * 5000, "'a " * 5000, "A.B." * 5000):
+@pytest.mark.timeout(30)
+def test_long_input_takes_no_quadratic_time() -> None:
+    """Proves: LOOP-9."""
+    for text in ("Foo " * 15_000, "of the " * 15_000, "a" * 150_000, '"a ' * 15_000, "'a " * 15_000, "A.B." * 15_000):
         entities(text)
         noun_phrases(text)
-    assert time.perf_counter() - started < 6

@@ -1,6 +1,5 @@
 """Time expressions and time suffixes, counted from Thursday, 25 May 2023."""
 
-import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -177,10 +176,9 @@ def test_no_time_suffix(query: str) -> None:
     assert split_time_suffix(query, NOW) == (query, None)
 
 
-def test_long_input_is_fast() -> None:
-    """No pattern takes quadratic time. Proves: LOOP-9."""
-    started = time.perf_counter()
-    for text in ("1 " * 10_000, "the " * 5000, " " * 20_000, "2023 " * 4000, "the week before " * 1500):
+@pytest.mark.timeout(30)
+def test_long_input_takes_no_quadratic_time() -> None:
+    """Proves: LOOP-9 (a quadratic pattern takes minutes)."""
+    for text in ("1 " * 30_000, "the " * 15_000, " " * 60_000, "2023 " * 12_000, "the week before " * 4500):
         parse_times(text, NOW)
         split_time_suffix(text, NOW)
-    assert time.perf_counter() - started < 5

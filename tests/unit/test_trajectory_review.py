@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -109,12 +108,11 @@ def test_a_reason_to_stop_is_masked() -> None:
     assert "abcdef123" not in written and "hunter22x" not in written
 
 
-@pytest.mark.parametrize("text", ["a." * 100_000 + " http://x", "eyJ-" * 50_000])
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("text", ["a." * 400_000 + " http://x", "eyJ-" * 200_000], ids=["dots", "keys"])
 def test_masking_takes_time_in_proportion(text: str) -> None:
-    """Proves: TRAJ-1 (it took 44 and 19 seconds)."""
-    started = time.process_time()
+    """Proves: TRAJ-1 (in quadratic time this took minutes)."""
     convert([("user", text)])
-    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(

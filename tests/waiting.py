@@ -1,0 +1,18 @@
+"""Waiting for what another thread or process does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def until(what: Callable[[], T], seconds: float = 250.0) -> T:
+    """Wait until `what()` is true, and return it; the test's own timeout may end the wait before `seconds`."""
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end, "it didn't happen in time"
+        time.sleep(0.02)
+    return found
