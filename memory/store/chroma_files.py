@@ -101,16 +101,20 @@ def damaged(folder: Path) -> bool:
     if folder.is_dir() and not file.exists():
         return True
     try:
-        connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=0.5)
+        connection = _connected(file)
         try:
             found = connection.execute("PRAGMA quick_check(1)").fetchone()
         finally:
             connection.close()
     except sqlite3.OperationalError:
         return False
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
         return True
     return bool(found[0] != "ok")
+
+
+def _connected(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=0.5, check_same_thread=False)
 
 
 def identity(folder: Path) -> tuple[int, int] | None:
@@ -125,12 +129,14 @@ def identity(folder: Path) -> tuple[int, int] | None:
 class LockWatch:
     """Tells whether another process keeps readers of Chroma's database out; Chroma itself would wait for ever.
 
-    The file stays open for as long as Chroma has it open: closing it would drop the locks that Chroma holds.
+    And whether the tables of that database have names: an error of SQLite's that quotes one that is no text ends the
+    process. The file stays open for as long as Chroma has it open: closing it would drop the locks that Chroma holds.
     """
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / DATABASE
         self._handle: int | None = None
+        self._reader: sqlite3.Connection | None = None
         self.attach()
 
     def attach(self) -> None:
@@ -148,8 +154,23 @@ class LockWatch:
             time.sleep(_LOCK_PAUSE)
         return False
 
+    def nameless(self) -> bool:
+        """Return whether the names of the database's tables can't be read."""
+        try:
+            if self._reader is None and self._handle is not None:
+                self._reader = _connected(self._file)
+                self._reader.execute("SELECT name, tbl_name, sql FROM sqlite_master").fetchall()
+        except UnicodeDecodeError:
+            return True
+        except sqlite3.Error as error:  # whatever else it is, Chroma says so itself
+            return str(error).startswith("Could not decode")
+        return False
+
     def close(self) -> None:
         """Close the file."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)

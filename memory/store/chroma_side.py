@@ -93,6 +93,8 @@ class ChromaSide:
         self._watch = LockWatch(place) if isinstance(place, Path) else None
         try:
             self._check_lock()
+            if self._watch is not None and self._watch.nameless():
+                raise ChromaError("Chroma can't be opened: its database is malformed")
             with _guard("be reached" if isinstance(place, ChromaServer) else "be opened"):
                 self._client = connect(place)
                 self._batch = min(BATCH, self._client.get_max_batch_size())

@@ -16,7 +16,7 @@ from recall_loop.memory.store.indexing import encode, facet
 from recall_loop.memory.store.row_index import IndexRow
 from recall_loop.memory.store.rows import Row
 from recall_loop.memory.store.run_tests import score_at, text_at
-from recall_loop.memory.store.sidecar import LexicalIndexError
+from recall_loop.memory.store.sidecar import LexicalIndexError, SidecarDamagedError
 from recall_loop.memory.store.vectors import Vectors
 
 if TYPE_CHECKING:
@@ -237,7 +237,10 @@ def _vectors(found: list[tuple[Any, ...]], dimension: int, *, halves: bool) -> V
 
 
 def _halves(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float16]:
-    return np.frombuffer(b"".join(blobs), dtype=np.float16).reshape(len(blobs), dimension)
+    try:
+        return np.frombuffer(b"".join(blobs), dtype=np.float16).reshape(len(blobs), dimension)
+    except (TypeError, ValueError) as error:
+        raise SidecarDamagedError(f"the sidecar is damaged: vectors of another length than {dimension}") from error
 
 
 def _unpacked(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float32]:

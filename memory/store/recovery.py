@@ -67,16 +67,16 @@ def flush(sidecar: Sidecar, chroma: ChromaSide | None) -> None:
     while True:
         with sidecar.reading() as connection:
             gone = [row[0] for row in connection.execute("SELECT key FROM tombstones LIMIT ?", (CHUNK,))]
-            rows = connection.execute(_PENDING_ROWS, (CHUNK,)).fetchall()
+            rows = [_chroma_row(row) for row in connection.execute(_PENDING_ROWS, (CHUNK,))]
             back = {row[0] for row in connection.execute(_BACK)}
         if not gone and not rows:
             return
         if chroma is not None:
             chroma.delete([key for key in gone if key not in back])
-            chroma.upsert([_chroma_row(row) for row in rows])
+            chroma.upsert(rows)
         with sidecar.transaction() as connection:
             connection.executemany("DELETE FROM tombstones WHERE key = ?", [(key,) for key in gone])
-            connection.execute(_APPLY, (APPLIED, ids_json(row[0] for row in rows)))
+            connection.execute(_APPLY, (APPLIED, ids_json(row.rowid for row in rows)))
 
 
 def _chroma_row(row: tuple[int, str, str, int, str, bytes]) -> ChromaRow:
@@ -271,11 +271,11 @@ def fill(sidecar: Sidecar, chroma: ChromaSide, progress: Progress | None = None)
     total, done, last = size(sidecar), 0, 0
     while True:
         with sidecar.reading() as connection:
-            rows = connection.execute(query, (last, CHUNK)).fetchall()
+            rows = [_chroma_row(row) for row in connection.execute(query, (last, CHUNK))]
         if not rows:
             break
-        chroma.upsert([_chroma_row(row) for row in rows])
-        last, done = rows[-1][0], done + len(rows)
+        chroma.upsert(rows)
+        last, done = rows[-1].rowid, done + len(rows)
         if progress is not None:
             progress(done, total)
     chroma.complete(marker_of(sidecar))

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.store import chroma_files, lexical_index, rebuilding, recovery, server
+from recall_loop.memory.store import chroma_files, lexical_index, rebuilding, recovery, server, wholeness
 from recall_loop.memory.store.chroma_client import Place
 from recall_loop.memory.store.chroma_side import ChromaError, ChromaSide
 from recall_loop.memory.store.probe import sound
@@ -63,9 +63,9 @@ def _examine(path: Path, sidecar: Sidecar, repairs: list[str]) -> None:
     if not (path / SUSPECT).exists():
         return
     with sidecar.reading() as connection:
-        found = [row[0] for row in connection.execute("PRAGMA integrity_check(3)")]
-    if found != ["ok"]:
-        raise SidecarDamagedError(f"{path / SIDECAR}: malformed: {'; '.join(found)}")
+        found = wholeness.complaint(connection)
+    if found is not None:
+        raise SidecarDamagedError(f"{path / SIDECAR}: {found}")
     remake_lexical(path, sidecar, repairs)
 
 

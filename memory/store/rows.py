@@ -6,6 +6,7 @@ import json
 from functools import cached_property
 
 from recall_loop.memory.store.indexing import decode, index_text
+from recall_loop.memory.store.sidecar import SidecarDamagedError
 from recall_loop.state.records import RECORD_ADAPTER, Record
 
 
@@ -30,8 +31,13 @@ class Row:
 
     @cached_property
     def record(self) -> Record:
-        """The record, parsed once."""
-        return RECORD_ADAPTER.validate_json(self._body)
+        """The record, parsed once. Raises `SidecarDamagedError` where it is none."""
+        try:
+            return RECORD_ADAPTER.validate_json(self._body)
+        except ValueError as error:
+            raise SidecarDamagedError(
+                f"the sidecar is damaged: what stands in row {self.rowid} is no record"
+            ) from error
 
     @cached_property
     def index_text(self) -> str:

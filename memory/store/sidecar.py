@@ -12,13 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from recall_loop.memory.store import wholeness
 from recall_loop.memory.store.schema import DDL
-from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
+from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError
 
 _BUSY_MS = 10_000
 _CACHE_KIB = 32_000
 # Stands beside a sidecar in which damage was met: the next open for writing examines it.
 SUSPECT = "sidecar.suspect"
+# What working with a row raises that isn't what was written; a text that can't be decoded is a ValueError too.
+_ODD = (KeyError, TypeError, ValueError)
 
 
 class SidecarDamagedError(StoreUnavailableError):
@@ -61,7 +64,7 @@ class Sidecar:
                     self._create(self._writer)
             else:
                 self.has_table("meta")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             self.close()
             raise self.failure(error, f"{file}: the sidecar can't be opened") from error
 
@@ -75,7 +78,7 @@ class Sidecar:
         connection = sqlite3.connect(target, uri=True, isolation_level=None, check_same_thread=False)
         try:
             self._configure(connection)
-        except sqlite3.Error:
+        except (sqlite3.Error, UnicodeDecodeError):
             connection.close()
             raise
         return connection
@@ -115,6 +118,9 @@ class Sidecar:
                 yield connection
             except (sqlite3.Error, MemoryError) as error:
                 raise self.failure(error, "the sidecar can't be read", connection) from error
+            except _ODD as error:
+                self._check_rows(error, connection)
+                raise
 
     def _reader(self) -> sqlite3.Connection:
         if self._closed:
@@ -155,12 +161,29 @@ class Sidecar:
             except (sqlite3.Error, MemoryError) as error:
                 _roll_back(connection)
                 raise self.failure(error, "the sidecar can't be written", connection) from error
+            except _ODD as error:
+                _roll_back(connection)
+                self._check_rows(error, connection)
+                raise
             except BaseException:
                 _roll_back(connection)
                 raise
 
+    def _check_rows(self, error: Exception, connection: sqlite3.Connection) -> None:
+        """Look for damage behind an error of Python's, met while rows were worked with.
+
+        Raises:
+            SidecarDamagedError: there is some: the rows are not what was written.
+        """
+        if not isinstance(error, RecallError) and (complaint := wholeness.complaint(connection)) is not None:
+            self.suspect()
+            raise SidecarDamagedError(f"the sidecar is damaged: {complaint}") from error
+
     def failure(
-        self, error: sqlite3.Error | MemoryError, words: str, connection: sqlite3.Connection | None = None
+        self,
+        error: sqlite3.Error | MemoryError | UnicodeDecodeError,
+        words: str,
+        connection: sqlite3.Connection | None = None,
     ) -> StoreUnavailableError:
         """Return the typed error for one of SQLite's, and note damage for the next open.
 
@@ -179,14 +202,15 @@ class Sidecar:
         text = f"{words}: {error}"
         if lexical:
             self.lexical_damage = f"the lexical index is damaged: {error}"
-            self._suspect()
+            self.suspect()
             return LexicalIndexError(text)
-        if _code(error) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            self._suspect()
+        if _is_damage(error):
+            self.suspect()
             return SidecarDamagedError(text)
         return StoreUnavailableError(text)
 
-    def _suspect(self) -> None:
+    def suspect(self) -> None:
+        """Note that damage was met: the next open for writing examines the file, and repairs it."""
         if self.file is not None and os.access(self.file.parent, os.W_OK):
             self.file.with_name(SUSPECT).touch()
 
@@ -234,11 +258,18 @@ class Sidecar:
                 self._writer = None
 
 
-def _code(error: sqlite3.Error) -> int:
+def _code(error: sqlite3.Error | UnicodeDecodeError) -> int:
     return int(getattr(error, "sqlite_errorcode", None) or 0)
 
 
-def _is_lexical(error: sqlite3.Error) -> bool:
+def _is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+    """Return whether a file is no database or malformed, or holds text that is none; Python gives that no code."""
+    code = _code(error) & 0xFF
+    undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode")
+    return undecodable or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _is_lexical(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     """Return whether only the full-text table is damaged: SQLite says so, or the table is missing."""
     text = str(error)
     missing = text.startswith("no such table: ") and text.rsplit(".", 1)[-1].removeprefix("no such table: ")

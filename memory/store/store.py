@@ -302,8 +302,8 @@ class MemoryStore(Upkeep):
         while True:
             with self.sidecar.reading() as connection:
                 page = connection.execute(query, (*params, last, _SCAN)).fetchall()
-            for _, body in page:
-                yield RECORD_ADAPTER.validate_json(body)
+                records = [RECORD_ADAPTER.validate_json(body) for _, body in page]
+            yield from records
             last = page[-1][0] if page else last
             if len(page) < _SCAN:
                 return

@@ -132,6 +132,7 @@ def _sidecar_is_whole(look: _Look, sidecar: Sidecar) -> bool:
         found = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_SHOWN})")]
     if found != ["ok"]:
         look.findings += [f"the sidecar is malformed: {line}" for line in found]
+        sidecar.suspect()
         return False
     return True
 
