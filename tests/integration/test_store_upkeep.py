@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from tests.embedders import WordHashes
 
 # From so many rows on Chroma keeps files of vectors beside its database.
 LARGE = 1100
+SMALL = 150
 
 
 def opened(path: Path, **options: object) -> MemoryStore:
@@ -53,10 +55,22 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed store without vector files, not to be written to. Nothing of it has to be tried in another process."""
+    path = tmp_path_factory.mktemp("small") / "store"
+    with opened(path) as store:
+        store.upsert(turn(n, "plain words of some length, that fill pages of the file,") for n in range(SMALL))
+    return path
+
+
 @pytest.fixture
 def copy(large: Path, tmp_path: Path) -> Path:
-    subprocess.run(["cp", "-r", str(large), str(tmp_path / "store")], check=True)
-    return tmp_path / "store"
+    return copied(large, tmp_path)
+
+
+def copied(store: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(store, folder / "store"))
 
 
 def verified(path: Path) -> str:
@@ -129,38 +143,51 @@ def test_verify_finds_damaged_files_of_either_side(copy: Path, tmp_path: Path) -
 
 def damage(copy: Path, what: str) -> None:
     """Damage Chroma's files on the disk."""
-    database, vectors = copy / "chroma" / "chroma.sqlite3", next(copy.rglob("data_level0.bin"))
+    if what.endswith("database"):
+        damage_database(copy / "chroma" / "chroma.sqlite3", what)
+        return
+    vectors = next(copy.rglob("data_level0.bin"))
+    data = bytearray(vectors.read_bytes())
     if what == "truncated vectors":
-        os.truncate(vectors, vectors.stat().st_size // 2)
+        del data[len(data) // 2 :]
     elif what == "flipped vectors":
-        data = bytearray(vectors.read_bytes())
-        for at in range(0, len(data), 97):
-            data[at] ^= 0xFF
-        vectors.write_bytes(data)
-    elif what == "one flipped bit":
-        data = bytearray(vectors.read_bytes())
+        data[::97] = bytes(byte ^ 0xFF for byte in data[::97])
+    else:
         data[len(data) // 2] ^= 0x40
-        vectors.write_bytes(data)
-    elif what == "deleted database":
+    vectors.write_bytes(data)
+
+
+def damage_database(database: Path, what: str) -> None:
+    if what == "deleted database":
         database.unlink()
     elif what == "garbage database":
         database.write_bytes(garbage(database.stat().st_size, "database"))
-    else:
+    elif what == "truncated database":
         os.truncate(database, database.stat().st_size // 2)
+    else:  # SQLite's error quotes the name, which is no text: Chroma would end the process
+        with sqlite3.connect(database) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            connection.execute(
+                "UPDATE sqlite_master SET name = CAST(x'61A062' AS TEXT), sql = 'CREATE INDEX' WHERE rowid = "
+                "(SELECT max(rowid) FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL)"
+            )
+        connection.close()
 
 
 @pytest.mark.parametrize(
     "what",
     [
         "truncated vectors", "flipped vectors", "one flipped bit", "deleted database", "garbage database",
-        "truncated database",
+        "truncated database", "nameless database",
     ],
 )  # fmt: skip
-def test_a_damaged_chroma_is_rebuilt_from_the_sidecar(copy: Path, what: str) -> None:
+def test_a_damaged_chroma_is_rebuilt_from_the_sidecar(large: Path, small: Path, tmp_path: Path, what: str) -> None:
     """Proves: STORE-4, SEARCH-9."""
+    chosen, count = (small, SMALL) if what.endswith("database") else (large, LARGE)
+    copy = copied(chosen, tmp_path)
     damage(copy, what)
     with opened(copy, read_only=True) as reader, reader.searching() as chroma:
-        assert chroma is None and reader.degraded_reason is not None and reader.count() == LARGE
+        assert chroma is None and reader.degraded_reason is not None and reader.count() == count
     with opened(copy) as store:
         assert store.degraded_reason is None
         sides(store)
@@ -170,9 +197,10 @@ def test_a_damaged_chroma_is_rebuilt_from_the_sidecar(copy: Path, what: str) -> 
 
 @pytest.mark.parametrize("what", ["garbage", "truncated", "flipped page", "empty"])
 def test_a_damaged_sidecar_is_kept_aside_and_rebuilt_from_chroma(
-    copy: Path, what: str, caplog: pytest.LogCaptureFixture
+    large: Path, small: Path, tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Proves: STORE-4."""
+    copy = copied(large if what == "flipped page" else small, tmp_path)
     with opened(copy) as store:
         before = {record.id: record for record in store.scan()}
     file = copy / "sidecar.sqlite3"
@@ -198,9 +226,43 @@ def test_a_damaged_sidecar_is_kept_aside_and_rebuilt_from_chroma(
     with opened(copy) as store:
         assert {record.id: record for record in store.scan()} == before
         sides(store)
-    assert "was rebuilt from Chroma with 1100 records" in caplog.text
+    assert f"was rebuilt from Chroma with {len(before)} records" in caplog.text
     assert what == "empty" or list(copy.glob("sidecar.damaged-1.sqlite3"))
     assert verified(copy) == ""
+
+
+ODD_ROWS = {
+    "text that is none": "UPDATE bodies SET record = CAST(x'7B80' AS TEXT) WHERE rowid = 3",
+    "no JSON": "UPDATE bodies SET record = '{' || record WHERE rowid = 3",
+    "no record": """UPDATE bodies SET record = '{"id": "m2"}' WHERE rowid = 3""",
+    "no body": "DELETE FROM bodies WHERE rowid = 3",
+    "vectors that are none": "UPDATE vectors SET own = 'own', context = 'text' WHERE rowid = 3",
+    "an index of other rows": """UPDATE sqlite_master SET rootpage = (SELECT max(rootpage) FROM sqlite_master
+        WHERE type = 'index' AND tbl_name = 'records' AND name != 'records_thread') WHERE name = 'records_thread'""",
+}
+
+
+@pytest.mark.parametrize("what", ODD_ROWS)
+def test_damage_inside_rows_is_met_as_such_and_repaired_at_the_next_open(tmp_path: Path, what: str) -> None:
+    """Proves: STORE-4. SQLite reads such a file without an error, or with one that doesn't say what is wrong."""
+    with opened(tmp_path) as store:
+        store.upsert(turn(n) for n in range(8))
+        before = list(store.scan())
+    with sqlite3.connect(tmp_path / "sidecar.sqlite3") as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(ODD_ROWS[what])
+    connection.close()
+    if what == "an index of other rows":
+        assert "malformed" in verified(tmp_path)
+    else:
+        with opened(tmp_path) as store, pytest.raises(StoreUnavailableError, match=r"damaged|can't be read"):
+            list(store.scan())
+            store.upsert([turn(1, "changed")])  # its neighbours are read with it
+            raise StoreUnavailableError("it was not in the way")
+    with opened(tmp_path) as store:
+        assert [repair for repair in store.repairs if "rebuilt from Chroma with 8 records" in repair]
+        assert list(store.scan()) == before
+        sides(store)
 
 
 def test_a_damaged_sidecar_without_a_whole_chroma_is_left_alone(copy: Path) -> None:
