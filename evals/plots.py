@@ -27,6 +27,8 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _MARKERS = "osD^vP*"
 _DASHES = ("-", "--", "-.", ":")
 _Policy = Mapping[str, Any]
+# A logarithmic axis has no zero.
+_LEAST_MS = 0.01
 
 
 def check_plotting(option: str, value: object) -> None:
@@ -123,16 +125,20 @@ def _reliability(axes: Axes, policies: Sequence[_Policy]) -> None:
 
 
 def _latency(axes: Axes, policies: Sequence[_Policy], latencies: Mapping[str, Sequence[float]]) -> None:
-    for at, policy in enumerate(policies):
-        ordered = sorted(latencies[policy["name"]])
+    from matplotlib.ticker import LogFormatter
+
+    times = [sorted(max(took, _LEAST_MS) for took in latencies[policy["name"]]) for policy in policies]
+    axes.set_xscale("log")
+    # Before anything is drawn: equal times would leave an axis of no width, which matplotlib can't draw.
+    axes.set_xlim(min(map(min, times)) / 1.25, max(map(max, times)) * 1.25)
+    # Plain numbers are easier to read than powers of ten, and ten times as fast to draw.
+    axes.xaxis.set_major_formatter(LogFormatter())
+    axes.xaxis.set_minor_formatter(LogFormatter())
+    for at, (policy, ordered) in enumerate(zip(policies, times, strict=True)):
         shares = [(rank + 1) / len(ordered) for rank in range(len(ordered))]
         colour, dashes = _looks(at)["color"], _DASHES[at % len(_DASHES)]
         axes.step(ordered, shares, where="post", label=policy["name"], color=colour, linestyle=dashes)
-        axes.axvline(policy["latency_ms"]["p50"], color=colour, linestyle=":", alpha=0.6)
-    shown = [value for policy in policies for value in latencies[policy["name"]]]
-    axes.set_xscale("log")
-    # Equal times would leave an axis of no width, which matplotlib can't draw.
-    axes.set_xlim(min(shown) / 1.25, max(shown) * 1.25)
+        axes.axvline(max(policy["latency_ms"]["p50"], _LEAST_MS), color=colour, linestyle=":", alpha=0.6)
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("milliseconds (dotted: p50)")
     axes.set_ylabel("share of requests answered by then")

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 SNAPSHOTS = ROOT / "tests" / "snapshots"
+# Tests run on every core already, and the matrices here are small: more threads only wait for each other.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
 _FOREIGN_PREFIXES = ("LANGCHAIN_", "LANGGRAPH_", "LANGSMITH_", "OPENAI_")
 
 # The same cases on every run: a failure in CI is one that can be seen at home.

@@ -165,7 +165,8 @@ def test_a_second_writer_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
-    path = write(tmp_path / "in.jsonl", facts(3000))
+    # More than a pipe holds, and little to embed.
+    path = write(tmp_path / "in.jsonl", [{**fact, "attributes": {"note": "x" * 10_000}} for fact in facts(50)])
     place = str(tmp_path / "s")
     subprocess.run([*COMMAND, "ingest", str(path), "--store", place], check=True, capture_output=True)
     with subprocess.Popen(

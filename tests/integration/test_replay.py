@@ -188,17 +188,17 @@ def test_html_escapes_names(filled: MemoryStore, tmp_path: Path) -> None:
     assert "&lt;b&gt;&amp;" in made
 
 
-def test_one_latency_can_be_drawn() -> None:
-    """Equal times leave no width of their own on a logarithmic axis, by rounding at some values only.
+def test_any_latencies_can_be_drawn() -> None:
+    """Equal times leave no width of their own on a logarithmic axis, by rounding at some values only; it has no zero.
 
     Proves: OPS-4.
     """
     from recall_loop.evals.plots import plots
 
-    for took in (28.57354216213225, 115.0671324818385):
-        policy = {"name": "new", "scored": 0, "reliability": [], "by_iteration": [], "latency_ms": {"p50": took}}
-        titles = [title for title, _ in plots({"policies": [policy], "runs": [{"policy": "new", "latency_ms": took}]})]
-        assert titles == ["Novelty per iteration", "Latency"]
+    for times in ((28.57354216213225,), (115.0671324818385,), (0.0,), (0.0, 0.02), (7.5, 7.5), (0.8, 250_000.0)):
+        policy = {"name": "new", "scored": 0, "reliability": [], "by_iteration": [], "latency_ms": {"p50": times[0]}}
+        report = {"policies": [policy], "runs": [{"policy": "new", "latency_ms": took} for took in times]}
+        assert [title for title, _ in plots(report)] == ["Novelty per iteration", "Latency"]
 
 
 def from_requests(folder: Path) -> list[Prompt]:
@@ -273,7 +273,7 @@ def test_the_loop_finds_more_where_two_facts_are_needed(data_dir: Path, store: M
     (tenant,) = dataset.collections
     gold = {each for prompt in prompts for each in prompt.gold}
     # All of them take minutes to embed.
-    records = [each for at, each in enumerate(dataset.collections[tenant]) if each.id in gold or at % 4 == 0]
+    records = [each for at, each in enumerate(dataset.collections[tenant]) if each.id in gold or at % 8 == 0]
     assert all(written.status == "created" for written in store.upsert(records, tenant=tenant))
     report = report_of(prompts, store, ["old", "new"])
     gain = next(each for each in report["differences"]["new"] if each["measure"] == "gold_found")
