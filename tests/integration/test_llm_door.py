@@ -23,7 +23,7 @@ from tests.llm_endpoint import MODEL, Behaviour, ChatEndpoint, Raw, Tool
 
 PLENTY = Limits(calls=100, tokens=1_000_000, seconds=60.0)
 PROMPT = Prompt("plan", "1", "You plan searches.", "Who leads Atlas, and since when?")
-QUICK = {"timeout_seconds": 5.0, "backoff_seconds": 0.01, "cooldown_seconds": 60.0}
+QUICK = {"timeout_seconds": 20.0, "backoff_seconds": 0.01, "cooldown_seconds": 60.0}
 
 
 class Plan(BaseModel):

@@ -24,7 +24,7 @@ ACME = Scope(tenant="acme", user_id="u1")
 FACTS = [ContentType.FACT]
 MOVED = re.compile(r"^(\d+)\. \[user.*?\] .*?\b(?:live in|moved to) (\w+)", re.MULTILINE)
 LIKES = re.compile(r"^(\d+)\. \[user.*?\] I like (\w+)", re.MULTILINE)
-SETTINGS = Settings(llm_retries=0, llm_timeout_seconds=5, llm_backoff_seconds=0.01, llm_cooldown_seconds=0)
+SETTINGS = Settings(llm_retries=0, llm_timeout_seconds=30, llm_backoff_seconds=0.01, llm_cooldown_seconds=0)
 
 
 def home(number, town, **more):

@@ -22,7 +22,7 @@ from tests.service_server import Served
 from tests.waiting import until
 
 # Each test starts processes that load all of Chroma and LangGraph, or waits until such ones are back.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 PATH = "/api/memory/retrieve"
 QUESTION = {"messages": [{"content": "Who owns the granary?"}]}
 

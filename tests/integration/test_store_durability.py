@@ -372,6 +372,7 @@ def test_chroma_errors_are_typed(tmp_path):
         ChromaSide(tmp_path / "chroma", {})
 
 
+@pytest.mark.timeout(300)
 def test_vector_files_that_would_end_the_process_are_replaced_at_open(tmp_path):
     """Proves: STORE-4."""
     code = (

@@ -212,7 +212,7 @@ def _runs(store, number):
 
 
 def _door(endpoint):
-    return make_door(Settings(llm_retries=0, llm_timeout_seconds=10), endpoint.model())
+    return make_door(Settings(llm_retries=0, llm_timeout_seconds=30), endpoint.model())
 
 
 def test_a_real_endpoint_scores_within_the_rubric(store):
