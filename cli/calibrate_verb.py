@@ -45,7 +45,12 @@ def add_parser(subparsers: Any) -> None:
     add("--high", type=float, default=0.85, metavar="P", help="precision that `high` is to have (default: 0.85)")
     add("--medium", type=float, default=0.6, metavar="P", help="precision that `medium` is to have (default: 0.6)")
     add("--wrongly", type=float, default=0.05, metavar="P", help="answerable questions to abstain on (default: 0.05)")
-    add("--foreign", type=bounded_int(1, 10**6), metavar="N", help="ask each collection N of another, with --data")
+    add(
+        "--foreign",
+        type=bounded_int(1, 10**6),
+        metavar="N",
+        help="ask each N of another, with --data (default: none)",
+    )
     add("--method", metavar="NAME", help="take this candidate instead of the best one")
     add("--plot", type=Path, metavar="FILE", help="draw the reliability before and after, as .svg, .png or .html")
     add("--json", action="store_true", help="print the file's content instead of tables")
