@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million kills tenants test-llm overhead batches schema load import-proof ray-proof peers dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order kills tenants test-llm overhead batches schema load import-proof ray-proof peers dev
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -51,6 +51,10 @@ million: setup  ## The same at 1,000,000 records: an hour and 13 GB for the firs
 
 kills: setup  ## Kill 500 writers at random moments and look whether anything was lost; KILLS='--moments 50' for fewer
 	$(PYTHON) benchmarks/kill_nine.py $(KILLS)
+
+order: setup  ## Fit the learned order of the reranking stage on ../shared/data; ORDER='--stores DIR' keeps the stores
+	$(PYTHON) -m pip install -q lightgbm
+	$(PYTHON) benchmarks/fit_order.py -o policy/default_order.json $(ORDER)
 
 tenants: setup  ## Measure what a thousand tenants cost in one store
 	$(PYTHON) benchmarks/tenants.py

@@ -93,13 +93,13 @@ def _turns(entries: Iterable[PoolEntry]) -> dict[str, float]:
     found: dict[str, float] = {}
     for entry in entries:
         record = entry["record"]
-        if record["kind"] == ContentType.MESSAGE and _asks(record["text"]):
+        if record["kind"] == ContentType.MESSAGE and asks(record["text"]):
             line = _line(entry)
             found[line] = max(entry["relevance"], found.get(line, 0.0))
     return found
 
 
-def _asks(text: str) -> bool:
+def asks(text: str) -> bool:
     """Tell whether a turn ends in a question, or nearly so."""
     return any(mark in text[-_QUESTION_TAIL:] for mark in _QUESTION_MARKS)
 

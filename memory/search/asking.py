@@ -78,9 +78,10 @@ def ask(
 
 
 def _limited(options: SearchOptions, limit: int) -> SearchOptions:
-    """Return the options of a query with a limit of its own; more than the usual pool is for who wants many results."""
+    """Return the options of a query with a limit of its own; a closer look is for who wants many results."""
     pool = min(options.rerank_pool, max(POOL, RERANKED * limit))
-    return replace(options, limit=limit, rerank_pool=pool)
+    learned = options.rerank_learned and limit >= options.limit
+    return replace(options, limit=limit, rerank_pool=pool, rerank_learned=learned)
 
 
 def _check(query: str) -> None:

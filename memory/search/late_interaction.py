@@ -47,6 +47,35 @@ class _Matches(NamedTuple):
     best: NDArray[np.float32]
 
 
+class _Best(NamedTuple):
+    """Of n candidates, the rows before and the rows after: places [n, 3], and best cosines of t tokens [n, 3, t]."""
+
+    places: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+
+class Compared(NamedTuple):
+    """What token matches say of n candidates.
+
+    Attributes:
+        own, window: MaxSim with the candidate's tokens and with those of its window [n]; the mean where unknown.
+        own_best, window_best: best cosine of each of t query tokens [n, t]; −1 where there is nothing.
+        before, after: rows beside each candidate in its thread; None where there is none.
+        before_own, after_own: MaxSim with the tokens of those rows [n]; the least of `own` where there is none.
+        mixed: the first score and both MaxSims, weighed, each z-scored [n].
+    """
+
+    own: Scores
+    window: Scores
+    own_best: NDArray[np.float32]
+    window_best: NDArray[np.float32]
+    before: tuple[int | None, ...]
+    after: tuple[int | None, ...]
+    before_own: Scores
+    after_own: Scores
+    mixed: Scores
+
+
 class TokenSource(Protocol):
     """Where token vectors come from; `recall_loop.memory.store.stored_tokens` reads them from a store."""
 
@@ -135,6 +164,16 @@ class LateInteraction:
             EmbedderError: the embedder fails.
             StoreUnavailableError: the store can't be read.
         """
+        found = self.compare(query, candidates)
+        return None if found is None else found.mixed
+
+    def compare(self, query: str, candidates: Sequence[Candidate]) -> Compared | None:
+        """Return all that token matches say; None where neither query nor any candidate has token vectors.
+
+        Raises:
+            EmbedderError: the embedder fails.
+            StoreUnavailableError: the store can't be read.
+        """
         rowids = [-1 if candidate.rowid is None else candidate.rowid for candidate in candidates]
         if not self._gather(rowids, [candidate.score for candidate in candidates]):
             return None
@@ -143,14 +182,33 @@ class LateInteraction:
             matches = self._compare(rowids, self._of_query(query))
         if not matches.best.shape[1]:
             return None
-        own, windows = self._means(rowids, matches)
+        best = self._best(rowids, matches)
+        own, windows = self._means(rowids, best)
         if np.isnan(own).all():
             return None
+        own = filled(own)
         scores = z_scores(np.array([candidate.score for candidate in candidates], dtype=np.float64))
-        scores = scores + self.own_weight * z_scores(filled(own))
-        if any(self._beside.get(rowid, _ALONE) != _ALONE for rowid in rowids) and not np.isnan(windows).all():
+        scores = scores + self.own_weight * z_scores(own)
+        known = not np.isnan(windows).all()
+        if known and any(self._beside.get(rowid, _ALONE) != _ALONE for rowid in rowids):
             scores = scores + self.window_weight * z_scores(filled(windows))
-        return scores
+        return self._compared(rowids, best, own, filled(windows) if known else own, scores)
+
+    def _compared(self, rowids: Sequence[int], best: _Best, own: Scores, window: Scores, mixed: Scores) -> Compared:
+        beside = [self._beside.get(rowid, _ALONE) for rowid in rowids]
+        least = float(own.min())
+        means = [np.where(best.places[:, at] < 0, least, _mean(best.values[:, at])) for at in (1, 2)]
+        return Compared(
+            own,
+            window,
+            np.maximum(best.values[:, 0], -1.0),
+            np.maximum(best.values.max(axis=1), -1.0),
+            tuple(before for before, _ in beside),
+            tuple(after for _, after in beside),
+            means[0],
+            means[1],
+            mixed,
+        )
 
     def _of_query(self, query: str) -> NDArray[np.float32]:
         given = self.query_tokens.get(query)
@@ -204,17 +262,20 @@ class LateInteraction:
         """Return a row with the one before and the one after it."""
         return (rowid, *self._beside.get(rowid, _ALONE)) if rowid >= 0 else (None, None, None)
 
-    def _means(self, rowids: Sequence[int], matches: _Matches) -> tuple[Scores, Scores]:
+    def _best(self, rowids: Sequence[int], matches: _Matches) -> _Best:
+        """Return the best cosines of each candidate, of the row before it and of the one after it."""
+        places = np.array([[self._place(row, matches) for row in self._window(rowid)] for rowid in rowids])
+        least = np.full((1, matches.best.shape[1]), -np.inf, dtype=np.float32)
+        # The last row stands for what isn't there; places count from the end where they are negative.
+        return _Best(places, np.concatenate([matches.best, least])[np.maximum(places, _NOTHING)])
+
+    def _means(self, rowids: Sequence[int], best: _Best) -> tuple[Scores, Scores]:
         """Return MaxSim over own tokens and over the window; NaN where tokens aren't known.
 
         A text without any token that counts ("…") matches nothing, and has 0.
         """
-        places = np.array([[self._place(row, matches) for row in self._window(rowid)] for rowid in rowids])
-        least = np.full((1, matches.best.shape[1]), -np.inf, dtype=np.float32)
-        # The last row stands for what isn't there; places count from the end where they are negative.
-        best = np.concatenate([matches.best, least])[np.maximum(places, _NOTHING)]
-        own, windows = _mean(best[:, 0]), _mean(best.max(axis=1))
-        unknown = places == _UNKNOWN
+        own, windows = _mean(best.values[:, 0]), _mean(best.values.max(axis=1))
+        unknown = best.places == _UNKNOWN
         own[unknown[:, 0] | (np.array(rowids) < 0)] = np.nan
         windows[unknown.any(axis=1) | (np.array(rowids) < 0)] = np.nan
         return own, windows

@@ -31,6 +31,8 @@ class SearchOptions:
         rerank: let late interaction order the best candidates anew; None = where the store holds token vectors.
         rerank_budget_ms: milliseconds that one call may spend on token vectors that aren't stored, 0 and above.
         rerank_pool: how many of the best candidates are ordered anew, 1–100.
+        rerank_learned: let the learned order have its say where late interaction runs; not for queries that
+            have a lower limit than the others of their call, which support those.
         time_suffixes: read a time at the end of a query, such as `< 3 days`, as a filter (SEARCH-10).
         debug: give per-leg ranks and scores with each hit.
     """
@@ -44,6 +46,7 @@ class SearchOptions:
     rerank: bool | None = None
     rerank_budget_ms: float = 0.0
     rerank_pool: int = POOL
+    rerank_learned: bool = True
     time_suffixes: bool = True
     debug: bool = False
 

@@ -50,6 +50,8 @@ class Scored:
         factors: by how much each candidate's content counts (SEARCH-5).
         similar: similarities before that.
         signals: what each leg says, by name.
+        named: 1 where the query names the author, else 0.
+        places: numbers of their sessions; -1 where they have none.
     """
 
     rowids: NDArray[np.int64]
@@ -58,6 +60,8 @@ class Scored:
     factors: NDArray[np.float64]
     similar: NDArray[np.float64]
     signals: Mapping[str, NDArray[np.float64]]
+    named: NDArray[np.float64]
+    places: NDArray[np.int32]
 
     @cached_property
     def scores(self) -> NDArray[np.float64]:
@@ -79,25 +83,19 @@ def scored(found: Described, options: SearchOptions) -> list[Scored]:
         part = slice(start, end)
         signals = {name: signal[part] for name, signal in found.signals.items()}
         similar = found.similarity[part]
-        parts.append(Scored(found.rowids[part], found.kinds[part], fused[part], factors[part], similar, signals))
+        own = fused[part], factors[part], similar, signals, found.named[part], found.places[part]
+        parts.append(Scored(found.rowids[part], found.kinds[part], *own))
     return parts
 
 
-def reranked(
-    view: View, part: Scored, query: str, reranker: Reranker, *, pool: int, with_texts: bool
-) -> tuple[Scored, str | None]:
-    """Let a reranker order the best `pool` candidates anew; with a reason where it failed and the first order stays.
-
-    One that knows rows by their numbers is spared the texts.
-    """
+def reranked(view: View, part: Scored, query: str, reranker: Reranker, *, pool: int) -> tuple[Scored, str | None]:
+    """Let a reranker order the best `pool` candidates anew; with a reason where it failed and the first order stays."""
     best = best_of(part.scores, part.rowids, pool)
-    rows = view.rows(part.rowids[best]) if with_texts else {}
-    if with_texts:
-        best = best[[int(rowid) in rows for rowid in part.rowids[best]]]
+    rows = view.rows(part.rowids[best])
+    best = best[[int(rowid) in rows for rowid in part.rowids[best]]]
     shown = []
     for rowid, score in zip(part.rowids[best].tolist(), part.fused[best].tolist(), strict=True):
-        row = rows.get(rowid)
-        shown.append(Candidate(row.record.id if row else "", row.index_text if row else "", score, rowid))
+        shown.append(Candidate(rows[rowid].record.id, rows[rowid].index_text, score, rowid))
     found = rerank_pool(reranker, query, shown)
     fused = part.fused.copy()
     fused[best] = found.scores

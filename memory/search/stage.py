@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.search.late_interaction import LateInteraction, late_interaction
+from recall_loop.memory.search.learned import ordered
 from recall_loop.memory.search.picking import Scored, reranked
 from recall_loop.memory.search.rerank import best_of
 from recall_loop.memory.store.stored_tokens import StoredTokens, holds
 from recall_loop.memory.store.token_vectors import codec_of
+from recall_loop.policy.learned_order import default_order
 from recall_loop.state.errors import RecallError, UnsupportedOptionError
 from recall_loop.state.types import SearchMode
 
@@ -47,6 +49,8 @@ class Stage:
         if isinstance(self.reranker, LateInteraction):
             try:
                 _prepare(self.reranker, queries, parts)
+                pairs = zip(queries, parts, strict=True)
+                return [ordered(view, query, part, self.reranker, default_order()) for query, part in pairs]
             except RecallError as error:
                 self.reason = f"reranker {self.reranker.name}: {error}"
                 return list(parts)
@@ -54,7 +58,7 @@ class Stage:
 
     def _ordered(self, view: View, query: Looked, part: Scored, reranker: Reranker) -> Scored:
         pool = query.asked.options.rerank_pool
-        found, reason = reranked(view, part, query.asked.spoken, reranker, pool=pool, with_texts=not self.with_tokens)
+        found, reason = reranked(view, part, query.asked.spoken, reranker, pool=pool)
         self.reason = self.reason or reason
         return found
 

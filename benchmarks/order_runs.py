@@ -1,0 +1,118 @@
+"""Ask every question of the development part through the whole loop, ordered by trees that never saw its conversation.
+
+    python benchmarks/order_runs.py -o DIR [--data DIR] [--stores DIR]
+
+The confidence mapping that ships is fitted on these runs (`recall-loop calibrate --replay DIR/*.jsonl`): from runs that
+the trees which ship ordered it would learn from results that are better than they are on users' conversations. Prints
+Recall@10, All@10 and nDCG@10 of each set, the figures that docs/search.md and docs/evaluation.md give. Needs
+`pip install lightgbm`. About half an hour on two processors, the stores included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+from fit_order import DATA, FOLDS, PASSAGES, SETS, collect, digest, exported, fit, folds
+
+from recall_loop.evals import report
+from recall_loop.evals.dataset_parts import Dataset
+from recall_loop.evals.datasets import load
+from recall_loop.evals.foreign import FOREIGN, with_foreign
+from recall_loop.evals.ingest import open_store
+from recall_loop.evals.metrics import ndcg_at_10, recall_at_k
+from recall_loop.evals.questions import Question
+from recall_loop.evals.runner import Answered, Options, run
+from recall_loop.evals.switches import Swap, swapped
+from recall_loop.policy.learned_order import LearnedOrder
+from recall_loop.state.settings import Settings
+
+# Questions of the next conversation that each one is asked as well, by folder; passages have only one collection.
+FOREIGN_ASKED = {"locomo": 30, "beam": 12}
+Figures = list[tuple[float, float, float]]
+
+
+def trees(data: Path, stores: Path) -> tuple[dict[str, str], list[LearnedOrder]]:
+    """Return which fold each conversation is in, and for each fold the order fitted without it."""
+    asked = []
+    for folder, kinds, weight in (*SETS, *PASSAGES):
+        with open_store(stores / f"{folder}-{kinds.replace('+', '-')}", Settings()) as store:
+            asked += list(collect(data / folder, store, kinds, weight))
+    chosen = folds(asked)
+    kept = [[each for each in asked if chosen[each.group] != str(part)] for part in range(FOLDS)]
+    return chosen, [exported(fit(part), f"without-{number}", {}) for number, part in enumerate(kept)]
+
+
+def answers(
+    dataset: Dataset, store_path: Path, chosen: dict[str, str], orders: list[LearnedOrder]
+) -> Iterator[Answered]:
+    """Ask all questions, fold by fold, each with the order that hasn't seen it."""
+    folder, many = dataset.name, len(dataset.collections) > 1
+    parts: list[list[Question]] = [[] for _ in range(FOLDS)]
+    for question in dataset.questions:
+        parts[int(chosen[f"{folder}:{question.collection if many else digest(question.id)}"])].append(question)
+    with open_store(store_path, Settings()) as store:
+        for order, part in zip(orders, parts, strict=True):
+            if part:
+                with ordered_by(order):
+                    yield from run(replace(dataset, questions=part), Options(unscored=True), store, settings=Settings())
+
+
+@contextmanager
+def ordered_by(order: LearnedOrder) -> Iterator[None]:
+    """Let searches use another order."""
+    with swapped([Swap("memory.search.stage", "default_order", lambda: order)]):
+        yield
+
+
+def judged(answer: Answered) -> tuple[float, float, float]:
+    """Return Recall@10, All@10 and nDCG@10."""
+    recall = recall_at_k(answer.ids, answer.question.gold, 10)
+    return recall, float(recall == 1.0), ndcg_at_10(answer.ids, answer.question.gold)
+
+
+def written(found: Iterator[Answered], own: TextIO, foreign: TextIO) -> Figures:
+    """Write a line for each answer, and return the figures of what can be scored."""
+    figures: Figures = []
+    for answer in found:
+        file = foreign if answer.question.category == FOREIGN else own
+        file.write(json.dumps(report.question_line(answer), ensure_ascii=False) + "\n")
+        if answer.question.scored:
+            figures.append(judged(answer))
+    return figures
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Fit the orders, ask, write and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the labelled sets")
+    parser.add_argument("--stores", type=Path, help="keep the stores here, and use them again")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the files to write")
+    given = parser.parse_args(words)
+    given.output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        stores = given.stores or Path(folder)
+        chosen, orders = trees(given.data, stores)
+        for name, kinds, _ in (*SETS, *PASSAGES):
+            dataset, title = load(given.data / name, kinds), f"{name}-{kinds.replace('+', '-')}"
+            if name in FOREIGN_ASKED:
+                dataset = with_foreign(dataset, FOREIGN_ASKED[name])
+            with (
+                (given.output / f"{title}.jsonl").open("w", encoding="utf-8") as own,
+                (given.output / f"{title}-foreign.jsonl").open("w", encoding="utf-8") as foreign,
+            ):
+                figures = written(answers(dataset, stores / title, chosen, orders), own, foreign)
+            recall, complete, ndcg = np.mean(figures, axis=0)
+            print(f"{title:26}{len(figures):5}  Recall@10 {recall:.3f}  All@10 {complete:.3f}  nDCG@10 {ndcg:.3f}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
