@@ -4,15 +4,14 @@
 
 Needs `pip install lightgbm`. Each set of the development part is written to a store with its token vectors (kept in
 `--stores`, and used again), every answerable question that has gold is searched once as the loop asks it first, and
-the features of its best 100 candidates are what the trees learn from, gold or not. Printed are Recall@10, All@10 and
-nDCG@10 of the stage alone, before and after, for questions whose conversation (passages: whose sixth) the trees didn't
-see, and for each whole set that they didn't see.
+the features of its best 100 candidates are what the trees learn from, gold or not. Passages that stand alone keep the
+mixed score, so nothing is learned from them. Printed are Recall@10, All@10 and nDCG@10 of the stage alone, before and
+after, for questions whose conversation the trees didn't see, and for each whole set that they didn't see.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 import tempfile
@@ -43,7 +42,6 @@ from recall_loop.state.settings import Settings
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 # Folder, kinds, and how much a question counts: small sets would drown among the questions of long chats.
 SETS = (("locomo", "messages", 1.0), ("locomo", "messages+facts", 0.5), ("beam", "messages", 1.5))
-PASSAGES = (("musique", "all", 4.0), ("hotpotqa", "all", 3.0))
 FOLDS = 6
 ROUNDS, LEAVES, LEAST_LEAF, RATE = 150, 8, 50, 0.05
 
@@ -80,26 +78,20 @@ def collect(data: Path, store: MemoryStore, kinds: str, weight: float) -> Iterab
             rows = store.view(scope).rows(rowids)
             ids = [[rows[row].record.id, *(getattr(rows[row].record, "source_ids", None) or ())] for row in rowids]
             gold = [bool(set(question.gold) & set(each)) for each in ids]
-            group = question.collection if len(dataset.collections) > 1 else digest(question.id)
             name = f"{data.name} ({kinds})"
-            yield Asked(name, f"{data.name}:{group}", weight, found, gold, ids, tuple(question.gold))
+            yield Asked(name, f"{data.name}:{question.collection}", weight, found, gold, ids, tuple(question.gold))
 
 
 def recording(pools: list[tuple[Any, list[int]]]) -> Callable[..., Any]:
     """Return the product's own feature function, which leaves a copy behind."""
     own = learned.features
 
-    def features(view: Any, query: Any, part: Any, best: Any, compared: Any) -> Any:
-        found = own(view, query, part, best, compared)
+    def features(view: Any, part: Any, best: Any, compared: Any) -> Any:
+        found = own(view, part, best, compared)
         pools.append((found, part.rowids[best].tolist()))
         return found
 
     return features
-
-
-def digest(text: str) -> str:
-    """Return one of six parts, the same in every run."""
-    return str(int(hashlib.sha256(text.encode()).hexdigest(), 16) % FOLDS)
 
 
 def fit(asked: Sequence[Asked]) -> Any:
@@ -212,7 +204,7 @@ def main(words: Sequence[str] | None = None) -> int:
     given = parser.parse_args(words)
     asked: list[Asked] = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, kinds, weight in (*SETS, *PASSAGES):
+        for name, kinds, weight in SETS:
             place = (given.stores or Path(folder)) / f"{name}-{kinds.replace('+', '-')}"
             with open_store(place, Settings()) as store:
                 asked += collect(given.data / name, store, kinds, weight)

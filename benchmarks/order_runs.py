@@ -20,29 +20,32 @@ from pathlib import Path
 from typing import TextIO
 
 import numpy as np
-from fit_order import DATA, FOLDS, PASSAGES, SETS, collect, digest, exported, fit, folds
+from fit_order import DATA, FOLDS, SETS, collect, exported, fit, folds
 
 from recall_loop.evals import report
 from recall_loop.evals.dataset_parts import Dataset
 from recall_loop.evals.datasets import load
 from recall_loop.evals.foreign import FOREIGN, with_foreign
-from recall_loop.evals.ingest import open_store
+from recall_loop.evals.ingest import ingest, open_store
 from recall_loop.evals.metrics import ndcg_at_10, recall_at_k
 from recall_loop.evals.questions import Question
 from recall_loop.evals.runner import Answered, Options, run
 from recall_loop.evals.switches import Swap, swapped
 from recall_loop.policy.learned_order import LearnedOrder
+from recall_loop.state.scope import Scope
 from recall_loop.state.settings import Settings
 
 # Questions of the next conversation that each one is asked as well, by folder; passages have only one collection.
 FOREIGN_ASKED = {"locomo": 30, "beam": 12}
+# Folder and kinds of sets that the learned order has no part in.
+PASSAGES = (("musique", "all"), ("hotpotqa", "all"))
 Figures = list[tuple[float, float, float]]
 
 
 def trees(data: Path, stores: Path) -> tuple[dict[str, str], list[LearnedOrder]]:
     """Return which fold each conversation is in, and for each fold the order fitted without it."""
     asked = []
-    for folder, kinds, weight in (*SETS, *PASSAGES):
+    for folder, kinds, weight in SETS:
         with open_store(stores / f"{folder}-{kinds.replace('+', '-')}", Settings()) as store:
             asked += list(collect(data / folder, store, kinds, weight))
     chosen = folds(asked)
@@ -54,11 +57,12 @@ def answers(
     dataset: Dataset, store_path: Path, chosen: dict[str, str], orders: list[LearnedOrder]
 ) -> Iterator[Answered]:
     """Ask all questions, fold by fold, each with the order that hasn't seen it."""
-    folder, many = dataset.name, len(dataset.collections) > 1
     parts: list[list[Question]] = [[] for _ in range(FOLDS)]
     for question in dataset.questions:
-        parts[int(chosen[f"{folder}:{question.collection if many else digest(question.id)}"])].append(question)
+        parts[int(chosen.get(f"{dataset.name}:{question.collection}", 0))].append(question)
     with open_store(store_path, Settings()) as store:
+        if not store.count(Scope(tenant=next(iter(dataset.collections)))):
+            ingest(store, dataset, list(dataset.collections))
         for order, part in zip(orders, parts, strict=True):
             if part:
                 with ordered_by(order):
@@ -100,7 +104,7 @@ def main(words: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         stores = given.stores or Path(folder)
         chosen, orders = trees(given.data, stores)
-        for name, kinds, _ in (*SETS, *PASSAGES):
+        for name, kinds in (*((name, kinds) for name, kinds, _ in SETS), *PASSAGES):
             dataset, title = load(given.data / name, kinds), f"{name}-{kinds.replace('+', '-')}"
             if name in FOREIGN_ASKED:
                 dataset = with_foreign(dataset, FOREIGN_ASKED[name])

@@ -119,5 +119,6 @@ def _options(args: argparse.Namespace) -> SearchOptions:
         apply_content_scoring=not args.no_content_scoring,
         rerank=args.rerank,
         rerank_budget_ms=args.rerank_budget_ms,
+        rerank_learned=args.rerank_learned,
         debug=args.debug,
     )

@@ -98,6 +98,12 @@ def _add_ways(group: argparse._ArgumentGroup) -> None:
         help="look at the best 50 once more, word by word (default: where the store holds token vectors)",
     )
     add(
+        "--rerank-learned",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="where it does, let the learned order have its say (default: yes)",
+    )
+    add(
         "--rerank-budget-ms",
         type=float,
         default=0.0,

@@ -13,7 +13,6 @@ from recall_loop.evals.switches import Swap
 from recall_loop.memory.search import fusion
 from recall_loop.memory.search.stage import Stage
 from recall_loop.policy import strategies
-from recall_loop.policy.learned_order import FEATURES, LearnedOrder
 from recall_loop.policy.planning import REFINE
 from recall_loop.policy.queries import fallback_queries
 from recall_loop.policy.question import Question
@@ -87,8 +86,6 @@ def _searching() -> list[Ingredient]:
         return Ingredient(name, about, swaps=(Swap("memory.search.fusion", constant, 0.0),))
 
     stage = Swap("memory.search.engine", "stage_of", lambda *_, **__: Stage())
-    nothing = LearnedOrder(id="none", features=FEATURES, trees=())
-    unlearned = Swap("memory.search.stage", "default_order", lambda: nothing)
     return [
         Ingredient("words", "the lexical leg (BM25)", {"search_mode": SearchMode.VECTOR}),
         Ingredient("vectors", "the vector leg", {"search_mode": SearchMode.FTS}),
@@ -99,7 +96,7 @@ def _searching() -> list[Ingredient]:
         Ingredient(
             "reranker", "late interaction of token vectors on the best 50, and the learned order", swaps=(stage,)
         ),
-        Ingredient("learned-order", "trees on what legs and token matches say", swaps=(unlearned,)),
+        Ingredient("learned-order", "trees on what legs and token matches say", {"learned_order": False}),
     ]
 
 

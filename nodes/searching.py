@@ -86,6 +86,7 @@ def _group(store: MemoryStore, plan: Plan, run: Run, queries: Sequence[PlannedQu
         fuzzy=plan["parameters"].get("fuzzy", 0),
         time_suffixes=False,  # times in a question are the planner's
         rerank_pool=MOST_POOL,
+        rerank_learned=run.settings.learned_order,
         debug=run.request.debug,
     )
     return search_many(

@@ -67,6 +67,7 @@ class SearchRequest(ScopeFields):
         0.0, ge=0, le=MOST_BUDGET_MS, description="Milliseconds for token vectors that aren't stored, 0 to 10,000."
     )
     rerank_pool: Whole = Field(POOL, ge=1, le=POOL, description="How many of the best are looked at again.")
+    rerank_learned: bool = Field(True, description="Let the learned order have its say where that is done.")
     time_suffixes: bool = Field(True, description="Read a time at the end of the query as a filter.")
     reference_time: Timestamp | None = Field(None, description="What such a time counts from; absent = the clock.")
     profile: str = Field(
@@ -100,6 +101,7 @@ class SearchRequest(ScopeFields):
             rerank=self.rerank,
             rerank_budget_ms=self.rerank_budget_ms,
             rerank_pool=self.rerank_pool,
+            rerank_learned=self.rerank_learned,
             time_suffixes=self.time_suffixes,
             debug=self.debug,
         )

@@ -189,6 +189,9 @@ class Settings(BaseSettings):
     )
     write_answer: bool = Field(True, description="Write an answer where a chat model is set (LOOP-10).")
 
+    learned_order: bool = Field(
+        True, description="Order the best candidates of a main query by what was learned from labelled talk (RANK-2)."
+    )
     calibration_file: str | None = Field(
         None, description="Mapping to a probability: a file, `default` or `identity`; absent = `default` (CONF-4)."
     )

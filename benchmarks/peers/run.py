@@ -50,11 +50,12 @@ class PeerFailedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Peer:
-    """What is compared: its script, what pip installs for it, and whether it is given vectors."""
+    """What is compared: its script, what pip installs for it, whether it is given vectors, and what it is told."""
 
     script: str
     packages: tuple[str, ...] = ()
     vectors: bool = True
+    told: tuple[tuple[str, str], ...] = ()
 
 
 PEERS = {
@@ -74,6 +75,8 @@ PEERS = {
         "peer_llamaindex.py", ("llama-index-core==0.14.25", "llama-index-retrievers-bm25==0.8.0", "numpy")
     ),
     "mem0": Peer("peer_mem0.py", ("mem0ai==2.2.1", "qdrant-client==1.20.0", "fastembed==0.9.1", "numpy")),
+    # The learned order has seen the development conversations: beside others on them, this is the fair one.
+    f"{OWN}-unlearned": Peer("peer_recall_loop.py", vectors=False, told=(("RECALL_LOOP_LEARNED_ORDER", "false"),)),
     OWN: Peer("peer_recall_loop.py", vectors=False),
 }
 
@@ -188,14 +191,14 @@ def _measured(
 
 def _measure(name: str, job: Path, cache: Path, questions: Sequence[Question], embedding: Embedding) -> dict[str, Any]:
     peer = PEERS[name]
-    python = sys.executable if name == OWN else str(_environment(name, peer, cache))
+    python = str(_environment(name, peer, cache)) if peer.packages else sys.executable
     sys.stderr.write(f"{name} …\n")
     with tempfile.TemporaryDirectory() as store:
         (job / JOB).write_text(json.dumps({"k": KS[-1], "store": f"{store}/store"}), encoding="utf-8")
         (job / RESULT).unlink(missing_ok=True)
-        own = None if name == OWN else {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        own = {key: value for key, value in os.environ.items() if not (peer.packages and key == "PYTHONPATH")}
         command = [python, str(HERE / peer.script), str(job)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=own)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=own | dict(peer.told))
         if done.returncode or not (job / RESULT).is_file():
             raise PeerFailedError(f"exit code {done.returncode}: {done.stderr.strip()[-500:]}")
         result = json.loads((job / RESULT).read_text(encoding="utf-8"))

@@ -10,9 +10,8 @@ import numpy as np
 
 from recall_loop.memory.search.fusion import session_prior, share_of_best
 from recall_loop.memory.search.rerank import Candidate, best_of, over_range
-from recall_loop.policy.learned_order import LEAST_POOL, PLAIN, RELATIVE, SHARED, LearnedOrder
+from recall_loop.policy.learned_order import LEAST_POOL, PLAIN, RELATIVE, LearnedOrder
 from recall_loop.policy.ranking import asks
-from recall_loop.state.types import ContentType, Role
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,13 +44,13 @@ def ordered(view: View, query: Looked, part: Scored, reranker: LateInteraction, 
     # Passages that stand alone are ranked as well by the mixed score, and bridges from them better.
     threaded = any(row is not None for row in (*compared.before, *compared.after))
     if query.asked.options.rerank_learned and threaded and len(best) >= LEAST_POOL:
-        scores = scores + order.gains(features(view, query, part, best, compared))
+        scores = scores + order.gains(features(view, part, best, compared))
     fused = part.fused.copy()
     fused[best] = over_range(scores, first)
     return replace(part, fused=fused)
 
 
-def features(view: View, query: Looked, part: Scored, best: NDArray[np.intp], compared: Compared) -> Values:
+def features(view: View, part: Scored, best: NDArray[np.intp], compared: Compared) -> Values:
     """Return the features of the candidates at `best` [n, f], in the order of `policy.learned_order.FEATURES`."""
     rowids = part.rowids[best].tolist()
     rows = view.rows({*rowids, *(row for row in (*compared.before, *compared.after) if row is not None)})
@@ -59,9 +58,8 @@ def features(view: View, query: Looked, part: Scored, best: NDArray[np.intp], co
     found |= _beside(rows, rowids, part.named[best], compared) | {"mixed": compared.mixed}
     found["named"] = part.named[best]
     found["reply"] = found["before_asks"] * (found["before_mixed"] - compared.mixed.min())
-    found |= _shared(query, part, compared, found)
     columns = [found["mixed"], *(_standard(found[name]) for name in RELATIVE)]
-    return np.stack([*columns, *(found[name] for name in (*PLAIN, *SHARED))], axis=1)
+    return np.stack([*columns, *(found[name] for name in PLAIN)], axis=1)
 
 
 def _standard(values: Values) -> Values:
@@ -92,7 +90,7 @@ def _tokens(compared: Compared) -> dict[str, Values]:
 
 
 def _texts(rows: Mapping[int, Row], rowids: Sequence[int], compared: Compared) -> dict[str, Values]:
-    """Return how long texts and windows are (log of 1 + stems), whether they ask, and who says them."""
+    """Return how long texts and windows are (log of 1 + stems), and whether texts ask."""
     terms = {rowid: len(row.terms) for rowid, row in rows.items()}
     own = np.array([terms.get(rowid, 0) for rowid in rowids], dtype=np.float64)
     sides = [
@@ -102,17 +100,10 @@ def _texts(rows: Mapping[int, Row], rowids: Sequence[int], compared: Compared) -
     there = [np.array([row is not None for row in beside]) for beside in (compared.before, compared.after)]
     windows = np.where(there[0] | there[1], 2.0 * own + sides[0] + sides[1], own)
     records = [rows[rowid].record if rowid in rows else None for rowid in rowids]
-    roles = [getattr(record, "role", None) for record in records]
     return {
         "length": np.log1p(own),
         "window_length": np.log1p(windows),
         "asks": _flags(record is not None and asks(record.text) for record in records),
-        "assistant": _flags(role is Role.ASSISTANT for role in roles),
-        "user": _flags(role is Role.USER for role in roles),
-        "message": _flags(record is not None and record.kind == ContentType.MESSAGE for record in records),
-        "fact": _flags(record is not None and record.kind == ContentType.FACT for record in records),
-        "has_before": there[0].astype(np.float64),
-        "has_after": there[1].astype(np.float64),
     }
 
 
@@ -137,20 +128,3 @@ def _beside(rows: Mapping[int, Row], rowids: Sequence[int], named: Values, compa
 def _author(rows: Mapping[int, Row], rowid: int) -> str | None:
     record = rows[rowid].record if rowid in rows else None
     return getattr(record, "author", None) or getattr(record, "subject", None)
-
-
-def _shared(query: Looked, part: Scored, compared: Compared, found: Mapping[str, Values]) -> dict[str, Values]:
-    none = np.zeros(1)
-    values = {
-        "stems": len(query.groups),
-        "tokens": compared.own_best.shape[1],
-        "most_own": compared.own.max(),
-        "any_named": part.named.max(),
-        "any_thread": max(found["has_before"].max(), found["has_after"].max()),
-        "users": found["user"].mean(),
-        "assistants": found["assistant"].mean(),
-        "mean_length": found["length"].mean(),
-        "most_word_share": part.signals.get("word_share", none).max(),
-        "most_bm25": part.signals.get("bm25", none).max(),
-    }
-    return {name: np.full(len(compared.mixed), float(value)) for name, value in values.items()}

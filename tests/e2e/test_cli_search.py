@@ -129,7 +129,7 @@ def test_every_option_reaches_the_search(capsys: pytest.CaptureFixture[str]) -> 
     assert ask(capsys, "ferry", "--mode", "vector")["legs"] == ["vector"]
     assert ids(capsys, "fery", "--mode", "fts") == []
     assert "f1" in ids(capsys, "fery", "--mode", "fts", "--fuzzy", "1")
-    for rerank in (("--rerank", "--rerank-budget-ms", "60000"), ("--no-rerank",)):
+    for rerank in (("--rerank", "--rerank-budget-ms", "60000"), ("--no-rerank",), ("--no-rerank-learned",)):
         assert "f1" in ids(capsys, "ferry to Ulvey", *rerank)
     tool = ("ferry", "--types", "message", "--role", "tool")
     weighed, unweighed = ask(capsys, *tool), ask(capsys, *tool, "--no-content-scoring")
