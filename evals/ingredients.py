@@ -174,6 +174,9 @@ def _ranking() -> list[Ingredient]:
         return Ingredient(f"{name}-bonus", about, {f"rank_{name}_weight": 0.0}, needs=needs)
 
     return [
+        weight("reply", "bonus for the answer to a turn that asks"),
+        weight("reference", "bonus for a titled record that the question or a found one names"),
+        weight("answer", "bonus for a date or number where one is asked for"),
         weight("novelty", "bonus for facts that a later round found", "later"),
         weight("recency", "bonus for recent records"),
         weight("diversity", "bonus for matching several queries"),

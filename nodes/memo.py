@@ -35,7 +35,8 @@ class Memo:
         """Return all entries of `pool`, best first."""
         known = self._ranking
         if known is None or known[0] is not pool:
-            known = self._ranking = (pool, rank(pool.values(), self.settings, self.reference, self.question.asked))
+            asked, text = self.question.asked, self.question.text
+            known = self._ranking = (pool, rank(pool.values(), self.settings, self.reference, asked, text))
         return known[1]
 
     def marked(self, pool: Pool, new: frozenset[str]) -> dict[str, PoolEntry]:

@@ -1,10 +1,12 @@
 """The final ranking over all iterations (RANK-3 to RANK-5).
 
-score = (relevance + reply + answer + novelty + recency + diversity + evidence) / (1 + the six weights), in [0,1], where
+score = (relevance + reply + reference + answer + novelty + recency + diversity + evidence) / (1 + the seven weights),
+in [0,1], where
 
 - reply: its weight × the relevance of the turn before, if that one is in the pool and asks something: an answer
   seldom repeats the words of its question. An assistant's or a tool's turn gets none: who asks an assistant tells
   of himself in the question, and the reply is general knowledge;
+- reference: its weight × the relevance of the best other fact, or 1 for the question, that names the record's title;
 - answer: its weight if the text has a date or a number, where the request asks for one;
 - novelty: its weight if a later iteration found the fact and it is relevant;
 - recency: its weight × 0.5 ^ (age / half-life) where the record has a time;
@@ -17,10 +19,11 @@ Near-duplicates of a better fact go behind everything else, so that they never c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from recall_loop.policy.coverage import created_at, own_terms, says
+from recall_loop.policy.titles import references
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.settings import Settings
 from recall_loop.state.types import ContentType, Role
@@ -45,8 +48,27 @@ class Ranked:
     near_duplicate: bool = False
 
 
+@dataclass(frozen=True)
+class Told:
+    """What the rest of the pool and the question say of an entry.
+
+    Attributes:
+        asked: kind of answer that the request asks for: date, number, person or None.
+        turns: relevance of each message that asks something, by its line as windows hold it.
+        titles: relevance of the best that refers to a titled entry, by key.
+    """
+
+    asked: str | None = None
+    turns: Mapping[str, float] = field(default_factory=dict)
+    titles: Mapping[str, float] = field(default_factory=dict)
+
+
 def rank(
-    entries: Iterable[PoolEntry], settings: Settings, reference: datetime, asked: str | None = None
+    entries: Iterable[PoolEntry],
+    settings: Settings,
+    reference: datetime,
+    asked: str | None = None,
+    question: str = "",
 ) -> list[Ranked]:
     """Return all entries, best first; ties by record id.
 
@@ -54,30 +76,26 @@ def rank(
     """
     most, pool = _most(settings), list(entries)
     turns = _turns(pool) if settings.rank_reply_weight else {}
-    scored = [_scored(entry, settings, reference, most, asked, turns) for entry in pool]
+    titles = references(pool, question) if settings.rank_reference_weight else {}
+    told = Told(asked, turns, titles)
+    scored = [_scored(entry, settings, reference, most, told) for entry in pool]
     scored.sort(key=lambda item: (-item.score, item.entry["record"]["id"], item.entry["key"]))
     return scored
 
 
 def score_entry(entry: PoolEntry, settings: Settings, reference: datetime, asked: str | None = None) -> Ranked:
     """Return the final score of one entry with its components, as if it stood alone in the pool."""
-    return _scored(entry, settings, reference, _most(settings), asked, {})
+    return _scored(entry, settings, reference, _most(settings), Told(asked))
 
 
-def _scored(
-    entry: PoolEntry,
-    settings: Settings,
-    reference: datetime,
-    most: float,
-    asked: str | None,
-    turns: Mapping[str, float],
-) -> Ranked:
+def _scored(entry: PoolEntry, settings: Settings, reference: datetime, most: float, told: Told) -> Ranked:
     late = entry["first_iteration"] > 1 and entry["similarity"] >= settings.novelty_min_similarity
     queries = len({match["query"] for match in entry["matches"]})
-    answers = asked in _TEXTUAL and settings.rank_answer_weight > 0.0 and says(str(asked), entry)
+    answers = told.asked in _TEXTUAL and settings.rank_answer_weight > 0.0 and says(str(told.asked), entry)
     components = {
         "relevance": entry["relevance"],
-        "reply": settings.rank_reply_weight * _answered(entry, turns),
+        "reply": settings.rank_reply_weight * _answered(entry, told.turns),
+        "reference": settings.rank_reference_weight * told.titles.get(entry["key"], 0.0),
         "answer": settings.rank_answer_weight if answers else 0.0,
         "novelty": settings.rank_novelty_weight if late else 0.0,
         "recency": settings.rank_recency_weight * _recency(entry, settings, reference),
@@ -121,6 +139,7 @@ def _most(settings: Settings) -> float:
     """Return the largest sum that the components can reach."""
     return 1.0 + (
         settings.rank_reply_weight
+        + settings.rank_reference_weight
         + settings.rank_answer_weight
         + settings.rank_novelty_weight
         + settings.rank_recency_weight

@@ -129,6 +129,9 @@ class Settings(BaseSettings):
     tool_backoff_seconds: Real = Field(0.1, ge=0, le=60, description="Wait before the second try; doubles each time.")
 
     rank_reply_weight: Unit = Field(0.1, description="Bonus for the answer to a relevant turn that asks (RANK-3).")
+    rank_reference_weight: Unit = Field(
+        0.05, description="Bonus for a titled record that the question or a relevant fact names (RANK-3)."
+    )
     rank_answer_weight: Unit = Field(
         0.05, description="Bonus for a text that has the date or number that is asked for (RANK-3)."
     )
