@@ -322,7 +322,7 @@ class RowIndex:
         own = np.zeros((len(positions), len(asked)))
         window = np.zeros((len(positions), len(asked)))
         for start, terms in zip(self._starts, self._terms, strict=False):
-            places = positions - start
+            places = (positions - start).astype(np.int32)  # as postings are: or each would be copied to be searched
             for column, stem in enumerate(asked):
                 posting = terms.posting(stem)
                 if posting is None:
