@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recall_loop.memory.search.looking import Looked
-    from recall_loop.memory.store.nearest import Scan
+    from recall_loop.memory.store.nearest import BoundedScan, Scan
     from recall_loop.memory.store.view import View
 
     Cosines = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -66,7 +66,7 @@ class _Proposals(Protocol):
 
 @dataclass(frozen=True)
 class _Scanned:
-    scan: Scan
+    scan: Scan | BoundedScan
     among: NDArray[np.int64] | None = None
 
     def best(self, row: int, depth: int) -> NDArray[np.int64]:
@@ -83,7 +83,7 @@ class _Near:
         return np.array(self.found[row][:depth], dtype=np.int64)
 
 
-def _among(scan: Scan, part: View) -> NDArray[np.int64] | None:
+def _among(scan: Scan | BoundedScan, part: View) -> NDArray[np.int64] | None:
     """Return where a part's rows stand among those that were compared; None where it is all of them."""
     rowids = part.rowids()
     return None if len(rowids) == len(scan.rowids) else np.flatnonzero(np.isin(scan.rowids, rowids))

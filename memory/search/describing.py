@@ -13,6 +13,7 @@ from recall_loop.memory.search.content_scoring import content_factors
 from recall_loop.memory.search.fusion import segments
 from recall_loop.memory.search.lexical import TermCounts, bm25, count_terms, idf
 from recall_loop.memory.search.similarity import meaning, similarity, word_share
+from recall_loop.memory.store.products import products
 from recall_loop.memory.store.vectors import find
 
 if TYPE_CHECKING:
@@ -111,10 +112,10 @@ class Pool:
 
     def cosines(self, places: NDArray[np.int64], vectors: NDArray[np.float32]) -> Cosines:
         """Return own and context cosines of the rows at `places`, each [n]: the best of the query's vectors [v, d]."""
-        own, context = (matrix[places] @ vectors.T for matrix in self.vectors)
+        own, context = (products(vectors, matrix[places]) for matrix in self.vectors)
         if len(vectors) == 1:
-            return own[:, 0], context[:, 0]
-        return own.max(axis=1), context.max(axis=1)
+            return own[0], context[0]
+        return own.max(axis=0), context.max(axis=0)
 
 
 def describe(pool: Pool, places: Sequence[NDArray[np.int64]], queries: Sequence[Looked], words: Words) -> Described:

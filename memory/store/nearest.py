@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recall_loop.memory.store import reading
 from recall_loop.memory.store.chroma_side import ChromaError, ChromaSide
+from recall_loop.memory.store.products import products
 from recall_loop.memory.store.vectors import find
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from recall_loop.memory.store.vectors import VectorTable
     from recall_loop.memory.store.view import Source, View
 
 # Below this share of all rows, and up to so many rows, comparing them all is cheaper than masking.
@@ -28,6 +31,12 @@ _CHUNK = 10_000
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 # Of many values only those are sorted that are as high as the best of some block of so many.
 _BLOCK = 32
+# Cosines that are looked at before it is known how high those of the best are, for each that is wanted.
+_TRIED = 2
+# Bounds may be too low by so much of a query's length, which is one.
+_ROUNDING = 1e-5
+# Where bounds leave more than this share of the rows, it is cheaper to compare all with all queries.
+_FEW = 32
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,44 @@ class Scan:
         if among is not None:
             cosines, rowids = cosines[among], rowids[among]
         return rowids[best(cosines, rowids, wanted)]
+
+
+@dataclass(frozen=True)
+class BoundedScan:
+    """Bounds of the cosines of q queries [q, d] with the windows of all n allowed rows [q, n].
+
+    They are at least the cosines, but for rounding. Those that might be among the best are taken from `table`.
+    """
+
+    rowids: NDArray[np.int64]
+    bounds: NDArray[np.float32]
+    queries: NDArray[np.float32]
+    table: VectorTable
+
+    def best(self, query: int, wanted: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Return the rowids with the best cosines for one query; `among` are places in `rowids` to choose from."""
+        bounds, rowids = self.bounds[query], self.rowids
+        if among is not None:
+            bounds, rowids = bounds[among], rowids[among]
+        few = _high(bounds, _TRIED * wanted) if len(bounds) > _BLOCK * _TRIED * wanted else np.arange(len(bounds))
+        cosines = self._cosines(query, rowids[few])
+        if len(few) < len(bounds):
+            # As many cosines are at least as high as the least of the best of a few.
+            least = np.partition(cosines, len(cosines) - wanted)[len(cosines) - wanted]
+            few = np.flatnonzero(bounds >= least - _ROUNDING)
+            cosines = self._cosines(query, rowids[few])
+        return rowids[few][best(cosines, rowids[few], wanted)]
+
+    def _cosines(self, query: int, rowids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the cosines of one query with a few rows, or with so many that all are compared with all queries."""
+        if len(rowids) * _FEW <= len(self.rowids):
+            return self.table.cosines(rowids, self.queries[query])
+        cosines: NDArray[np.float32] = self._whole[query, find(self.rowids, rowids)[0]]
+        return cosines
+
+    @cached_property
+    def _whole(self) -> NDArray[np.float32]:
+        return products(self.queries, self.table.context(self.rowids))
 
 
 def best(values: NDArray[Any], rowids: NDArray[np.int64], wanted: int) -> NDArray[np.int64]:
@@ -130,10 +177,10 @@ def exact(view: View, queries: NDArray[np.float32], allowed: NDArray[np.int64], 
     """Return the `wanted` nearest allowed rowids per query by comparing every one, in chunks."""
     best: list[list[tuple[float, int]]] = [[] for _ in queries]
     lengths = np.linalg.norm(queries, axis=1, keepdims=True)
-    units = queries / np.where(lengths > 0, lengths, 1)
+    units = (queries / np.where(lengths > 0, lengths, 1)).astype(np.float32)
     for start in range(0, len(allowed), _CHUNK):
         part = allowed[start : start + _CHUNK]
-        similarities = units @ view.vectors(part)[1].T
+        similarities = products(units, view.vectors(part)[1])
         for index, row in enumerate(similarities):
             order = np.lexsort((part, -row))[:wanted]
             merged = best[index] + [(-float(row[at]), int(part[at])) for at in order]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from recall_loop.memory.store.embeddings import normalised
-from recall_loop.memory.store.sharing import shared
+from recall_loop.memory.store.outline import Outline
+from recall_loop.memory.store.products import products
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,13 +17,6 @@ if TYPE_CHECKING:
 _Float = TypeVar("_Float", bound="np.floating[Any]")
 # Gathering a row's vector takes about so many times as long as comparing it.
 _GATHERING = 6
-# OpenBLAS does a product of fewer than 262,144 multiplications as it stands. A larger one of a few queries it first
-# copies into another order, and shares it among threads that wait for each other where processors are busy.
-_AT_ONCE = 240_000
-# Blocks that a thread takes at a time.
-_PIECE = 16
-# Rows are compared in multiples of what a processor takes at a stroke.
-_STROKE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +35,17 @@ class Vectors:
 class VectorTable:
     """Vectors of all rows of a tenant: a large part, and a small one of rows that changed since."""
 
-    def __init__(self, loaded: Vectors, fresh: Vectors | None = None, dead: NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self,
+        loaded: Vectors,
+        fresh: Vectors | None = None,
+        dead: NDArray[np.int64] | None = None,
+        outline: Outline | None = None,
+    ) -> None:
         self._loaded, self._fresh = loaded, fresh
         self._dead = np.zeros(0, dtype=np.int64) if dead is None else dead
-        self._compared: tuple[bytes, NDArray[np.float32]] | None = None
+        self._outline = Outline(loaded.context) if outline is None else outline
+        self._compared: tuple[bytes, NDArray[np.float32], bool] | None = None
 
     @property
     def halves(self) -> bool:
@@ -53,7 +54,7 @@ class VectorTable:
 
     def changed(self, fresh: Vectors, dead: NDArray[np.int64]) -> VectorTable:
         """Return the table with `fresh` instead of what was loaded of the rowids `dead`."""
-        return VectorTable(self._loaded, fresh, dead)
+        return VectorTable(self._loaded, fresh, dead, self._outline)
 
     def own(self, rowids: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return own vectors [n, d]; zeros for a rowid that isn't here."""
@@ -67,47 +68,57 @@ class VectorTable:
         """Return context vectors [n, d]; zeros for a rowid that isn't here."""
         return _picked([(part.rowids, part.context) for part in self._parts()], rowids, self._dead)
 
-    def compare(self, rowids: NDArray[np.int64], queries: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return cosines of queries [q, d] with the context vectors of rows, [q, n]. Not to be written to."""
-        loaded, asked, last = self._loaded, queries.tobytes(), self._compared
+    def compare(self, rowids: NDArray[np.int64], queries: NDArray[np.float32]) -> tuple[NDArray[np.float32], bool]:
+        """Compare queries [q, d] with the context vectors of rows [q, n]. Not to be written to.
+
+        Returns:
+            Cosines and True; or at least the cosines, but for 1e-5, and False.
+        """
+        asked, last = queries.tobytes(), self._compared
         known = last is not None and last[0] == asked
-        if len(self._dead) == 0 and (known or len(rowids) * _GATHERING > len(loaded.rowids)):
-            cosines = last[1] if last is not None and known else products(queries, loaded.context)
-            # The parts of one search are compared one after another with the same queries.
-            cosines.setflags(write=False)
-            self._compared = (asked, cosines)
-            if len(rowids) == len(loaded.rowids) and np.array_equal(rowids, loaded.rowids):
-                return cosines
-            at, here = find(loaded.rowids, rowids)
-            return np.where(here, cosines[:, at], np.float32(0.0))
-        return products(queries, self.context(rowids))
+        if not known and len(rowids) * _GATHERING <= len(self._loaded.rowids):
+            return products(queries, self.context(rowids)), True
+        # The parts of one search are compared one after another with the same queries.
+        if last is None or not known:
+            values, exact = self._with_all(queries)
+            values.setflags(write=False)
+            self._compared = last = asked, values, exact
+        _, values, exact = last
+        if np.array_equal(rowids, self._loaded.rowids) and self._fresh is None:
+            return values, exact
+        places = self._places(rowids)
+        picked = values[:, places]
+        picked[:, places < 0] = 0.0
+        return picked, exact
+
+    def cosines(self, rowids: NDArray[np.int64], query: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the cosines of a query [d] with the context vectors of rows [n], equal ones for equal vectors."""
+        cosines: NDArray[np.float32] = np.einsum("nd,d->n", self.context(rowids), query)
+        return cosines
+
+    def _with_all(self, queries: NDArray[np.float32]) -> tuple[NDArray[np.float32], bool]:
+        """Compare with all rows that were loaded, dead or not, and behind them with those that changed since."""
+        bounds = self._outline.bounds(queries) if len(queries) > 1 else None
+        values = products(queries, self._loaded.context) if bounds is None else bounds
+        if self._fresh is not None:
+            values = np.concatenate([values, products(queries, self._fresh.context)], axis=1)
+        return values, bounds is None
+
+    def _places(self, rowids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where rows stand among all that were loaded, or behind them; -1 for a rowid that isn't here."""
+        places, here = find(self._loaded.rowids, rowids)
+        places[~here | find(self._dead, rowids)[1]] = -1
+        if self._fresh is not None:
+            at, here = find(self._fresh.rowids, rowids)
+            places[here] = len(self._loaded.rowids) + at[here]
+        return places
 
     def _parts(self) -> list[Vectors]:
         return [self._loaded] if self._fresh is None else [self._loaded, self._fresh]
 
     def nbytes(self) -> int:
         """Return the number of bytes."""
-        return sum(part.context.nbytes + part.own.nbytes for part in self._parts())
-
-
-def products(queries: NDArray[np.float32], rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the products of queries [q, d] with rows [n, d], [q, n]: of many rows in blocks, in one pass over them."""
-    block = _AT_ONCE // max(queries.size, 1) // _STROKE * _STROKE
-    whole = len(rows) // block if block else 0
-    if len(queries) == 1 or whole < 2:
-        return queries @ rows.T
-    found = np.empty((len(queries), len(rows)), dtype=np.float32)
-    end = whole * block
-    blocks = rows[:end].reshape(whole, block, rows.shape[1]).transpose(0, 2, 1)
-    into = found[:, :end].reshape(len(queries), whole, block).transpose(1, 0, 2)
-
-    def some(piece: int) -> None:
-        part = slice(piece * _PIECE, (piece + 1) * _PIECE)
-        np.matmul(queries, blocks[part], out=into[part])
-
-    shared(some, -(-whole // _PIECE))
-    np.matmul(queries, rows[end:].T, out=found[:, end:])
-    return found
+        return sum(part.context.nbytes + part.own.nbytes for part in self._parts()) + self._outline.nbytes()
 
 
 def _picked(

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.search.options import SearchOptions, SearchResponse
-from recall_loop.memory.store import cache
+from recall_loop.memory.store import cache, outline
 from recall_loop.memory.store.nearest import best, heaviest
+from recall_loop.memory.store.products import products
 from recall_loop.memory.store.sharing import shared
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.store.vectors import products
 from recall_loop.memory.store.view import View
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import SearchMode
@@ -62,6 +62,7 @@ def test_a_batch_that_is_compared_finds_what_each_query_finds_in_the_index(store
     mode=st.sampled_from([SearchMode.FTS, SearchMode.VECTOR, SearchMode.HYBRID]),
     filters=st.sampled_from([Filters(), Filters(tags=("odd",)), Filters(conversation_id="c1", tags=("odd",))]),
     held=st.booleans(),
+    outlined=st.booleans(),
 )
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_batch_gives_exactly_what_its_queries_give_alone(
@@ -72,10 +73,13 @@ def test_a_batch_gives_exactly_what_its_queries_give_alone(
     mode: SearchMode,
     filters: Filters,
     held: bool,
+    outlined: bool,
 ) -> None:
     """Records, their order, scores, similarities and what each leg says. Proves: SEARCH-1, SEARCH-3."""
     with monkeypatch.context() as patch:
         patch.setattr(cache, "INDEXED_ROWS", 200_000 if held else 0)
+        for name, value in (("LEAST", 0), ("WORTH", 0), ("MOST", 1.0)) if outlined else ():
+            patch.setattr(outline, name, value)
         stored.cache.clear()
         each, options = [limits.randint(1, 20) for _ in chosen], SearchOptions(mode=mode, debug=True)
         together = search_many(stored, chosen, options=options, limits=each, filters=filters)
