@@ -111,7 +111,10 @@ def normalised(vectors: FloatMatrix, lengths: FloatMatrix | None = None) -> Floa
     import numpy as np
 
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True) if lengths is None else lengths
-    units: FloatMatrix = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    longer = lengths > 0
+    units: FloatMatrix = (
+        vectors / lengths if longer.all() else np.divide(vectors, lengths, out=np.zeros_like(vectors), where=longer)
+    )
     return units
 
 
