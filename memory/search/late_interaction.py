@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from recall_loop.memory.search.rerank import Candidate, z_scores
+from recall_loop.memory.store.products import products
 from recall_loop.memory.store.token_vectors import PackedTokens, TokenCodec, codec_of
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
 
@@ -256,7 +257,8 @@ class LateInteraction:
         starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
         joined = np.concatenate([packed.values for packed in held.values()]).astype(np.float32)
         scales = np.array([packed.scale for packed in held.values()], dtype=np.float32)
-        return _Matches(places, np.maximum.reduceat(joined @ asked.T, starts, axis=0) * scales[:, None])
+        cosines = np.ascontiguousarray(products(asked, joined).T)
+        return _Matches(places, np.maximum.reduceat(cosines, starts, axis=0) * scales[:, None])
 
     def _window(self, rowid: int) -> tuple[int | None, int | None, int | None]:
         """Return a row with the one before and the one after it."""
