@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.store.products import STROKE, blockwise
+from recall_loop.memory.store.products import STROKE, blockwise, products
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 SHARE = 0.9
 # Where more than such a share of the numbers is needed for it, outlines aren't worth their memory.
 MOST = 0.6
-# Rows whose second moments stand for all rows', and rows that are turned at once.
-_SAMPLE = _CHUNK = 4_096
-# Making an outline takes as long as it saves with some hundred queries: a process that asks a few never makes one.
-WORTH = 100
+# Rows whose second moments stand for all rows', rows that are turned at once, and directions at once.
+_SAMPLE, _CHUNK, _FEW = 2_048, 4_096, 48
+# Making an outline takes as long as it saves with some four hundred queries; after half of them more may be expected. A
+# process that asks a few never makes one.
+WORTH = 200
 # Fewer rows are compared as fast without.
 LEAST = 20_000
 # Rows in a block.
@@ -56,19 +57,22 @@ class Outline:
         """
         if not self._useful:
             return None
-        with self._lock:
-            self._missing -= len(queries)
-            if self._made is None and self._missing < 0:
-                self._made = _made(self._rows)
-                self._useful = self._made is not None
+        if self._made is None and self._due(len(queries)):
+            self._made = _made(self._rows)
+            self._useful = self._made is not None
         if self._made is None:
             return None
-        basis, blocks = self._made
-        asked = np.zeros((len(queries), blocks.shape[1]), dtype=np.float32)
-        _outlined(queries, basis, asked)
+        directions, blocks = self._made
+        asked = _outlined(queries, directions)
         found = np.empty((len(queries), len(blocks) * _BLOCK), dtype=np.float32)
         blockwise(asked, blocks, found)
         return found[:, : len(self._rows)]
+
+    def _due(self, queries: int) -> bool:
+        """Count queries; return True once, to the thread that is to make the outline. Others go on without."""
+        with self._lock:
+            before, self._missing = self._missing, self._missing - queries
+            return before >= 0 > self._missing
 
     def nbytes(self) -> int:
         """Return the number of bytes."""
@@ -76,37 +80,46 @@ class Outline:
 
 
 def _made(rows: Floats) -> tuple[Floats, Floats] | None:
-    """Return the directions of the first numbers [d, k], and the outlines in blocks [n / 32, k + 1 and more, 32]."""
-    basis = _basis(rows)
-    if basis is None:
+    """Return the directions of the first numbers [k, d], and the outlines in blocks [n / 32, k + 1, 32]."""
+    directions = _directions(rows)
+    if directions is None:
         return None
-    size = -(-(basis.shape[1] + 1) // STROKE) * STROKE
+    size = len(directions) + 1
     blocks = np.zeros((-(-len(rows) // _BLOCK), size, _BLOCK), dtype=np.float32)
     for start in range(0, len(rows), _CHUNK):
-        part = rows[start : start + _CHUNK]
-        outlined = np.zeros((-(-len(part) // _BLOCK) * _BLOCK, size), dtype=np.float32)
-        _outlined(part, basis, outlined[: len(part)])
+        outlined = _outlined(rows[start : start + _CHUNK], directions)
+        whole = np.zeros((-(-len(outlined) // _BLOCK), _BLOCK, size), dtype=np.float32)
+        whole.reshape(-1, size)[: len(outlined)] = outlined
         at = start // _BLOCK
-        into = blocks[at : at + len(outlined) // _BLOCK]
-        into[:] = outlined.reshape(len(into), _BLOCK, size).transpose(0, 2, 1)
-    return basis, blocks
+        blocks[at : at + len(whole)] = whole.transpose(0, 2, 1)
+    return directions, blocks
 
 
-def _basis(rows: Floats) -> Floats | None:
-    """Return the fewest directions that hold nine tenths of the squared lengths; None where they are too many."""
+def _directions(rows: Floats) -> Floats | None:
+    """Return directions [k, d] that hold nine tenths of the squared lengths; None where they are too many.
+
+    With the length of the rest they are a multiple of 16 numbers.
+    """
     sample = rows[:: max(len(rows) // _SAMPLE, 1)]
-    shares, directions = np.linalg.eigh((sample.T @ sample).astype(np.float64))
+    moments = (sample.T @ sample).astype(np.float64)
+    if not np.isfinite(moments).all():
+        return None  # damaged vectors have no directions
+    shares, directions = np.linalg.eigh(moments)
     held = np.cumsum(shares[::-1])
-    most = int(MOST * rows.shape[1])
     wanted = int(np.searchsorted(held, SHARE * held[-1])) + 1
-    # One number of a block of them is the rest's.
     wanted = -(-(wanted + 1) // STROKE) * STROKE - 1
-    return None if wanted > most else np.ascontiguousarray(directions[:, ::-1][:, :wanted], dtype=np.float32)
+    if wanted > MOST * rows.shape[1]:
+        return None
+    return np.ascontiguousarray(directions.T[::-1][:wanted], dtype=np.float32)
 
 
-def _outlined(vectors: Floats, basis: Floats, into: Floats) -> None:
-    """Write the first numbers of vectors [n, d] and the length of the rest, rounded up, `into` [n, k + 1 and more]."""
-    numbers = basis.shape[1]
-    np.matmul(vectors, basis, out=into[:, :numbers])
-    rest = (vectors * vectors).sum(axis=1) - (into[:, :numbers] ** 2).sum(axis=1)
-    into[:, numbers] = np.sqrt(np.maximum(rest, 0.0) + _ROUNDING)
+def _outlined(vectors: Floats, directions: Floats) -> Floats:
+    """Return the first numbers of vectors [n, d], and the length of the rest, rounded up, [n, k + 1]."""
+    outlined = np.empty((len(vectors), len(directions) + 1), dtype=np.float32)
+    for start in range(0, len(directions), _FEW):
+        part = directions[start : start + _FEW]
+        outlined[:, start : start + len(part)] = products(part, vectors).T
+    first = outlined[:, :-1]
+    rest = np.einsum("nd,nd->n", vectors, vectors) - np.einsum("nd,nd->n", first, first)
+    outlined[:, -1] = np.sqrt(np.maximum(rest, 0.0) + _ROUNDING)
+    return outlined

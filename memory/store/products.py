@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # 9,216. A larger one it shares among threads of its own, which wait for each other where processors are busy: for
 # milliseconds, where one thread takes a tenth of one. One of a few queries it also copies into another order first.
 _AT_ONCE, _AT_ONCE_ALONE = 240_000, 9_000
+# Of more queries than these, OpenBLAS's own order and threads are worth it.
+_MANY = 64
 # Multiplications that a thread takes at a time.
 _PIECE = 4_000_000
 # Rows are compared in multiples of what a processor takes at a stroke.
@@ -27,7 +29,7 @@ def products(queries: Floats, rows: Floats) -> Floats:
     """Return the products of queries [q, d] with rows [n, d], [q, n]: of many rows in blocks, in one pass over them."""
     size = (_AT_ONCE_ALONE if len(queries) == 1 else _AT_ONCE) // max(queries.size, 1)
     block = size // STROKE * STROKE or size
-    if not block or len(rows) <= block:
+    if not block or len(queries) > _MANY or len(rows) <= block:
         return queries @ rows.T
     found = np.empty((len(queries), len(rows)), dtype=np.float32)
     whole = len(rows) // block

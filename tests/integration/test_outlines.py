@@ -136,6 +136,7 @@ def test_an_outline_is_made_only_where_it_pays(monkeypatch: pytest.MonkeyPatch) 
     rows, queries = made(ROWS, 2), made(QUERIES, 3)
     flat = normalised(np.random.default_rng(7).standard_normal((ROWS, WIDTH)).astype(np.float32))
     assert Outline(flat).bounds(queries) is None
+    assert Outline(np.where(rows > 0.3, np.float32(np.nan), rows)).bounds(queries) is None
     monkeypatch.setattr(outline, "WORTH", 30)
     late = Outline(rows)
     assert [late.bounds(queries) is None for _ in range(4)] == [True, True, False, False]

@@ -141,7 +141,7 @@ def test_more_vectors_are_compared_with_more_rows_up_to_a_bound():
     assert bounds[-1] < 15 * cache.SCANNED_ROWS
 
 
-@pytest.mark.parametrize("queries", [1, 2, 12, 40])
+@pytest.mark.parametrize("queries", [1, 2, 12, 40, 100])
 @pytest.mark.parametrize("rows", [0, 1, 47, 96, 1_000, 5_003])
 def test_products_in_blocks_are_the_products(queries, rows):
     chance = np.random.default_rng(rows)
