@@ -20,7 +20,7 @@ _AT_ONCE, _AT_ONCE_ALONE = 240_000, 9_000
 # Of more queries than these, OpenBLAS's own order and threads are worth it.
 _MANY = 64
 # Multiplications that a thread takes at a time.
-_PIECE = 4_000_000
+_PIECE = 16_000_000
 # Rows are compared in multiples of what a processor takes at a stroke.
 STROKE = 16
 
