@@ -176,6 +176,7 @@ def _ranking() -> list[Ingredient]:
     return [
         weight("reply", "bonus for the answer to a turn that asks"),
         weight("reference", "bonus for a titled record that the question or a found one names"),
+        Ingredient("crowding", "third and further records of one title put lower", {"rank_crowding_weight": 0.0}),
         weight("answer", "bonus for a date or number where one is asked for"),
         weight("novelty", "bonus for facts that a later round found", "later"),
         weight("recency", "bonus for recent records"),

@@ -13,17 +13,19 @@ in [0,1], where
 - diversity: its weight × (1 − 1/n) for n distinct queries that matched;
 - evidence: its weight × (1 − 1/n) for n independent sources.
 
+The third best record of a title then loses the crowding weight / (1 + the seven weights), the fourth twice as much.
+
 Near-duplicates of a better fact go behind everything else, so that they never crowd out a novel one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from recall_loop.policy.coverage import created_at, own_terms, says
-from recall_loop.policy.titles import references
+from recall_loop.policy.titles import crowding, references, title_of
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.settings import Settings
 from recall_loop.state.types import ContentType, Role
@@ -79,8 +81,20 @@ def rank(
     titles = references(pool, question) if settings.rank_reference_weight else {}
     told = Told(asked, turns, titles)
     scored = [_scored(entry, settings, reference, most, told) for entry in pool]
-    scored.sort(key=lambda item: (-item.score, item.entry["record"]["id"], item.entry["key"]))
-    return scored
+    scored.sort(key=_best_first)
+    if not (settings.rank_crowding_weight and any(title_of(entry) for entry in pool)):
+        return scored
+    loss = settings.rank_crowding_weight / most
+    more = crowding([title_of(item.entry) for item in scored])
+    return sorted((_lowered(item, loss * count) for item, count in zip(scored, more, strict=True)), key=_best_first)
+
+
+def _best_first(item: Ranked) -> tuple[float, str, str]:
+    return -item.score, item.entry["record"]["id"], item.entry["key"]
+
+
+def _lowered(item: Ranked, loss: float) -> Ranked:
+    return replace(item, score=round(max(item.score - loss, 0.0), _DIGITS)) if loss else item
 
 
 def score_entry(entry: PoolEntry, settings: Settings, reference: datetime, asked: str | None = None) -> Ranked:

@@ -1,12 +1,14 @@
-"""Which titled records are referred to: by the question, or by other records that were found (RANK-3).
+"""Titled records: which the question or other found records refer to, and how many of one title come first (RANK-3).
 
 A note with a title is about one thing, and what speaks of that thing names it: the record that answers the second half
-of a question is often one that the first half's record mentions.
+of a question is often one that the first half's record mentions. Pieces of one text share its title; where many of them
+come first, other texts have no room.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from heapq import nlargest
 
@@ -16,6 +18,7 @@ _REFERRING = 20
 """So many of the best records are read for titles."""
 _READ_CHARACTERS = 4000
 _LEAST_LETTERS = 3
+_PIECES = 2
 _QUALIFIER = re.compile(r"\s*\([^()]*\)\s*$")
 
 
@@ -46,6 +49,17 @@ def references(pool: Collection[PoolEntry], question: str) -> dict[str, float]:
         value = _best(title, key, texts)
         if value > 0.0:
             found[key] = value
+    return found
+
+
+def crowding(titles: Sequence[str | None]) -> list[int]:
+    """Return for each record, best first, how many more than two of its title there are so far; 0 without one."""
+    seen: Counter[str] = Counter()
+    found = []
+    for title in titles:
+        if title is not None:
+            seen[title] += 1
+        found.append(max(seen[title] - _PIECES, 0) if title is not None else 0)
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from recall_loop.policy.ranking import rank
-from recall_loop.policy.titles import references, title_of
+from recall_loop.policy.titles import crowding, references, title_of
 from recall_loop.state.settings import Settings
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
@@ -92,3 +92,22 @@ def test_what_a_relevant_fact_names_passes_what_nobody_names() -> None:
     assert all(0.0 <= item.score <= 1.0 for item in ranked)
     best = [entry("b", "The Heron sails.", "Heron", 1.0), entry("c", "Heron", "The Heron", 1.0)]
     assert all(item.score <= 1.0 for item in rank(best, Settings(rank_reference_weight=1.0), NOW, None, "The Heron"))
+
+
+def test_the_third_of_a_title_and_those_after_it_count() -> None:
+    """Proves: RANK-3."""
+    assert crowding(["A", None, "A", "B", "A", None, "A"]) == [0, 0, 0, 0, 1, 0, 2]
+
+
+def test_pieces_of_one_text_leave_room_for_others() -> None:
+    """Proves: RANK-3 (scores stay what the order follows, and none falls below 0)."""
+    pieces = [entry(f"p{at}", f"piece {at}", "The Harbour", 0.5 - at / 1000) for at in range(5)]
+    pool = [*pieces, entry("z", "about another place", "The Mole", 0.48)]
+    assert [item.entry["record"]["id"] for item in rank(pool, Settings(), NOW)] == ["p0", "p1", "z", "p2", "p3", "p4"]
+    without = rank(pool, Settings(rank_crowding_weight=0.0), NOW)
+    assert [item.entry["record"]["id"] for item in without] == ["p0", "p1", "p2", "p3", "p4", "z"]
+    scores = [item.score for item in rank(pool, Settings(rank_crowding_weight=1.0), NOW)]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[-1] == 0.0
+    notes = [{**each, "record": {**each["record"], "label": "notes"}} for each in pieces]
+    assert [item.entry["record"]["id"] for item in rank([*notes, pool[-1]], Settings(), NOW)][-1] == "z"
