@@ -94,7 +94,7 @@ def _searching() -> list[Ingredient]:
         weight("speaker-prior", "preference for what the named speaker said", "SPEAKER_WEIGHT"),
         weight("session-prior", "preference for sessions with several good turns", "SESSION_WEIGHT"),
         Ingredient(
-            "reranker", "late interaction of token vectors on the best 50, and the learned order", swaps=(stage,)
+            "reranker", "late interaction of token vectors on the best 100, and the learned order", swaps=(stage,)
         ),
         Ingredient("learned-order", "trees on what legs and token matches say", {"learned_order": False}),
     ]

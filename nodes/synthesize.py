@@ -99,7 +99,8 @@ def _final(state: AgentState, run: Run, store: MemoryStore, most: int) -> list[R
     """
     settings, least = run.settings, run.request.filters.min_similarity or 0.0
     similar = [item for item in run.memo.ranked(state["evidence_pool"]) if item.entry["similarity"] >= least]
-    return absorb(_current(diversified(similar, settings.duplicate_similarity), run, store), most, run.terms)
+    varied = diversified(similar, settings.duplicate_similarity, settings.rank_crowding_weight)
+    return absorb(_current(varied, run, store), most, run.terms)
 
 
 def _current(ranked: list[Ranked], run: Run, store: MemoryStore) -> list[Ranked]:

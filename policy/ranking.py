@@ -13,9 +13,9 @@ in [0,1], where
 - diversity: its weight × (1 − 1/n) for n distinct queries that matched;
 - evidence: its weight × (1 − 1/n) for n independent sources.
 
-The third best record of a title then loses the crowding weight / (1 + the seven weights), the fourth twice as much.
 
-Near-duplicates of a better fact go behind everything else, so that they never crowd out a novel one.
+Near-duplicates of a better fact go behind everything else, so that they never crowd out a novel one. Of the others
+those with two better ones of the same title lose the crowding weight's share of their score.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from recall_loop.policy.coverage import created_at, own_terms, says
-from recall_loop.policy.titles import crowding, references, title_of
+from recall_loop.policy.titles import crowded, label_of, references
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.settings import Settings
 from recall_loop.state.types import ContentType, Role
@@ -82,19 +82,11 @@ def rank(
     told = Told(asked, turns, titles)
     scored = [_scored(entry, settings, reference, most, told) for entry in pool]
     scored.sort(key=_best_first)
-    if not (settings.rank_crowding_weight and any(title_of(entry) for entry in pool)):
-        return scored
-    loss = settings.rank_crowding_weight / most
-    more = crowding([title_of(item.entry) for item in scored])
-    return sorted((_lowered(item, loss * count) for item, count in zip(scored, more, strict=True)), key=_best_first)
+    return scored
 
 
 def _best_first(item: Ranked) -> tuple[float, str, str]:
     return -item.score, item.entry["record"]["id"], item.entry["key"]
-
-
-def _lowered(item: Ranked, loss: float) -> Ranked:
-    return replace(item, score=round(max(item.score - loss, 0.0), _DIGITS)) if loss else item
 
 
 def score_entry(entry: PoolEntry, settings: Settings, reference: datetime, asked: str | None = None) -> Ranked:
@@ -174,10 +166,13 @@ def _recency(entry: PoolEntry, settings: Settings, reference: datetime) -> float
     return float(0.5 ** (age / settings.rank_recency_half_life_days))
 
 
-def diversified(ranked: Sequence[Ranked], threshold: float) -> list[Ranked]:
-    """Move near-duplicates of a better fact to the end, in their order.
+def diversified(ranked: Sequence[Ranked], threshold: float, crowding: float = 0.0) -> list[Ranked]:
+    """Move near-duplicates of a better fact to the end, in their order, and lower what its own title crowds.
 
-    `threshold` in [0,1] is the Jaccard overlap of two facts' stems from which they are near-duplicates.
+    Args:
+        ranked: facts, best first.
+        threshold: Jaccard overlap of two facts' stems from which they are near-duplicates, in [0,1].
+        crowding: share of its score that a fact loses where two better ones have its title, in [0,1].
     """
     first: list[Ranked] = []
     repeated: list[Ranked] = []
@@ -189,7 +184,20 @@ def diversified(ranked: Sequence[Ranked], threshold: float) -> list[Ranked]:
             continue
         first.append(item)
         by_size.setdefault(len(terms), []).append(terms)
-    return first + repeated
+    return _uncrowded(first, crowding) + repeated
+
+
+def _uncrowded(ranked: list[Ranked], crowding: float) -> list[Ranked]:
+    labels = [label_of(item.entry) for item in ranked]
+    if not crowding or not any(labels):
+        return ranked
+    kept = 1.0 - crowding
+    lowered = (
+        replace(item, score=round(item.score * kept, _DIGITS)) if too_many else item
+        for item, too_many in zip(ranked, crowded(labels), strict=True)
+    )
+    # Where scores are level, also at 0, what was better stays so.
+    return sorted(lowered, key=lambda item: -item.score)
 
 
 def _has_near(terms: frozenset[str], by_size: dict[int, list[frozenset[str]]], threshold: float) -> bool:

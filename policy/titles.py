@@ -7,7 +7,6 @@ come first, other texts have no room.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from heapq import nlargest
@@ -17,58 +16,57 @@ from recall_loop.state.agent_state import PoolEntry
 _REFERRING = 20
 """So many of the best records are read for titles."""
 _READ_CHARACTERS = 4000
-_LEAST_LETTERS = 3
+_LEAST_LETTERS, _MOST_CHARACTERS = 3, 200
 _PIECES = 2
-_QUALIFIER = re.compile(r"\s*\([^()]*\)\s*$")
 
 
-def title_of(entry: PoolEntry) -> str | None:
-    """Return what an archival record is about: its label without what is in brackets at the end.
+def label_of(entry: PoolEntry) -> str | None:
+    """Return the label of an archival record that is a title; None where it has none.
 
-    Labels in small letters are categories ("travel", "notes") and no titles; nor are labels of one or two letters.
+    Labels in small letters are categories ("travel", "notes") and no titles; nor are those with fewer than three
+    letters or of more than 200 characters.
     """
     label = entry["record"].get("label")
-    if entry["record"]["kind"] != "archival" or not label:
+    if entry["record"]["kind"] != "archival" or not label or len(label) > _MOST_CHARACTERS or label.islower():
         return None
-    title = _QUALIFIER.sub("", str(label)).strip()
-    return title if len(title) >= _LEAST_LETTERS and not title.islower() else None
+    return str(label).strip() if sum(map(str.isalpha, label)) >= _LEAST_LETTERS else None
+
+
+def title_of(label: str) -> str:
+    """Return a label without what stands in brackets at its end; whole if nothing else would be left."""
+    at = label.rfind("(")
+    return label[:at].rstrip() if at > 0 and label.endswith(")") else label
 
 
 def references(pool: Collection[PoolEntry], question: str) -> dict[str, float]:
     """Return for each titled entry that is referred to the relevance of the best that does, by key, in [0,1].
 
-    The question counts 1. A title counts where it stands as it is written, as whole words.
+    The question counts 1; other pieces of the same text don't count. A title counts where it stands as it is written,
+    as whole words; where several records have it, with something else in brackets, it counts for each of them.
     """
-    titled = [(entry["key"], title) for entry in pool if (title := title_of(entry)) is not None]
-    if not titled:
+    labels = {entry["key"]: label for entry in pool if (label := label_of(entry)) is not None}
+    if not labels:
         return {}
     best = nlargest(_REFERRING, pool, key=lambda entry: (entry["relevance"], entry["key"]))
-    texts = [("", question, 1.0), *((each["key"], each["record"]["text"], each["relevance"]) for each in best)]
-    found = {}
-    for key, title in titled:
-        value = _best(title, key, texts)
-        if value > 0.0:
-            found[key] = value
-    return found
+    texts = [(labels.get(each["key"]), each["record"]["text"][:_READ_CHARACTERS], each["relevance"]) for each in best]
+    texts.insert(0, (None, question, 1.0))
+    values = {label: _best(title_of(label), label, texts) for label in set(labels.values())}
+    return {key: values[label] for key, label in labels.items() if values[label] > 0.0}
 
 
-def crowding(titles: Sequence[str | None]) -> list[int]:
-    """Return for each record, best first, how many more than two of its title there are so far; 0 without one."""
+def crowded(labels: Sequence[str | None]) -> list[bool]:
+    """Tell for each record, best first, whether two of its title came before it."""
     seen: Counter[str] = Counter()
     found = []
-    for title in titles:
-        if title is not None:
-            seen[title] += 1
-        found.append(max(seen[title] - _PIECES, 0) if title is not None else 0)
+    for label in labels:
+        found.append(label is not None and seen[label] >= _PIECES)
+        seen.update([] if label is None else [label])
     return found
 
 
-def _best(title: str, key: str, texts: Sequence[tuple[str, str, float]]) -> float:
-    """Return the value of the first text, best first, that names a title, other than the record's own; 0 = none."""
-    for other, text, value in texts:
-        if other != key and _names(text[:_READ_CHARACTERS], title):
-            return value
-    return 0.0
+def _best(title: str, label: str, texts: Sequence[tuple[str | None, str, float]]) -> float:
+    """Return the value of the first text of another label that names a title; 0 = none. Texts are best first."""
+    return next((value for other, text, value in texts if other != label and _names(text, title)), 0.0)
 
 
 def _names(text: str, title: str) -> bool:

@@ -133,7 +133,7 @@ class Settings(BaseSettings):
         0.05, description="Bonus for a titled record that the question or a relevant fact names (RANK-3)."
     )
     rank_crowding_weight: Unit = Field(
-        0.05, description="What the third record of one title loses, and each further one again (RANK-3)."
+        0.1, description="Share of its score that a record loses where two better ones have its title (RANK-3)."
     )
     rank_answer_weight: Unit = Field(
         0.05, description="Bonus for a text that has the date or number that is asked for (RANK-3)."

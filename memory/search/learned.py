@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recall_loop.memory.search.fusion import session_prior, share_of_best
-from recall_loop.memory.search.rerank import Candidate, best_of, over_range
+from recall_loop.memory.search.rerank import Candidate, best_of, checked_scores, over_range
 from recall_loop.policy.learned_order import LEAST_POOL, PLAIN, RELATIVE, LearnedOrder
 from recall_loop.policy.ranking import asks
 
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 _LEAST_SPREAD = 1e-6
 
 
-def ordered(view: View, query: Looked, part: Scored, reranker: LateInteraction, order: LearnedOrder) -> Scored:
-    """Return a query's candidates with the best of them ordered by token matches and, if asked for, what was learned.
+def ordered(view: View, query: Looked, part: Scored, reranker: LateInteraction, order: LearnedOrder | None) -> Scored:
+    """Return a query's candidates with the best of them ordered by token matches and, if given, what was learned.
 
     Raises:
         EmbedderError: the embedder fails.
+        RerankError: scores aren't finite.
         StoreUnavailableError: the store can't be read.
     """
     best = best_of(part.scores, part.rowids, query.asked.options.rerank_pool)
@@ -43,10 +44,10 @@ def ordered(view: View, query: Looked, part: Scored, reranker: LateInteraction, 
     scores = compared.mixed
     # Passages that stand alone are ranked as well by the mixed score, and bridges from them better.
     threaded = any(row is not None for row in (*compared.before, *compared.after))
-    if query.asked.options.rerank_learned and threaded and len(best) >= LEAST_POOL:
+    if order is not None and threaded and len(best) >= LEAST_POOL:
         scores = scores + order.gains(features(view, part, best, compared))
     fused = part.fused.copy()
-    fused[best] = over_range(scores, first)
+    fused[best] = over_range(checked_scores(reranker.name, scores, len(best)), first)
     return replace(part, fused=fused)
 
 

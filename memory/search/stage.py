@@ -32,10 +32,12 @@ class Stage:
     Attributes:
         reranker: orders the best candidates; None = the stage doesn't run.
         reason: why the first order was kept although a reranker was there, once that has happened.
+        learned: whether the learned order may have its say; not where the reranker is the caller's own.
     """
 
     reranker: Reranker | None = None
     reason: str | None = None
+    learned: bool = False
 
     @property
     def with_tokens(self) -> bool:
@@ -49,18 +51,25 @@ class Stage:
         if isinstance(self.reranker, LateInteraction):
             try:
                 _prepare(self.reranker, queries, parts)
-                pairs = zip(queries, parts, strict=True)
-                return [ordered(view, query, part, self.reranker, default_order()) for query, part in pairs]
             except RecallError as error:
-                self.reason = f"reranker {self.reranker.name}: {error}"
+                self._note(self.reranker, error)
                 return list(parts)
         return [self._ordered(view, query, part, self.reranker) for query, part in zip(queries, parts, strict=True)]
 
     def _ordered(self, view: View, query: Looked, part: Scored, reranker: Reranker) -> Scored:
-        pool = query.asked.options.rerank_pool
-        found, reason = reranked(view, part, query.asked.spoken, reranker, pool=pool)
+        if self.learned and isinstance(reranker, LateInteraction):
+            try:
+                order = default_order() if query.asked.options.rerank_learned else None
+                return ordered(view, query, part, reranker, order)
+            except RecallError as error:
+                self._note(reranker, error)
+                return part
+        found, reason = reranked(view, part, query.asked.spoken, reranker, pool=query.asked.options.rerank_pool)
         self.reason = self.reason or reason
         return found
+
+    def _note(self, reranker: Reranker, error: RecallError) -> None:
+        self.reason = self.reason or f"reranker {reranker.name}: {error}"
 
 
 def _prepare(reranker: LateInteraction, queries: Sequence[Looked], parts: Sequence[Scored]) -> None:
@@ -98,4 +107,4 @@ def stage_of(store: MemoryStore, scope: Scope, options: SearchOptions, own: Rera
     if not options.rerank and (bare or not holds(store.sidecar, codec)):
         return Stage()
     source = StoredTokens(store.sidecar, scope.tenant, codec)
-    return Stage(late_interaction(store.embedder, source, budget_ms=options.rerank_budget_ms))
+    return Stage(late_interaction(store.embedder, source, budget_ms=options.rerank_budget_ms), learned=True)

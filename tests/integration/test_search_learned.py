@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import argparse
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from recall_loop.cli.search_of import build_search
+from recall_loop.cli.search_verb import add_parser
+from recall_loop.graph.run import retrieve
 from recall_loop.memory.search import learned
 from recall_loop.memory.search.engine import search, search_many
+from recall_loop.memory.search.late_interaction import Budget, LateInteraction
 from recall_loop.memory.search.options import SearchOptions
-from recall_loop.memory.store.embeddings import MiniLmEmbedder
+from recall_loop.memory.search.rerank import Candidate
+from recall_loop.memory.store.embeddings import MiniLmEmbedder, TokenEmbedder
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.stored_tokens import StoredTokens
+from recall_loop.memory.store.token_vectors import codec_of
 from recall_loop.policy.learned_order import FEATURES, LEAST_POOL
+from recall_loop.service.models_search import SearchRequest
 from recall_loop.state.records import ArchivalEntry, Message
+from recall_loop.state.settings import Settings
 
 QUESTION = "When does the ferry to the island leave?"
 SUBJECTS = ("ferry", "garden", "telescope", "choir", "bakery", "harbour", "library", "orchard")
@@ -108,3 +119,46 @@ def test_features_say_what_they_are_named_for(talk: MemoryStore, monkeypatch: py
     assert column["before_asks"].tolist() == [float(record.author == "Ana") for record in records]
     for name in ("own", "bm25_window", "length"):
         assert abs(column[name].mean()) < 1e-6
+
+
+class Backwards(LateInteraction):
+    """Late interaction turned round: a reranker of the caller's own that builds on the product's."""
+
+    def rerank(self, query: str, candidates: Sequence[Candidate]) -> NDArray[np.float64] | None:
+        self.asked = query
+        scores = super().rerank(query, candidates)
+        return None if scores is None else -scores
+
+
+def test_a_reranker_of_ones_own_has_the_last_word(talk: MemoryStore) -> None:
+    """Proves: RANK-2, SEARCH-5."""
+    codec = codec_of(talk.embedder)
+    assert codec is not None
+    assert isinstance(talk.embedder, TokenEmbedder)
+    own = Backwards(talk.embedder, codec, StoredTokens(talk.sidecar, "default", codec), Budget(), {})
+    turned = search(talk, QUESTION, options=SearchOptions(limit=40), reranker=own)
+    plain = search(talk, QUESTION, options=SearchOptions(limit=40, rerank_learned=False))
+    assert own.asked == QUESTION
+    assert not turned.degraded
+    assert turned.hits[0].record.id == plain.hits[-1].record.id
+
+
+def test_the_setting_leaves_it_out_of_the_loop(talk: MemoryStore) -> None:
+    """Proves: RANK-2, STOP-4."""
+    facts = {}
+    for learned_order in (True, False):
+        settings = Settings(learned_order=learned_order, max_iterations=1)
+        result = retrieve({"messages": [{"content": QUESTION}]}, store=talk, settings=settings)
+        facts[learned_order] = [(fact.id, fact.score) for fact in result.facts]
+    assert facts[True] != facts[False]
+
+
+def test_a_search_over_http_and_in_the_command_line_leaves_it_out() -> None:
+    """Proves: RANK-2, OPS-1, OPS-2."""
+    assert SearchRequest(query="ferry").options().rerank_learned
+    assert not SearchRequest(query="ferry", rerank_learned=False).options().rerank_learned
+    parser = argparse.ArgumentParser()
+    add_parser(parser.add_subparsers())
+    for words, wanted in (([], True), (["--no-rerank-learned"], False)):
+        given = parser.parse_args(["search", "ferry", "--store", "x", *words])
+        assert build_search(given, "default").options.rerank_learned is wanted

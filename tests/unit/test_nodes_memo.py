@@ -68,6 +68,20 @@ def test_a_kept_ranking_is_the_ranking_of_the_pool(seed):
     assert memo.ranked(other) == rank(other.values(), settings, now, asked)
 
 
+def test_the_ranking_knows_what_the_question_names():
+    """Proves: RANK-3."""
+    memo, found = run(Resources(None, Settings()), state("Who owns The Heron?")).memo, pool(1, 3)
+    for key, entry in found.items():
+        entry["record"] = {
+            **entry["record"],
+            "id": key,
+            "kind": "archival",
+            "label": "The Heron" if key == "k2" else None,
+        }
+    bonus = {item.entry["key"]: item.components["reference"] for item in memo.ranked(found)}
+    assert bonus == {"k0": 0.0, "k1": 0.0, "k2": Settings().rank_reference_weight}
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_kept_support_is_the_support_of_the_record(seed):
     """Proves: LOOP-9, STOP-5."""
