@@ -48,7 +48,7 @@ class VectorLeg:
             rows[query] = range(start, start + len(part))
             start += len(part)
         joined = np.concatenate(list(vectors.values()))
-        scan = view.scan(joined)
+        scan = view.scan(joined, depth * len(parts))
         if scan is not None:
             return cls(rows, [_Scanned(scan, _among(scan, part)) for part in parts])
         return cls(rows, [_far(part, joined, depth) for part in parts])
@@ -90,5 +90,5 @@ def _among(scan: Scan | BoundedScan, part: View) -> NDArray[np.int64] | None:
 
 
 def _far(part: View, vectors: NDArray[np.float32], depth: int) -> _Proposals:
-    scan = part.scan(vectors)
+    scan = part.scan(vectors, depth)
     return _Near(part.nearest(vectors, depth)) if scan is None else _Scanned(scan)

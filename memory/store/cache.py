@@ -84,6 +84,7 @@ class TenantCache:
     _derived: dict[object, object] = field(default_factory=dict)
     _index: RowIndex | None = None
     _vectors: VectorTable | None = None
+    _outlined: bool = False
     _dirty: NDArray[np.int64] = field(default_factory=lambda: _NONE)
     _log: list[tuple[int, NDArray[np.int64]]] = field(default_factory=list)
     _selections: OrderedDict[tuple[object, ...], _Selection] = field(default_factory=OrderedDict)
@@ -253,6 +254,12 @@ class TenantCache:
             allowed &= index.mask(reading.tagged(self.sidecar, tag, few))
         return allowed
 
+    def grown(self) -> bool:
+        """Return whether an outline of the vectors was made since this was asked last: it takes half as much again."""
+        held = self._vectors  # no lock: nobody is to wait here for what another thread loads
+        before, self._outlined = self._outlined, held is not None and held.outlined
+        return self._outlined and not before
+
     def nbytes(self) -> int:
         """Return a rough number of bytes."""
         with self.lock:
@@ -288,7 +295,7 @@ class Cache:
             self._tenants.move_to_end(tenant)
         if kept.version != version:
             kept.follow(version)
-        if not known:
+        if kept.grown() or not known:
             self._shrink()
         return kept
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recall_loop.memory.store import reading
+from recall_loop.memory.store.cache import FURTHER_VECTOR
 from recall_loop.memory.store.chroma_side import ChromaError, ChromaSide
 from recall_loop.memory.store.products import products
 from recall_loop.memory.store.vectors import find
@@ -33,28 +34,53 @@ _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 _BLOCK = 32
 # Cosines that are looked at before it is known how high those of the best are, for each that is wanted.
 _TRIED = 2
-# Bounds may be too low by so much of a query's length, which is one.
+# Bounds may be too low by so much of a query's length, and products may be off by it.
 _ROUNDING = 1e-5
-# Where bounds leave more than this share of the rows, it is cheaper to compare all with all queries.
-_FEW = 32
+# Gathering this share of the rows takes half as long as comparing all with one query.
+_GATHERED = 12
+# Bounds are worth it where this share of the rows is wanted, or less: else they leave too many.
+_RARE = 256
+
+
+def scan(
+    table: VectorTable, rowids: NDArray[np.int64], queries: NDArray[np.float32], wanted: int
+) -> Scan | BoundedScan:
+    """Compare queries [q, d] with the windows of rows in a table, to find up to `wanted` for each."""
+    values, exactly = table.compare(rowids, queries, bounded=wanted * _RARE <= len(rowids))
+    return (Scan if exactly else BoundedScan)(rowids, values, queries, table)
 
 
 @dataclass(frozen=True)
 class Scan:
-    """Cosines of q queries with the windows of all n allowed rows [q, n]."""
+    """Products of q queries [q, d] with the windows of all n allowed rows [q, n].
+
+    Their last digits depend on how many were multiplied at once, and on where a row stood among them. So those that are
+    too near to the least of the best are taken from `table`, where equal vectors have equal cosines: what is found is
+    the same in every batch, and by bounds.
+    """
 
     rowids: NDArray[np.int64]
-    cosines: NDArray[np.float32]
+    products: NDArray[np.float32]
+    queries: NDArray[np.float32]
+    table: VectorTable
 
     def best(self, query: int, wanted: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Return the rowids with the best cosines for one query; `among` are places in `rowids` to choose from."""
-        cosines, rowids = self.cosines[query], self.rowids
-        if among is not None:
-            cosines, rowids = cosines[among], rowids[among]
-        return rowids[best(cosines, rowids, wanted)]
+        """Return the rowids with the best cosines, ascending; `among` are places in `rowids` to choose from."""
+        values, rowids = _chosen(self.products[query], self.rowids, among)
+        if wanted >= len(rowids):
+            return rowids
+        least, margin = _least(values, wanted), 2 * _margin(self.queries[query])
+        near = np.flatnonzero(values >= least - margin)
+        if len(near) <= wanted:
+            return rowids[near]
+        sure = values[near] > least + margin
+        unsure = rowids[near[~sure]]
+        cosines = self.table.cosines(unsure, self.queries[query])
+        unsure = unsure[best(cosines, unsure, wanted - int(sure.sum()))]
+        return np.sort(np.concatenate([rowids[near[sure]], unsure]))
 
 
-@dataclass(frozen=True)
+@dataclass
 class BoundedScan:
     """Bounds of the cosines of q queries [q, d] with the windows of all n allowed rows [q, n].
 
@@ -65,31 +91,60 @@ class BoundedScan:
     bounds: NDArray[np.float32]
     queries: NDArray[np.float32]
     table: VectorTable
+    _whole: dict[int, tuple[Scan, int]] = field(default_factory=dict)
+    _gathered: int = 0
 
     def best(self, query: int, wanted: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Return the rowids with the best cosines for one query; `among` are places in `rowids` to choose from."""
-        bounds, rowids = self.bounds[query], self.rowids
-        if among is not None:
-            bounds, rowids = bounds[among], rowids[among]
-        few = _high(bounds, _TRIED * wanted) if len(bounds) > _BLOCK * _TRIED * wanted else np.arange(len(bounds))
-        cosines = self._cosines(query, rowids[few])
-        if len(few) < len(bounds):
-            # As many cosines are at least as high as the least of the best of a few.
-            least = np.partition(cosines, len(cosines) - wanted)[len(cosines) - wanted]
-            few = np.flatnonzero(bounds >= least - _ROUNDING)
-            cosines = self._cosines(query, rowids[few])
-        return rowids[few][best(cosines, rowids[few], wanted)]
+        """Return the rowids with the best cosines, ascending; `among` are places in `rowids` to choose from."""
+        bounds, rowids = _chosen(self.bounds[query], self.rowids, among)
+        if wanted >= len(rowids):
+            return rowids
+        if query not in self._whole:
+            asked, tried = self.queries[query], rowids[best(bounds, rowids, _TRIED * wanted)]
+            if self._affordable(tried):
+                # As many cosines are at least as high as the least of the best of a few.
+                least = _least(self.table.cosines(tried, asked), wanted)
+                few = rowids[bounds >= least - _margin(asked)]
+                if self._affordable(few):
+                    return np.sort(few[best(self.table.cosines(few, asked), few, wanted)])
+        whole, number = self._compared(query)
+        return whole.best(number, wanted, among)
 
-    def _cosines(self, query: int, rowids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the cosines of one query with a few rows, or with so many that all are compared with all queries."""
-        if len(rowids) * _FEW <= len(self.rowids):
-            return self.table.cosines(rowids, self.queries[query])
-        cosines: NDArray[np.float32] = self._whole[query, find(self.rowids, rowids)[0]]
-        return cosines
+    def _affordable(self, rowids: NDArray[np.int64]) -> bool:
+        """Count rows that are to be gathered: for all queries half of what comparing all with all would cost."""
+        most = len(self.rowids) * (1.0 + FURTHER_VECTOR * len(self.queries)) / _GATHERED
+        affordable = self._gathered + len(rowids) <= most
+        self._gathered += len(rowids) if affordable else 0
+        return affordable
 
-    @cached_property
-    def _whole(self) -> NDArray[np.float32]:
-        return products(self.queries, self.table.context(self.rowids))
+    def _compared(self, query: int) -> tuple[Scan, int]:
+        """Compare a query with all rows; where it isn't the first, all the others too: they'll hardly fare better."""
+        if query not in self._whole:
+            alike = [number for number in range(len(self.queries)) if number not in self._whole]
+            chosen = alike if self._whole else [query]
+            if len(self._whole) == 1:
+                self.table.missed()
+            products, _ = self.table.compare(self.rowids, self.queries[chosen], bounded=False)
+            whole = Scan(self.rowids, products, self.queries[chosen], self.table)
+            self._whole.update({number: (whole, at) for at, number in enumerate(chosen)})
+        return self._whole[query]
+
+
+def _chosen(
+    values: NDArray[np.float32], rowids: NDArray[np.int64], among: NDArray[np.int64] | None
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    return (values, rowids) if among is None else (values[among], rowids[among])
+
+
+def _margin(query: NDArray[np.float32]) -> float:
+    return _ROUNDING * float(np.linalg.norm(query))
+
+
+def _least(values: NDArray[np.float32], wanted: int) -> float:
+    """Return the least of the `wanted` highest values; infinity where none is a number."""
+    high = values[_high(values, wanted)] if len(values) > _BLOCK * wanted else values
+    at = max(len(high) - wanted, 0)
+    return float(np.partition(high, at)[at]) if len(high) else math.inf
 
 
 def best(values: NDArray[Any], rowids: NDArray[np.int64], wanted: int) -> NDArray[np.int64]:

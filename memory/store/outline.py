@@ -32,8 +32,11 @@ WORTH = 200
 LEAST = 20_000
 # Rows in a block.
 _BLOCK = 32
-# More than the rounding errors of a squared length.
+# More than the rounding errors of a squared length, as a share of it.
 _ROUNDING = 4e-6
+# What a call costs for which bounds were in vain, in calls for which they weren't; and after how much of it they are
+# given up: half a dozen calls in a row.
+_IN_VAIN, _MOST_IN_VAIN = 3, 18
 
 
 class Outline:
@@ -45,7 +48,7 @@ class Outline:
 
     def __init__(self, rows: Floats) -> None:
         self._rows = rows
-        self._missing = WORTH
+        self._missing, self._in_vain = WORTH, 0
         self._lock = threading.Lock()
         self._useful = len(rows) >= LEAST
         self._made: tuple[Floats, Floats] | None = None
@@ -58,15 +61,27 @@ class Outline:
         if not self._useful:
             return None
         if self._made is None and self._due(len(queries)):
-            self._made = _made(self._rows)
-            self._useful = self._made is not None
-        if self._made is None:
+            made = _made(self._rows)
+            self._made, self._useful = made, made is not None
+        known = self._made
+        if known is None:
             return None
-        directions, blocks = self._made
+        directions, blocks = known
         asked = _outlined(queries, directions)
+        if not np.isfinite(asked).all():
+            return None
+        with self._lock:
+            self._in_vain = max(self._in_vain - 1, 0)
         found = np.empty((len(queries), len(blocks) * _BLOCK), dtype=np.float32)
         blockwise(asked, blocks, found)
         return found[:, : len(self._rows)]
+
+    def missed(self) -> None:
+        """Note a call for which bounds were in vain; after some there are no more, and their memory is free."""
+        with self._lock:
+            self._in_vain += _IN_VAIN + 1  # the call itself counted as one
+            if self._in_vain > _MOST_IN_VAIN:
+                self._useful, self._made = False, None
 
     def _due(self, queries: int) -> bool:
         """Count queries; return True once, to the thread that is to make the outline. Others go on without."""
@@ -76,7 +91,8 @@ class Outline:
 
     def nbytes(self) -> int:
         """Return the number of bytes."""
-        return 0 if self._made is None else sum(part.nbytes for part in self._made)
+        made = self._made
+        return 0 if made is None else sum(part.nbytes for part in made)
 
 
 def _made(rows: Floats) -> tuple[Floats, Floats] | None:
@@ -88,6 +104,8 @@ def _made(rows: Floats) -> tuple[Floats, Floats] | None:
     blocks = np.zeros((-(-len(rows) // _BLOCK), size, _BLOCK), dtype=np.float32)
     for start in range(0, len(rows), _CHUNK):
         outlined = _outlined(rows[start : start + _CHUNK], directions)
+        if not np.isfinite(outlined).all():
+            return None  # damaged vectors have no bounds
         whole = np.zeros((-(-len(outlined) // _BLOCK), _BLOCK, size), dtype=np.float32)
         whole.reshape(-1, size)[: len(outlined)] = outlined
         at = start // _BLOCK
@@ -113,13 +131,18 @@ def _directions(rows: Floats) -> Floats | None:
     return np.ascontiguousarray(directions.T[::-1][:wanted], dtype=np.float32)
 
 
+@np.errstate(invalid="ignore", over="ignore")
 def _outlined(vectors: Floats, directions: Floats) -> Floats:
-    """Return the first numbers of vectors [n, d], and the length of the rest, rounded up, [n, k + 1]."""
+    """Return the first numbers of vectors [n, d], and the length of the rest, rounded up, [n, k + 1].
+
+    Of damaged vectors, and of some too long to be squared, not all of them are finite.
+    """
     outlined = np.empty((len(vectors), len(directions) + 1), dtype=np.float32)
     for start in range(0, len(directions), _FEW):
         part = directions[start : start + _FEW]
         outlined[:, start : start + len(part)] = products(part, vectors).T
     first = outlined[:, :-1]
-    rest = np.einsum("nd,nd->n", vectors, vectors) - np.einsum("nd,nd->n", first, first)
-    outlined[:, -1] = np.sqrt(np.maximum(rest, 0.0) + _ROUNDING)
+    squares = np.einsum("nd,nd->n", vectors, vectors)
+    rest = squares - np.einsum("nd,nd->n", first, first)
+    outlined[:, -1] = np.sqrt(np.maximum(rest, 0.0) + _ROUNDING * squares)
     return outlined

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _Float = TypeVar("_Float", bound="np.floating[Any]")
 # Gathering a row's vector takes about so many times as long as comparing it.
 _GATHERING = 6
+# So many rows are gathered at once to be compared with one query.
+_CHUNK = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +70,26 @@ class VectorTable:
         """Return context vectors [n, d]; zeros for a rowid that isn't here."""
         return _picked([(part.rowids, part.context) for part in self._parts()], rowids, self._dead)
 
-    def compare(self, rowids: NDArray[np.int64], queries: NDArray[np.float32]) -> tuple[NDArray[np.float32], bool]:
+    def compare(
+        self, rowids: NDArray[np.int64], queries: NDArray[np.float32], *, bounded: bool
+    ) -> tuple[NDArray[np.float32], bool]:
         """Compare queries [q, d] with the context vectors of rows [q, n]. Not to be written to.
 
+        Args:
+            rowids: the rows.
+            queries: the queries.
+            bounded: whether bounds do instead of products.
+
         Returns:
-            Cosines and True; or at least the cosines, but for 1e-5, and False.
+            Products and True; or at least the products, but for 1e-5 of a query's length, and False.
         """
         asked, last = queries.tobytes(), self._compared
-        known = last is not None and last[0] == asked
+        known = last is not None and last[0] == asked and (bounded or last[2])
         if not known and len(rowids) * _GATHERING <= len(self._loaded.rowids):
             return products(queries, self.context(rowids)), True
         # The parts of one search are compared one after another with the same queries.
         if last is None or not known:
-            values, exact = self._with_all(queries)
+            values, exact = self._with_all(queries, bounded=bounded)
             values.setflags(write=False)
             self._compared = last = asked, values, exact
         _, values, exact = last
@@ -91,18 +100,25 @@ class VectorTable:
         picked[:, places < 0] = 0.0
         return picked, exact
 
+    def missed(self) -> None:
+        """Note that bounds didn't save several queries of one call from being compared with all rows."""
+        self._outline.missed()
+
     def cosines(self, rowids: NDArray[np.int64], query: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the cosines of a query [d] with the context vectors of rows [n], equal ones for equal vectors."""
-        cosines: NDArray[np.float32] = np.einsum("nd,d->n", self.context(rowids), query)
-        return cosines
+        found = np.empty(len(rowids), dtype=np.float32)
+        for start in range(0, len(rowids), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            np.einsum("nd,d->n", self.context(rowids[part]), query, out=found[part])
+        return found
 
-    def _with_all(self, queries: NDArray[np.float32]) -> tuple[NDArray[np.float32], bool]:
+    def _with_all(self, queries: NDArray[np.float32], *, bounded: bool) -> tuple[NDArray[np.float32], bool]:
         """Compare with all rows that were loaded, dead or not, and behind them with those that changed since."""
-        bounds = self._outline.bounds(queries) if len(queries) > 1 else None
+        fresh = None if self._fresh is None else products(queries, self._fresh.context)
+        sound = fresh is None or bool(np.isfinite(fresh).all())  # damaged vectors have no bounds
+        bounds = self._outline.bounds(queries) if bounded and sound and len(queries) > 1 else None
         values = products(queries, self._loaded.context) if bounds is None else bounds
-        if self._fresh is not None:
-            values = np.concatenate([values, products(queries, self._fresh.context)], axis=1)
-        return values, bounds is None
+        return values if fresh is None else np.concatenate([values, fresh], axis=1), bounds is None
 
     def _places(self, rowids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where rows stand among all that were loaded, or behind them; -1 for a rowid that isn't here."""
@@ -115,6 +131,11 @@ class VectorTable:
 
     def _parts(self) -> list[Vectors]:
         return [self._loaded] if self._fresh is None else [self._loaded, self._fresh]
+
+    @property
+    def outlined(self) -> bool:
+        """Whether there is an outline, which takes memory."""
+        return self._outline.nbytes() > 0
 
     def nbytes(self) -> int:
         """Return the number of bytes."""

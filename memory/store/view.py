@@ -17,14 +17,13 @@ from recall_loop.memory.store import cache as caching
 from recall_loop.memory.store import reading
 from recall_loop.memory.store.cache import Cache, TenantCache
 from recall_loop.memory.store.indexing import encode
-from recall_loop.memory.store.nearest import BoundedScan, Scan, exact, heaviest, overfetched
+from recall_loop.memory.store.nearest import BoundedScan, Scan, exact, heaviest, overfetched, scan
 from recall_loop.memory.store.predicate import Predicate, compile_predicate
-from recall_loop.memory.store.products import products
 from recall_loop.memory.store.reading import Corpus
 from recall_loop.memory.store.row_index import RowIndex
 from recall_loop.memory.store.rows import Row
 from recall_loop.memory.store.sidecar import LexicalIndexError
-from recall_loop.memory.store.vectors import find
+from recall_loop.memory.store.vectors import VectorTable, find
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Scope
 
@@ -129,16 +128,18 @@ class View:
             held.context, held.rowids, asked
         )
 
-    def scan(self, vectors: NDArray[np.float32]) -> Scan | BoundedScan | None:
-        """Compare query vectors [q, d] with every allowed row; None where those are too many."""
+    def scan(self, vectors: NDArray[np.float32], wanted: int) -> Scan | BoundedScan | None:
+        """Compare query vectors [q, d] with every allowed row; None where those are too many.
+
+        `wanted` are looked for, for each vector, in all parts of the view together.
+        """
         rowids, table = self.rowids(), self._cache().vectors()
         if len(rowids) > self._most_scanned(len(vectors), table is not None):
             return None
         if table is None:
             held = reading.vectors(self._source.sidecar, self.tenant, rowids, self._source.dimension)
-            return Scan(held.rowids, products(vectors, held.context))
-        values, exactly = table.compare(rowids, vectors)
-        return Scan(rowids, values) if exactly else BoundedScan(rowids, values, vectors, table)
+            rowids, table = held.rowids, VectorTable(held)
+        return scan(table, rowids, vectors, wanted)
 
     def _most_scanned(self, vectors: int, held: bool) -> int:
         """Return up to how many rows are compared; in memory all that are held: filling Chroma takes far longer."""

@@ -9,7 +9,7 @@ import pytest
 
 from recall_loop.memory.store import outline
 from recall_loop.memory.store.embeddings import normalised
-from recall_loop.memory.store.nearest import BoundedScan
+from recall_loop.memory.store.nearest import BoundedScan, Scan, scan
 from recall_loop.memory.store.outline import Outline
 from recall_loop.memory.store.vectors import Vectors, VectorTable
 
@@ -75,35 +75,33 @@ def test_the_best_by_outlines_are_those_of_a_whole_sort(wanted: int, noise: floa
     rows, queries = made(ROWS, 2), made(QUERIES, 3, noise)
     held = table(rows)
     rowids = np.arange(ROWS) * 3
-    bounds, exact = held.compare(rowids, queries)
+    bounds, exact = held.compare(rowids, queries, bounded=True)
     assert not exact
-    scan = BoundedScan(rowids, bounds, queries, held)
+    bounded = BoundedScan(rowids, bounds, queries, held)
     among = np.flatnonzero(np.random.default_rng(4).random(ROWS) < 0.4)
     for number in range(0, QUERIES, 5):
-        assert scan.best(number, wanted).tolist() == expected(rowids, rows, queries[number], wanted)
+        assert bounded.best(number, wanted).tolist() == sorted(expected(rowids, rows, queries[number], wanted))
         part = expected(rowids[among], rows[among], queries[number], wanted)
-        assert scan.best(number, wanted, among).tolist() == part
+        assert bounded.best(number, wanted, among).tolist() == sorted(part)
 
 
 @pytest.mark.parametrize("wanted", [ROWS - 1, ROWS, ROWS + 1])
 def test_all_rows_may_be_asked_for(wanted: int) -> None:
     rows, queries = made(ROWS, 2), made(2, 3)
     rowids, held = np.arange(ROWS) * 3, table(rows)
-    bounds, _ = held.compare(rowids, queries)
+    bounds, _ = held.compare(rowids, queries, bounded=True)
     found = BoundedScan(rowids, bounds, queries, held).best(1, wanted)
-    cosines = rows[found // 3].astype(float) @ queries[1]
-    assert len(np.unique(found)) == len(found) == min(wanted, ROWS)
-    assert (np.diff(cosines) < 1e-6).all()
+    assert found.tolist() == sorted(expected(rowids, rows, queries[1], wanted))
 
 
 def test_few_cosines_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, queries = made(ROWS, 2, noise=0.1), made(QUERIES, 3, noise=0.1)
     held, looked, real = table(rows), [], VectorTable.context
-    bounds, _ = held.compare(np.arange(ROWS) * 3, queries)
+    bounds, _ = held.compare(np.arange(ROWS) * 3, queries, bounded=True)
     monkeypatch.setattr(VectorTable, "context", lambda *given: looked.append(len(given[1])) or real(*given))
-    scan = BoundedScan(np.arange(ROWS) * 3, bounds, queries, held)
+    bounded = BoundedScan(np.arange(ROWS) * 3, bounds, queries, held)
     for number in range(QUERIES):
-        scan.best(number, 5)
+        bounded.best(number, 5)
     assert sum(looked) < QUERIES * ROWS / 20
 
 
@@ -112,7 +110,7 @@ def test_what_changed_since_is_found_and_what_is_gone_is_not(share: float) -> No
     """Rows that were written again, deleted and added, among all rows and among some."""
     rows, queries = made(ROWS, 2), made(QUERIES, 3)
     rowids, held = np.arange(ROWS) * 3, table(rows)
-    held.compare(rowids, queries)
+    held.compare(rowids, queries, bounded=True)
     again, gone, added = rowids[5:2_000:40], rowids[9:2_000:40], rowids[-1] + np.arange(1, 60)
     numbers = np.concatenate([again, added])
     fresh = Vectors(numbers, made(len(numbers), 5), made(len(numbers), 5))
@@ -121,13 +119,13 @@ def test_what_changed_since_is_found_and_what_is_gone_is_not(share: float) -> No
     now = now[np.random.default_rng(6).random(len(now)) < share]
     context = changed.context(now)
     assert np.isclose(np.linalg.norm(context, axis=1), 1.0).all()
-    values, exact = changed.compare(now, queries)
+    values, exact = changed.compare(now, queries, bounded=True)
     assert exact is (share * 6 < 1)
     assert not exact or np.allclose(values, queries @ context.T, atol=1e-5)
-    scan = BoundedScan(now, values, queries, changed)
+    found = (Scan if exact else BoundedScan)(now, values, queries, changed)
     for number in range(0, QUERIES, 5):
-        assert scan.best(number, 20).tolist() == expected(now, context, queries[number], 20)
-    nowhere, _ = changed.compare(np.concatenate([rowids, added]), queries)
+        assert found.best(number, 20).tolist() == sorted(expected(now, context, queries[number], 20))
+    nowhere, _ = changed.compare(np.concatenate([rowids, added]), queries, bounded=True)
     assert not nowhere[:, np.isin(np.concatenate([rowids, added]), gone)].any()
 
 
@@ -145,3 +143,97 @@ def test_an_outline_is_made_only_where_it_pays(monkeypatch: pytest.MonkeyPatch) 
     few = Outline(rows)
     assert [few.bounds(queries) for _ in range(4)] == [None] * 4
     assert few.nbytes() == 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 12, 30])
+@pytest.mark.parametrize(("size", "wanted"), [(ROWS, 15), (24_001, 90)])
+def test_equal_vectors_at_the_cut_are_chosen_alike_in_every_batch_with_an_outline_or_without(
+    monkeypatch: pytest.MonkeyPatch, count: int, size: int, wanted: int
+) -> None:
+    """Products of equal vectors differ by where they stand; what is found doesn't. Proves: LOOP-9, SEARCH-1."""
+    rows, queries = made(size, 2), made(count, 3)
+    rows[np.random.default_rng(8).choice(size, size // 50, replace=False)] = queries[0] * np.float32(0.9) + rows[0] / 9
+    queries[1:] = normalised(queries[:1] + queries[1:] / 2)
+    rowids = np.arange(size)
+    outlined = scan(table(rows, rowids), rowids, queries, wanted)
+    assert isinstance(outlined, BoundedScan) is (count > 1)
+    monkeypatch.setattr(outline, "LEAST", size + 1)
+    held = table(rows, rowids)
+    together = scan(held, rowids, queries, wanted)
+    for number in range(0, count, 4):
+        found = expected(rowids, rows, queries[number], wanted)
+        alone = scan(held, rowids, queries[number : number + 1], wanted).best(0, wanted).tolist()
+        assert outlined.best(number, wanted).tolist() == together.best(number, wanted).tolist() == alone
+        assert alone == sorted(found)
+
+
+@pytest.mark.parametrize("length", [1e-4, 1.0, 1_000.0, 1e6])
+def test_queries_may_have_any_length(length: float) -> None:
+    """What is found doesn't depend on it, nor whether bounds are too low."""
+    rows, queries = made(ROWS, 2), made(QUERIES, 3, noise=0.02)
+    rows[:QUERIES] = queries
+    rows[QUERIES : 2 * QUERIES] = made(QUERIES, 3, noise=0.021)
+    long = queries * np.float32(length)
+    bounds = Outline(rows).bounds(long)
+    assert bounds is not None
+    above = bounds.astype(float) - long.astype(float) @ rows.T.astype(float)
+    assert above.min() > -1e-6 * length
+    assert above.mean() < 0.15 * length
+    rowids = np.arange(ROWS)
+    for number in range(QUERIES):
+        one = scan(table(rows, rowids), rowids, long, 3).best(number, 3).tolist()
+        assert one == sorted(expected(rowids, rows, queries[number], 3))
+
+
+@pytest.mark.parametrize("damage", [np.nan, np.inf])
+def test_damaged_vectors_have_no_outline_and_break_nothing(damage: float) -> None:
+    """Also one that is none of those from which directions are taken, and one that was written since."""
+    rows, queries, rowids = made(ROWS, 2), made(QUERIES, 3), np.arange(ROWS)
+    whole = table(rows, rowids)
+    damaged = rows[[3]].copy()
+    damaged[0, 5] = damage
+    fresh = Vectors(rowids[[3]], damaged, damaged)
+    rows = rows.copy()
+    rows[3] = damaged
+    assert Outline(rows).bounds(queries) is None
+    for held in (table(rows, rowids), whole.changed(fresh, rowids[[3]])):
+        found = scan(held, rowids, queries, 30)
+        assert isinstance(found, Scan)
+        assert all(len(found.best(number, 30)) >= 29 for number in range(QUERIES))
+
+
+def test_bounds_that_save_nothing_are_given_up() -> None:
+    """After some calls, and their memory is free; a call now and then doesn't count."""
+    rows, near, far = made(ROWS, 2), made(QUERIES, 3), made(QUERIES, 3, noise=30.0)
+    rowids = np.arange(ROWS)
+    held = table(rows, rowids)
+
+    def bounded(queries: Floats) -> bool:
+        found = scan(held, rowids, queries, 5)
+        chosen = [found.best(number, 5).tolist() for number in range(QUERIES)]
+        assert chosen[9] == sorted(expected(rowids, rows, queries[9], 5))
+        return isinstance(found, BoundedScan)
+
+    assert [bounded(queries) for queries in [far, near, near, near, near] * 3] == [True] * 15
+    assert held.outlined
+    assert [bounded(far) for _ in range(6)] == [True] * 4 + [False] * 2
+    assert not held.outlined
+    assert not bounded(near)
+
+
+def test_rows_are_never_copied_whole_and_one_weak_bound_is_one_query_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, queries = made(ROWS, 2), made(QUERIES, 3)
+    queries[4] = made(12, 3, noise=30.0)[11]
+    rowids = np.arange(ROWS)
+    held, gathered, compared = table(rows, rowids), [], []
+    real, products = VectorTable.context, VectorTable._with_all
+    monkeypatch.setattr(VectorTable, "context", lambda *given: gathered.append(len(given[1])) or real(*given))
+    monkeypatch.setattr(
+        VectorTable, "_with_all", lambda *given, **how: compared.append(len(given[1])) or products(*given, **how)
+    )
+    found = scan(held, rowids, queries, 5)
+    for number in range(QUERIES):
+        found.best(number, 5)
+    assert sum(gathered) <= ROWS / 6
+    assert compared == [QUERIES, 1]
+    assert isinstance(scan(held, rowids, queries, ROWS // 64), Scan)

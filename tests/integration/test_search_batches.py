@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.search.options import SearchOptions, SearchResponse
-from recall_loop.memory.store import cache, outline
+from recall_loop.memory.store import cache, nearest, outline
 from recall_loop.memory.store.nearest import best, heaviest
 from recall_loop.memory.store.products import products
 from recall_loop.memory.store.sharing import shared
@@ -80,6 +80,7 @@ def test_a_batch_gives_exactly_what_its_queries_give_alone(
         patch.setattr(cache, "INDEXED_ROWS", 200_000 if held else 0)
         for name, value in (("LEAST", 0), ("WORTH", 0), ("MOST", 1.0)) if outlined else ():
             patch.setattr(outline, name, value)
+            patch.setattr(nearest, "_RARE", 0)
         stored.cache.clear()
         each, options = [limits.randint(1, 20) for _ in chosen], SearchOptions(mode=mode, debug=True)
         together = search_many(stored, chosen, options=options, limits=each, filters=filters)
