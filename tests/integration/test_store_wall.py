@@ -191,7 +191,7 @@ VIEW_READS: dict[str, Callable[[View], Any]] = {
     "rowids": lambda view: view.rowids(),
     "rows": lambda view: list(view.rows(range(100)).values()),
     "vectors": lambda view: view.vectors(range(1, 100)),
-    "scan": lambda view: (found := view.scan(asked_vectors())) and (found.rowids, found.cosines),
+    "scan": lambda view: (found := view.scan(asked_vectors(), 3)) and (found.rowids, found.best(0, 3)),
     "pool": pooled,
     "vocabulary": lambda view: sorted(dict(view.vocabulary()).items()),
     "of_vocabulary": lambda view: view.of_vocabulary(sorted),
