@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from recall_loop.evals.datasets import load
+from recall_loop.evals.datasets import Dataset, load
 from recall_loop.evals.ingest import ingest, open_store
 from recall_loop.evals.metrics import ndcg_at_10, recall_at_k
 from recall_loop.evals.switches import Swap, swapped
@@ -62,8 +62,7 @@ class Asked:
 def collect(data: Path, store: MemoryStore, kinds: str, weight: float) -> Iterable[Asked]:
     """Search every question once, and give its pool."""
     dataset = load(data, kinds)
-    if not store.count(Scope(tenant=next(iter(dataset.collections)))):
-        ingest(store, dataset, list(dataset.collections))
+    fill(store, dataset)
     options = SearchOptions(limit=30, rerank_pool=MOST_POOL, time_suffixes=False)
     for question in dataset.questions:
         if not question.scored:
@@ -80,6 +79,17 @@ def collect(data: Path, store: MemoryStore, kinds: str, weight: float) -> Iterab
             gold = [bool(set(question.gold) & set(each)) for each in ids]
             name = f"{data.name} ({kinds})"
             yield Asked(name, f"{data.name}:{question.collection}", weight, found, gold, ids, tuple(question.gold))
+
+
+def fill(store: MemoryStore, dataset: Dataset) -> None:
+    """Write a set to a store that has nothing of it yet."""
+    if not store.count(Scope(tenant=next(iter(dataset.collections)))):
+        ingest(store, dataset, list(dataset.collections))
+
+
+def title_of(folder: str, kinds: str) -> str:
+    """Return the name of a set's store and of its files."""
+    return f"{folder}-{kinds.replace('+', '-')}"
 
 
 def recording(pools: list[tuple[Any, list[int]]]) -> Callable[..., Any]:
@@ -205,7 +215,7 @@ def main(words: Sequence[str] | None = None) -> int:
     asked: list[Asked] = []
     with tempfile.TemporaryDirectory() as folder:
         for name, kinds, weight in SETS:
-            place = (given.stores or Path(folder)) / f"{name}-{kinds.replace('+', '-')}"
+            place = (given.stores or Path(folder)) / title_of(name, kinds)
             with open_store(place, Settings()) as store:
                 asked += collect(given.data / name, store, kinds, weight)
             print(f"{name} ({kinds}): {len(asked)} pools so far", file=sys.stderr, flush=True)

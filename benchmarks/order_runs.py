@@ -20,19 +20,17 @@ from pathlib import Path
 from typing import TextIO
 
 import numpy as np
-from fit_order import DATA, FOLDS, SETS, collect, exported, fit, folds
+from fit_order import DATA, FOLDS, SETS, collect, exported, fill, fit, folds, title_of
 
 from recall_loop.evals import report
 from recall_loop.evals.dataset_parts import Dataset
 from recall_loop.evals.datasets import load
 from recall_loop.evals.foreign import FOREIGN, with_foreign
-from recall_loop.evals.ingest import ingest, open_store
-from recall_loop.evals.metrics import ndcg_at_10, recall_at_k
+from recall_loop.evals.ingest import open_store
 from recall_loop.evals.questions import Question
 from recall_loop.evals.runner import Answered, Options, run
 from recall_loop.evals.switches import Swap, swapped
 from recall_loop.policy.learned_order import LearnedOrder
-from recall_loop.state.scope import Scope
 from recall_loop.state.settings import Settings
 
 # Questions of the next conversation that each one is asked as well, by folder; passages have only one collection.
@@ -46,7 +44,7 @@ def trees(data: Path, stores: Path) -> tuple[dict[str, str], list[LearnedOrder]]
     """Return which fold each conversation is in, and for each fold the order fitted without it."""
     asked = []
     for folder, kinds, weight in SETS:
-        with open_store(stores / f"{folder}-{kinds.replace('+', '-')}", Settings()) as store:
+        with open_store(stores / title_of(folder, kinds), Settings()) as store:
             asked += list(collect(data / folder, store, kinds, weight))
     chosen = folds(asked)
     kept = [[each for each in asked if chosen[each.group] != str(part)] for part in range(FOLDS)]
@@ -61,8 +59,7 @@ def answers(
     for question in dataset.questions:
         parts[int(chosen.get(f"{dataset.name}:{question.collection}", 0))].append(question)
     with open_store(store_path, Settings()) as store:
-        if not store.count(Scope(tenant=next(iter(dataset.collections)))):
-            ingest(store, dataset, list(dataset.collections))
+        fill(store, dataset)
         for order, part in zip(orders, parts, strict=True):
             if part:
                 with ordered_by(order):
@@ -76,20 +73,16 @@ def ordered_by(order: LearnedOrder) -> Iterator[None]:
         yield
 
 
-def judged(answer: Answered) -> tuple[float, float, float]:
-    """Return Recall@10, All@10 and nDCG@10."""
-    recall = recall_at_k(answer.ids, answer.question.gold, 10)
-    return recall, float(recall == 1.0), ndcg_at_10(answer.ids, answer.question.gold)
-
-
 def written(found: Iterator[Answered], own: TextIO, foreign: TextIO) -> Figures:
     """Write a line for each answer, and return the figures of what can be scored."""
     figures: Figures = []
     for answer in found:
         file = foreign if answer.question.category == FOREIGN else own
-        file.write(json.dumps(report.question_line(answer), ensure_ascii=False) + "\n")
+        line = report.question_line(answer)
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
         if answer.question.scored:
-            figures.append(judged(answer))
+            scores = line["scores"]
+            figures.append((scores["recall@10"], scores["all@10"], scores["ndcg@10"]))
     return figures
 
 
@@ -105,7 +98,7 @@ def main(words: Sequence[str] | None = None) -> int:
         stores = given.stores or Path(folder)
         chosen, orders = trees(given.data, stores)
         for name, kinds in (*((name, kinds) for name, kinds, _ in SETS), *PASSAGES):
-            dataset, title = load(given.data / name, kinds), f"{name}-{kinds.replace('+', '-')}"
+            dataset, title = load(given.data / name, kinds), title_of(name, kinds)
             if name in FOREIGN_ASKED:
                 dataset = with_foreign(dataset, FOREIGN_ASKED[name])
             with (

@@ -13,7 +13,6 @@ in [0,1], where
 - diversity: its weight × (1 − 1/n) for n distinct queries that matched;
 - evidence: its weight × (1 − 1/n) for n independent sources.
 
-
 Near-duplicates of a better fact go behind everything else, so that they never crowd out a novel one. Of the others
 those with two better ones of the same title lose the crowding weight's share of their score.
 """

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from heapq import nlargest
 
 from recall_loop.state.agent_state import PoolEntry
+from recall_loop.state.types import ContentType
 
 _REFERRING = 20
 """So many of the best records are read for titles."""
@@ -27,7 +28,7 @@ def label_of(entry: PoolEntry) -> str | None:
     letters or of more than 200 characters.
     """
     label = entry["record"].get("label")
-    if entry["record"]["kind"] != "archival" or not label or len(label) > _MOST_CHARACTERS or label.islower():
+    if entry["record"]["kind"] != ContentType.ARCHIVAL or not label or len(label) > _MOST_CHARACTERS or label.islower():
         return None
     return str(label).strip() if sum(map(str.isalpha, label)) >= _LEAST_LETTERS else None
 
