@@ -163,7 +163,8 @@ class Screen:
             head = Text(brought, "" if found and found["new_facts"] else "dim")
             if self._wide:
                 head.append(f"{safe(str(query.get('source', ''))):<12} ", "dim")
-            self.row(head, Text(safe(str(query.get("text", "")))), 3)
+            body = Text(safe(str(query.get("text", ""))))
+            self.row(head, body.append(narrowing(query.get("narrowed")), "dim"), 3)
         repeats = event.get("repeats") or ()
         for text in repeats:
             self.row(Text("repeat, not asked: ", "dim"), Text(safe(str(text)), "dim strike"), 3)
@@ -223,3 +224,15 @@ def _facts_heading(shown: int, found: int) -> str:
 def _bar(value: float, cells: int) -> str:
     filled = round(min(max(value, 0.0), 1.0) * cells)
     return "█" * filled + "░" * (cells - filled)
+
+
+def narrowing(narrowed: Mapping[str, Any] | None) -> str:
+    """Return what a query is narrowed to, to be put behind its text."""
+    filters = dict((narrowed or {}).get("filters") or {})
+    start, end = filters.pop("start_time", None), filters.pop("end_time", None)
+    told = [f"from {start[:10]}"] if start else []
+    told += [f"before {end[:10]}"] if end else []
+    told += [f"{name} {value}" for name, value in filters.items()]
+    tool = (narrowed or {}).get("tool")
+    told += [str(tool)] if tool else []
+    return safe(f" ({', '.join(told)})") if told else ""

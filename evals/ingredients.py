@@ -138,6 +138,11 @@ def _asking() -> list[Ingredient]:
             "several queries in the first round; the whole question alone instead",
             swaps=(Swap("policy.strategies", "fallback_queries", _whole_question),),
         ),
+        Ingredient(
+            "time-query",
+            "what is asked of a time, looked up among what was made then",
+            swaps=(Swap("policy.queries", "then_queries", lambda *_: iter(())),),
+        ),
         nothing("bridges", "bridges", "queries from what was found to what is missing", "nodes.planning", "bridges"),
         nothing(
             "feedback", "feedback", "queries of words that the best facts share", "policy.planning", "feedback_queries"
@@ -177,7 +182,7 @@ def _ranking() -> list[Ingredient]:
         weight("reply", "bonus for the answer to a turn that asks"),
         weight("reference", "bonus for a titled record that the question or a found one names"),
         Ingredient("crowding", "third and further records of one title put lower", {"rank_crowding_weight": 0.0}),
-        weight("answer", "bonus for a date or number where one is asked for"),
+        weight("time", "bonus for records of a time in which the question places what it asks"),
         weight("novelty", "bonus for facts that a later round found", "later"),
         weight("recency", "bonus for recent records"),
         weight("diversity", "bonus for matching several queries"),

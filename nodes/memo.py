@@ -35,8 +35,9 @@ class Memo:
         """Return all entries of `pool`, best first."""
         known = self._ranking
         if known is None or known[0] is not pool:
-            asked, text = self.question.asked, self.question.text
-            known = self._ranking = (pool, rank(pool.values(), self.settings, self.reference, asked, text))
+            question = self.question
+            known = (pool, rank(pool.values(), self.settings, self.reference, question.text, question.placed))
+            self._ranking = known
         return known[1]
 
     def marked(self, pool: Pool, new: frozenset[str]) -> dict[str, PoolEntry]:

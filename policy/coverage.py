@@ -19,21 +19,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 
+from recall_loop.policy.periods import READ_CHARACTERS, tells_of
 from recall_loop.policy.question import Question
 from recall_loop.state.agent_state import Facet, PoolEntry
 from recall_loop.text.phrases import entities
 from recall_loop.text.related import Table, related
 from recall_loop.text.stop_words import word_set
-from recall_loop.text.times import TimeExpression, has_date, parse_times
+from recall_loop.text.times import TimeExpression, has_date
 from recall_loop.text.tokens import stem, stems, words
 
 NAME, PHRASE, TIME, ANSWER = "name", "phrase", "time", "answer"
 _WEIGHTS = {NAME: 2.0, PHRASE: 1.0, TIME: 1.5, ANSWER: 1.0}
 _PHRASE_SHARE = 2 / 3
-_READ_CHARACTERS = 20_000
 _NUMBER_WORDS = word_set(
     """one two three four five six seven eight nine ten eleven twelve dozen twenty thirty forty fifty hundred
     thousand million once twice first second third couple"""
@@ -123,7 +122,7 @@ class Support:
             return frozenset()
         phrases = {index for index, facet in self._phrases if _has_phrase(facet, window)}
         found |= phrases
-        found |= {index for index, wanted in self._times if wanted is not None and _has_time(entry, wanted)}
+        found |= {index for index, wanted in self._times if wanted is not None and tells_of(entry, wanted)}
         if phrases if self._phrases else found:
             found |= {index for index, kind in self._answers if _has_answer(kind, entry, self._asked)}
         return frozenset(found)
@@ -136,7 +135,7 @@ def own_text(entry: PoolEntry) -> str:
         record.get("author"),
         record.get("subject"),
         record.get("label"),
-        record["text"][:_READ_CHARACTERS],
+        record["text"][:READ_CHARACTERS],
     ]
     return " ".join(part for part in parts if part)
 
@@ -148,7 +147,7 @@ def own_terms(entry: PoolEntry) -> frozenset[str]:
 
 def window_terms(entry: PoolEntry) -> frozenset[str]:
     """Return the stems of a record's window, its own included."""
-    return own_terms(entry) | _terms(entry["window"][: 3 * _READ_CHARACTERS])
+    return own_terms(entry) | _terms(entry["window"][: 3 * READ_CHARACTERS])
 
 
 @lru_cache(maxsize=8192)
@@ -171,31 +170,6 @@ def _named_time(text: str, times: Sequence[TimeExpression]) -> TimeExpression | 
     return next((time for time in times if time.text == text), None)
 
 
-def _has_time(entry: PoolEntry, wanted: TimeExpression) -> bool:
-    made = created_at(entry)
-    if made is not None and wanted.start <= made < wanted.end:
-        return True
-    named = _times(entry["record"]["text"][:_READ_CHARACTERS], made or datetime(1970, 1, 1, tzinfo=UTC))
-    return any(time.start < wanted.end and wanted.start < time.end for time in named)
-
-
-def created_at(entry: PoolEntry) -> datetime | None:
-    """Return when a record was made."""
-    moment = entry["record"].get("created_at")
-    return datetime.fromisoformat(moment) if moment else None
-
-
-@lru_cache(maxsize=4096)
-def _times(text: str, reference: datetime) -> tuple[TimeExpression, ...]:
-    return tuple(parse_times(text, reference))
-
-
-def says(kind: str, entry: PoolEntry) -> bool:
-    """Tell whether the own text of a record has a date or a number, whichever `kind` is."""
-    text = entry["record"]["text"][:_READ_CHARACTERS]
-    return _dated(text) if kind == "date" else _numbered(text)
-
-
 @lru_cache(maxsize=4096)
 def _dated(text: str) -> bool:
     return has_date(text)
@@ -207,7 +181,7 @@ def _numbered(text: str) -> bool:
 
 
 def _has_answer(kind: str, entry: PoolEntry, asked: set[str]) -> bool:
-    text = entry["record"]["text"][:_READ_CHARACTERS]
+    text = entry["record"]["text"][:READ_CHARACTERS]
     if kind == "date":
         return entry["record"].get("created_at") is not None or _dated(text)
     if kind == "number":
@@ -224,4 +198,4 @@ def _entities(text: str) -> tuple[str, ...]:
 def entities_of(entry: PoolEntry) -> tuple[str, ...]:
     """Return what a record names: its label or title first, then the entities of its text."""
     label = entry["record"].get("label")
-    return tuple(dict.fromkeys([*([label] if label else []), *_entities(entry["record"]["text"][:_READ_CHARACTERS])]))
+    return tuple(dict.fromkeys([*([label] if label else []), *_entities(entry["record"]["text"][:READ_CHARACTERS])]))

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from recall_loop.policy.question import Question
-from recall_loop.state.agent_state import PlannedQuery
+from recall_loop.state.agent_state import Narrowed, PlannedQuery
 from recall_loop.state.types import QuerySource
 from recall_loop.text.related import Related, related
 from recall_loop.text.stop_words import ASKING_WORDS
+from recall_loop.text.times import TimeExpression, queries_for
 from recall_loop.text.tokens import content_words, stems
 
 WEIGHTS = {
@@ -30,6 +31,7 @@ WEIGHTS = {
     QuerySource.LLM: 0.9,
 }
 PART_WEIGHT = 0.9
+THEN_WEIGHT = 1.0
 Pick = Callable[[Related], Sequence[str]]
 _SHORT_WORDS = 3
 _LEAST_QUERIES = 6
@@ -91,6 +93,7 @@ def _collect(found: dict[str, PlannedQuery], queries: Iterable[PlannedQuery], mo
 def _own_queries(question: Question) -> Iterator[PlannedQuery]:
     main = planned(main_query(question), QuerySource.PHRASE)
     yield main if question.referents else {**main, "spoken": question.text}
+    yield from then_queries(question, main["text"])
     if question.topic:
         topical = " ".join([*question.topic, content_query(question.text)])
         yield planned(topical, QuerySource.PHRASE, PART_WEIGHT)
@@ -103,6 +106,29 @@ def _own_queries(question: Question) -> Iterator[PlannedQuery]:
     for phrase in question.phrases:
         yield planned(anchored(phrase, question.names), QuerySource.NOUN_PHRASE)
     yield from (planned(name, QuerySource.ENTITY) for name in question.names)
+
+
+def then_queries(question: Question, main: str) -> Iterator[PlannedQuery]:
+    """Yield what is asked without its times, to be looked up among what was made in them or soon after.
+
+    Where nothing else is asked, the time itself stands for it, in other words than `main` has.
+    """
+    if question.period is None:
+        return
+    text = undated(main, question.placed)
+    if not text:
+        known = set(stems(main))
+        text = next((words for words in queries_for(question.placed[0]) if set(stems(words)) != known), "")
+    if text:
+        spoken = None if question.referents else question.text
+        narrowed: Narrowed = {"tool": None, "filters": dict(question.period)}
+        yield {**planned(text, QuerySource.TEMPORAL, THEN_WEIGHT), "spoken": spoken, "narrowed": narrowed}
+
+
+def undated(text: str, times: Sequence[TimeExpression]) -> str:
+    """Return the words of `text` that belong to none of `times`."""
+    dated = {term for time in times for term in stems(time.text)}
+    return " ".join(word for word in text.split() if not set(stems(word)) <= dated)
 
 
 def _filling_queries(question: Question) -> Iterator[PlannedQuery]:

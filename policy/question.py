@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
+from recall_loop.policy.periods import placing, within
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import Role
 from recall_loop.text.phrases import entities, noun_phrases, unique
@@ -46,6 +48,8 @@ class Question:
         referents: entities of the window that its pronouns may stand for, newest first.
         phrases: noun phrases without names and times.
         times: time expressions, counted from the reference time.
+        placed: those of them in which what is asked took place, not those that only bound it.
+        period: filters for what was made in these or soon after, if any.
         asked: kind of answer that is asked for: date, number, person or None.
         goal: the caller's goal, if any.
         topic: for a follow-up the noun phrases of the message of the user before it.
@@ -61,6 +65,8 @@ class Question:
     asked: str | None
     goal: str | None
     topic: tuple[str, ...] = ()
+    placed: tuple[TimeExpression, ...] = ()
+    period: Mapping[str, Any] | None = None
     table: Table | None = field(default=None, repr=False, compare=False)
 
 
@@ -74,7 +80,8 @@ def analyse(request: RetrieveRequest, reference: datetime, table: Table | None =
     before = request.messages[max(0, at - _WINDOW_MESSAGES) : at]
     window = tuple(message.content for message in before)
     asked = next((message.content for message in reversed(before) if message.role is Role.USER), "")
-    return replace(_analyse(text, window, asked, request.goal, reference), table=table)
+    found = _analyse(text, window, asked, request.goal, reference)
+    return replace(found, period=within(found.placed, request.filters), table=table)
 
 
 @lru_cache(maxsize=256)
@@ -94,6 +101,7 @@ def _analyse(text: str, window: tuple[str, ...], asked_before: str, goal: str | 
         referents=referents,
         phrases=tuple(unique(filter(None, (_strip(phrase, taken) for phrase in phrases)))),
         times=times,
+        placed=placing(text, times),
         asked=next((kind for kind, pattern in _ASKED if pattern.search(text)), None),
         goal=goal,
         topic=tuple(noun_phrases(_focus(asked_before))) if _follows_up(text, named) else (),

@@ -1,13 +1,13 @@
 """The final ranking over all iterations (RANK-3 to RANK-5).
 
-score = (relevance + reply + reference + answer + novelty + recency + diversity + evidence) / (1 + the seven weights),
+score = (relevance + reply + reference + time + novelty + recency + diversity + evidence) / (1 + the seven weights),
 in [0,1], where
 
 - reply: its weight × the relevance of the turn before, if that one is in the pool and asks something: an answer
   seldom repeats the words of its question. An assistant's or a tool's turn gets none: who asks an assistant tells
   of himself in the question, and the reply is general knowledge;
 - reference: its weight × the relevance of the best other fact, or 1 for the question, that names the record's title;
-- answer: its weight if the text has a date or a number, where the request asks for one;
+- time: its weight × how well the record fits a time in which the question places what it asks (`policy.periods`);
 - novelty: its weight if a later iteration found the fact and it is relevant;
 - recency: its weight × 0.5 ^ (age / half-life) where the record has a time;
 - diversity: its weight × (1 − 1/n) for n distinct queries that matched;
@@ -23,17 +23,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from recall_loop.policy.coverage import created_at, own_terms, says
+from recall_loop.policy.coverage import own_terms
+from recall_loop.policy.periods import created_at, fit
 from recall_loop.policy.titles import crowded, label_of, references
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.settings import Settings
 from recall_loop.state.types import ContentType, Role
 from recall_loop.text.keys import overlap
+from recall_loop.text.times import TimeExpression
 
 _DIGITS = 6
 _DAY = 86_400.0
-# Kinds of answers that a text can be seen to hold.
-_TEXTUAL = ("date", "number")
 _HELPERS = (Role.ASSISTANT, Role.TOOL)
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 _QUESTION_TAIL = 60
@@ -54,12 +54,12 @@ class Told:
     """What the rest of the pool and the question say of an entry.
 
     Attributes:
-        asked: kind of answer that the request asks for: date, number, person or None.
+        times: times in which the question places what it asks.
         turns: relevance of each message that asks something, by its line as windows hold it.
         titles: relevance of the best that refers to a titled entry, by key.
     """
 
-    asked: str | None = None
+    times: Sequence[TimeExpression] = ()
     turns: Mapping[str, float] = field(default_factory=dict)
     titles: Mapping[str, float] = field(default_factory=dict)
 
@@ -68,17 +68,17 @@ def rank(
     entries: Iterable[PoolEntry],
     settings: Settings,
     reference: datetime,
-    asked: str | None = None,
     question: str = "",
+    times: Sequence[TimeExpression] = (),
 ) -> list[Ranked]:
     """Return all entries, best first; ties by record id.
 
-    `asked` is the kind of answer that the request asks for: date, number, person or None.
+    `question` is what is asked, `times` in which times it places that.
     """
     most, pool = _most(settings), list(entries)
     turns = _turns(pool) if settings.rank_reply_weight else {}
     titles = references(pool, question) if settings.rank_reference_weight else {}
-    told = Told(asked, turns, titles)
+    told = Told(times if settings.rank_time_weight else (), turns, titles)
     scored = [_scored(entry, settings, reference, most, told) for entry in pool]
     scored.sort(key=_best_first)
     return scored
@@ -88,20 +88,19 @@ def _best_first(item: Ranked) -> tuple[float, str, str]:
     return -item.score, item.entry["record"]["id"], item.entry["key"]
 
 
-def score_entry(entry: PoolEntry, settings: Settings, reference: datetime, asked: str | None = None) -> Ranked:
+def score_entry(entry: PoolEntry, settings: Settings, reference: datetime) -> Ranked:
     """Return the final score of one entry with its components, as if it stood alone in the pool."""
-    return _scored(entry, settings, reference, _most(settings), Told(asked))
+    return _scored(entry, settings, reference, _most(settings), Told())
 
 
 def _scored(entry: PoolEntry, settings: Settings, reference: datetime, most: float, told: Told) -> Ranked:
     late = entry["first_iteration"] > 1 and entry["similarity"] >= settings.novelty_min_similarity
     queries = len({match["query"] for match in entry["matches"]})
-    answers = told.asked in _TEXTUAL and settings.rank_answer_weight > 0.0 and says(str(told.asked), entry)
     components = {
         "relevance": entry["relevance"],
         "reply": settings.rank_reply_weight * _answered(entry, told.turns),
         "reference": settings.rank_reference_weight * told.titles.get(entry["key"], 0.0),
-        "answer": settings.rank_answer_weight if answers else 0.0,
+        "time": settings.rank_time_weight * fit(entry, told.times),
         "novelty": settings.rank_novelty_weight if late else 0.0,
         "recency": settings.rank_recency_weight * _recency(entry, settings, reference),
         "diversity": settings.rank_diversity_weight * _growing(queries),
@@ -145,7 +144,7 @@ def _most(settings: Settings) -> float:
     return 1.0 + (
         settings.rank_reply_weight
         + settings.rank_reference_weight
-        + settings.rank_answer_weight
+        + settings.rank_time_weight
         + settings.rank_novelty_weight
         + settings.rank_recency_weight
         + settings.rank_diversity_weight

@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 
-from recall_loop.policy.coverage import created_at, own_text
+from recall_loop.policy.coverage import own_text
 from recall_loop.policy.experience import Experience
+from recall_loop.policy.periods import created_at
 from recall_loop.policy.queries import (
     broader_queries,
     content_query,
@@ -30,6 +31,7 @@ from recall_loop.policy.queries import (
     planned,
     shorten,
     synonym_queries,
+    undated,
 )
 from recall_loop.policy.question import Question
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry, QueryOutcome
@@ -114,8 +116,7 @@ def _named(question: Question, names: Sequence[str]) -> Iterator[PlannedQuery]:
 
 def _timed(question: Question, ranked: Sequence[PoolEntry]) -> Iterator[PlannedQuery]:
     """Yield what is asked without its own time words, with each time as people write it."""
-    dated = {term for time in question.times for term in stems(time.text)}
-    words = [word for word in content_query(question.text).split() if not set(stems(word)) <= dated]
+    words = undated(content_query(question.text), question.times).split()
     for time in (question.times or _times_of(ranked))[:_MOST_TIMES]:
         for rendered in queries_for(time):
             yield planned(" ".join([*words, rendered]), QuerySource.TEMPORAL)

@@ -38,7 +38,7 @@ class Facet(TypedDict):
 
 
 class Narrowed(TypedDict):
-    """What a language model narrows its own query to; `filters` come on top of the request's, never instead."""
+    """What one query is narrowed to, by a language model or to a time; never beyond the request's own `filters`."""
 
     tool: str | None
     filters: dict[str, Any]

@@ -135,8 +135,8 @@ class Settings(BaseSettings):
     rank_crowding_weight: Unit = Field(
         0.1, description="Share of its score that a record loses where two better ones have its title (RANK-3)."
     )
-    rank_answer_weight: Unit = Field(
-        0.05, description="Bonus for a text that has the date or number that is asked for (RANK-3)."
+    rank_time_weight: Unit = Field(
+        0.175, description="Bonus for a record of the time that the question names, or that tells of it (RANK-3)."
     )
     rank_novelty_weight: Unit = Field(0.02, description="Bonus for later new facts and evidence (RANK-3).")
     rank_recency_weight: Unit = Field(0.01, description="Bonus for recent records (RANK-3).")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import calendar
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from recall_loop.text import dates
@@ -12,6 +13,13 @@ from recall_loop.text.dates import Kind
 from recall_loop.text.time_rules import NUMBERED_RULES, TIME_WORDS, WORDED_RULES, Rules
 
 _DIGIT = re.compile(r"\d")
+_YEAR = re.compile(r"\d{4}")
+_YEARLESS = re.compile(
+    r"^(?!.*(?:\d{4}|\b(?:last|past|previous|this|current|next|coming)\b))"
+    r".*\b(?:jan|feb|mar|apr|may|june?|july?|aug|sep|oct|nov|dec)",
+    re.IGNORECASE,
+)
+_JOINED = re.compile(r"\s*(?:,|and|or|to|until|through|-|\u2013)\s*(?:(?:in|on)\s+)?(?:the\s+)?", re.IGNORECASE)
 _INSTANT = timedelta(microseconds=1)
 _MARGIN = timedelta(days=1)
 _ANY_REFERENCE = datetime(2020, 6, 17, 12, tzinfo=UTC)
@@ -61,17 +69,50 @@ def parse_times(text: str, reference: datetime) -> list[TimeExpression]:
         for match in pattern.finditer(text)
     )
     expressions: list[TimeExpression] = []
-    end = 0
+    places: list[tuple[int, int]] = []
     for start, _, _, match, rule in sorted(found, key=lambda item: item[:3]):
-        if start < end:
+        if places and start < places[-1][1]:
             continue
         try:
             span = rule(match, now)
         except (OverflowError, ValueError):
             continue  # 30 February, or a year that no calendar has: not a time
         expressions.append(TimeExpression(match[0], span.start, span.end, span.kind))
-        end = match.end()
-    return expressions
+        places.append((start, match.end()))
+    return _sharing_years(text, expressions, places)
+
+
+def _sharing_years(
+    text: str, expressions: Sequence[TimeExpression], places: Sequence[tuple[int, int]]
+) -> list[TimeExpression]:
+    """Give a month or day without a year that of the next one, where only an `and` or `to` stands between them.
+
+    "June and July 2022" are of one year; "December to February 2022" began in the year before.
+    """
+    shared = list(expressions)
+    dated = False
+    for at in range(len(shared) - 2, -1, -1):
+        first, second = shared[at], shared[at + 1]
+        dated = (dated or _YEAR.search(second.text) is not None) and second.kind in ("day", "month")
+        between = text[places[at][1] : places[at + 1][0]]
+        dated = dated and _JOINED.fullmatch(between) is not None and _YEARLESS.search(first.text) is not None
+        if dated:
+            shared[at] = _in_year(first, second)
+    return shared
+
+
+def _in_year(time: TimeExpression, later: TimeExpression) -> TimeExpression:
+    """Return a month or day of the latest year in which it doesn't begin after `later`."""
+    try:
+        year = later.start.year - ((time.start.month, time.start.day) > (later.start.month, later.start.day))
+        span = (
+            dates.month(year, time.start.month)
+            if time.kind == "month"
+            else dates.day(year, time.start.month, time.start.day)
+        )
+    except (OverflowError, ValueError):
+        return time  # 29 February of another year
+    return replace(time, start=span.start, end=span.end)
 
 
 def _rules_for(text: str) -> Rules:

@@ -18,6 +18,13 @@ export function start(words) {
   });
 }
 
+function narrowing(narrowed) {
+  const { start_time: start, end_time: end, ...others } = narrowed?.filters ?? {};
+  const told = [start && `from ${start.slice(0, 10)}`, end && `before ${end.slice(0, 10)}`,
+    ...Object.entries(others).map(([name, value]) => `${name} ${value}`), narrowed?.tool].filter(Boolean);
+  return told.length ? ` (${told.join(", ")})` : "";
+}
+
 function asked(form) {
   const body = { messages: [{ role: "user", content: form.get("question") }], debug: true };
   const types = form.getAll("content_types");
@@ -78,7 +85,7 @@ class Run {
 
   planned(event) {
     this.queries = el("ul", { class: "queries" }, event.queries.map((query) =>
-      el("li", { "data-query": query.text }, el("span", {}, el("span", { class: "tag" }, named(query.source ?? "")), query.text)),
+      el("li", { "data-query": query.text }, el("span", {}, el("span", { class: "tag" }, named(query.source ?? "")), query.text, el("span", { class: "soft" }, narrowing(query.narrowed)))),
     ), (event.repeats ?? []).map((text) =>
       el("li", {}, el("span", {}, el("span", { class: "tag" }, "repeat"), el("s", {}, text)), el("span", { class: "yield" }, "not asked again")),
     ));

@@ -166,6 +166,23 @@ def test_events_are_told_as_they_come() -> None:
     assert "1 new fact (4 in all)\n   coverage ██████████░░░░░░░░░░ 0.50\n   still open: berth" in text
 
 
+def test_a_narrowed_query_says_to_what() -> None:
+    """Proves: LOOP-7, QUERY-2 (who reads along sees why it found so little)."""
+    out = io.StringIO()
+    screen = Screen(Console(file=out, soft_wrap=True, markup=False))
+    filters = {"start_time": "2023-05-07T00:00:00+00:00", "end_time": "2023-05-09T00:00:00+00:00", "role": "user"}
+    narrowed = [{"tool": None, "filters": filters}, {"tool": "search_facts", "filters": {}}, None]
+    queries = [{"text": f"boat {n}", "source": "temporal", "narrowed": each} for n, each in enumerate(narrowed)]
+    planned = {"type": "queries_planned", "iteration": 1, "strategy": "direct", "tool": "search_all"}
+    screen.event(planned | {"queries": queries})
+    screen.event({"type": "stopped"})
+    screen.event(planned)
+    lines = [line.strip() for line in out.getvalue().splitlines()]
+    assert "temporal     boat 0 (from 2023-05-07, before 2023-05-09, role user)" in lines
+    assert "temporal     boat 1 (search_facts)" in lines
+    assert "temporal     boat 2" in lines
+
+
 @pytest.mark.parametrize("width", [100, 40])
 def test_yields_and_repeats_on_a_terminal(width: int) -> None:
     """Proves: LOOP-7, LOOP-4 (what each query brought; repeats are struck out, and said to be repeats)."""

@@ -13,9 +13,11 @@ from recall_loop.policy.novelty import new_facts, streak_without_gain
 from recall_loop.policy.ranking import diversified, rank, score_entry
 from recall_loop.state.settings import Settings
 from recall_loop.text.budget import estimate_tokens
+from recall_loop.text.times import parse_times
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 SETTINGS = Settings()
+TODAY, YESTERDAY = parse_times("today", NOW), parse_times("yesterday", NOW)
 WORDS = [
     "kettle",
     "garden",
@@ -67,14 +69,14 @@ def score(found, settings=SETTINGS):
 def test_the_score_stays_within_its_bounds():
     """Proves: RANK-3."""
     heavy = Settings(
-        **{f"rank_{name}_weight": 1.0 for name in ("reply", "answer", "novelty", "recency", "diversity", "evidence")}
+        **{f"rank_{name}_weight": 1.0 for name in ("reply", "time", "novelty", "recency", "diversity", "evidence")}
     )
     for settings in (SETTINGS, heavy):
-        # The turn before it is a relevant question, and it has the number that is asked for.
+        # The turn before it is a relevant question, and it is of the time that is asked about.
         asks = entry("q", 1.0, text="How old is it?", kind="message", author="Ada")
         most = entry("a", 1.0, sources=50, queries=50, iteration=2, days=0, text="It is 3.", kind="message")
         most["window"] = "Ada: How old is it?\nIt is 3."
-        best = next(item for item in rank([asks, most], settings, NOW, "number") if item.entry is most)
+        best = next(item for item in rank([asks, most], settings, NOW, times=TODAY) if item.entry is most)
         assert 0.9 < best.score <= 1.0
         assert score(entry("a", 0.0), settings) == 0.0
 
@@ -107,15 +109,25 @@ def test_a_reply_counts_only_after_its_own_question():
     assert parts == {"a1": 0.0, "a2": 0.0}
 
 
-@pytest.mark.parametrize(("asked", "text"), [("date", "It was on 7 May 2023."), ("number", "There were twelve.")])
-def test_what_is_asked_for_moves_up(asked, text):
-    """Proves: RANK-3."""
-    has, lacks = entry("a1", 0.50, text=text), entry("a2", 0.53, text="It was lovely.")
-    assert [item.entry["record"]["id"] for item in rank([has, lacks], SETTINGS, NOW, asked)] == ["a1", "a2"]
-    for kind in (None, "person"):
-        assert [item.entry["record"]["id"] for item in rank([has, lacks], SETTINGS, NOW, kind)] == ["a2", "a1"]
-    off = Settings(rank_answer_weight=0.0)
-    assert [item.entry["record"]["id"] for item in rank([has, lacks], off, NOW, asked)] == ["a2", "a1"]
+@pytest.mark.parametrize(
+    "then",
+    [
+        {"text": "It was lovely.", "days": 400},
+        {"text": "It was lovely.", "days": 399},
+        {"text": "On May 12, 2023 it was lovely.", "days": 100},
+        {"text": "Three days ago it was lovely.", "days": 397},
+    ],
+)
+def test_what_is_of_the_time_asked_about_moves_up(then):
+    """Proves: RANK-3 (made then, soon after, or telling of then)."""
+    asked = parse_times("12 May 2023", NOW)
+    of_then, other = entry("a1", 0.47, **then), entry("a2", 0.53, text="It was fine.", days=390)
+    for settings, times, best in (
+        (SETTINGS, asked, "a1"),
+        (SETTINGS, (), "a2"),
+        (Settings(rank_time_weight=0.0), asked, "a2"),
+    ):
+        assert rank([of_then, other], settings, NOW, times=times)[0].entry["record"]["id"] == best
 
 
 def test_every_component_is_reported():
@@ -123,8 +135,8 @@ def test_every_component_is_reported():
     asks = turn("q", "How many?", 0.5)
     most = entry("a", 0.5, sources=3, queries=4, iteration=2, days=1, kind="message", text="It was 3.")
     most["window"] = "Ada: How many?\nIt was 3."
-    item = next(item for item in rank([asks, most], SETTINGS, NOW, "number") if item.entry is most)
-    names = {"relevance", "reply", "answer", "novelty", "recency", "diversity", "evidence"}
+    item = next(item for item in rank([asks, most], SETTINGS, NOW, times=YESTERDAY) if item.entry is most)
+    names = {"relevance", "reply", "time", "novelty", "recency", "diversity", "evidence"}
     assert set(item.components) == names | {"reference"}  # which is for titled records: test_policy_titles.py
     assert all(item.components[name] > 0 for name in names)
     assert item.components["relevance"] == 0.5
@@ -147,7 +159,7 @@ def test_each_component_raises_the_score(better):
 
 def test_the_weights_come_from_the_settings():
     """Proves: RANK-3."""
-    names = ("reply", "reference", "answer", "novelty", "recency", "diversity", "evidence")
+    names = ("reply", "reference", "time", "novelty", "recency", "diversity", "evidence")
     none = Settings(**{f"rank_{name}_weight": 0.0 for name in names})
     assert score(entry("a", 0.5, sources=9, queries=9, iteration=2, days=0), none) == 0.5
 

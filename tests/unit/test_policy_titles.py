@@ -98,7 +98,7 @@ def test_what_a_relevant_fact_names_passes_what_nobody_names() -> None:
     assert [item.components["reference"] for item in ranked] == pytest.approx([0.0, 0.04, 0.0])
     assert all(0.0 <= item.score <= 1.0 for item in ranked)
     best = [entry("b", "The Heron sails.", "Heron", 1.0), entry("c", "Heron", "The Heron", 1.0)]
-    assert all(item.score <= 1.0 for item in rank(best, Settings(rank_reference_weight=1.0), NOW, None, "The Heron"))
+    assert all(item.score <= 1.0 for item in rank(best, Settings(rank_reference_weight=1.0), NOW, "The Heron"))
 
 
 def test_pieces_of_one_text_do_not_refer_to_each_other() -> None:

@@ -182,3 +182,23 @@ def test_long_input_takes_no_quadratic_time() -> None:
     for text in ("1 " * 30_000, "the " * 15_000, " " * 60_000, "2023 " * 12_000, "the week before " * 4500):
         parse_times(text, NOW)
         split_time_suffix(text, NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "starts"),
+    [
+        ("in June and July 2022", ["2022-06-01", "2022-07-01"]),
+        ("between August 11 and August 15 2021", ["2021-08-11", "2021-08-15"]),
+        ("from December to February 2022", ["2021-12-01", "2022-02-01"]),
+        ("in May, June or July 2021", ["2021-05-01", "2021-06-01", "2021-07-01"]),
+        ("June 5 - July 7, 2022", ["2022-06-05", "2022-07-07"]),
+        ("on Feb 29 and March 3 2023", ["2020-02-29", "2023-03-03"]),
+        ("in May, when I saw July 2021", ["2020-05-01", "2021-07-01"]),
+        ("last June and July 2022", ["2019-06-01", "2022-07-01"]),
+        ("on May 3 and in 2021", ["2020-05-03", "2021-01-01"]),
+    ],
+)
+def test_joined_months_and_days_share_a_year(text, starts):
+    """Proves: SEARCH-10. Only where nothing else stands between them, and the first says no year itself."""
+    now = datetime(2020, 6, 17, 12, tzinfo=UTC)
+    assert [found.start.date().isoformat() for found in parse_times(text, now)] == starts

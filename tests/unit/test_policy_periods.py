@@ -1,0 +1,116 @@
+"""Periods: which times a question places things in, and what is looked up of them (QUERY-1, RANK-3)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from recall_loop.policy.periods import fit, within
+from recall_loop.policy.queries import THEN_WEIGHT, fallback_queries, main_query
+from recall_loop.policy.question import analyse
+from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.scope import Filters
+from recall_loop.text.dates import LATEST
+from recall_loop.text.times import TimeExpression, parse_times
+from recall_loop.text.tokens import stems
+
+NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
+
+
+def question(text, **filters):
+    return analyse(RetrieveRequest(messages=[{"content": text}], filters=Filters(**filters)), NOW)
+
+
+def narrowed(asked):
+    """Return the queries that look at a time only."""
+    return [query for query in fallback_queries(asked, 12, 120) if query["narrowed"]]
+
+
+def days(start, end):
+    """Return the filters of whole days."""
+    return {"start_time": f"{start}T00:00:00+00:00", "end_time": f"{end}T00:00:00+00:00"}
+
+
+def made(moment, text="It was lovely."):
+    record = {"id": "r", "kind": "message", "text": text, "created_at": moment and moment.isoformat()}
+    return {"key": "k", "record": record}
+
+
+def test_what_a_question_asks_of_a_time_is_looked_up_among_what_was_made_then():
+    """Proves: QUERY-1, QUERY-2."""
+    (query,) = narrowed(question("What did Ruth paint on 7 May 2023?"))
+    assert set(stems(query["text"])) == set(stems("Ruth paint"))
+    assert query["narrowed"] == {"tool": None, "filters": days("2023-05-07", "2023-05-09")}
+    assert (query["source"], query["weight"]) == ("temporal", THEN_WEIGHT)
+    assert query["spoken"] == "What did Ruth paint on 7 May 2023?"
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("What did Ruth paint yesterday?", "2024-06-14", "2024-06-16"),
+        ("What did Ruth paint in May 2023?", "2023-05-01", "2023-06-08"),
+        ("What did Ruth paint in 2023?", "2023-01-01", "2024-01-08"),
+        ("Did Ruth paint more in May 2023 or in July 2023?", "2023-05-01", "2023-08-08"),
+    ],
+)
+def test_a_period_ends_soon_after_the_time(text, start, end):
+    """Proves: QUERY-1. Several times give one period around them all."""
+    (query,) = narrowed(question(text))
+    assert query["narrowed"]["filters"] == days(start, end)
+
+
+@pytest.mark.parametrize("word", ["since", "as of", "before", "after", "until", "by", "By the", "up  to"])
+def test_a_time_that_only_bounds_places_nothing(word):
+    """Proves: QUERY-1, RANK-3."""
+    asked = question(f"How many pictures did Ruth have {word} May 2023?")
+    assert asked.times and not asked.placed
+    assert not narrowed(asked) and asked.period is None
+
+
+@pytest.mark.parametrize("text", ["What did I do yesterday?", "And on 7 May 2023?"])
+def test_a_question_of_a_time_alone_asks_for_it_in_other_words(text):
+    """Proves: QUERY-3 (the same words twice would be a repeat)."""
+    asked = question(text)
+    (query,) = narrowed(asked)
+    assert set(stems(query["text"])) != set(stems(main_query(asked)))
+
+
+def test_a_period_stays_inside_of_the_request():
+    """Proves: SEARCH-3."""
+    text, start = "What did Ruth paint in May 2023?", datetime(2023, 5, 20, tzinfo=UTC)
+    (query,) = narrowed(question(text, start_time=start, end_time=start + timedelta(days=2)))
+    assert query["narrowed"]["filters"] == days("2023-05-20", "2023-05-22")
+    assert not narrowed(question(text, start_time=start + timedelta(days=100)))
+    assert not narrowed(question(text, end_time=start - timedelta(days=100)))
+
+
+def test_without_a_time_nothing_is_narrowed():
+    """Proves: QUERY-1."""
+    assert not narrowed(question("What did Ruth paint?"))
+    assert within((), Filters()) is None
+
+
+@pytest.mark.parametrize(
+    ("moment", "text", "value"),
+    [
+        (datetime(2023, 5, 7, 9, tzinfo=UTC), "It was lovely.", 1.0),
+        (datetime(2023, 5, 8, 9, tzinfo=UTC), "It was lovely.", 0.5),
+        (datetime(2023, 5, 9, 9, tzinfo=UTC), "It was lovely.", 0.0),
+        (datetime(2023, 5, 6, 23, tzinfo=UTC), "It was lovely.", 0.0),
+        (datetime(2023, 5, 8, 9, tzinfo=UTC), "Yesterday was lovely.", 1.0),
+        (None, "On May 7, 2023 it was lovely.", 1.0),
+        (None, "It was lovely.", 0.0),
+    ],
+)
+def test_a_record_fits_a_time_of_which_it_is_or_tells(moment, text, value):
+    """Proves: RANK-3."""
+    assert fit(made(moment, text), parse_times("on 7 May 2023", NOW)) == value
+
+
+def test_the_end_of_the_calendar_is_no_error():
+    """Proves: QUERY-1."""
+    last = datetime(9999, 12, 31, tzinfo=UTC)
+    period = within((TimeExpression("then", last, LATEST, "day"),), Filters())
+    assert period is not None and Filters.model_validate(period).start_time == last
