@@ -183,6 +183,7 @@ def _ranking() -> list[Ingredient]:
         weight("reference", "bonus for a titled record that the question or a found one names"),
         Ingredient("crowding", "third and further records of one title put lower", {"rank_crowding_weight": 0.0}),
         weight("time", "bonus for records of a time in which the question places what it asks"),
+        weight("teller", "bonus for turns of whoever has said what is asked for, as the question tells"),
         weight("novelty", "bonus for facts that a later round found", "later"),
         weight("recency", "bonus for recent records"),
         weight("diversity", "bonus for matching several queries"),

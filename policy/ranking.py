@@ -1,13 +1,14 @@
 """The final ranking over all iterations (RANK-3 to RANK-5).
 
-score = (relevance + reply + reference + time + novelty + recency + diversity + evidence) / (1 + the seven weights),
-in [0,1], where
+score = (relevance + reply + reference + time + teller + novelty + recency + diversity + evidence) / (1 + the eight
+weights), in [0,1], where
 
 - reply: its weight × the relevance of the turn before, if that one is in the pool and asks something: an answer
   seldom repeats the words of its question. An assistant's or a tool's turn gets none: who asks an assistant tells
   of himself in the question, and the reply is general knowledge;
 - reference: its weight × the relevance of the best other fact, or 1 for the question, that names the record's title;
 - time: its weight × how well the record fits a time in which the question places what it asks (`policy.periods`);
+- teller: its weight for a turn of whoever has said what is asked for, as the question tells (`policy.teller`);
 - novelty: its weight if a later iteration found the fact and it is relevant;
 - recency: its weight × 0.5 ^ (age / half-life) where the record has a time;
 - diversity: its weight × (1 − 1/n) for n distinct queries that matched;
@@ -25,6 +26,7 @@ from datetime import datetime
 
 from recall_loop.policy.coverage import own_terms
 from recall_loop.policy.periods import created_at, fit
+from recall_loop.policy.teller import teller
 from recall_loop.policy.titles import crowded, label_of, references
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.settings import Settings
@@ -54,12 +56,14 @@ class Told:
     """What the rest of the pool and the question say of an entry.
 
     Attributes:
+        teller: role of whoever has said what is asked for, or None.
         times: times in which the question places what it asks.
         turns: relevance of each message that asks something, by its line as windows hold it.
         titles: relevance of the best that refers to a titled entry, by key.
     """
 
     times: Sequence[TimeExpression] = ()
+    teller: Role | None = None
     turns: Mapping[str, float] = field(default_factory=dict)
     titles: Mapping[str, float] = field(default_factory=dict)
 
@@ -78,7 +82,7 @@ def rank(
     most, pool = _most(settings), list(entries)
     turns = _turns(pool) if settings.rank_reply_weight else {}
     titles = references(pool, question) if settings.rank_reference_weight else {}
-    told = Told(times if settings.rank_time_weight else (), turns, titles)
+    told = Told(times if settings.rank_time_weight else (), teller(question), turns, titles)
     scored = [_scored(entry, settings, reference, most, told) for entry in pool]
     scored.sort(key=_best_first)
     return scored
@@ -101,6 +105,7 @@ def _scored(entry: PoolEntry, settings: Settings, reference: datetime, most: flo
         "reply": settings.rank_reply_weight * _answered(entry, told.turns),
         "reference": settings.rank_reference_weight * told.titles.get(entry["key"], 0.0),
         "time": settings.rank_time_weight * fit(entry, told.times),
+        "teller": settings.rank_teller_weight if _told(entry, told.teller) else 0.0,
         "novelty": settings.rank_novelty_weight if late else 0.0,
         "recency": settings.rank_recency_weight * _recency(entry, settings, reference),
         "diversity": settings.rank_diversity_weight * _growing(queries),
@@ -108,6 +113,10 @@ def _scored(entry: PoolEntry, settings: Settings, reference: datetime, most: flo
     }
     total = min(max(sum(components.values()) / most, 0.0), 1.0)
     return Ranked(entry, round(total, _DIGITS), components)
+
+
+def _told(entry: PoolEntry, role: Role | None) -> bool:
+    return role is not None and entry["record"].get("role") == role
 
 
 def _turns(entries: Iterable[PoolEntry]) -> dict[str, float]:
@@ -145,6 +154,7 @@ def _most(settings: Settings) -> float:
         settings.rank_reply_weight
         + settings.rank_reference_weight
         + settings.rank_time_weight
+        + settings.rank_teller_weight
         + settings.rank_novelty_weight
         + settings.rank_recency_weight
         + settings.rank_diversity_weight

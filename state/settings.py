@@ -138,6 +138,9 @@ class Settings(BaseSettings):
     rank_time_weight: Unit = Field(
         0.175, description="Bonus for a record of the time that the question names, or that tells of it (RANK-3)."
     )
+    rank_teller_weight: Unit = Field(
+        0.03, description="Bonus for a turn of whoever, as the question tells, has said what it asks for (RANK-3)."
+    )
     rank_novelty_weight: Unit = Field(0.02, description="Bonus for later new facts and evidence (RANK-3).")
     rank_recency_weight: Unit = Field(0.01, description="Bonus for recent records (RANK-3).")
     rank_recency_half_life_days: Real = Field(

@@ -17,6 +17,7 @@ from recall_loop.text.times import parse_times
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 SETTINGS = Settings()
+MINE = "How old is my cat?"
 TODAY, YESTERDAY = parse_times("today", NOW), parse_times("yesterday", NOW)
 WORDS = [
     "kettle",
@@ -69,14 +70,19 @@ def score(found, settings=SETTINGS):
 def test_the_score_stays_within_its_bounds():
     """Proves: RANK-3."""
     heavy = Settings(
-        **{f"rank_{name}_weight": 1.0 for name in ("reply", "time", "novelty", "recency", "diversity", "evidence")}
+        **{
+            f"rank_{name}_weight": 1.0
+            for name in ("reply", "time", "teller", "novelty", "recency", "diversity", "evidence")
+        }
     )
     for settings in (SETTINGS, heavy):
-        # The turn before it is a relevant question, and it is of the time that is asked about.
+        # The turn before it is a relevant question, and it is a user's, of the time that is asked about.
         asks = entry("q", 1.0, text="How old is it?", kind="message", author="Ada")
-        most = entry("a", 1.0, sources=50, queries=50, iteration=2, days=0, text="It is 3.", kind="message")
+        most = entry(
+            "a", 1.0, sources=50, queries=50, iteration=2, days=0, text="It is 3.", kind="message", role="user"
+        )
         most["window"] = "Ada: How old is it?\nIt is 3."
-        best = next(item for item in rank([asks, most], settings, NOW, times=TODAY) if item.entry is most)
+        best = next(item for item in rank([asks, most], settings, NOW, MINE, TODAY) if item.entry is most)
         assert 0.9 < best.score <= 1.0
         assert score(entry("a", 0.0), settings) == 0.0
 
@@ -130,13 +136,24 @@ def test_what_is_of_the_time_asked_about_moves_up(then):
         assert rank([of_then, other], settings, NOW, times=times)[0].entry["record"]["id"] == best
 
 
+@pytest.mark.parametrize(("question", "best"), [("When does my lease end?", "a1"), ("What did you suggest?", "a2")])
+def test_turns_of_whoever_has_said_it_move_up(question, best):
+    """Proves: RANK-3."""
+    mine = entry("a1", 0.50, text="It ends in May.", kind="message", role="user")
+    yours = entry("a2", 0.50, text="I suggest a lawyer.", kind="message", role="assistant")
+    note = entry("a3", 0.51, text="Leases have an end.")
+    for weight, first in ((SETTINGS.rank_teller_weight, best), (0.0, "a3")):
+        settings = Settings(rank_teller_weight=weight)
+        assert rank([note, mine, yours], settings, NOW, question)[0].entry["record"]["id"] == first
+
+
 def test_every_component_is_reported():
     """Proves: RANK-5."""
     asks = turn("q", "How many?", 0.5)
-    most = entry("a", 0.5, sources=3, queries=4, iteration=2, days=1, kind="message", text="It was 3.")
+    most = entry("a", 0.5, sources=3, queries=4, iteration=2, days=1, kind="message", text="It was 3.", role="user")
     most["window"] = "Ada: How many?\nIt was 3."
-    item = next(item for item in rank([asks, most], SETTINGS, NOW, times=YESTERDAY) if item.entry is most)
-    names = {"relevance", "reply", "time", "novelty", "recency", "diversity", "evidence"}
+    item = next(item for item in rank([asks, most], SETTINGS, NOW, MINE, YESTERDAY) if item.entry is most)
+    names = {"relevance", "reply", "time", "teller", "novelty", "recency", "diversity", "evidence"}
     assert set(item.components) == names | {"reference"}  # which is for titled records: test_policy_titles.py
     assert all(item.components[name] > 0 for name in names)
     assert item.components["relevance"] == 0.5
@@ -159,7 +176,7 @@ def test_each_component_raises_the_score(better):
 
 def test_the_weights_come_from_the_settings():
     """Proves: RANK-3."""
-    names = ("reply", "reference", "time", "novelty", "recency", "diversity", "evidence")
+    names = ("reply", "reference", "time", "teller", "novelty", "recency", "diversity", "evidence")
     none = Settings(**{f"rank_{name}_weight": 0.0 for name in names})
     assert score(entry("a", 0.5, sources=9, queries=9, iteration=2, days=0), none) == 0.5
 
