@@ -230,9 +230,14 @@ def narrowing(narrowed: Mapping[str, Any] | None) -> str:
     """Return what a query is narrowed to, to be put behind its text."""
     filters = dict((narrowed or {}).get("filters") or {})
     start, end = filters.pop("start_time", None), filters.pop("end_time", None)
-    told = [f"from {start[:10]}"] if start else []
-    told += [f"before {end[:10]}"] if end else []
+    told = [f"from {_moment(start)}"] if start else []
+    told += [f"before {_moment(end)}"] if end else []
     told += [f"{name} {value}" for name, value in filters.items()]
     tool = (narrowed or {}).get("tool")
     told += [str(tool)] if tool else []
     return safe(f" ({', '.join(told)})") if told else ""
+
+
+def _moment(iso: str) -> str:
+    """Return the day, with hour and minute where it isn't the beginning of the day."""
+    return iso[:10] if iso[10:16] in ("", "T00:00") else iso[:16]

@@ -21,22 +21,62 @@ READ_CHARACTERS = 20_000
 """Longer texts are read up to here."""
 _LEAST_AFTER, _MOST_AFTER = timedelta(days=1), timedelta(days=7)
 _SOON_AFTER = 0.5
-_BOUNDS = re.compile(r"\b(?:as of|by|until|till|up to|before|prior to|since|after) (?:the )?$", re.IGNORECASE)
+_VAGUELY = r"(?:(?:about|around|early|mid|late|the|(?:start|beginning|middle|end|first half|second half) of)[\s-]+)*"
+_BOUNDS = re.compile(
+    r"\b(?:as of|by|until|till|up\s+to|before|prior to|since|after|(?:later|earlier|older|newer|sooner) than"
+    rf"|(?:starting|beginning)(?: in| on| from)?)\s+{_VAGUELY}$",
+    re.IGNORECASE,
+)
+_BOUNDING = re.compile(r"(?:since|until|till|by|before|after)[ -]", re.IGNORECASE)
+_ONWARDS = re.compile(r"\s*,?\s*(?:onwards?\b|on\s*(?:[?.,;!]|$))", re.IGNORECASE)
+_TO = re.compile(r"\s*(?:to|until|till|through|-|\u2013)\s*(?:the\s+)?", re.IGNORECASE)
+_AND = re.compile(r"\s*and\s*(?:the\s+)?", re.IGNORECASE)
+_UNTIL = re.compile(r"(?:until|till)[ -]", re.IGNORECASE)
+_FROM = re.compile(r"\bfrom\s+(?:the\s+)?$", re.IGNORECASE)
+_BETWEEN = re.compile(r"\bbetween\s+(?:the\s+)?$", re.IGNORECASE)
 _LATEST = datetime.max
 
 
-def placing(text: str, times: Iterable[TimeExpression]) -> tuple[TimeExpression, ...]:
-    """Return those of the times that `text` names in which it places what is asked, and that don't only bound it."""
-    text = " ".join(text.split())
-    before = ((time, text.partition(" ".join(time.text.split()))[0]) for time in times)
-    return tuple(time for time, words in before if not _BOUNDS.search(words))
+def placing(text: str, times: Sequence[TimeExpression]) -> tuple[TimeExpression, ...]:
+    """Return the times in which `text` places what is asked, of those that it names; ranges count as one.
+
+    "Between March and May" is all of March to May. What only bounds ("since May") is left out.
+    """
+    placed: list[TimeExpression] = []
+    left = list(times)
+    while left:
+        first = left.pop(0)
+        if left and _spans(text, first, left[0]):
+            last = left.pop(0)
+            whole = text[first.at : last.at + len(last.text)]
+            placed.append(
+                TimeExpression(whole, min(first.start, last.start), max(first.end, last.end), "range", first.at)
+            )
+        elif not _bounds(text, first):
+            placed.append(first)
+    return tuple(placed)
 
 
-def within(times: Sequence[TimeExpression], own: Filters) -> dict[str, Any] | None:
+def _spans(text: str, first: TimeExpression, last: TimeExpression) -> bool:
+    """Tell whether two times that follow each other are the ends of a range."""
+    before, between = text[: first.at], text[first.at + len(first.text) : last.at]
+    if _UNTIL.match(last.text) and not between.strip():
+        return bool(_FROM.search(before)) or first.text.lower().startswith("from")
+    ends = _BETWEEN.search(before) or first.text.lower().startswith("between")
+    return bool(_TO.fullmatch(between) or (ends and _AND.fullmatch(between)))
+
+
+def _bounds(text: str, time: TimeExpression) -> bool:
+    before, after = text[: time.at], text[time.at + len(time.text) :]
+    return bool(_BOUNDS.search(before) or _BOUNDING.match(time.text) or _ONWARDS.match(after))
+
+
+def within(times: Sequence[TimeExpression], own: Filters, now: datetime) -> dict[str, Any] | None:
     """Return filters for what was made from the first of `times` until soon after the last, inside of `own`.
 
-    None where there is no time, or where `own` leaves nothing of it.
+    None where there is no time, where all of them are later than `now`, or where `own` leaves nothing of them.
     """
+    times = [time for time in times if time.start <= min(now, own.as_of or now)]
     if not times:
         return None
     starts = [min(time.start for time in times), *filter(None, [own.start_time])]

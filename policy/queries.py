@@ -17,7 +17,7 @@ from recall_loop.state.agent_state import Narrowed, PlannedQuery
 from recall_loop.state.types import QuerySource
 from recall_loop.text.related import Related, related
 from recall_loop.text.stop_words import ASKING_WORDS
-from recall_loop.text.times import TimeExpression, queries_for
+from recall_loop.text.times import TimeExpression
 from recall_loop.text.tokens import content_words, stems
 
 WEIGHTS = {
@@ -111,18 +111,15 @@ def _own_queries(question: Question) -> Iterator[PlannedQuery]:
 def then_queries(question: Question, main: str) -> Iterator[PlannedQuery]:
     """Yield what is asked without its times, to be looked up among what was made in them or soon after.
 
-    Where nothing else is asked, the time itself stands for it, in other words than `main` has.
+    Its text begins with the days that it looks at, or it would be a repeat of the same words asked of all times.
     """
     if question.period is None:
         return
-    text = undated(main, question.placed)
-    if not text:
-        known = set(stems(main))
-        text = next((words for words in queries_for(question.placed[0]) if set(stems(words)) != known), "")
-    if text:
-        spoken = None if question.referents else question.text
-        narrowed: Narrowed = {"tool": None, "filters": dict(question.period)}
-        yield {**planned(text, QuerySource.TEMPORAL, THEN_WEIGHT), "spoken": spoken, "narrowed": narrowed}
+    start, end = (question.period[name][:10] for name in ("start_time", "end_time"))
+    narrowed: Narrowed = {"tool": None, "filters": dict(question.period)}
+    spoken = None if question.referents else question.text
+    text = f"{start} to {end} {undated(main, question.times)}"
+    yield {**planned(text, QuerySource.TEMPORAL, THEN_WEIGHT), "spoken": spoken, "narrowed": narrowed}
 
 
 def undated(text: str, times: Sequence[TimeExpression]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from recall_loop.policy.periods import placing, within
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import Role
+from recall_loop.text.dates import to_utc
 from recall_loop.text.phrases import entities, noun_phrases, unique
 from recall_loop.text.related import Table
 from recall_loop.text.stop_words import word_set
@@ -81,7 +82,7 @@ def analyse(request: RetrieveRequest, reference: datetime, table: Table | None =
     window = tuple(message.content for message in before)
     asked = next((message.content for message in reversed(before) if message.role is Role.USER), "")
     found = _analyse(text, window, asked, request.goal, reference)
-    return replace(found, period=within(found.placed, request.filters), table=table)
+    return replace(found, period=within(found.placed, request.filters, to_utc(reference)), table=table)
 
 
 @lru_cache(maxsize=256)

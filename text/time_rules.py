@@ -261,6 +261,7 @@ WORDED_RULES: Rules = (
     ),
     _rule(rf"{_STEP} {_M}", _month),
     _rule(rf"(?:in|since|during|until|till|by|early|late|mid|before|after|around)[ -]{_M}(?!,? \d)", _month),
+    _rule(rf"(?:between|from) {_M}(?= ?(?:and|to|until|till|through|-|\u2013) )", _month),
     _rule(_SURE_M, _month),
     _rule(rf"(?:this )?{_STEP} {_SEASON}", _season),
     _rule(rf"(?:in|over|during) (?:the )?{_SEASON}", _season),

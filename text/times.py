@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from recall_loop.text import dates
@@ -15,7 +15,7 @@ from recall_loop.text.time_rules import NUMBERED_RULES, TIME_WORDS, WORDED_RULES
 _DIGIT = re.compile(r"\d")
 _YEAR = re.compile(r"\d{4}")
 _YEARLESS = re.compile(
-    r"^(?!.*(?:\d{4}|\b(?:last|past|previous|this|current|next|coming)\b))"
+    r"^(?!.*(?:\d{4}|\b(?:last|past|previous|this|current|next|coming|before|after|following)\b))"
     r".*\b(?:jan|feb|mar|apr|may|june?|july?|aug|sep|oct|nov|dec)",
     re.IGNORECASE,
 )
@@ -38,13 +38,14 @@ _SUFFIX = re.compile(
 class TimeExpression:
     """A time as written, and the range it means: UTC, start inclusive, end exclusive.
 
-    `kind` is the calendar unit that the range is, or "range" for any other.
+    `kind` is the calendar unit that the range is, or "range" for any other; `at` is where the text begins.
     """
 
     text: str
     start: datetime
     end: datetime
     kind: Kind
+    at: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +70,20 @@ def parse_times(text: str, reference: datetime) -> list[TimeExpression]:
         for match in pattern.finditer(text)
     )
     expressions: list[TimeExpression] = []
-    places: list[tuple[int, int]] = []
+    end = 0
     for start, _, _, match, rule in sorted(found, key=lambda item: item[:3]):
-        if places and start < places[-1][1]:
+        if start < end:
             continue
         try:
             span = rule(match, now)
         except (OverflowError, ValueError):
             continue  # 30 February, or a year that no calendar has: not a time
-        expressions.append(TimeExpression(match[0], span.start, span.end, span.kind))
-        places.append((start, match.end()))
-    return _sharing_years(text, expressions, places)
+        expressions.append(TimeExpression(match[0], span.start, span.end, span.kind, start))
+        end = match.end()
+    return _sharing_years(text, expressions)
 
 
-def _sharing_years(
-    text: str, expressions: Sequence[TimeExpression], places: Sequence[tuple[int, int]]
-) -> list[TimeExpression]:
+def _sharing_years(text: str, expressions: Sequence[TimeExpression]) -> list[TimeExpression]:
     """Give a month or day without a year that of the next one, where only an `and` or `to` stands between them.
 
     "June and July 2022" are of one year; "December to February 2022" began in the year before.
@@ -94,8 +93,9 @@ def _sharing_years(
     for at in range(len(shared) - 2, -1, -1):
         first, second = shared[at], shared[at + 1]
         dated = (dated or _YEAR.search(second.text) is not None) and second.kind in ("day", "month")
-        between = text[places[at][1] : places[at + 1][0]]
-        dated = dated and _JOINED.fullmatch(between) is not None and _YEARLESS.search(first.text) is not None
+        between = text[first.at + len(first.text) : second.at]
+        yearless = first.kind in ("day", "month") and _YEARLESS.search(first.text) is not None
+        dated = dated and yearless and _JOINED.fullmatch(between) is not None
         if dated:
             shared[at] = _in_year(first, second)
     return shared

@@ -20,7 +20,8 @@ export function start(words) {
 
 function narrowing(narrowed) {
   const { start_time: start, end_time: end, ...others } = narrowed?.filters ?? {};
-  const told = [start && `from ${start.slice(0, 10)}`, end && `before ${end.slice(0, 10)}`,
+  const moment = (iso) => iso.slice(0, ["", "T00:00"].includes(iso.slice(10, 16)) ? 10 : 16);
+  const told = [start && `from ${moment(start)}`, end && `before ${moment(end)}`,
     ...Object.entries(others).map(([name, value]) => `${name} ${value}`), narrowed?.tool].filter(Boolean);
   return told.length ? ` (${told.join(", ")})` : "";
 }

@@ -9,6 +9,7 @@ import pytest
 from recall_loop.policy.periods import fit, within
 from recall_loop.policy.queries import THEN_WEIGHT, fallback_queries, main_query
 from recall_loop.policy.question import analyse
+from recall_loop.policy.repeats import RepeatFilter
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Filters
 from recall_loop.text.dates import LATEST
@@ -40,7 +41,7 @@ def made(moment, text="It was lovely."):
 def test_what_a_question_asks_of_a_time_is_looked_up_among_what_was_made_then():
     """Proves: QUERY-1, QUERY-2."""
     (query,) = narrowed(question("What did Ruth paint on 7 May 2023?"))
-    assert set(stems(query["text"])) == set(stems("Ruth paint"))
+    assert query["text"] == "2023-05-07 to 2023-05-09 ruth paint"
     assert query["narrowed"] == {"tool": None, "filters": days("2023-05-07", "2023-05-09")}
     assert (query["source"], query["weight"]) == ("temporal", THEN_WEIGHT)
     assert query["spoken"] == "What did Ruth paint on 7 May 2023?"
@@ -53,6 +54,9 @@ def test_what_a_question_asks_of_a_time_is_looked_up_among_what_was_made_then():
         ("What did Ruth paint in May 2023?", "2023-05-01", "2023-06-08"),
         ("What did Ruth paint in 2023?", "2023-01-01", "2024-01-08"),
         ("Did Ruth paint more in May 2023 or in July 2023?", "2023-05-01", "2023-08-08"),
+        ("What did Ruth paint between March and May 2023?", "2023-03-01", "2023-06-08"),
+        ("What did Ruth paint from June 3 to June 20, 2023?", "2023-06-03", "2023-06-28"),
+        ("What does Ruth paint today and tomorrow?", "2024-06-15", "2024-06-17"),
     ],
 )
 def test_a_period_ends_soon_after_the_time(text, start, end):
@@ -61,15 +65,53 @@ def test_a_period_ends_soon_after_the_time(text, start, end):
     assert query["narrowed"]["filters"] == days(start, end)
 
 
-@pytest.mark.parametrize("word", ["since", "as of", "before", "after", "until", "by", "By the", "up  to"])
-def test_a_time_that_only_bounds_places_nothing(word):
+BOUNDS = ["since", "as of", "before", "after", "until", "by", "By the", "up  to", "since the start of", "later than"]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        *(f"{word} May 2023" for word in BOUNDS),
+        *(f"{word} July" for word in ("since", "before", "after", "until", "by")),
+        "from May 2023 onwards",
+        "from May 2023 on",
+        "starting in May 2023",
+    ],
+)
+def test_a_time_that_only_bounds_places_nothing(times):
     """Proves: QUERY-1, RANK-3."""
-    asked = question(f"How many pictures did Ruth have {word} May 2023?")
+    asked = question(f"How many pictures did Ruth have {times}?")
     assert asked.times and not asked.placed
     assert not narrowed(asked) and asked.period is None
 
 
-@pytest.mark.parametrize("text", ["What did I do yesterday?", "And on 7 May 2023?"])
+def test_each_time_is_judged_by_its_own_place():
+    """Proves: RANK-3."""
+    asked = question("What did Ruth paint before May 2023 and in May 2023?")
+    assert len(asked.times) == 2 and len(asked.placed) == 1
+    assert asked.placed[0].at > len("What did Ruth paint before May 2023")
+
+
+@pytest.mark.parametrize(
+    "times", ["between June and August 2023", "from June to August 2023", "from June 2023 until August 2023"]
+)
+def test_a_range_fits_all_of_it(times):
+    """Proves: RANK-3 (not its ends alone)."""
+    asked = question(f"What did Ruth paint {times}?")
+    assert [fit(made(datetime(2023, month, 20, tzinfo=UTC)), asked.placed) for month in (5, 6, 7, 8)] == [0, 1, 1, 1]
+
+
+def test_the_same_words_are_also_asked_of_all_times():
+    """Proves: LOOP-4, QUERY-2. What was told on another day is found as before; long questions lose neither query."""
+    text = "Why did Ruth's sister Clara cancel the summer sailing trip to Norway with Ada and Tom in 2022?"
+    for asked in (question("What did Ruth paint on 7 May 2023?"), question(text)):
+        kept = RepeatFilter({}, 0.9).keep(fallback_queries(asked, 12, 120), 12)
+        assert [bool(query["narrowed"]) for query in kept][:2] == [False, True]
+    texts = [query["text"] for query in fallback_queries(question("What did Ruth paint in 2022?"), 12, 120)]
+    assert "Ruth paint" in texts
+
+
+@pytest.mark.parametrize("text", ["What did I do yesterday?", "And on 7 May 2023?", "What did I do in 2022?", "2023"])
 def test_a_question_of_a_time_alone_asks_for_it_in_other_words(text):
     """Proves: QUERY-3 (the same words twice would be a repeat)."""
     asked = question(text)
@@ -89,7 +131,20 @@ def test_a_period_stays_inside_of_the_request():
 def test_without_a_time_nothing_is_narrowed():
     """Proves: QUERY-1."""
     assert not narrowed(question("What did Ruth paint?"))
-    assert within((), Filters()) is None
+    assert within((), Filters(), NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "filters"),
+    [
+        ("What have I planned for next month?", {}),
+        ("What did Ruth paint in May 2023?", {"as_of": datetime(2023, 4, 1, tzinfo=UTC)}),
+    ],
+)
+def test_nothing_was_made_in_the_future(text, filters):
+    """Proves: QUERY-1."""
+    assert question(text, **filters).placed
+    assert not narrowed(question(text, **filters))
 
 
 @pytest.mark.parametrize(
@@ -112,5 +167,5 @@ def test_a_record_fits_a_time_of_which_it_is_or_tells(moment, text, value):
 def test_the_end_of_the_calendar_is_no_error():
     """Proves: QUERY-1."""
     last = datetime(9999, 12, 31, tzinfo=UTC)
-    period = within((TimeExpression("then", last, LATEST, "day"),), Filters())
+    period = within((TimeExpression("then", last, LATEST, "day"),), Filters(), last)
     assert period is not None and Filters.model_validate(period).start_time == last

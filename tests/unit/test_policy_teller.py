@@ -32,6 +32,8 @@ def test_what_is_asked_of_oneself_oneself_has_said(question):
         "You told me about a museum: which one was it?",
         "What was the recipe that you'd given me?",
         "What did you say when I asked about the visa?",
+        "What did my assistant suggest?",
+        "What recipe did I get from you?",
     ],
 )
 def test_what_is_asked_of_the_assistants_words_it_has_said(question):
@@ -50,6 +52,12 @@ def test_what_is_asked_of_the_assistants_words_it_has_said(question):
         "Do you know my sister?",
         "",
         "Wo wohnt meine Schwester?",
+        "Quali sono i libri di Ruth?",
+        "¿Qué me recomendó Ruth?",
+        "Who won the US Open?",
+        "Where does Ruth work in the U.S.?",
+        "When did World War I end?",
+        "Who was Elizabeth I?",
     ],
 )
 def test_other_words_tell_nothing(question):

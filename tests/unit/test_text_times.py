@@ -196,6 +196,8 @@ def test_long_input_takes_no_quadratic_time() -> None:
         ("in May, when I saw July 2021", ["2020-05-01", "2021-07-01"]),
         ("last June and July 2022", ["2019-06-01", "2022-07-01"]),
         ("on May 3 and in 2021", ["2020-05-03", "2021-01-01"]),
+        ("between March and May 2019", ["2019-03-01", "2019-05-01"]),
+        ("the week before 7 May and 3 June 2019", ["2020-04-30", "2019-06-03"]),
     ],
 )
 def test_joined_months_and_days_share_a_year(text, starts):
