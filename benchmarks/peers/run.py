@@ -107,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "data": dataset.name,
         "kinds": dataset.kinds.value,
         "questions": len(questions),
-        "embedding": found if embedding.query_ms else {"query_ms": 0.0},
+        "embedding": found if embedding.query_ms else None,
         "peers": rows,
         "failed": failed,
     }
@@ -261,9 +261,10 @@ def _show(report: dict[str, Any]) -> None:
     console = Console() if sys.stdout.isatty() else Console(width=140)
     console.print(table)
     told = "; ".join(" ".join(f"{key} {value}" for key, value in row["versions"].items()) for row in report["peers"])
-    console.print(
-        f"one query embedding {embedding['query_ms']:.1f} ms, {embedding['documents_per_second']:.0f} texts/s"
-    )
+    if embedding is not None:  # else no peer was given vectors
+        console.print(
+            f"one query embedding {embedding['query_ms']:.1f} ms, {embedding['documents_per_second']:.0f} texts/s"
+        )
     console.print(told, markup=False)
 
 

@@ -67,6 +67,23 @@ def test_a_peer_is_measured(runner: Any, tmp_path: Path, capsys: pytest.CaptureF
     assert "recall-loop" in capsys.readouterr().out
 
 
+def test_peers_that_embed_for_themselves_are_charged_nothing(
+    runner: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is embedded for them, and no figure of embedding is made up.
+
+    Proves: OPS-4.
+    """
+    script = Path(runner.PEERS[runner.OWN].script)
+    script.write_text(WORDS.replace("len(vector) == 384", "True").replace("in vectors)", "in ())"), encoding="utf-8")
+    monkeypatch.setitem(runner.PEERS, runner.OWN, runner.Peer(str(script), vectors=False))
+    path, out = write("locomo", tmp_path / "set"), tmp_path / "report.json"
+    assert runner.main(["--data", str(path), "--peers", "recall-loop", "--json", str(out)]) == 0
+    assert json.loads(out.read_text(encoding="utf-8"))["embedding"] is None
+    shown = capsys.readouterr().out
+    assert "recall-loop" in shown and "query embedding" not in shown
+
+
 def test_what_goes_wrong_is_told(runner: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An unknown peer, and one that breaks: told, and nothing made up.
 
