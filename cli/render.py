@@ -228,14 +228,15 @@ def _bar(value: float, cells: int) -> str:
 
 def narrowing(narrowed: Mapping[str, Any] | None) -> str:
     """Return what a query is narrowed to, to be put behind its text."""
-    filters = dict((narrowed or {}).get("filters") or {})
+    if not narrowed:
+        return ""
+    filters = dict(narrowed["filters"])
     start, end = filters.pop("start_time", None), filters.pop("end_time", None)
     told = [f"from {_moment(start)}"] if start else []
     told += [f"before {_moment(end)}"] if end else []
     told += [f"{name} {value}" for name, value in filters.items()]
-    tool = (narrowed or {}).get("tool")
-    told += [str(tool)] if tool else []
-    return safe(f" ({', '.join(told)})") if told else ""
+    told += [narrowed["tool"]] if narrowed["tool"] else []
+    return safe(f" ({', '.join(told)})")
 
 
 def _moment(iso: str) -> str:

@@ -138,10 +138,12 @@ def _asking() -> list[Ingredient]:
             "several queries in the first round; the whole question alone instead",
             swaps=(Swap("policy.strategies", "fallback_queries", _whole_question),),
         ),
-        Ingredient(
+        nothing(
             "time-query",
+            "",
             "what is asked of a time, looked up among what was made then",
-            swaps=(Swap("policy.queries", "then_queries", lambda *_: iter(())),),
+            "policy.queries",
+            "then_queries",
         ),
         nothing("bridges", "bridges", "queries from what was found to what is missing", "nodes.planning", "bridges"),
         nothing(

@@ -15,6 +15,7 @@ from typing import Any
 
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.scope import Filters
+from recall_loop.text.dates import LATEST
 from recall_loop.text.times import TimeExpression, parse_times
 
 READ_CHARACTERS = 20_000
@@ -34,7 +35,6 @@ _AND = re.compile(r"\s*and\s*(?:the\s+)?", re.IGNORECASE)
 _UNTIL = re.compile(r"(?:until|till)[ -]", re.IGNORECASE)
 _FROM = re.compile(r"\bfrom\s+(?:the\s+)?$", re.IGNORECASE)
 _BETWEEN = re.compile(r"\bbetween\s+(?:the\s+)?$", re.IGNORECASE)
-_LATEST = datetime.max
 
 
 def placing(text: str, times: Sequence[TimeExpression]) -> tuple[TimeExpression, ...]:
@@ -100,9 +100,7 @@ def fit(entry: PoolEntry, times: Iterable[TimeExpression]) -> float:
 def tells_of(entry: PoolEntry, wanted: TimeExpression) -> bool:
     """Tell whether a record was made in a time, or its text names a time that overlaps it."""
     made = created_at(entry)
-    if made is not None and wanted.start <= made < wanted.end:
-        return True
-    return any(time.start < wanted.end and wanted.start < time.end for time in _named(entry, made))
+    return _made_in(made, wanted) or any(_share(named, wanted) for named in _named(entry, made))
 
 
 def created_at(entry: PoolEntry) -> datetime | None:
@@ -122,10 +120,14 @@ def _times(text: str, reference: datetime) -> tuple[TimeExpression, ...]:
 
 
 def _fit(entry: PoolEntry, made: datetime | None, time: TimeExpression) -> float:
-    if made is not None and time.start <= made < time.end:
+    if _made_in(made, time):
         return 1.0
     soon = _SOON_AFTER if made is not None and time.end <= made < _until(time) else 0.0
     return max([soon, *(_share(named, time) for named in _named(entry, made))])
+
+
+def _made_in(made: datetime | None, time: TimeExpression) -> bool:
+    return made is not None and time.start <= made < time.end
 
 
 def _share(named: TimeExpression, time: TimeExpression) -> float:
@@ -137,4 +139,4 @@ def _share(named: TimeExpression, time: TimeExpression) -> float:
 def _until(time: TimeExpression) -> datetime:
     """Return how long after a time people still tell of it."""
     length = min(max(time.end - time.start, _LEAST_AFTER), _MOST_AFTER)
-    return time.end + min(length, _LATEST.replace(tzinfo=time.end.tzinfo) - time.end)
+    return time.end + min(length, LATEST - time.end)

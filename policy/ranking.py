@@ -56,8 +56,8 @@ class Told:
     """What the rest of the pool and the question say of an entry.
 
     Attributes:
-        teller: role of whoever has said what is asked for, or None.
         times: times in which the question places what it asks.
+        teller: role of whoever has said what is asked for, or None.
         turns: relevance of each message that asks something, by its line as windows hold it.
         titles: relevance of the best that refers to a titled entry, by key.
     """
@@ -82,7 +82,8 @@ def rank(
     most, pool = _most(settings), list(entries)
     turns = _turns(pool) if settings.rank_reply_weight else {}
     titles = references(pool, question) if settings.rank_reference_weight else {}
-    told = Told(times if settings.rank_time_weight else (), teller(question), turns, titles)
+    said = teller(question) if settings.rank_teller_weight else None
+    told = Told(times if settings.rank_time_weight else (), said, turns, titles)
     scored = [_scored(entry, settings, reference, most, told) for entry in pool]
     scored.sort(key=_best_first)
     return scored
@@ -105,7 +106,7 @@ def _scored(entry: PoolEntry, settings: Settings, reference: datetime, most: flo
         "reply": settings.rank_reply_weight * _answered(entry, told.turns),
         "reference": settings.rank_reference_weight * told.titles.get(entry["key"], 0.0),
         "time": settings.rank_time_weight * fit(entry, told.times),
-        "teller": settings.rank_teller_weight if _told(entry, told.teller) else 0.0,
+        "teller": settings.rank_teller_weight if _said_by(entry, told.teller) else 0.0,
         "novelty": settings.rank_novelty_weight if late else 0.0,
         "recency": settings.rank_recency_weight * _recency(entry, settings, reference),
         "diversity": settings.rank_diversity_weight * _growing(queries),
@@ -115,7 +116,7 @@ def _scored(entry: PoolEntry, settings: Settings, reference: datetime, most: flo
     return Ranked(entry, round(total, _DIGITS), components)
 
 
-def _told(entry: PoolEntry, role: Role | None) -> bool:
+def _said_by(entry: PoolEntry, role: Role | None) -> bool:
     return role is not None and entry["record"].get("role") == role
 
 

@@ -116,10 +116,10 @@ def _named(question: Question, names: Sequence[str]) -> Iterator[PlannedQuery]:
 
 def _timed(question: Question, ranked: Sequence[PoolEntry]) -> Iterator[PlannedQuery]:
     """Yield what is asked without its own time words, with each time as people write it."""
-    words = undated(content_query(question.text), question.times).split()
+    words = undated(content_query(question.text), question.times)
     for time in (question.times or _times_of(ranked))[:_MOST_TIMES]:
         for rendered in queries_for(time):
-            yield planned(" ".join([*words, rendered]), QuerySource.TEMPORAL)
+            yield planned(f"{words} {rendered}".strip(), QuerySource.TEMPORAL)
 
 
 def _times_of(ranked: Sequence[PoolEntry]) -> list[TimeExpression]:

@@ -19,9 +19,9 @@ _SAID = (
 )
 _BETWEEN = r"(?:\s+(?:also|already|ever|just|once|last|first|originally))?\s+"
 _YOU_SAID = re.compile(
-    rf"\bdid\s+you{_BETWEEN}(?:{_SAY})\b|\b(?:have|had)\s+you{_BETWEEN}(?:{_SAID})\b"
-    r"|\b(?:my|our|the)\s+(?:ai\s+|chat)?(?:assistant|bot)\b|\bfrom\s+you\b"
-    rf"|\byou(?:['\u2019](?:ve|d)|\s+have|\s+had)?{_BETWEEN}(?:{_SAID})\b",
+    rf"\bdid\s+(?:you|(?:my|our|the)\s+(?:ai\s+|chat)?(?:assistant|bot)){_BETWEEN}(?:{_SAY})\b"
+    rf"|\b(?:have|had)\s+you{_BETWEEN}(?:{_SAID})\b"
+    rf"|\bfrom\s+you\b|\byou(?:['\u2019](?:ve|d)|\s+have|\s+had)?{_BETWEEN}(?:{_SAID})\b",
     re.IGNORECASE,
 )
 _I_SAID = re.compile(

@@ -17,6 +17,7 @@ from recall_loop.state.types import Role
         "What did I tell you about my sister?",
         "What was the name that I've already mentioned to you?",
         "Which of our plans did we drop?",
+        "When did my assistant begin to work for me?",
     ],
 )
 def test_what_is_asked_of_oneself_oneself_has_said(question):
