@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order kills tenants test-llm overhead batches schema load import-proof ray-proof peers dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order tune kills tenants test-llm overhead batches schema load import-proof ray-proof peers dev
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -55,6 +55,10 @@ kills: setup  ## Kill 500 writers at random moments and look whether anything wa
 order: setup  ## Fit the learned order of the reranking stage on ../shared/data; ORDER='--stores DIR' keeps the stores
 	$(PYTHON) -m pip install -q lightgbm
 	$(PYTHON) benchmarks/fit_order.py -o policy/default_order.json $(ORDER)
+
+tune: setup  ## Tune the embedder on labelled conversations; TUNE='-o FILE --talk DIR' (docs/tuning.md)
+	$(PYTHON) -m pip install -q torch onnx
+	$(PYTHON) benchmarks/tune_embedder.py $(TUNE)
 
 tenants: setup  ## Measure what a thousand tenants cost in one store
 	$(PYTHON) benchmarks/tenants.py

@@ -27,7 +27,9 @@ _SHARED = {
         "left out: the store and its embedder are the same for all policies",
     ),
     "store_path": "left out: --store names the store",
-    "embedder": "left out: the store and its embedder are the same for all policies",
+    **dict.fromkeys(
+        ("embedder", "minilm_weights"), "left out: the store and its embedder are the same for all policies"
+    ),
     "tenant": "left out: each request names its own",
     "max_facts": "left out: the request, or the largest of --k, decides it",
 }

@@ -77,6 +77,9 @@ class Settings(BaseSettings):
     )
     tenant: Identifier = Field("default", description="Tenant where a request names none.")
     embedder: Literal["minilm", "openai"] = Field("minilm", description="Embedded default, or an API.")
+    minilm_weights: str | None = Field(
+        None, description="File of tuned weights for the embedded default (docs/tuning.md); absent = its own."
+    )
     openai_model: str = Field("text-embedding-3-small", description="Embedding model of the API.")
     openai_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible API.")
     openai_api_key: str | None = Field(None, description="Key of that API.", repr=False)

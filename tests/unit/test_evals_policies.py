@@ -39,6 +39,7 @@ def test_no_language_model_unless_a_file_names_one(tmp_path: Path, monkeypatch: 
         ("[settings]\nno_such = 1\n", "no_such"),
         ("[settings]\nmax_facts = 5\n", "mine.toml.settings.max_facts: got 5"),
         ('[settings]\nembedder = "openai"\n', "the same for all policies"),
+        ('[settings]\nminilm_weights = "w.npz"\n', "the same for all policies"),
         ('[settings]\nchroma_url = "http://x"\n', "the same for all policies"),
         ("max_iterations = 3\n", "a name and a table"),
         ('name = ""\n[settings]\n', "mine.toml.name"),
