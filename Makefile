@@ -56,7 +56,7 @@ order: setup  ## Fit the learned order of the reranking stage on ../shared/data;
 	$(PYTHON) -m pip install -q lightgbm
 	$(PYTHON) benchmarks/fit_order.py -o policy/default_order.json $(ORDER)
 
-tune: setup  ## Tune the embedder on labelled conversations; TUNE='-o FILE --talk DIR' (docs/tuning.md)
+tune: setup  ## Tune the embedder on labelled conversations; TUNE='--talk DIR -o FILE' (docs/tuning.md)
 	$(PYTHON) -m pip install -q torch onnx
 	$(PYTHON) benchmarks/tune_embedder.py $(TUNE)
 

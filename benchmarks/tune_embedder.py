@@ -1,13 +1,13 @@
 """Tune the embedder's last layers on labelled questions, and write a file for the setting `minilm_weights`.
 
-    python benchmarks/tune_embedder.py -o FILE [--talk DIR …] [--passages DIR …] [--without 0]
+    python benchmarks/tune_embedder.py --talk DIR … -o FILE [--passages DIR …] [--without 0]
 
 Questions are brought near to what answers them, facts near to the messages that they come from, and away from what a
 search by the untuned model finds beside them: two contrastive losses (van den Oord et al. 2018), one over the vectors
-of whole texts, one over late interaction of their word pieces (Khattab & Zaharia 2020). A third loss keeps passages,
-and the questions that they are asked, where they were. Only the last layers move; what the first ones give is
-computed once. `--without` leaves one third of the conversations, and of the passages' questions, out: what figures
-are taken on. Needs `pip install torch onnx`; five minutes for a thousand questions on two processors
+of whole texts, one over late interaction of their word pieces (Khattab & Zaharia 2020). With `--passages` a third
+loss keeps those, and the questions that they are asked, where they were. Only the last layers move; what the first
+ones give is computed once. `--without` leaves one third of the conversations, and of the passages' questions, out:
+what figures are taken on. Needs `pip install torch onnx`; five minutes for a thousand questions on two processors
 (docs/tuning.md).
 """
 
@@ -25,13 +25,11 @@ from pathlib import Path
 
 import torch
 import tuning_model
-from fit_order import DATA
 from torch.nn import functional
 from tuning_examples import PARTS, Example, examples, untouched
 
 from recall_loop.memory.store.embeddings import _minilm
 
-TALK, PASSAGES = (DATA / "locomo",), (DATA / "musique", DATA / "hotpotqa")
 FIRST = 3  # layers before it stay as they are
 EPOCHS, BATCH, NEGATIVES, RATE = 2, 16, 4, 5e-5
 MOST_TOKENS = 160
@@ -168,8 +166,8 @@ def drawn(each: Example, chance: random.Random) -> list[str]:
 def main(words: Sequence[str] | None = None) -> int:
     """Learn, write the file and print its sha256."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--talk", type=Path, nargs="+", default=TALK, help="sets of messages to learn from")
-    parser.add_argument("--passages", type=Path, nargs="*", default=PASSAGES, help="sets of passages to keep as found")
+    parser.add_argument("--talk", type=Path, nargs="+", required=True, help="sets of messages to learn from")
+    parser.add_argument("--passages", type=Path, nargs="+", default=[], help="sets that are to stay where they are")
     parser.add_argument("--keeping", type=float, default=10.0, help="how much it counts that these stay (default: 10)")
     parser.add_argument("--without", type=int, choices=range(PARTS), help="third to leave out")
     parser.add_argument("-o", "--output", type=Path, required=True, help="file of tuned weights to write")
@@ -178,6 +176,8 @@ def main(words: Sequence[str] | None = None) -> int:
         parser.error(f"--keeping: got {given.keeping}; allowed: 0 or more")
     torch.manual_seed(1)
     found, texts = examples(given.talk, given.without)
+    if not found:
+        parser.error(f"--talk: no answerable question with gold in {', '.join(map(str, given.talk))}")
     encoder = Encoder()
     tune(encoder, found, texts, untouched(given.passages, given.without), given.keeping)
     written = tuning_model.patch_of(encoder.model.layers, FIRST)
