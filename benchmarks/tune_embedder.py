@@ -28,7 +28,7 @@ import tuning_model
 from torch.nn import functional
 from tuning_examples import PARTS, Example, examples, untouched
 
-from recall_loop.memory.store.embeddings import _minilm
+from recall_loop.memory.store.embeddings import _minilm, _padded
 
 FIRST = 3  # layers before it stay as they are
 EPOCHS, BATCH, NEGATIVES, RATE = 2, 16, 4, 5e-5
@@ -61,11 +61,8 @@ class Encoder:
         with torch.no_grad():
             for begin in range(0, len(order), 48):
                 rows = order[begin : begin + 48]
-                padded = torch.zeros(len(rows), max(len(ids[row]) for row in rows), dtype=torch.long)
-                mask = torch.zeros(padded.shape, dtype=torch.bool)
-                for at, row in enumerate(rows):
-                    padded[at, : len(ids[row])] = torch.tensor(ids[row])
-                    mask[at, : len(ids[row])] = True
+                padded, real = map(torch.from_numpy, _padded([ids[row] for row in rows]))
+                mask = real.bool()
                 hidden = tuning_model.through(self.model.layers[:FIRST], self.model.start(padded), mask)
                 for at, row in enumerate(rows):
                     worded = torch.from_numpy(self._loaded.worded[ids[row]]).float()

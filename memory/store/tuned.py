@@ -6,15 +6,42 @@ own bytes are replaced, in memory, before it sees them. Both files are named by 
 
 from __future__ import annotations
 
+import hashlib
 import io
 import zipfile
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from recall_loop.state.errors import EmbedderError
+from recall_loop.state.errors import EmbedderError, InvalidInputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Tuned weights: their file's name and bytes, and the sha256 of these."""
+
+    name: str
+    data: bytes
+    digest: str
+
+    @classmethod
+    def read(cls, file: Path) -> Weights:
+        """Return what `file` holds, as yet unchecked.
+
+        Raises:
+            InvalidInputError: it can't be read.
+        """
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            allowed = "a file that benchmarks/tune_embedder.py wrote"
+            raise InvalidInputError("minilm_weights", str(file), f"{allowed} ({error.strerror})") from error
+        return cls(file.name, data, hashlib.sha256(data).hexdigest())
 
 
 def packed(places: NDArray[np.int64], values: NDArray[np.uint8]) -> bytes:
