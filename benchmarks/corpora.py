@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_loop.memory.store.embeddings import MiniLmEmbedder, normalised
+from recall_loop.memory.store.embeddings import normalised
+from recall_loop.memory.store.minilm import MiniLmEmbedder
 from recall_loop.state.scope import DEFAULT_TENANT, Filters
 
 VERSION = 1

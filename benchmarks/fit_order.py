@@ -1,12 +1,14 @@
 """Fit the learned order of the reranking stage (`policy/default_order.json`), and say what it is worth out of fold.
 
-    python benchmarks/fit_order.py [--data DIR] [--stores DIR] [-o FILE] [--id NAME]
+    python benchmarks/fit_order.py [--data DIR] [--stores DIR] [--weights DIR] [-o FILE] [--id NAME]
 
 Needs `pip install lightgbm`. Each set of the development part is written to a store with its token vectors (kept in
 `--stores`, and used again), every answerable question that has gold is searched once as the loop asks it first, and
 the features of its best 100 candidates are what the trees learn from, gold or not. Passages that stand alone keep the
-mixed score, so nothing is learned from them. Printed are Recall@10, All@10 and nDCG@10 of the stage alone, before and
-after, for questions whose conversation the trees didn't see, and for each whole set that they didn't see.
+mixed score, so nothing is learned from them. `--weights` names a folder of weights for talk that left conversations
+out (`unseen.py`): from conversations that the embedder has seen, trees would learn to trust it too much. Printed are
+Recall@10, All@10 and nDCG@10 of the stage alone, before and after, for questions whose conversation the trees didn't
+see, and for each whole set that they didn't see.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from unseen import fill, open_unseen
 
-from recall_loop.evals.datasets import Dataset, load
-from recall_loop.evals.ingest import ingest, open_store
+from recall_loop.evals.datasets import load
 from recall_loop.evals.metrics import ndcg_at_10, recall_at_k
 from recall_loop.evals.switches import Swap, swapped
 from recall_loop.memory.search import learned
@@ -37,7 +39,6 @@ from recall_loop.policy.queries import main_query
 from recall_loop.policy.question import analyse
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.scope import Scope
-from recall_loop.state.settings import Settings
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 # Folder, kinds, and how much a question counts: small sets would drown among the questions of long chats.
@@ -79,12 +80,6 @@ def collect(data: Path, store: MemoryStore, kinds: str, weight: float) -> Iterab
             gold = [bool(set(question.gold) & set(each)) for each in ids]
             name = f"{data.name} ({kinds})"
             yield Asked(name, f"{data.name}:{question.collection}", weight, found, gold, ids, tuple(question.gold))
-
-
-def fill(store: MemoryStore, dataset: Dataset) -> None:
-    """Write a set to a store that has nothing of it yet."""
-    if not store.count(Scope(tenant=next(iter(dataset.collections)))):
-        ingest(store, dataset, list(dataset.collections))
 
 
 def title_of(folder: str, kinds: str) -> str:
@@ -208,15 +203,16 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the labelled sets")
     parser.add_argument("--stores", type=Path, help="keep the stores here, and use them again")
+    parser.add_argument("--weights", type=Path, help="weights for talk that left conversations out")
     parser.add_argument("-o", "--output", type=Path, help="write the fitted order here")
-    parser.add_argument("--id", default="recall-loop-order-1", help="name of the fitted order")
+    parser.add_argument("--id", default="recall-loop-order-2", help="name of the fitted order")
     parser.add_argument("--quick", action="store_true", help="fit only, without the figures")
     given = parser.parse_args(words)
     asked: list[Asked] = []
     with tempfile.TemporaryDirectory() as folder:
         for name, kinds, weight in SETS:
             place = (given.stores or Path(folder)) / title_of(name, kinds)
-            with open_store(place, Settings()) as store:
+            with open_unseen(place, given.weights) as store:
                 asked += collect(given.data / name, store, kinds, weight)
             print(f"{name} ({kinds}): {len(asked)} pools so far", file=sys.stderr, flush=True)
     if not given.quick:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from recall_loop.memory.store.embeddings import MiniLmEmbedder
+from recall_loop.memory.store.minilm import MiniLmEmbedder
 
 OUT = Path(__file__).resolve().parents[1] / "memory" / "store" / "token-basis.npy"
 BATCH = 256

@@ -36,8 +36,8 @@ from recall_loop.memory.search.late_interaction import Budget, LateInteraction, 
 from recall_loop.memory.search.options import SearchOptions
 from recall_loop.memory.search.rerank import POOL, Candidate, rerank_pool
 from recall_loop.memory.store import stored_tokens
-from recall_loop.memory.store.embeddings import MiniLmEmbedder
 from recall_loop.memory.store.indexing import index_text
+from recall_loop.memory.store.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.stored_tokens import StoredTokens
 from recall_loop.memory.store.token_vectors import PackedTokens, TokenCodec, codec_of

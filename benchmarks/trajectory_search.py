@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from recall_loop.evals.metrics import ndcg_at_10, percentile, recall_at_k
-from recall_loop.memory.store.embeddings import MiniLmEmbedder
+from recall_loop.memory.store.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.convert import convert
 from recall_loop.memory.trajectories.indexing_text import searchable_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,13 +10,13 @@ from recall_loop.evals.datasets import load
 from recall_loop.evals.ingest import ingest
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.options import SearchOptions
-from recall_loop.memory.store.embeddings import MiniLmEmbedder
 from recall_loop.memory.store.indexing import index_text
+from recall_loop.memory.store.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ContentType
 
-PARTS = 3
+PARTS = 6
 POOL = 40  # results of the untuned search that negatives are drawn from
 
 
@@ -30,9 +30,9 @@ class Example:
     others: tuple[str, ...]
 
 
-def part_of(collections: Sequence[str], collection: str, number: int) -> int:
-    """Return which third a question belongs to: its conversation's, or by its number where all share one pool."""
-    return (sorted(collections).index(collection) if len(collections) > 1 else number) % PARTS
+def part_of(collections: Iterable[str], collection: str) -> int:
+    """Return which part a conversation belongs to, in the order of their names; `fit_order.py` has the same ones."""
+    return sorted(collections).index(collection) % PARTS
 
 
 def examples(folders: Sequence[Path], without: int | None) -> tuple[list[Example], dict[str, str]]:
@@ -43,10 +43,10 @@ def examples(folders: Sequence[Path], without: int | None) -> tuple[list[Example
         dataset = load(folder, "messages")
         names = list(dataset.collections)
         texts |= {each.id: index_text(each.model_dump()) for key in names for each in dataset.collections[key]}
-        with MemoryStore.in_memory(embedder=MiniLmEmbedder()) as store:
+        with MemoryStore.in_memory(embedder=MiniLmEmbedder(None)) as store:
             ingest(store, dataset, names)
-            for number, question in enumerate(dataset.questions):
-                if question.scored and part_of(names, question.collection, number) != without:
+            for question in dataset.questions:
+                if question.scored and part_of(names, question.collection) != without:
                     near = neighbours(store, question.question, question.collection)
                     found.append(
                         example(f"{folder.name}:{question.collection}", question.question, question.gold, near)
@@ -55,24 +55,11 @@ def examples(folders: Sequence[Path], without: int | None) -> tuple[list[Example
     return [each for each in found if each.wanted], texts
 
 
-def untouched(folders: Sequence[Path], without: int | None) -> list[str]:
-    """Return the texts that shall stay where they are: passages, and what they are asked."""
-    found: list[str] = []
-    for folder in folders:
-        dataset = load(folder, "all")
-        names = list(dataset.collections)
-        found += [index_text(each.model_dump()) for name in names for each in dataset.collections[name]]
-        asked = [each for at, each in enumerate(dataset.questions) if part_of(names, each.collection, at) != without]
-        # As many questions as passages are drawn: there are fewer of them.
-        found += [each.question for each in asked] * max(1, len(found) // max(1, len(asked)))
-    return found
-
-
 def stated(folder: Path, names: Sequence[str], without: int | None) -> Iterator[Example]:
     """Yield the facts of conversations, where a set has some: they should be near the messages that they come from."""
     both = load(folder, "messages+facts")
-    for number, name in enumerate(sorted(names)):
-        if number % PARTS == without:
+    for name in names:
+        if part_of(names, name) == without:
             continue
         records = both.collections[name]
         held = [each.id for each in records if each.kind is ContentType.MESSAGE]

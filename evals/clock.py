@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.embeddings import Embedder, TokenEmbedder
+from recall_loop.memory.store.embeddings import Embedder, TalkEmbedder, TokenEmbedder
 from recall_loop.memory.store.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ class TimedEmbedder:
         self.name, self.dimension, self.fingerprint = inner.name, inner.dimension, inner.fingerprint
         self._documents = clock.timed("embed_documents", inner.embed_documents)
         self._queries = clock.timed("embed_queries", inner.embed_queries)
+        if isinstance(inner, TalkEmbedder):
+            self.talk = timed_embedder(inner.talk, clock)
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one unit vector per stored text."""

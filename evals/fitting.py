@@ -26,7 +26,7 @@ from recall_loop.policy.confidence import RAW, WEIGHTS
 from recall_loop.policy.signals import SIGNALS
 from recall_loop.state.errors import InvalidInputError
 
-_SINGLE_PENALTY, _PAIR_PENALTY = 0.002, 0.1
+_SINGLE_PENALTY, _PAIR_PENALTY = 0.002, 1.0
 _POINTS = 40
 _LEAST_SHARE = 1e-4
 _INNER_FOLDS = 5
@@ -66,7 +66,7 @@ KINDS = (
     *_PLAIN,
     *(replace(kind, name=f"{kind.name}; isotonic", curve=True) for kind in _PLAIN),
 )
-_TOLD = (*WEIGHTS, "named_told", "told_share")
+_TOLD = (*WEIGHTS, "named_told", "told_share", "named_alike", "told_alike")
 _NAMED = (*_TOLD, "named_first", "named_lead", "named_own", "named_vote")
 # Components tell what memory holds nothing on; the others, whether it was said of whom the question asks about.
 HOLDING_KINDS = (

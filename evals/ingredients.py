@@ -73,7 +73,11 @@ def ingredients() -> list[Ingredient]:
 def _indexing() -> list[Ingredient]:
     alone = Swap("memory.store.windows", "neighbours", lambda connection, rowids: {})
     about = "each message indexed and embedded with its neighbours in the conversation"
-    return [Ingredient("context-indexing", about, swaps=(alone,), at_ingest=True)]
+    plain = Swap("memory.store.embeddings", "talk_of", lambda embedder: embedder)
+    return [
+        Ingredient("context-indexing", about, swaps=(alone,), at_ingest=True),
+        Ingredient("talk-weights", "the embedder's weights for messages and facts", swaps=(plain,), at_ingest=True),
+    ]
 
 
 def _searching() -> list[Ingredient]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recall_loop.memory.store.embeddings import Embedder, TokenEmbedder
+from recall_loop.memory.store.embeddings import Embedder, TalkEmbedder, TokenEmbedder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +27,8 @@ class RememberingEmbedder:
         self._inner = inner
         self._vectors: OrderedDict[str, Any] = OrderedDict()
         self._lock = Lock()
+        if isinstance(inner, TalkEmbedder):
+            self.talk = inner.talk  # it embeds what is stored, which nothing remembers
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Return one unit vector per stored text."""

@@ -196,7 +196,7 @@ def _useful_threads(setup: dict[str, Any]) -> int:
     first at Python, at a tenth of the processor's time; beside a Chroma server it computes while the first one waits.
     """
     settings: Settings = setup["settings"]
-    if settings.llm_model or settings.embedder != "minilm":
+    if settings.llm_model or settings.embedder == "openai":
         return sys.maxsize
     return 1 if settings.chroma_url is None and server.read(Path(setup["path"])) is None else 2
 

@@ -14,7 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, Any
 
 from recall_loop.graph.batch_answer import answer
-from recall_loop.memory.store.embeddings import limit_threads, make_embedder
+from recall_loop.memory.store.embeddings import make_embedder
+from recall_loop.memory.store.minilm import limit_threads
 from recall_loop.memory.store.server import chroma_server
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import RecallError, WorkerError

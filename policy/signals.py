@@ -16,7 +16,8 @@ from itertools import pairwise
 from recall_loop.policy.coverage import own_terms, window_terms
 from recall_loop.policy.question import Question
 from recall_loop.policy.ranking import Ranked
-from recall_loop.state.types import ContentType
+from recall_loop.state.agent_state import PoolEntry
+from recall_loop.state.types import ContentType, QuerySource
 from recall_loop.text.tokens import content_words, stems
 from recall_loop.text.voice import voice
 
@@ -35,6 +36,8 @@ SIGNALS: Mapping[str, str] = {
     "named_vote": "the same of all ten facts together, earlier ones counting more",
     "named_told": "named_vote, each fact counting as far as it tells of its own author: I and my for it, you against",
     "told_share": "mean share of rare question words in what the named tell of themselves; if none does, in all ten",
+    "named_alike": "best similarity of what the named tell of themselves, less that of what the others do",
+    "told_alike": "mean similarity of what the named tell of themselves; of all ten facts if none does",
     "names": "how many names the question has (1 = four or more)",
     "asks_date": "1 if it asks for a time",
     "asks_number": "1 if it asks for a number",
@@ -45,6 +48,15 @@ LOOKED_AT, BEST = 20, 10
 _VOTE_SCALE = 4.5
 _MOST_NAMES = 4
 _DIGITS = 6
+_OF_NAMED = (
+    "named_first",
+    "named_lead",
+    "named_own",
+    "named_window",
+    "named_vote",
+    "named_told",
+    "named_alike",
+)
 _FROM = ("author", "subject", "label")
 
 
@@ -73,6 +85,10 @@ class _Facts:
     @cached_property
     def scores(self) -> list[float]:
         return [item.score for item in self.ranked]
+
+    @cached_property
+    def similar(self) -> list[float]:
+        return [_similarity(item.entry) for item in self.ranked[:BEST]]
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -130,6 +146,12 @@ class _Facts:
         return math.fsum(weight for term, weight in self.rarity.items() if term in terms) / whole if whole else 0.0
 
 
+def _similarity(entry: PoolEntry) -> float:
+    """Return how near a fact is to the question; what only a model's own queries found is near to these."""
+    own = [match["similarity"] for match in entry["matches"] if match["source"] != QuerySource.LLM]
+    return entry["similarity"] if len(own) == len(entry["matches"]) else max(own, default=0.0)
+
+
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values) if values else 0.0
 
@@ -160,22 +182,29 @@ def _attribution(facts: _Facts) -> dict[str, float]:
     """Compare facts from whom the question names with the others: what somebody else said may be no answer."""
     own = [facts.rare_share(terms) for terms in facts.own[:BEST]]
     if not facts.names:
-        unnamed = ("named_first", "named_lead", "named_own", "named_window", "named_vote", "named_told")
-        return dict.fromkeys(unnamed, 0.0) | {"told_share": _mean(own)}
+        return dict.fromkeys(_OF_NAMED, 0.0) | {"told_share": _mean(own), "told_alike": _mean(facts.similar)}
     sides = [1.0 if mine else -1.0 for mine in facts.from_named]
     lead = max(facts.scores[0] - facts.scores[1], 0.0) if len(facts.scores) > 1 else max(facts.scores[0], 0.0)
     told = [share * telling for share, telling in zip(own, facts.telling, strict=True)]
     tellers = [side if known else max(side, 0.0) for side, known in zip(sides, facts.has_teller, strict=True)]
-    mine = [0.0 if side < 0 else part for part, side in zip(told, tellers, strict=True)]
+    alike = [similarity * telling for similarity, telling in zip(facts.similar, facts.telling, strict=True)]
+    any_named = any(facts.from_named)
     return {
         "named_first": float(facts.from_named[0]),
-        "named_lead": sides[0] * lead if any(facts.from_named) else 0.0,
+        "named_lead": sides[0] * lead if any_named else 0.0,
         "named_own": _gap(own, sides),
         "named_window": _gap([facts.rare_share(terms) for terms in facts.windows], sides),
         "named_vote": _vote(own, sides),
         "named_told": _vote(told, tellers),
-        "told_share": _mean(mine if any(facts.from_named) else own),
+        "named_alike": _gap(alike, tellers),
+        "told_share": _mean(_not_others(told, tellers) if any_named else own),
+        "told_alike": _mean(_not_others(alike, tellers) if any_named else facts.similar),
     }
+
+
+def _not_others(values: Sequence[float], sides: Sequence[float]) -> list[float]:
+    """Return the values with 0 for those of the other side."""
+    return [0.0 if side < 0 else value for value, side in zip(values, sides, strict=True)]
 
 
 def _vote(shares: Sequence[float], sides: Sequence[float]) -> float:

@@ -105,7 +105,7 @@ _OPERATIONS: dict[str, Callable[[MemoryStore, dict[str, Any]], dict[str, Any]]] 
 
 def main() -> int:
     """Own the store that the environment names, until standard input ends."""
-    from recall_loop.memory.store.embeddings import make_embedder
+    from recall_loop.memory.store.embeddings import make_embedder, talk_of
     from recall_loop.service.storing import open_folder
     from recall_loop.state.settings import Settings
     from recall_loop.telemetry.logs import start_logging
@@ -118,7 +118,8 @@ def main() -> int:
         if settings.store_path is None:
             raise InvalidInputError("store_path", None, "a folder")
         with open_folder(settings, make_embedder(settings), read_only=False) as store:
-            store.embedder.embed_documents(["ready"])
+            for model in (store.embedder, talk_of(store.embedder)):
+                model.embed_documents(["ready"])
             owner = Owner(store, Path(sys.argv[1]))
             sys.stdout.write(f"{READY}\n")
             sys.stdout.flush()

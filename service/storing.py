@@ -28,7 +28,7 @@ def open_store(
 
     embedder = embedder or make_embedder(settings)
     if config.owner_socket is not None:
-        from recall_loop.memory.store.embeddings import limit_threads
+        from recall_loop.memory.store.minilm import limit_threads
         from recall_loop.memory.store.processors import share
         from recall_loop.service.forwarding import open_forwarding
 

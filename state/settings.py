@@ -76,9 +76,11 @@ class Settings(BaseSettings):
         None, description="Collection on that server from which a lost store folder is made anew."
     )
     tenant: Identifier = Field("default", description="Tenant where a request names none.")
-    embedder: Literal["minilm", "openai"] = Field("minilm", description="Embedded default, or an API.")
+    embedder: Literal["minilm", "minilm-plain", "openai"] = Field(
+        "minilm", description="Embedded default, the same without its weights for talk, or an API."
+    )
     minilm_weights: str | None = Field(
-        None, description="File of tuned weights for the embedded default (docs/tuning.md); absent = its own."
+        None, description="File of weights for talk in place of the embedded default's own (docs/tuning.md)."
     )
     openai_model: str = Field("text-embedding-3-small", description="Embedding model of the API.")
     openai_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible API.")

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.embeddings import MiniLmEmbedder
+    from recall_loop.memory.store.minilm import MiniLmEmbedder
     from recall_loop.memory.store.store import MemoryStore
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def embedder() -> MiniLmEmbedder:
     """The real embedder, loaded once."""
-    from recall_loop.memory.store.embeddings import MiniLmEmbedder
+    from recall_loop.memory.store.minilm import MiniLmEmbedder
 
     return MiniLmEmbedder()
 

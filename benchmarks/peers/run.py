@@ -31,8 +31,8 @@ from recall_loop.evals.datasets import Dataset, load
 from recall_loop.evals.metrics import macro_average, percentile, score
 from recall_loop.evals.prompt_set import draw
 from recall_loop.evals.questions import Question
-from recall_loop.memory.store.embeddings import MiniLmEmbedder
 from recall_loop.memory.store.indexing import index_text
+from recall_loop.memory.store.minilm import MiniLmEmbedder
 from recall_loop.state.errors import InvalidInputError, RecallError
 from recall_loop.text.stop_words import STOP_WORDS
 
@@ -58,6 +58,7 @@ class Peer:
     told: tuple[tuple[str, str], ...] = ()
 
 
+UNLEARNED = (("RECALL_LOOP_LEARNED_ORDER", "false"), ("RECALL_LOOP_EMBEDDER", "minilm-plain"))
 PEERS = {
     "bm25s": Peer("peer_bm25s.py", ("bm25s==0.3.16", "numpy"), vectors=False),
     "chroma": Peer("peer_chroma.py", ("chromadb==1.5.9", "numpy")),
@@ -75,8 +76,8 @@ PEERS = {
         "peer_llamaindex.py", ("llama-index-core==0.14.25", "llama-index-retrievers-bm25==0.8.0", "numpy")
     ),
     "mem0": Peer("peer_mem0.py", ("mem0ai==2.2.1", "qdrant-client==1.20.0", "fastembed==0.9.1", "numpy")),
-    # The learned order has seen the development conversations: beside others on them, this is the fair one.
-    f"{OWN}-unlearned": Peer("peer_recall_loop.py", vectors=False, told=(("RECALL_LOOP_LEARNED_ORDER", "false"),)),
+    # What was learned has seen the development conversations: beside others on them, this is the fair one.
+    f"{OWN}-unlearned": Peer("peer_recall_loop.py", vectors=False, told=UNLEARNED),
     OWN: Peer("peer_recall_loop.py", vectors=False),
 }
 
@@ -159,7 +160,7 @@ def _jsonl(path: Path, items: Sequence[dict[str, Any]]) -> None:
 
 
 def _embed(folder: Path, documents: Sequence[str], questions: Sequence[str]) -> Embedding:
-    embedder = MiniLmEmbedder()
+    embedder = MiniLmEmbedder(None)
     embedder.embed_queries(["the model is loaded before the clock runs"])
     texts = list(dict.fromkeys([*documents, *questions]))
     parts, started = [], time.perf_counter()

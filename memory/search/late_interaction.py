@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from recall_loop.memory.search.rerank import Candidate, z_scores
+from recall_loop.memory.store.embeddings import TokenEmbedder, parted
 from recall_loop.memory.store.products import products
 from recall_loop.memory.store.token_vectors import PackedTokens, TokenCodec, codec_of
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
@@ -27,7 +28,7 @@ from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.embeddings import Embedder, TokenEmbedder
+    from recall_loop.memory.store.embeddings import Embedder
 
     Scores = NDArray[np.float64]
     Neighbours = tuple[int | None, int | None]
@@ -88,8 +89,8 @@ class TokenSource(Protocol):
         """Return the stored token vectors; rows without any are missing."""
         ...
 
-    def texts(self, rowids: Iterable[int]) -> Mapping[int, str]:
-        """Return the index texts of rows."""
+    def texts(self, rowids: Iterable[int]) -> Mapping[int, tuple[str, str]]:
+        """Return the kinds and index texts of rows."""
         ...
 
 
@@ -242,8 +243,11 @@ class LateInteraction:
                 return
             begun = time.perf_counter()
             batch = found[start : start + _BATCH]
-            made = self.embedder.embed_documents_with_tokens([texts[rowid] for rowid in batch])[1]
-            self._held |= {rowid: self.codec.compress(tokens) for rowid, tokens in zip(batch, made, strict=True)}
+            for model, places in parted(self.embedder, [texts[rowid][0] for rowid in batch]):
+                if isinstance(model, TokenEmbedder):
+                    made = model.embed_documents_with_tokens([texts[batch[at]][1] for at in places])[1]
+                    packed = map(self.codec.compress, made)
+                    self._held |= dict(zip([batch[at] for at in places], packed, strict=True))
             self.budget.spend(time.perf_counter() - begun)
 
     def _compare(self, rowids: Sequence[int], asked: NDArray[np.float32]) -> _Matches:
@@ -319,8 +323,6 @@ def late_interaction(
         InvalidInputError: `budget_ms` is no length of time.
         EmbedderError: the projection's file is missing or damaged.
     """
-    from recall_loop.memory.store.embeddings import TokenEmbedder
-
     codec = codec_of(embedder)
     if codec is None or not isinstance(embedder, TokenEmbedder):
         raise UnsupportedOptionError(

@@ -1,7 +1,8 @@
 """The memory store: a SQLite sidecar and Chroma behind one interface."""
 
 from recall_loop.memory.store.drafts import WriteOutcome
-from recall_loop.memory.store.embeddings import Embedder, MiniLmEmbedder, OpenAIEmbedder, make_embedder
+from recall_loop.memory.store.embeddings import Embedder, OpenAIEmbedder, make_embedder
+from recall_loop.memory.store.minilm import MiniLmEmbedder
 from recall_loop.memory.store.reading import Corpus
 from recall_loop.memory.store.rows import Row
 from recall_loop.memory.store.store import MemoryStore

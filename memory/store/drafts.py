@@ -25,7 +25,7 @@ from recall_loop.text.tokens import stems
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
 _MOST_POSITION = 2**63 - 1
-_TENANT, _KEY = COLUMNS.index("tenant"), COLUMNS.index("key")
+_TENANT, _KEY, _KIND = (COLUMNS.index(name) for name in ("tenant", "key", "kind"))
 
 Status = Literal["created", "replaced", "unchanged", "rejected"]
 
@@ -72,6 +72,11 @@ class Draft:
     def tenant(self) -> str:
         """Whose it is."""
         return str(self.columns[_TENANT])
+
+    @property
+    def kind(self) -> str:
+        """What kind of record it is."""
+        return str(self.columns[_KIND])
 
     @property
     def key(self) -> str:

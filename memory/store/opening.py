@@ -90,7 +90,7 @@ def files_as_left(path: Path | None, meta: Mapping[str, str]) -> Literal["closed
 
 def default_embedder() -> Embedder:
     """Return the embedder for stores that name none."""
-    from recall_loop.memory.store.embeddings import MiniLmEmbedder
+    from recall_loop.memory.store.minilm import MiniLmEmbedder
 
     return MiniLmEmbedder()
 

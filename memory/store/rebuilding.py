@@ -43,7 +43,7 @@ def re_embed(sidecar: Sidecar, embedder: Embedder, progress: Progress | None = N
         prepare(connection, codec)
         rows = [Row(*values) for values in connection.execute(_EVERY)]
         for done, part in _chunks(rows):
-            texts = [index_text(row.record.model_dump(mode="json")) for row in part]
+            texts = [(row.record.kind, index_text(row.record.model_dump(mode="json"))) for row in part]
             made, packed = embed_with_tokens(embedder, codec, dimension, texts)
             put(connection, {row.rowid: tokens for row, tokens in zip(part, packed, strict=True)})
             vectors = [vector.tobytes() for vector in made.astype(np.float16)]

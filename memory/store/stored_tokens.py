@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.embeddings import Embedder, TokenEmbedder, checked
+from recall_loop.memory.store.embeddings import Embedder, TokenEmbedder, checked, parted
 from recall_loop.memory.store.indexing import index_text
 from recall_loop.memory.store.reading import ids_json
 from recall_loop.memory.store.sidecar import set_meta
@@ -72,11 +72,16 @@ class StoredTokens:
             found = connection.execute(_TOKENS, (self._tenant, ids_json(rowids))).fetchall()
         return {rowid: self._codec.unpack(vectors) for rowid, vectors in found}
 
-    def texts(self, rowids: Iterable[int]) -> dict[int, str]:
-        """Return index texts, whole."""
+    def texts(self, rowids: Iterable[int]) -> dict[int, tuple[str, str]]:
+        """Return kinds and index texts, whole."""
         with self._sidecar.reading() as connection:
             found = connection.execute(_BODIES, (self._tenant, ids_json(rowids))).fetchall()
-        return {rowid: index_text(json.loads(record)) for rowid, record in found}
+        return {rowid: _kind_and_text(record) for rowid, record in found}
+
+
+def _kind_and_text(body: str) -> tuple[str, str]:
+    record = json.loads(body)
+    return record["kind"], index_text(record)
 
 
 def codec_for(sidecar: Sidecar, embedder: Embedder) -> TokenCodec | None:
@@ -95,15 +100,36 @@ def holds(sidecar: Sidecar, codec: TokenCodec) -> bool:
 
 
 def embed_with_tokens(
-    embedder: Embedder, codec: TokenCodec | None, dimension: int, texts: Sequence[str]
+    embedder: Embedder, codec: TokenCodec | None, dimension: int, texts: Sequence[tuple[str, str]]
 ) -> tuple[NDArray[np.float32], list[bytes | None]]:
     """Return vectors [n, dimension], and for each text its packed token vectors, from one run of the model.
 
-    Without a codec (the embedder gives no token vectors, or they aren't wanted) the list holds None.
+    Without a codec (the embedder gives no token vectors, or they aren't wanted) the list holds None. Where
+    the embedder has another one for talk, texts go to two models.
+
+    Args:
+        embedder: makes the vectors.
+        codec: how token vectors are stored.
+        dimension: length of a vector.
+        texts: each record's kind and index text.
 
     Raises:
         EmbedderError: the embedder fails, or gives vectors of another length, number or NaN.
     """
+    import numpy as np
+
+    vectors = np.zeros((len(texts), dimension), dtype=np.float32)
+    packed: list[bytes | None] = [None] * len(texts)
+    for model, rows in parted(embedder, [kind for kind, _ in texts]):
+        vectors[rows], tokens = _embedded(model, codec, dimension, [texts[row][1] for row in rows])
+        for row, matrix in zip(rows, tokens, strict=True):
+            packed[row] = matrix
+    return vectors, packed
+
+
+def _embedded(
+    embedder: Embedder, codec: TokenCodec | None, dimension: int, texts: Sequence[str]
+) -> tuple[NDArray[np.float32], list[bytes | None]]:
     if codec is None or not isinstance(embedder, TokenEmbedder):
         return checked(embedder, embedder.embed_documents(texts), len(texts), dimension), [None] * len(texts)
     vectors, tokens = embedder.embed_documents_with_tokens(texts)
@@ -159,7 +185,7 @@ def refill(sidecar: Sidecar, embedder: Embedder, progress: Callable[[int, int], 
         part = missing[start : start + _CHUNK]
         with sidecar.transaction() as connection:
             found = connection.execute(_ANY_BODIES, (ids_json(part),)).fetchall()
-            texts = [index_text(json.loads(record)) for _, record in found]
+            texts = [_kind_and_text(record) for _, record in found]
             packed = embed_with_tokens(embedder, codec, embedder.dimension, texts)[1]
             put(connection, dict(zip([rowid for rowid, _ in found], packed, strict=True)))
         if progress is not None:

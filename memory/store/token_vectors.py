@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.store.embeddings import MINILM_FINGERPRINT, TokenEmbedder, normalised
+from recall_loop.memory.store.embeddings import TokenEmbedder, normalised
+from recall_loop.memory.store.minilm import MINILM_FINGERPRINT
 from recall_loop.state.errors import EmbedderError, InvalidInputError
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
-"""Tuned weights of the embedder: what a model's file holds in other places than its authors' (STORE-5).
+"""Weights for what was said: the embedder's own, tuned to put talk near the questions that it answers (STORE-5).
 
-onnxruntime folds weights that are stored as integers into numbers before it lets anyone replace them, so the file's
-own bytes are replaced, in memory, before it sees them. Both files are named by their sha256, so places can't shift.
+A file of them holds what stands in other places of the model's file than its authors' bytes. onnxruntime folds
+weights that are stored as integers into numbers before it lets anyone replace them, so the file's own bytes are
+replaced, in memory, before it sees them. Both files are named by their sha256, so places can't shift.
 """
 
 from __future__ import annotations
@@ -10,38 +11,59 @@ import hashlib
 import io
 import zipfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recall_loop.state.errors import EmbedderError, InvalidInputError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy as np
     from numpy.typing import NDArray
 
 
+# Tuned by benchmarks/tune_embedder.py on the conversations that NOTICE names.
+SHIPPED = Path(__file__).with_name("minilm-talk.npz")
+SHIPPED_SHA256 = "803a92ea083316ed7cf323e6957bf0822bd48e4c4d0e3a37b34f052bd1c5c8d1"
+
+
 @dataclass(frozen=True)
 class Weights:
-    """Tuned weights: their file's name and bytes, and the sha256 of these."""
+    """A file of tuned weights, and the sha256 that it has to have."""
 
-    name: str
-    data: bytes
+    file: Path
     digest: str
 
     @classmethod
-    def read(cls, file: Path) -> Weights:
-        """Return what `file` holds, as yet unchecked.
+    def of(cls, file: Path) -> Weights:
+        """Return the weights of a file, as yet unchecked.
 
         Raises:
             InvalidInputError: it can't be read.
         """
+        if file == SHIPPED:
+            return cls(file, SHIPPED_SHA256)
         try:
             data = file.read_bytes()
         except OSError as error:
             allowed = "a file that benchmarks/tune_embedder.py wrote"
             raise InvalidInputError("minilm_weights", str(file), f"{allowed} ({error.strerror})") from error
-        return cls(file.name, data, hashlib.sha256(data).hexdigest())
+        return cls(file, hashlib.sha256(data).hexdigest())
+
+
+def checked_bytes(file: Path, expected: str) -> bytes:
+    """Return what `file` holds.
+
+    Raises:
+        EmbedderError: it can't be read, or hasn't the sha256 that was expected.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise EmbedderError(f"minilm: {file.name} can't be read: {error.strerror}") from error
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != expected:
+        raise EmbedderError(f"minilm: {file.name} has sha256 {digest[:12]}…, expected {expected[:12]}…")
+    return data
 
 
 def packed(places: NDArray[np.int64], values: NDArray[np.uint8]) -> bytes:

@@ -173,7 +173,7 @@ def _own_vectors(
     new = [draft for draft in drafts if draft.key not in own]
     if not new:
         return _Vectors(own, {})
-    made, packed = embed_with_tokens(embedder, codec, dimension, [draft.text for draft in new])
+    made, packed = embed_with_tokens(embedder, codec, dimension, [(draft.kind, draft.text) for draft in new])
     own |= {draft.key: vector for draft, vector in zip(new, made.astype(np.float16), strict=True)}
     return _Vectors(own, {draft.key: data for draft, data in zip(new, packed, strict=True)})
 

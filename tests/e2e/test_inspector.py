@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from recall_loop.memory.store.embeddings import MiniLmEmbedder
+from recall_loop.memory.store.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.app import create_app
 from recall_loop.service.config import ServiceConfig

@@ -19,7 +19,8 @@ from recall_loop.evals.remembering import remembering
 from recall_loop.evals.runner import Options
 from recall_loop.evals.switches import Swap, swapped
 from recall_loop.memory.search import fusion
-from recall_loop.memory.store.embeddings import MiniLmEmbedder, TokenEmbedder
+from recall_loop.memory.store.embeddings import TokenEmbedder
+from recall_loop.memory.store.minilm import MiniLmEmbedder
 from recall_loop.policy import planning
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings import Settings
@@ -69,13 +70,16 @@ def test_kept_stores_hold_the_data_set_alone(report: dict[str, Any]) -> None:
     from recall_loop.evals.ingest import open_store
     from recall_loop.state.scope import Scope
 
-    windows = {}
-    for suffix in ("", "-without-context-indexing"):
+    windows, vectors = {}, {}
+    for suffix in ("", "-without-context-indexing", "-without-talk-weights"):
         with open_store(report["stores"] / f"{report['sets'][0]['set']}-messages{suffix}", Settings()) as store:
             view = store.view(Scope(tenant="talk-1"))
             assert store.count(Scope(tenant="talk-1")) == 2
             windows[suffix] = sorted(row.window.count("\n") for row in view.rows(view.rowids().tolist()).values())
-    assert windows == {"": [1, 1], "-without-context-indexing": [0, 0]}
+            with store.sidecar.reading() as connection:
+                vectors[suffix] = {own for (own,) in connection.execute("SELECT own FROM vectors")}
+    assert windows == {"": [1, 1], "-without-context-indexing": [0, 0], "-without-talk-weights": [1, 1]}
+    assert vectors[""] == vectors["-without-context-indexing"] and not vectors[""] & vectors["-without-talk-weights"]
 
 
 @pytest.mark.parametrize("ingredient", ingredients.ingredients(), ids=NAMES)

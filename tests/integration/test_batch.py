@@ -17,7 +17,7 @@ import pytest
 
 from recall_loop.graph.batch import run_batch, stream_batch
 from recall_loop.graph.batch_output import ResultsFile
-from recall_loop.memory.store.embeddings import MiniLmEmbedder
+from recall_loop.memory.store.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.result import RetrieveResult

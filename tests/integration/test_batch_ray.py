@@ -23,7 +23,7 @@ from tests.chroma_server import Server
 from tests.ports import free_port
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.embeddings import MiniLmEmbedder
+    from recall_loop.memory.store.minilm import MiniLmEmbedder
 
 NOW = "2026-01-02T03:04:05Z"
 BOATS = ("Amber", "Birk", "Cormorant", "Dulse", "Eider", "Fathom", "Gannet", "Halyard")

@@ -15,7 +15,7 @@ from recall_loop.evals.clock import Clock, TimedEmbedder, instrument
 from recall_loop.evals.datasets import Dataset, load
 from recall_loop.evals.ingest import ingest
 from recall_loop.evals.runner import Answered, Options, run
-from recall_loop.memory.store.embeddings import MiniLmEmbedder
+from recall_loop.memory.store.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Scope

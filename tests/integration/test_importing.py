@@ -37,7 +37,7 @@ from tests.embedders import WordHashes
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.embeddings import MiniLmEmbedder
+    from recall_loop.memory.store.minilm import MiniLmEmbedder
 
 MADE = Path(__file__).resolve().parents[1] / "foreign" / "mem0"
 LAMP = {name: f"a {name} one" for name in ("shape", "maker", "shade", "switch", "cable", "plug")}

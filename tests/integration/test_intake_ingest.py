@@ -22,7 +22,7 @@ from recall_loop.state.scope import Scope
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.embeddings import MiniLmEmbedder
+    from recall_loop.memory.store.minilm import MiniLmEmbedder
     from recall_loop.memory.store.store import MemoryStore
 
 WORDS = (

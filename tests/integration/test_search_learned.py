@@ -17,7 +17,8 @@ from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.search.late_interaction import Budget, LateInteraction
 from recall_loop.memory.search.options import SearchOptions
 from recall_loop.memory.search.rerank import Candidate
-from recall_loop.memory.store.embeddings import MiniLmEmbedder, TokenEmbedder
+from recall_loop.memory.store.embeddings import TokenEmbedder
+from recall_loop.memory.store.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.stored_tokens import StoredTokens
 from recall_loop.memory.store.token_vectors import codec_of

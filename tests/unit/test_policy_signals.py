@@ -20,7 +20,7 @@ def question(text):
 
 def fact(at, text, score, author=None):
     record = {"id": f"f{at}", "kind": "message", "text": text} | ({"author": author} if author else {})
-    return Ranked({"key": f"f{at}", "record": record, "window": "", "similarity": score}, score, {})
+    return Ranked({"key": f"f{at}", "record": record, "window": "", "similarity": score, "matches": []}, score, {})
 
 
 def facts(*parts):
@@ -47,14 +47,14 @@ def test_what_somebody_else_said_is_told_from_what_the_named_one_said():
     mine = signals_of(facts((TEXT, 0.9, "Tove"), (*other, "Ruben")), BOAT, 1.0)
     theirs = signals_of(facts((TEXT, 0.9, "Ruben"), (*other, "Tove")), BOAT, 1.0)
     assert mine["named_first"] == 1.0 and theirs["named_first"] == 0.0
-    for name in ("named_lead", "named_own", "named_window", "named_vote", "named_told"):
+    for name in ("named_lead", "named_own", "named_window", "named_vote", "named_told", "named_alike"):
         assert mine[name] > 0.0 > theirs[name], name
 
 
 def test_a_question_without_names_has_no_attribution():
     """Proves: CONF-4."""
     found = signals_of(facts((TEXT, 0.9, "Ruben")), question("where is the yellow boat moored?"), 1.0)
-    assert [found[name] for name in SIGNALS if name.startswith("named")] == [0.0] * 6
+    assert [found[name] for name in SIGNALS if name.startswith("named")] == [0.0] * 7
     assert found["told_share"] == 1.0, "where nobody is named, all facts may tell it"
 
 
@@ -73,6 +73,24 @@ def test_what_was_told_of_the_other_counts_less():
     about = facts(("Tove moored the yellow boat.", 0.9, "Tove"))
     about[0].entry["record"]["kind"] = "fact"
     assert signals_of(about, BOAT, 1.0)["named_told"] == told["I"][0]
+
+
+def test_what_only_a_model_asked_for_is_not_like_the_question():
+    """Proves: CONF-4, LOOP-8 (its queries don't vouch for what they found)."""
+    found = facts((TEXT, 0.8, "Tove"))
+    for at, (sources, expected) in enumerate([(["keyword"], 0.8), (["keyword", "llm"], 0.5), (["llm"], 0.0)]):
+        found[0].entry["matches"] = [{"source": each, "similarity": 0.8 if each == "llm" else 0.5} for each in sources]
+        assert signals_of(found, BOAT, 1.0)["told_alike"] == expected, at
+
+
+def test_likeness_counts_as_far_as_the_named_tell_it_of_themselves():
+    """Proves: CONF-4."""
+    you = "You moored the yellow boat."
+    found = signals_of(facts((TEXT, 0.8, "Tove"), (TEXT, 0.6, "Ruben"), (you, 0.9, "Tove")), BOAT, 1.0)
+    assert found["named_alike"] == pytest.approx(0.8 - 0.6)
+    assert found["told_alike"] == pytest.approx(0.8 / 3, abs=1e-6)
+    unnamed = signals_of(facts((TEXT, 0.8, "Tove"), (you, 0.6, "Ruben")), question("where is the yellow boat?"), 1.0)
+    assert unnamed["told_alike"] == pytest.approx(0.7), "where nobody is named, all facts may tell it"
 
 
 def test_a_passage_of_nobody_tells_against_nobody():

@@ -32,7 +32,7 @@ class Texts:
     def __init__(self, embedder, texts: dict[int, str], stored: Sequence[int] = ()) -> None:
         self.given, self.asked = texts, []
         codec = codec_of(embedder)
-        made = embedder.embed_documents_with_tokens([texts[row] for row in stored])[1] if stored else []
+        made = embedder.talk.embed_documents_with_tokens([texts[row] for row in stored])[1] if stored else []
         self.packed = {row: codec.pack(tokens) for row, tokens in zip(stored, made, strict=True)}
         self.codec = codec
 
@@ -47,7 +47,7 @@ class Texts:
 
     def texts(self, rowids):
         self.asked.append(list(rowids))
-        return {row: self.given[row] for row in rowids if row in self.given}
+        return {row: ("message", self.given[row]) for row in rowids if row in self.given}
 
 
 class Alone(Texts):

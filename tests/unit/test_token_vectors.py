@@ -109,10 +109,10 @@ def test_each_embedder_has_its_own_format(embedder):
     own = codec_of(OwnTokens())
     assert own.basis is None and own.width == 32 and own.fingerprint != codec_of(embedder).fingerprint
     assert codec_of(WordHashes()) is None
-    vectors, packed = embed_with_tokens(WordHashes(), None, 32, ["a", "b"])
+    vectors, packed = embed_with_tokens(WordHashes(), None, 32, [("fact", "a"), ("message", "b")])
     assert vectors.shape == (2, 32) and packed == [None, None]
     with pytest.raises(EmbedderError, match="of 3 texts; asked for 2"):
-        embed_with_tokens(TooMany(), own, 32, ["a", "b"])
+        embed_with_tokens(TooMany(), own, 32, [("fact", "a"), ("fact", "b")])
 
 
 def prepared(store, codec) -> dict[str, int]:
@@ -140,10 +140,10 @@ def test_stored_tokens_are_read_back_within_the_tenant(store):
     mine, theirs = StoredTokens(store.sidecar, "one", codec), StoredTokens(store.sidecar, "two", codec)
     assert mine.tokens(rows.values()).keys() == {rows[name] for name in ("m0", "m1", "m2")}
     assert theirs.tokens(rows.values()).keys() == theirs.texts(rows.values()).keys() == {rows["theirs"]}
-    assert mine.texts([rows["m1"]]) == {rows["m1"]: "Ann: turn 1"}
+    assert mine.texts([rows["m1"]]) == {rows["m1"]: ("message", "Ann: turn 1")}
     assert mine.neighbours([rows["m1"]]) == {rows["m1"]: (rows["m0"], rows["m2"])}
     assert not theirs.neighbours([rows["m1"]])
-    again = store.embedder.embed_documents_with_tokens(["Ann: turn 1"])[1][0]
+    again = store.embedder.talk.embed_documents_with_tokens(["Ann: turn 1"])[1][0]
     assert np.allclose(mine.tokens([rows["m1"]])[rows["m1"]].floats(), codec.project(again), atol=0.03)
 
 
