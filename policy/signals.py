@@ -37,7 +37,7 @@ SIGNALS: Mapping[str, str] = {
     "named_told": "named_vote, each fact counting as far as it tells of its own author: I and my for it, you against",
     "told_share": "mean share of rare question words in what the named tell of themselves; if none does, in all ten",
     "named_alike": "best similarity of what the named tell of themselves, less that of what the others do",
-    "told_alike": "mean similarity of what the named tell of themselves; of all ten facts if none does",
+    "told_alike": "mean similarity of the best three that the named tell of themselves; of any if none does",
     "names": "how many names the question has (1 = four or more)",
     "asks_date": "1 if it asks for a time",
     "asks_number": "1 if it asks for a number",
@@ -46,6 +46,7 @@ SIGNALS: Mapping[str, str] = {
 }
 LOOKED_AT, BEST = 20, 10
 _VOTE_SCALE = 4.5
+_FEW = 3
 _MOST_NAMES = 4
 _DIGITS = 6
 _OF_NAMED = (
@@ -182,7 +183,7 @@ def _attribution(facts: _Facts) -> dict[str, float]:
     """Compare facts from whom the question names with the others: what somebody else said may be no answer."""
     own = [facts.rare_share(terms) for terms in facts.own[:BEST]]
     if not facts.names:
-        return dict.fromkeys(_OF_NAMED, 0.0) | {"told_share": _mean(own), "told_alike": _mean(facts.similar)}
+        return dict.fromkeys(_OF_NAMED, 0.0) | {"told_share": _mean(own), "told_alike": _best(facts.similar)}
     sides = [1.0 if mine else -1.0 for mine in facts.from_named]
     lead = max(facts.scores[0] - facts.scores[1], 0.0) if len(facts.scores) > 1 else max(facts.scores[0], 0.0)
     told = [share * telling for share, telling in zip(own, facts.telling, strict=True)]
@@ -197,14 +198,19 @@ def _attribution(facts: _Facts) -> dict[str, float]:
         "named_vote": _vote(own, sides),
         "named_told": _vote(told, tellers),
         "named_alike": _gap(alike, tellers),
-        "told_share": _mean(_not_others(told, tellers) if any_named else own),
-        "told_alike": _mean(_not_others(alike, tellers) if any_named else facts.similar),
+        "told_share": math.fsum(_not_others(told, tellers)) / len(told) if any_named else _mean(own),
+        "told_alike": _best(_not_others(alike, tellers) if any_named else facts.similar),
     }
 
 
 def _not_others(values: Sequence[float], sides: Sequence[float]) -> list[float]:
-    """Return the values with 0 for those of the other side."""
-    return [0.0 if side < 0 else value for value, side in zip(values, sides, strict=True)]
+    """Return the values without those of the other side."""
+    return [value for value, side in zip(values, sides, strict=True) if side >= 0]
+
+
+def _best(similar: Sequence[float]) -> float:
+    """Return the mean of the three largest: how many others stand beside them depends on how many there are."""
+    return _mean(sorted(similar, reverse=True)[:_FEW])
 
 
 def _vote(shares: Sequence[float], sides: Sequence[float]) -> float:

@@ -1,7 +1,7 @@
 """The memory store: a SQLite sidecar and Chroma behind one interface."""
 
 from recall_loop.memory.store.drafts import WriteOutcome
-from recall_loop.memory.store.embeddings import Embedder, OpenAIEmbedder, make_embedder
+from recall_loop.memory.store.embeddings import Embedder, OpenAIEmbedder, TalkEmbedder, make_embedder
 from recall_loop.memory.store.minilm import MiniLmEmbedder
 from recall_loop.memory.store.reading import Corpus
 from recall_loop.memory.store.rows import Row
@@ -15,6 +15,7 @@ __all__ = [
     "MiniLmEmbedder",
     "OpenAIEmbedder",
     "Row",
+    "TalkEmbedder",
     "View",
     "WriteOutcome",
     "make_embedder",

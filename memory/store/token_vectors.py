@@ -7,7 +7,6 @@ could be measured (benchmarks/README.md).
 
 from __future__ import annotations
 
-import hashlib
 import io
 import struct
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import numpy as np
 
 from recall_loop.memory.store.embeddings import TokenEmbedder, normalised
 from recall_loop.memory.store.minilm import MINILM_FINGERPRINT
+from recall_loop.memory.store.tuned import checked_bytes
 from recall_loop.state.errors import EmbedderError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -136,13 +136,7 @@ def load_basis() -> NDArray[np.float32]:
     Raises:
         EmbedderError: the file can't be read, or isn't the one that this version was made with.
     """
-    try:
-        data = BASIS_FILE.read_bytes()
-    except OSError as error:
-        raise EmbedderError(f"{BASIS_FILE.name} can't be read: {error.strerror}") from error
-    digest = hashlib.sha256(data).hexdigest()
-    if digest != BASIS_SHA256:
-        raise EmbedderError(f"{BASIS_FILE.name} has sha256 {digest[:12]}…, expected {BASIS_SHA256[:12]}…")
+    data = checked_bytes(BASIS_FILE, BASIS_SHA256)
     stored: NDArray[np.float16] = np.load(io.BytesIO(data), allow_pickle=False)
     basis: NDArray[np.float32] = stored.astype(np.float32)
     basis.setflags(write=False)

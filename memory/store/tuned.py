@@ -59,10 +59,10 @@ def checked_bytes(file: Path, expected: str) -> bytes:
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise EmbedderError(f"minilm: {file.name} can't be read: {error.strerror}") from error
+        raise EmbedderError(f"{file.name} can't be read: {error.strerror}") from error
     digest = hashlib.sha256(data).hexdigest()
     if digest != expected:
-        raise EmbedderError(f"minilm: {file.name} has sha256 {digest[:12]}…, expected {expected[:12]}…")
+        raise EmbedderError(f"{file.name} has sha256 {digest[:12]}…, expected {expected[:12]}…")
     return data
 
 
