@@ -5,9 +5,10 @@
 Messages are brought near to the questions that they answer and to the facts that were taken from them, nearer than
 what a search by the untuned model finds beside them: two contrastive losses (van den Oord et al. 2018), one over the
 vectors of whole texts, one over late interaction of their word pieces (Khattab & Zaharia 2020). Questions and facts
-stay where the untuned model puts them, and so does everything that is no message. Only the last layers move; what the
-first ones give is computed once. `--without` leaves one sixth of the conversations out: what figures are taken on.
-Needs `pip install torch onnx`; five minutes for a thousand questions on two processors (docs/tuning.md).
+stand where the untuned model puts them while it learns; what it learned of messages then holds for stored facts too.
+Only the last layers move; what the first ones give is computed once. `--without` leaves one sixth of the conversations
+out: what figures are taken on. Needs `pip install torch onnx`; five minutes for a thousand questions on two processors
+(docs/tuning.md).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from recall_loop.evals.datasets import Dataset
 from recall_loop.evals.ingest import ingest
 from recall_loop.memory.store.minilm import MINILM_FINGERPRINT, MiniLm, MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.store.tuned import SHIPPED, Weights
+from recall_loop.memory.store.tuned import Weights
 from recall_loop.state.scope import Scope
 
 LEARNED_FROM = ("locomo",)
@@ -42,7 +42,7 @@ class UnseenEmbedder(MiniLmEmbedder):
 
 def open_unseen(place: Path, folder: Path | None) -> MemoryStore:
     """Open the store in `place`; without a folder of weights, with the ones that ship."""
-    return MemoryStore.open(place, embedder=UnseenEmbedder(folder) if folder else MiniLmEmbedder(SHIPPED))
+    return MemoryStore.open(place, embedder=UnseenEmbedder(folder) if folder else MiniLmEmbedder())
 
 
 def fill(store: MemoryStore, dataset: Dataset) -> None:

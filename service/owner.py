@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from recall_loop.service.wire import MOST_BYTES, error_message, pack, unpack
 from recall_loop.state.errors import InvalidInputError, RecallError
 from recall_loop.state.scope import Scope
+from recall_loop.state.types import ContentType
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -105,7 +106,7 @@ _OPERATIONS: dict[str, Callable[[MemoryStore, dict[str, Any]], dict[str, Any]]] 
 
 def main() -> int:
     """Own the store that the environment names, until standard input ends."""
-    from recall_loop.memory.store.embeddings import make_embedder, talk_of
+    from recall_loop.memory.store.embeddings import make_embedder, parted
     from recall_loop.service.storing import open_folder
     from recall_loop.state.settings import Settings
     from recall_loop.telemetry.logs import start_logging
@@ -118,7 +119,7 @@ def main() -> int:
         if settings.store_path is None:
             raise InvalidInputError("store_path", None, "a folder")
         with open_folder(settings, make_embedder(settings), read_only=False) as store:
-            for model in (store.embedder, talk_of(store.embedder)):
+            for model, _ in parted(store.embedder, list(ContentType)):
                 model.embed_documents(["ready"])
             owner = Owner(store, Path(sys.argv[1]))
             sys.stdout.write(f"{READY}\n")
