@@ -35,7 +35,7 @@ snapshots: setup  ## Write the files under tests/snapshots anew; read the differ
 	$(PYTHON) -m pytest -q --update-snapshots
 
 docs: setup  ## Write the parts of README and docs that are made from the code anew
-	$(PYTHON) -m pytest -q tests/unit/test_docs.py --update-snapshots
+	$(PYTHON) -m pytest -q tests/unit/project/test_docs.py --update-snapshots
 
 demo: setup  ## Ask a small memory some questions, with no key and no network
 	$(BIN)recall-loop demo
@@ -44,21 +44,21 @@ bench: setup  ## Measure what one retrieval costs; BENCH='--data path/to/set' wh
 	$(PYTHON) benchmarks/retrieval_cost.py $(BENCH)
 
 speed: setup  ## Measure what a search costs beside Chroma's and FTS5's own queries; SPEED='--records 1000000'
-	$(PYTHON) benchmarks/search_speed.py $(SPEED)
+	$(PYTHON) benchmarks/search/search_speed.py $(SPEED)
 
 million: setup  ## The same at 1,000,000 records: an hour and 13 GB for the first time, interrupted or not
-	$(PYTHON) benchmarks/search_speed.py --records 1000000 --no-bare --no-writes --rounds 30 $(SPEED)
+	$(PYTHON) benchmarks/search/search_speed.py --records 1000000 --no-bare --no-writes --rounds 30 $(SPEED)
 
 kills: setup  ## Kill 500 writers at random moments and look whether anything was lost; KILLS='--moments 50' for fewer
 	$(PYTHON) benchmarks/kill_nine.py $(KILLS)
 
 order: setup  ## Fit the learned order of the reranking stage on ../shared/data; ORDER='--stores DIR' keeps the stores
 	$(PYTHON) -m pip install -q lightgbm
-	$(PYTHON) benchmarks/fit_order.py -o policy/default_order.json $(ORDER)
+	$(PYTHON) benchmarks/weights/fit_order.py -o memory/search/rerank/default_order.json $(ORDER)
 
 tune: setup  ## Tune the embedder on labelled conversations; TUNE='--talk DIR -o FILE' (docs/tuning.md)
 	$(PYTHON) -m pip install -q torch onnx
-	$(PYTHON) benchmarks/tune_embedder.py $(TUNE)
+	$(PYTHON) benchmarks/weights/tune_embedder.py $(TUNE)
 
 tenants: setup  ## Measure what a thousand tenants cost in one store
 	$(PYTHON) benchmarks/tenants.py
@@ -80,7 +80,7 @@ test-llm: setup  ## Run the tests with a real language model at TEST_LLM_BASE_UR
 	$(PYTHON) -m pytest -q -m llm
 
 schema: setup  ## Fuzz the HTTP service by its own OpenAPI document for some minutes
-	SCHEMA_PHASES=examples,coverage,fuzzing,stateful SCHEMA_EXAMPLES=100 $(PYTHON) -m pytest -q tests/integration/test_service_schema.py
+	SCHEMA_PHASES=examples,coverage,fuzzing,stateful SCHEMA_EXAMPLES=100 $(PYTHON) -m pytest -q tests/integration/service/test_service_schema.py
 
 load: setup  ## Load the service, and kill its Chroma server meanwhile; LOAD='--requests 500' for less
 	$(PYTHON) benchmarks/service_load.py $(LOAD)

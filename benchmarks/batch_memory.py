@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from recall_loop.graph.batch import BatchSummary, run_batch
+from recall_loop.graph.batch.batch_run import BatchSummary, run_batch
 from recall_loop.memory.store.store import MemoryStore
 
 REPORTS = 20

@@ -19,13 +19,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from recall_loop.evals.datasets import load
-from recall_loop.evals.ingest import ingest
-from recall_loop.graph.batch_engines import Processes, Threads
-from recall_loop.graph.batch_requests import plain_requests
-from recall_loop.graph.batch_rounds import Rounds
+from recall_loop.evals.datasets.datasets import load
+from recall_loop.evals.runs.dataset_ingest import ingest
+from recall_loop.graph.batch.batch_engines import Processes, Threads
+from recall_loop.graph.batch.batch_requests import plain_requests
+from recall_loop.graph.batch.batch_rounds import Rounds
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.settings import Settings
+from recall_loop.state.settings.settings import Settings
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "locomo"
 GOAL = 1.6

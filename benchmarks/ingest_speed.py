@@ -29,16 +29,18 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.evals.clock import Clock, timed_embedder
-from recall_loop.evals.datasets import load
-from recall_loop.memory.store import drafts, writing
+from recall_loop.evals.datasets.datasets import load
+from recall_loop.evals.measures.timing import Clock, timed_embedder
 from recall_loop.memory.store import store as store_module
-from recall_loop.memory.store.chroma_side import ChromaSide
-from recall_loop.memory.store.embeddings import Embedder, make_embedder
+from recall_loop.memory.store.chroma.chroma_index import ChromaSide
+from recall_loop.memory.store.embed.embedder_factory import make_embedder
+from recall_loop.memory.store.embed.embedders import Embedder
+from recall_loop.memory.store.sqlite import prepared_records
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.write import commits
 from recall_loop.state.errors import RecallError
-from recall_loop.state.records import Message, Record
-from recall_loop.state.settings import Settings
+from recall_loop.state.records.records import Message, Record
+from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "locomo"
@@ -155,7 +157,7 @@ def with_vectors(texts: Sequence[str], number: int, rounds: int) -> dict[str, An
     records = records_of(texts, number)
     vectors = np.random.default_rng(0).standard_normal((number, DIMENSION), dtype=np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    indexed = [drafts.lay_out("default", record).text for record in records]
+    indexed = [prepared_records.lay_out("default", record).text for record in records]
     embedder = Given(indexed, vectors)
     theirs, ours = [], []
     for _ in range(rounds):
@@ -179,10 +181,10 @@ def parts(records: Sequence[Record], embedder: Embedder) -> dict[str, float]:
     clock, kept = Clock(), []
     for owner, name in (
         (store_module, "draft"),
-        (writing, "_put"),
-        (writing, "reindex"),
+        (commits, "_put"),
+        (commits, "reindex"),
         (ChromaSide, "upsert"),
-        (writing, "_own_vectors"),
+        (commits, "_own_vectors"),
     ):
         kept.append((owner, name, getattr(owner, name)))
         setattr(owner, name, clock.timed(name.strip("_"), getattr(owner, name)))

@@ -31,13 +31,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.evals.metrics import percentile
-from recall_loop.llm.door import Door
-from recall_loop.llm.limits import Limits
-from recall_loop.llm.schemas import shape_of
+from recall_loop.evals.measures.retrieval_metrics import percentile
+from recall_loop.llm.client import Door
+from recall_loop.llm.endpoint.call_limits import Limits
+from recall_loop.llm.structured.output_schemas import shape_of
 from recall_loop.prompts.replies import PlanReply
 from recall_loop.prompts.templates import Prompt, render_prompt, variables
-from recall_loop.text.budget import estimate_tokens
+from recall_loop.text.words.token_budget import estimate_tokens
 
 GOAL_MS = 5.0
 WARM = 20

@@ -27,21 +27,21 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.evals.clock import Clock, instrument, timed_embedder
-from recall_loop.evals.datasets import load
-from recall_loop.evals.ingest import ingest
-from recall_loop.evals.metrics import percentile
-from recall_loop.evals.questions import Question
-from recall_loop.evals.runner import settings_with
+from recall_loop.evals.datasets.datasets import load
+from recall_loop.evals.datasets.questions import Question
+from recall_loop.evals.measures.retrieval_metrics import percentile
+from recall_loop.evals.measures.timing import Clock, instrument, timed_embedder
+from recall_loop.evals.runs.dataset_ingest import ingest
+from recall_loop.evals.runs.runner import settings_with
 from recall_loop.graph.run import retrieve
-from recall_loop.memory.store.embeddings import make_embedder
+from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes import searching
+from recall_loop.nodes.steps import tool_search
 from recall_loop.state.errors import RecallError
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.scope import Scope
-from recall_loop.state.settings import Settings
-from recall_loop.text.tokens import stems
+from recall_loop.state.settings.settings import Settings
+from recall_loop.text.words.tokens import stems
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "locomo"
 GOAL = 1.5
@@ -194,8 +194,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         records = ingest(store, dataset, [name])[name].records
         instrument(store, clock)
         instrument(store, engine)
-        searched = searching.search_many
-        setattr(searching, "search_many", engine.timed("search", searched))  # noqa: B010
+        searched = tool_search.search_many
+        setattr(tool_search, "search_many", engine.timed("search", searched))  # noqa: B010
         samples = [measure(store, question, settings, clock, engine) for question in asked]
     return report(name, records, samples[arguments.warm :])
 

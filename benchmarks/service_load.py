@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.service.keys import Role, add_key
+from recall_loop.service.access.api_keys import Role, add_key
 from tests.chroma_server import Server
 from tests.service_server import Served
 

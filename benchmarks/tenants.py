@@ -26,7 +26,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.memory.store import MemoryStore
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
 
 _SEARCHES = 50

@@ -11,12 +11,12 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.common import read_settings
+from recall_loop.cli.core.common import read_settings
 
 if TYPE_CHECKING:  # loaded when the verb runs
-    from recall_loop.cli.render import Screen
+    from recall_loop.cli.core.rendering import Screen
     from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.state.settings import Settings
+    from recall_loop.state.settings.settings import Settings
 
 TENANT = "demo"
 _FIRST = 4
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         StoreError: the store can't be made.
         OSError: the folder can't be written.
     """
-    from recall_loop.cli.render import Screen
+    from recall_loop.cli.core.rendering import Screen
 
     settings = read_settings()
     screen = Screen()
@@ -83,10 +83,10 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _filled_store(folder: Path, settings: Settings, screen: Screen) -> Iterator[MemoryStore]:
-    from recall_loop.memory.intake.ingest import IngestOptions, ingest_file
-    from recall_loop.memory.store.embeddings import make_embedder
+    from recall_loop.memory.intake.files.ingest import IngestOptions, ingest_file
+    from recall_loop.memory.store.embed.embedder_factory import make_embedder
     from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.state.words import count
+    from recall_loop.state.enum_words import count
 
     with (
         MemoryStore.open(folder, embedder=make_embedder(settings)) as store,

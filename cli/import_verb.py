@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.common import (
+from recall_loop.cli.core.common import (
     add_store_option,
     add_tenant_option,
     bounded_int,
@@ -17,9 +17,9 @@ from recall_loop.cli.common import (
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs
-    from recall_loop.memory.intake.foreign import Source
-    from recall_loop.memory.intake.moving import MoveOptions, MoveSummary, Refused
-    from recall_loop.state.settings import Settings
+    from recall_loop.memory.intake.imports.external_memory import Source
+    from recall_loop.memory.intake.imports.import_run import MoveOptions, MoveSummary, Refused
+    from recall_loop.state.settings.settings import Settings
 
 _SHOWN_PROBLEMS = 20
 _DESCRIPTION = """\
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         StoreError: the store can't be opened or written.
         OSError: a file can't be read or written.
     """
-    from recall_loop.memory.intake.moving import MoveOptions
+    from recall_loop.memory.intake.imports.import_run import MoveOptions
 
     settings = read_settings(args)
     options = MoveOptions(settings.tenant if args.tenant is None else args.tenant, args.batch_size)
@@ -112,18 +112,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _source(args: argparse.Namespace) -> Source:
-    from recall_loop.memory.intake.foreign import Owner
+    from recall_loop.memory.intake.imports.external_memory import Owner
 
     owner = Owner(args.user, args.agent, args.group)
     if args.system == "mem0":
-        from recall_loop.memory.intake.mem0 import Mem0
+        from recall_loop.memory.intake.imports.mem0 import Mem0
 
         return Mem0(args.source, owner, collection=args.collection, history=args.history, expired=args.include_expired)
     if args.system == "letta":
-        from recall_loop.memory.intake.letta import Letta
+        from recall_loop.memory.intake.imports.letta import Letta
 
         return Letta(args.source, owner)
-    from recall_loop.memory.intake.langgraph_store import LangGraphStore
+    from recall_loop.memory.intake.imports.langgraph_store import LangGraphStore
 
     fields = tuple(args.text_field or ())
     return LangGraphStore(
@@ -134,8 +134,8 @@ def _source(args: argparse.Namespace) -> Source:
 def _look(
     args: argparse.Namespace, settings: Settings, source: Source, options: MoveOptions, reporter: _Reporter
 ) -> MoveSummary:
-    from recall_loop.memory.intake.moving import look
-    from recall_loop.memory.store.repair import SIDECAR
+    from recall_loop.memory.intake.imports.import_run import look
+    from recall_loop.memory.store.recovery.repair import SIDECAR
 
     if not (store_path(args.store, settings) / SIDECAR).exists():
         return look(source, None, options, on_refused=reporter.refused)
@@ -146,8 +146,8 @@ def _look(
 def _move(
     args: argparse.Namespace, settings: Settings, source: Source, options: MoveOptions, reporter: _Reporter
 ) -> MoveSummary:
-    from recall_loop.cli.bars import progress_bar
-    from recall_loop.memory.intake.moving import move
+    from recall_loop.cli.core.progress_bars import progress_bar
+    from recall_loop.memory.intake.imports.import_run import move
 
     with (
         open_store(args.store, settings, create=True, read_only=False) as store,
@@ -171,7 +171,7 @@ class _Reporter:
         self._seen = 0
 
     def refused(self, refused: Refused) -> None:
-        from recall_loop.cli.render import safe
+        from recall_loop.cli.core.rendering import safe
 
         self._seen += 1
         if self._seen <= _SHOWN_PROBLEMS:
@@ -179,8 +179,8 @@ class _Reporter:
             sys.stderr.write(f"{place}: refused: {safe(refused.reason)}\n")
 
     def close(self, summary: MoveSummary, tenant: str, *, dry: bool) -> None:
-        from recall_loop.cli.render import Screen, safe
-        from recall_loop.state.words import count
+        from recall_loop.cli.core.rendering import Screen, safe
+        from recall_loop.state.enum_words import count
 
         if self._seen > _SHOWN_PROBLEMS:
             sys.stderr.write(f"… and {count(self._seen - _SHOWN_PROBLEMS, 'more item')}\n")
@@ -201,6 +201,6 @@ class _Reporter:
 
 
 def _total(counts: dict[str, int]) -> str:
-    from recall_loop.state.words import count
+    from recall_loop.state.enum_words import count
 
     return count(sum(counts.values()), "record")

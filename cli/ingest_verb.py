@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.common import add_store_option, add_tenant_option, bounded_int, open_store, read_settings
+from recall_loop.cli.core.common import add_store_option, add_tenant_option, bounded_int, open_store, read_settings
 
 if TYPE_CHECKING:  # loaded when the verb runs
-    from recall_loop.memory.intake.ingest import IngestOptions, IngestSummary, Problem
+    from recall_loop.memory.intake.files.ingest import IngestOptions, IngestSummary, Problem
     from recall_loop.memory.store.store import MemoryStore
 
 _SHOWN_PROBLEMS = 20
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         StoreError: the store can't be opened or written.
         OSError: a file can't be read.
     """
-    from recall_loop.memory.intake.ingest import IngestOptions
+    from recall_loop.memory.intake.files.ingest import IngestOptions
 
     for path in args.files:  # before anything is written; opening a pipe would use it up
         if not path.exists() or path.is_file() or path.is_dir():
@@ -84,8 +84,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ingest(path: Path, store: MemoryStore, options: IngestOptions, rejects_path: Path | None) -> IngestSummary:
-    from recall_loop.cli.bars import progress_bar
-    from recall_loop.memory.intake.ingest import ingest_file
+    from recall_loop.cli.core.progress_bars import progress_bar
+    from recall_loop.memory.intake.files.ingest import ingest_file
 
     reporter = _Reporter()
     size = path.stat().st_size if path.is_file() else None
@@ -109,7 +109,7 @@ class _Reporter:
         self._seen = 0
 
     def problem(self, problem: Problem) -> None:
-        from recall_loop.cli.render import safe
+        from recall_loop.cli.core.rendering import safe
 
         self._seen += 1
         if self._seen <= _SHOWN_PROBLEMS:
@@ -117,8 +117,8 @@ class _Reporter:
             sys.stderr.write(f"{safe(str(problem.path))}:{problem.line}: {word}: {safe(problem.reason)}\n")
 
     def close(self, summary: IngestSummary) -> None:
-        from recall_loop.cli.render import Screen, safe
-        from recall_loop.state.words import count
+        from recall_loop.cli.core.rendering import Screen, safe
+        from recall_loop.state.enum_words import count
 
         if self._seen > _SHOWN_PROBLEMS:
             sys.stderr.write(f"… and {count(self._seen - _SHOWN_PROBLEMS, 'more problem')}\n")

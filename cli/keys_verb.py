@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # loaded when the verb runs
-    from recall_loop.service.keys import Key
+    from recall_loop.service.access.api_keys import Key
 
 _DESCRIPTION = """\
 Make, list, rotate and revoke the API keys of `recall-loop serve`. A key belongs to one tenant, and a tenant may have
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _file(args: argparse.Namespace) -> Path:
-    from recall_loop.service.config import ServiceConfig
+    from recall_loop.service.core.config import ServiceConfig
     from recall_loop.state.errors import InvalidInputError
 
     path = Path(args.keys) if args.keys else ServiceConfig().keys_file
@@ -81,14 +81,14 @@ def _file(args: argparse.Namespace) -> Path:
 
 
 def _add(args: argparse.Namespace, path: Path) -> None:
-    from recall_loop.service.keys import Role, add_key
+    from recall_loop.service.access.api_keys import Role, add_key
 
     expires = None if args.expires is None else _moment("--expires", args.expires)
     _show_new(*add_key(path, args.tenant, Role(args.role), expires))
 
 
 def _rotate(args: argparse.Namespace, path: Path) -> None:
-    from recall_loop.service.keys import rotate_key
+    from recall_loop.service.access.api_keys import rotate_key
 
     until = None if args.grace is None else datetime.now(UTC) + _span("--grace", args.grace)
     _show_new(*rotate_key(path, args.id, until))
@@ -102,14 +102,14 @@ def _show_new(key: Key, plain: str) -> None:
 
 
 def _revoke(args: argparse.Namespace, path: Path) -> None:
-    from recall_loop.service.keys import revoke_key
+    from recall_loop.service.access.api_keys import revoke_key
 
     key = revoke_key(path, args.id)
     sys.stderr.write(f"{key.id} is revoked\n")
 
 
 def _list(args: argparse.Namespace, path: Path) -> None:
-    from recall_loop.service.keys import read_keys
+    from recall_loop.service.access.api_keys import read_keys
 
     now = datetime.now(UTC)
     for key in read_keys(path):

@@ -20,18 +20,18 @@ VERBS = {
     "demo": "recall_loop.cli.demo_verb",
     "ingest": "recall_loop.cli.ingest_verb",
     "import": "recall_loop.cli.import_verb",
-    "retrieve": "recall_loop.cli.retrieve_verb",
-    "search": "recall_loop.cli.search_verb",
-    "batch": "recall_loop.cli.batch_verb",
+    "retrieve": "recall_loop.cli.retrieve.retrieve_verb",
+    "search": "recall_loop.cli.search.search_verb",
+    "batch": "recall_loop.cli.batch.batch_verb",
     "serve": "recall_loop.cli.serve_verb",
     "mcp": "recall_loop.cli.mcp_verb",
     "keys": "recall_loop.cli.keys_verb",
-    "store": "recall_loop.cli.store_verb",
-    "trajectories": "recall_loop.cli.trajectories_verb",
-    "eval": "recall_loop.cli.eval_verb",
-    "replay": "recall_loop.cli.replay_verb",
-    "ablate": "recall_loop.cli.ablate_verb",
-    "calibrate": "recall_loop.cli.calibrate_verb",
+    "store": "recall_loop.cli.store.store_verb",
+    "trajectories": "recall_loop.cli.trajectories.trajectories_verb",
+    "eval": "recall_loop.cli.evals.eval_verb",
+    "replay": "recall_loop.cli.evals.replay_verb",
+    "ablate": "recall_loop.cli.evals.ablate_verb",
+    "calibrate": "recall_loop.cli.evals.calibrate_verb",
 }
 PARTIAL, FAILED, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 
@@ -153,7 +153,7 @@ def _start_logging(args: argparse.Namespace) -> Callable[[], None]:
     Raises:
         InvalidInputError: a variable's value is not allowed.
     """
-    from recall_loop.state.settings import Settings
+    from recall_loop.state.settings.settings import Settings
     from recall_loop.telemetry.logs import start_logging
 
     settings = Settings.from_env()

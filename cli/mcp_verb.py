@@ -5,11 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.common import add_model_options, add_store_option, add_tenant_option, bounded_int, read_settings
+from recall_loop.cli.core.common import (
+    add_model_options,
+    add_store_option,
+    add_tenant_option,
+    bounded_int,
+    read_settings,
+)
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.scope import Scope
-    from recall_loop.state.settings import Settings
+    from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
 Give a program that speaks the Model Context Protocol the tools retrieve, search, search_trajectories, add and
@@ -56,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         UnsupportedOptionError: the extra `mcp` is not installed.
         StoreError: the store can't be opened.
     """
-    from recall_loop.service.extras import need_mcp
+    from recall_loop.service.core.optional_dependencies import need_mcp
 
     need_mcp("recall-loop mcp")
     _check(args)
@@ -95,8 +101,8 @@ def _scope(args: argparse.Namespace, settings: Settings) -> Scope:
 
 
 def _serve(args: argparse.Namespace, settings: Settings, scope: Scope) -> None:
-    from recall_loop.cli.common import open_store
-    from recall_loop.service.mcp_stdio import serve_stdio
+    from recall_loop.cli.core.common import open_store
+    from recall_loop.service.mcp.mcp_stdio import serve_stdio
 
     read_only = bool(args.read_only)
     with open_store(args.store, settings, create=not read_only, read_only=read_only) as store:

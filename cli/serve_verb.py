@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.common import add_model_options, bounded_int, read_settings, store_path
+from recall_loop.cli.core.common import add_model_options, bounded_int, read_settings, store_path
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from socket import socket
 
-    from recall_loop.service.config import ServiceConfig
+    from recall_loop.service.core.config import ServiceConfig
 
 _DESCRIPTION = """\
 Answer retrieval requests over HTTP. The store is opened for writing, and made if there is none. Without --keys
@@ -68,9 +68,9 @@ def run(args: argparse.Namespace) -> int:
     settings = read_settings(args)
     settings = settings.model_copy(update={"store_path": str(store_path(args.store, settings))})
     config = _config(args)
-    from recall_loop.service.running import NO_KEYS
+    from recall_loop.service.process.lifecycle import NO_KEYS
     from recall_loop.service.serving import serve
-    from recall_loop.service.supervisor import OwnerFailedError
+    from recall_loop.service.workers.supervisor import OwnerFailedError
 
     def announce(sock: socket) -> None:
         host, port = sock.getsockname()[:2]
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _config(args: argparse.Namespace) -> ServiceConfig:
-    from recall_loop.service.config import ServiceConfig
+    from recall_loop.service.core.config import ServiceConfig
 
     given: dict[str, Any] = {
         "host": args.host,

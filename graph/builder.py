@@ -9,15 +9,15 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
+from recall_loop.graph.graph_tracing import TracedGraph, watched_node
 from recall_loop.graph.routing import after_evaluation
-from recall_loop.graph.traced import TracedGraph, watched_node
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes import evaluate_progress, execute_tool, plan_queries, refine, synthesize
-from recall_loop.nodes.resources import Resources
+from recall_loop.nodes.runtime.resources import Resources
 from recall_loop.state.agent_state import AgentState, InputState, MessageOutput, ResultState
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.settings import Settings
+from recall_loop.state.settings.settings import Settings
 
 Checkpointer = bool | BaseCheckpointSaver[Any] | None
 Graph = CompiledStateGraph[AgentState, Context, InputState, Any]

@@ -16,18 +16,18 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from pydantic import TypeAdapter, ValidationError
 
-from recall_loop.llm.limits import Limits
-from recall_loop.memory.intake.conversation import SPOKEN, Kept, Place, keep_messages
-from recall_loop.memory.intake.extraction import Extracted, extract_facts
-from recall_loop.memory.intake.finished_run import keep_run
+from recall_loop.llm.endpoint.call_limits import Limits
+from recall_loop.memory.intake.conversations.conversation import SPOKEN, Kept, Place, keep_messages
+from recall_loop.memory.intake.conversations.fact_extraction import Extracted, extract_facts
+from recall_loop.memory.intake.conversations.finished_run import keep_run
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.trajectories.convert import DEFAULT_MASKING
-from recall_loop.memory.trajectories.masking import Masking
-from recall_loop.nodes.inputs import RECALL_MARK
-from recall_loop.nodes.resources import Resources, context_of
+from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING
+from recall_loop.memory.trajectories.capture.masking import Masking
+from recall_loop.nodes.runtime.inputs import RECALL_MARK
+from recall_loop.nodes.runtime.resources import Resources, context_of
 from recall_loop.state.context import Context
 from recall_loop.state.errors import EmbedderError, InvalidInputError, from_validation
-from recall_loop.state.settings import Settings
+from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import Identifier, Role
 
 _IDENTIFIER: TypeAdapter[str] = TypeAdapter(Identifier)

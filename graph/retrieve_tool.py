@@ -19,7 +19,7 @@ from recall_loop.state.types import Body
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.state.settings import Settings
+    from recall_loop.state.settings.settings import Settings
 
 NAME = "retrieve_memories"
 DESCRIPTION = (

@@ -20,7 +20,7 @@ from recall_loop.state.errors import InvalidInputError, parse
 from recall_loop.state.events import Event
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
-from recall_loop.state.settings import Settings
+from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import Role
 
 Request = RetrieveRequest | Mapping[str, Any] | str

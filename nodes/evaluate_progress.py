@@ -9,14 +9,14 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from recall_loop.nodes.asking import recorded
-from recall_loop.nodes.judging import judge
+from recall_loop.nodes.model.llm_judge import judge
+from recall_loop.nodes.model.llm_step import recorded
 from recall_loop.nodes.plan_queries import CONTINUE
-from recall_loop.nodes.resources import Node, Resources, Run
-from recall_loop.policy.coverage import Coverage, covered
-from recall_loop.policy.novelty import new_facts, streak_without_gain
-from recall_loop.policy.ranking import Ranked
-from recall_loop.policy.refinement import refine_reasons
+from recall_loop.nodes.runtime.resources import Node, Resources, Run
+from recall_loop.policy.evidence.coverage import Coverage, covered
+from recall_loop.policy.evidence.novelty import new_facts, streak_without_gain
+from recall_loop.policy.evidence.ranking import Ranked
+from recall_loop.policy.planning.refinement import refine_reasons
 from recall_loop.policy.stopping import Progress, figures
 from recall_loop.state.agent_state import AgentState, PoolEntry, QueryOutcome
 from recall_loop.state.context import Context

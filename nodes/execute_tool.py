@@ -9,12 +9,12 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from recall_loop.memory.search.options import SearchResponse
-from recall_loop.nodes.resources import Node, Resources, Run
-from recall_loop.nodes.searching import search
-from recall_loop.policy.grounding import ground, grounded
-from recall_loop.policy.merging import Found, merge
-from recall_loop.policy.planning import Marker
+from recall_loop.memory.search.query.options import SearchResponse
+from recall_loop.nodes.runtime.resources import Node, Resources, Run
+from recall_loop.nodes.steps.tool_search import search
+from recall_loop.policy.evidence.llm_query_weight import ground, grounded
+from recall_loop.policy.evidence.merging import Found, merge
+from recall_loop.policy.planning.round_plan import Marker
 from recall_loop.state.agent_state import AgentState, Plan, QueryOutcome, ToolCallEntry
 from recall_loop.state.context import Context
 

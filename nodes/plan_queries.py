@@ -10,13 +10,13 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.experience import consulted
-from recall_loop.nodes.inputs import request_from, run_key
-from recall_loop.nodes.planning import make_plan
-from recall_loop.nodes.resources import Node, Resources, context_of
-from recall_loop.policy.coverage import facets_of
-from recall_loop.policy.planning import PLAN
-from recall_loop.policy.question import analyse
+from recall_loop.nodes.runtime.inputs import request_from, run_key
+from recall_loop.nodes.runtime.resources import Node, Resources, context_of
+from recall_loop.nodes.steps.past_experience import consulted
+from recall_loop.nodes.steps.query_planning import make_plan
+from recall_loop.policy.evidence.coverage import facets_of
+from recall_loop.policy.planning.round_plan import PLAN
+from recall_loop.policy.question.question import analyse
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
 from recall_loop.state.errors import RecursionLimitError, UnsupportedOptionError

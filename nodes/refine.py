@@ -6,9 +6,9 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from recall_loop.nodes.planning import make_plan
-from recall_loop.nodes.resources import Node, Resources
-from recall_loop.policy.planning import REFINE
+from recall_loop.nodes.runtime.resources import Node, Resources
+from recall_loop.nodes.steps.query_planning import make_plan
+from recall_loop.policy.planning.round_plan import REFINE
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
 

@@ -11,15 +11,15 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 
-from recall_loop.memory.store.slots import superseded_sources
+from recall_loop.memory.store.sqlite.fact_keys import superseded_sources
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.answering import write_answer
-from recall_loop.nodes.asking import recorded, totals
-from recall_loop.nodes.experience import captured
-from recall_loop.nodes.inputs import RECALL_MARK, role_of, spent_inputs
-from recall_loop.nodes.resources import Node, Resources, Run
-from recall_loop.policy.calibration import Calibration
-from recall_loop.policy.confidence import (
+from recall_loop.nodes.model.llm_answer import write_answer
+from recall_loop.nodes.model.llm_step import recorded, totals
+from recall_loop.nodes.runtime.inputs import RECALL_MARK, role_of, spent_inputs
+from recall_loop.nodes.runtime.resources import Node, Resources, Run
+from recall_loop.nodes.steps.past_experience import captured
+from recall_loop.policy.confidence.confidence_mapping import Calibration
+from recall_loop.policy.confidence.confidence_score import (
     RAW,
     Signals,
     abstention,
@@ -27,18 +27,18 @@ from recall_loop.policy.confidence import (
     compute_confidence,
     compute_confidence_score,
 )
-from recall_loop.policy.context_block import memory_lines
-from recall_loop.policy.coverage import covered
-from recall_loop.policy.folding import absorb, unread_sources, with_sources
-from recall_loop.policy.outdated import Outdated, behind, fact_ids
-from recall_loop.policy.ranking import Ranked, diversified
-from recall_loop.policy.signals import BEST, LOOKED_AT, signals_of
+from recall_loop.policy.confidence.confidence_signals import BEST, LOOKED_AT, signals_of
+from recall_loop.policy.evidence.coverage import covered
+from recall_loop.policy.evidence.evidence_folding import absorb, unread_sources, with_sources
+from recall_loop.policy.evidence.ranking import Ranked, diversified
+from recall_loop.policy.evidence.superseded_last import Outdated, behind, fact_ids
+from recall_loop.policy.prompting.context_block import memory_lines
 from recall_loop.prompts.templates import render
 from recall_loop.state.agent_state import AgentState, LlmStep
 from recall_loop.state.context import Context
 from recall_loop.state.errors import StoreError
 from recall_loop.state.types import Role
-from recall_loop.text.budget import estimate_tokens
+from recall_loop.text.words.token_budget import estimate_tokens
 
 _log = logging.getLogger(__name__)
 _COPIED = (

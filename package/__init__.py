@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from recall_loop.graph.batch import run_batch, stream_batch
+    from recall_loop.graph.batch.batch_run import run_batch, stream_batch
     from recall_loop.graph.builder import build_graph
     from recall_loop.graph.remember import remember
     from recall_loop.graph.retrieve_tool import retrieve_tool
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
         UnsupportedOptionError,
         WorkerError,
     )
-    from recall_loop.state.records import ArchivalEntry, Fact, Message, SearchHit, Trajectory
+    from recall_loop.state.records.records import ArchivalEntry, Fact, Message, SearchHit, Trajectory
     from recall_loop.state.request import ChatMessage, RetrieveRequest
     from recall_loop.state.result import Evidence, RetrieveResult
     from recall_loop.state.scope import Filters, Scope
-    from recall_loop.state.settings import Settings
+    from recall_loop.state.settings.settings import Settings
 
     __version__: str
 
 _NAMES = {
-    "recall_loop.graph.batch": ("run_batch", "stream_batch"),
+    "recall_loop.graph.batch.batch_run": ("run_batch", "stream_batch"),
     "recall_loop.graph.builder": ("build_graph",),
     "recall_loop.graph.remember": ("remember",),
     "recall_loop.graph.retrieve_tool": ("retrieve_tool",),
@@ -61,11 +61,11 @@ _NAMES = {
         "UnsupportedOptionError",
         "WorkerError",
     ),
-    "recall_loop.state.records": ("ArchivalEntry", "Fact", "Message", "SearchHit", "Trajectory"),
+    "recall_loop.state.records.records": ("ArchivalEntry", "Fact", "Message", "SearchHit", "Trajectory"),
     "recall_loop.state.request": ("ChatMessage", "RetrieveRequest"),
     "recall_loop.state.result": ("Evidence", "RetrieveResult"),
     "recall_loop.state.scope": ("Filters", "Scope"),
-    "recall_loop.state.settings": ("Settings",),
+    "recall_loop.state.settings.settings": ("Settings",),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 

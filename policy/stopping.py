@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recall_loop.state.agent_state import ToolCallEntry
-from recall_loop.state.settings import Settings
+from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import StopReason
 
 ZERO_RESULT_CALLS = 3

@@ -13,7 +13,14 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from recall_loop.service import (
+from recall_loop.service.core.config import ServiceConfig
+from recall_loop.service.core.optional_dependencies import has_mcp
+from recall_loop.service.core.problems import plain_problem, problem_of, problem_response
+from recall_loop.service.core.validation import problem_of_validation
+from recall_loop.service.middleware.gate import MCP_PATH, BodyLimit, Gate
+from recall_loop.service.openapi import openapi
+from recall_loop.service.process.lifecycle import Service
+from recall_loop.service.routes import (
     routes_bulk,
     routes_erasure,
     routes_page,
@@ -24,21 +31,14 @@ from recall_loop.service import (
     routes_trajectories,
     routes_trajectory_search,
 )
-from recall_loop.service.config import ServiceConfig
-from recall_loop.service.extras import has_mcp
-from recall_loop.service.gate import MCP_PATH, BodyLimit, Gate
-from recall_loop.service.openapi import openapi
-from recall_loop.service.problems import plain_problem, problem_of, problem_response
-from recall_loop.service.running import Service
-from recall_loop.service.validation import problem_of_validation
 from recall_loop.state.errors import RecallError
-from recall_loop.state.settings import Settings
+from recall_loop.state.settings.settings import Settings
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from recall_loop.memory.store.embeddings import Embedder
-    from recall_loop.service.mcp_http import McpEndpoint
+    from recall_loop.memory.store.embed.embedders import Embedder
+    from recall_loop.service.mcp.mcp_http import McpEndpoint
 
 ROUTERS = (
     routes_status.router,
@@ -100,7 +100,7 @@ def create_app(
     for router in ROUTERS:
         app.include_router(router)
     if mcp is not None:
-        from recall_loop.service.mcp_http import route
+        from recall_loop.service.mcp.mcp_http import route
 
         app.router.routes.append(route(mcp, MCP_PATH))
     app.include_router(routes_bulk.router)
@@ -112,7 +112,7 @@ def _mcp(service: Service) -> McpEndpoint | None:
     """Return the MCP server, where its SDK is installed."""
     if not has_mcp():
         return None
-    from recall_loop.service.mcp_http import McpEndpoint
+    from recall_loop.service.mcp.mcp_http import McpEndpoint
 
     return McpEndpoint(service)
 

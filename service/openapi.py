@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi.openapi.utils import get_openapi
 
-from recall_loop.service.gate import OPEN_PATHS
-from recall_loop.service.problems import Problem, documented
+from recall_loop.service.core.problems import Problem, documented
+from recall_loop.service.middleware.gate import OPEN_PATHS
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

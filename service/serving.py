@@ -11,8 +11,8 @@ from recall_loop.state.errors import InvalidInputError
 if TYPE_CHECKING:
     from uvicorn import Config
 
-    from recall_loop.service.config import ServiceConfig
-    from recall_loop.state.settings import Settings
+    from recall_loop.service.core.config import ServiceConfig
+    from recall_loop.state.settings.settings import Settings
 
 _BACKLOG = 1024
 _KEEP_ALIVE_SECONDS = 30
@@ -49,12 +49,12 @@ def check_workers(config: ServiceConfig, settings: Settings) -> None:
     """
     from pathlib import Path
 
-    from recall_loop.memory.store import server
+    from recall_loop.memory.store.chroma import chroma_server
 
     if config.workers == 1:
         return
     path = settings.store_path
-    known = path is not None and server.read(Path(path)) is not None
+    known = path is not None and chroma_server.read(Path(path)) is not None
     if path is None or (settings.chroma_url is None and not known):
         raise InvalidInputError(
             "--workers", config.workers, "1 with vectors in the store's folder; more need --chroma-url, a Chroma server"
@@ -140,8 +140,8 @@ def _serve_one(config: ServiceConfig, settings: Settings, *, access_log: bool, a
 
 
 def _serve_several(config: ServiceConfig, settings: Settings, *, access_log: bool, announce: Any) -> None:
-    from recall_loop.service.running import check_access
-    from recall_loop.service.supervisor import run_workers
+    from recall_loop.service.process.lifecycle import check_access
+    from recall_loop.service.workers.supervisor import run_workers
 
     check_access(config)
     with listen(config) as sock:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from recall_loop.state.allowed import JsonSchema, allowed
+from recall_loop.state.allowed_values import JsonSchema, allowed
 
 _SHOWN_CHARACTERS = 120
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.minilm import MiniLmEmbedder
+    from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
     from recall_loop.memory.store.store import MemoryStore
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Forget the knobs and keys of whoever runs the tests, for child processes too."""
-    from recall_loop.state.settings import PREFIX, Settings
+    from recall_loop.state.settings.settings import PREFIX, Settings
 
     for name in list(os.environ):
         upper = name.upper()
@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def embedder() -> MiniLmEmbedder:
     """The real embedder, loaded once."""
-    from recall_loop.memory.store.minilm import MiniLmEmbedder
+    from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 
     return MiniLmEmbedder()
 

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from recall_loop.service.app import create_app
-from recall_loop.service.config import ServiceConfig
+from recall_loop.service.core.config import ServiceConfig
 from recall_loop.service.serving import listen, uvicorn_config
 from tests.waiting import until
 

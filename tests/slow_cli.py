@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recall_loop.cli.main import main
-from recall_loop.memory.store.minilm import MiniLmEmbedder
+from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 
 PAUSE_SECONDS = 0.1

@@ -12,10 +12,10 @@ from typing import Any
 
 from protocol import serve
 
-from recall_loop.evals.ingest import open_store
-from recall_loop.evals.metrics import expand
+from recall_loop.evals.measures.retrieval_metrics import expand
+from recall_loop.evals.runs.dataset_ingest import open_store
 from recall_loop.graph.run import retrieve
-from recall_loop.state.settings import Settings
+from recall_loop.state.settings.settings import Settings
 
 _RECORDS = "records.jsonl"
 

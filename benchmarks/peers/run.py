@@ -27,14 +27,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.evals.datasets import Dataset, load
-from recall_loop.evals.metrics import macro_average, percentile, score
-from recall_loop.evals.prompt_set import draw
-from recall_loop.evals.questions import Question
-from recall_loop.memory.store.indexing import index_text
-from recall_loop.memory.store.minilm import MiniLmEmbedder
+from recall_loop.evals.datasets.datasets import Dataset, load
+from recall_loop.evals.datasets.questions import Question
+from recall_loop.evals.measures.retrieval_metrics import macro_average, percentile, score
+from recall_loop.evals.replay.prompt_set import draw
+from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
+from recall_loop.memory.store.encoding.indexing import index_text
 from recall_loop.state.errors import InvalidInputError, RecallError
-from recall_loop.text.stop_words import STOP_WORDS
+from recall_loop.text.words.stop_words import STOP_WORDS
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[2] / "shared" / "data" / "locomo"

@@ -27,7 +27,7 @@ from langgraph.store.base import (
     SearchOp,
 )
 
-from recall_loop.memory.adapters.items import (
+from recall_loop.memory.adapters.store_items import (
     ATTRIBUTE,
     INDEXED,
     as_json,
@@ -38,11 +38,11 @@ from recall_loop.memory.adapters.items import (
     under,
 )
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.options import MOST_RESULTS, SearchOptions
-from recall_loop.memory.store.indexing import digest
-from recall_loop.memory.store.predicate import compile_predicate
+from recall_loop.memory.search.query.options import MOST_RESULTS, SearchOptions
+from recall_loop.memory.store.encoding.indexing import digest
+from recall_loop.memory.store.sqlite.predicate import compile_predicate
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError, parse
-from recall_loop.state.records import ArchivalEntry, Fact, Record
+from recall_loop.state.records.records import ArchivalEntry, Fact, Record
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.types import ContentType
 

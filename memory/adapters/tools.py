@@ -29,17 +29,17 @@ from recall_loop.memory.adapters.tool_queries import (
 )
 from recall_loop.memory.adapters.trajectory_tool import trajectory_tool
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.options import SearchOptions, SearchResponse
-from recall_loop.memory.search.truncation import Profile, parse_profile, profile_for, shorten_all
+from recall_loop.memory.search.present.truncation import Profile, parse_profile, profile_for, shorten_all
+from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
 from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError, parse
 from recall_loop.state.request import DEFAULT_CONTENT_TYPES
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, OrderBy, ToolName
-from recall_loop.text.tokens import stems
+from recall_loop.text.words.tokens import stems
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.state.records import Record
+    from recall_loop.state.records.records import Record
 
 _NO_FILTERS = ("query", "limit", "newest_first")
 _SHOWN = (

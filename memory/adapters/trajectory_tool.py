@@ -13,8 +13,8 @@ from langchain_core.tools import StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.memory.adapters.tool_queries import Bound, refused, scope_of
-from recall_loop.memory.trajectories.search import LIMIT, TRAJ_MIN_SIMILARITY, search_trajectories
-from recall_loop.memory.trajectories.tiers import FAILURE_THRESHOLD, SUCCESS_THRESHOLD
+from recall_loop.memory.trajectories.contrast.contrast_search import LIMIT, TRAJ_MIN_SIMILARITY, search_trajectories
+from recall_loop.memory.trajectories.contrast.tiers import FAILURE_THRESHOLD, SUCCESS_THRESHOLD
 from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError, parse
 from recall_loop.state.scope import ExecutionStatus, Filters
 from recall_loop.state.types import ComplexityLevel, Unit, Utf8

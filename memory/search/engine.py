@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.search.asking import ask
-from recall_loop.memory.search.candidates import LEXICAL_DEPTH, VECTOR_DEPTH, VectorLeg
-from recall_loop.memory.search.describing import Pool, Words, describe
-from recall_loop.memory.search.looking import Looked, look
-from recall_loop.memory.search.observed import observed
-from recall_loop.memory.search.options import SearchOptions, SearchResponse
-from recall_loop.memory.search.picking import NO_TIME, Pick, hits, pick, scored
-from recall_loop.memory.search.stage import Stage, stage_of
-from recall_loop.memory.store.embeddings import checked
+from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
+from recall_loop.memory.search.query.query_preparation import Looked, look
+from recall_loop.memory.search.query.query_spec import ask
+from recall_loop.memory.search.rerank.rerank_stage import Stage, stage_of
+from recall_loop.memory.search.rerank.top_k import NO_TIME, Pick, hits, pick, scored
+from recall_loop.memory.search.scoring.candidates import LEXICAL_DEPTH, VECTOR_DEPTH, VectorLeg
+from recall_loop.memory.search.scoring.features import Pool, Words, describe
+from recall_loop.memory.search.search_tracing import observed
+from recall_loop.memory.store.embed.embedders import checked
 from recall_loop.state.errors import UnsupportedOptionError
 from recall_loop.state.request import DEFAULT_CONTENT_TYPES
 from recall_loop.state.scope import Filters, Scope
@@ -26,10 +26,10 @@ from recall_loop.state.types import ContentType, SearchMode
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.search.rerank import Reranker
-    from recall_loop.memory.store.rows import Row
+    from recall_loop.memory.search.rerank.rerank import Reranker
+    from recall_loop.memory.store.index.view import View
+    from recall_loop.memory.store.sqlite.rows import Row
     from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.memory.store.view import View
 
 # Rows that are all looked at where a least similarity is asked for.
 _COMPARED = 20_000
@@ -90,7 +90,7 @@ def search_many(
         vectors: float32 [q, d] of length one; nothing is embedded.
         reference_time: what times in queries count from; absent = now.
         reranker: orders the best candidates anew instead of the built-in late interaction; see
-            `recall_loop.memory.search.own_reranker.as_reranker`.
+            `recall_loop.memory.search.rerank.custom_rerankers.as_reranker`.
 
     Raises:
         InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.

@@ -12,26 +12,27 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from recall_loop.memory.store import opening, recovery, writing
-from recall_loop.memory.store.cache import Cache
-from recall_loop.memory.store.chroma_side import ChromaError
-from recall_loop.memory.store.delivery import Delivery
-from recall_loop.memory.store.drafts import Draft, Status, WriteOutcome, draft, id_of
-from recall_loop.memory.store.link import ChromaLink
-from recall_loop.memory.store.paging import Page, page
-from recall_loop.memory.store.predicate import compile_predicate
-from recall_loop.memory.store.server import ChromaServer
-from recall_loop.memory.store.together import Together, Waiting
-from recall_loop.memory.store.upkeep import Upkeep
-from recall_loop.memory.store.view import View
+from recall_loop.memory.store.chroma.chroma_index import ChromaError
+from recall_loop.memory.store.chroma.chroma_server import ChromaServer
+from recall_loop.memory.store.index.tenant_cache import Cache
+from recall_loop.memory.store.index.view import View
+from recall_loop.memory.store.maintenance import Upkeep
+from recall_loop.memory.store.recovery import opening, recovery
+from recall_loop.memory.store.recovery.chroma_connection import ChromaLink
+from recall_loop.memory.store.sqlite.paging import Page, page
+from recall_loop.memory.store.sqlite.predicate import compile_predicate
+from recall_loop.memory.store.sqlite.prepared_records import Draft, Status, WriteOutcome, draft, id_of
+from recall_loop.memory.store.write import commits
+from recall_loop.memory.store.write.delivery import Delivery
+from recall_loop.memory.store.write.group_commit import Together, Waiting
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, from_validation
-from recall_loop.state.records import RECORD_ADAPTER, Record
+from recall_loop.state.records.records import RECORD_ADAPTER, Record
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.types import ContentType, Identifier
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.embeddings import Embedder
-    from recall_loop.memory.store.opening import Opened
+    from recall_loop.memory.store.embed.embedders import Embedder
+    from recall_loop.memory.store.recovery.opening import Opened
 
 _TENANT: TypeAdapter[str] = TypeAdapter(Identifier)
 _SCAN = 500
@@ -184,7 +185,7 @@ class MemoryStore(Upkeep):
 
     def _write_chunk(self, tenant: str, chunk: list[tuple[int, Any]], delivery: Delivery) -> list[WriteOutcome]:
         drafts, rejected = _drafts(tenant, chunk)
-        written = writing.write(self.sidecar, self.embedder, self.dimension, list(drafts.values()))
+        written = commits.write(self.sidecar, self.embedder, self.dimension, list(drafts.values()))
         delivery.hand_over(written.pending, more=len(chunk) == UPSERT_CHUNK)
         return _outcomes(chunk, drafts, rejected, written.statuses)
 
@@ -193,7 +194,7 @@ class MemoryStore(Upkeep):
         try:
             with self._writing():
                 drafts = [draft for one in group for draft in one.drafts]
-                written = writing.write(self.sidecar, self.embedder, self.dimension, drafts)
+                written = commits.write(self.sidecar, self.embedder, self.dimension, drafts)
                 self._link.deliver(written.pending)
         except StoreUnavailableError as error:
             if isinstance(error.__cause__, ChromaError):  # it fails for all of them
@@ -227,7 +228,7 @@ class MemoryStore(Upkeep):
         tenant, wanted, deleted = _tenant(tenant), _ids(ids), 0
         with self._writing():
             for start in range(0, len(wanted), recovery.CHUNK):
-                deleted += writing.remove(self.sidecar, tenant, wanted[start : start + recovery.CHUNK])
+                deleted += commits.remove(self.sidecar, tenant, wanted[start : start + recovery.CHUNK])
                 self._link.settle()
         return deleted
 

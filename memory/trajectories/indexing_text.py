@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from recall_loop.state.records import Record
-from recall_loop.state.trajectories import RunData, run_of
+from recall_loop.state.records.records import Record
+from recall_loop.state.records.trajectories import RunData, run_of
 from recall_loop.state.types import Role
 
 # Characters of one message, and of the whole: a pasted document must not push everything else out.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recall_loop.cli import bars
+from recall_loop.cli.core import progress_bars
 from recall_loop.cli.main import main
 
 RECORD = {"id": "f1", "kind": "fact", "text": "The ferry to Ulvey leaves at nine."}
@@ -22,7 +22,7 @@ def place(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     capsys.readouterr()
     monkeypatch.setenv("RECALL_LOOP_STORE_PATH", str(tmp_path / "s"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bars, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(progress_bars, "LINE_SECONDS", 0.0)
     return tmp_path
 
 

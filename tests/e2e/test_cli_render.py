@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from recall_loop.cli.render import Screen, make_console, safe, safe_json, shorten
+from recall_loop.cli.core.rendering import Screen, make_console, safe, safe_json, shorten
+from recall_loop.state.enum_words import CONFIDENCE_WORDS, CONTENT_WORDS, STOP_WORDS, count
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.types import ConfidenceLabel, ContentType, StopReason
-from recall_loop.state.words import CONFIDENCE_WORDS, CONTENT_WORDS, STOP_WORDS, count
 
 HOSTILE = "[red]x[/red] \x1b[31mred\x1b]0;title\x07 \x9b2J \u202eright \u2028 line\r\nnext [link=x]y"
 

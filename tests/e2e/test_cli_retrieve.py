@@ -95,7 +95,7 @@ def test_json_stream_gives_events_then_the_result(place: Path, capsys: pytest.Ca
 
 def test_the_store_is_only_read(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: STORE-4."""
-    from recall_loop.memory.store.minilm import MiniLmEmbedder
+    from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
     from recall_loop.memory.store.store import MemoryStore
 
     with MemoryStore.open(place / "s", embedder=MiniLmEmbedder()):

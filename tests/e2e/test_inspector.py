@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 import uvicorn
 
-from recall_loop.memory.store.minilm import MiniLmEmbedder
+from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.app import create_app
-from recall_loop.service.config import ServiceConfig
-from recall_loop.state.settings import Settings
+from recall_loop.service.core.config import ServiceConfig
+from recall_loop.state.settings.settings import Settings
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = [

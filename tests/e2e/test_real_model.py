@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from recall_loop.graph.run import retrieve
-from recall_loop.state.settings import Settings
-from tests.integration.worlds import DIRECT, NOTHING, TWO_HOPS, ask, filled
+from recall_loop.state.settings.settings import Settings
+from tests.integration.graph.worlds import DIRECT, NOTHING, TWO_HOPS, ask, filled
 
 URL = os.environ.get("TEST_LLM_BASE_URL", "http://127.0.0.1:8080/v1")
 

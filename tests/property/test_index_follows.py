@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.options import SearchOptions
-from recall_loop.memory.store import cache as caching
+from recall_loop.memory.search.query.options import SearchOptions
+from recall_loop.memory.store.index import tenant_cache as caching
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, SearchMode

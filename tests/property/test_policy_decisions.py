@@ -8,10 +8,16 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recall_loop.policy.confidence import WEIGHTS, Signals, components, compute_confidence, compute_confidence_score
-from recall_loop.policy.ranking import Ranked
+from recall_loop.policy.confidence.confidence_score import (
+    WEIGHTS,
+    Signals,
+    components,
+    compute_confidence,
+    compute_confidence_score,
+)
+from recall_loop.policy.evidence.ranking import Ranked
 from recall_loop.policy.stopping import Progress, stop_reason
-from recall_loop.state.settings import Settings
+from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ConfidenceLabel, StopReason
 
 UNIT = st.floats(0.0, 1.0)

@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recall_loop.policy.coverage import facets_of, measure, supports
-from recall_loop.policy.folding import absorb
-from recall_loop.policy.merging import Found, merge
-from recall_loop.policy.queries import planned
-from recall_loop.policy.question import analyse
-from recall_loop.policy.ranking import diversified, rank
-from recall_loop.state.records import RECORD_ADAPTER, SearchHit
+from recall_loop.policy.evidence.coverage import facets_of, measure, supports
+from recall_loop.policy.evidence.evidence_folding import absorb
+from recall_loop.policy.evidence.merging import Found, merge
+from recall_loop.policy.evidence.ranking import diversified, rank
+from recall_loop.policy.planning.query_forms import planned
+from recall_loop.policy.question.question import analyse
+from recall_loop.state.records.records import RECORD_ADAPTER, SearchHit
 from recall_loop.state.request import RetrieveRequest
-from recall_loop.state.settings import Settings
+from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import QuerySource
-from recall_loop.text.keys import fact_key
+from recall_loop.text.words.keys import fact_key
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 OPTIONS = Settings()

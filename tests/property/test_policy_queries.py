@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recall_loop.policy.planning import PLAN, REFINE, Known, Marker, plan_next
-from recall_loop.policy.queries import fallback_queries, planned, shorten
-from recall_loop.policy.question import analyse
-from recall_loop.policy.repeats import RepeatFilter
+from recall_loop.policy.planning.query_forms import fallback_queries, planned, shorten
+from recall_loop.policy.planning.repeated_queries import RepeatFilter
+from recall_loop.policy.planning.round_plan import PLAN, REFINE, Known, Marker, plan_next
+from recall_loop.policy.question.question import analyse
 from recall_loop.state.request import DEFAULT_CONTENT_TYPES, ChatMessage, RetrieveRequest
 from recall_loop.state.scope import Filters
-from recall_loop.state.settings import Settings
+from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import QuerySource, Role
-from recall_loop.text.keys import overlap, query_key, query_terms
-from recall_loop.text.tokens import content_words
+from recall_loop.text.words.keys import overlap, query_key, query_terms
+from recall_loop.text.words.tokens import content_words
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 MARK = Marker("search_all", Filters())

@@ -7,9 +7,9 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.memory.search.fuzzy import MOST_VARIANTS, WEIGHTS, Vocabulary, corrected_query, expand
-from recall_loop.memory.search.near import NearStems, has_digit
-from recall_loop.text.tokens import stem, stems
+from recall_loop.memory.search.query.fuzzy import MOST_VARIANTS, WEIGHTS, Vocabulary, corrected_query, expand
+from recall_loop.memory.search.query.spelling_index import NearStems, has_digit
+from recall_loop.text.words.tokens import stem, stems
 
 SPELT = st.text("abcé", min_size=1, max_size=8) | st.text(string.ascii_lowercase + "123 жя", min_size=1, max_size=12)
 FREQUENCIES = st.dictionaries(st.text("abcé1", min_size=1, max_size=8), st.integers(0, 200), max_size=30)

@@ -21,12 +21,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.options import SearchOptions
-from recall_loop.memory.store import cache, nearest
+from recall_loop.memory.search.query.options import SearchOptions
+from recall_loop.memory.store.index import tenant_cache, vector_search
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, SearchMode
-from recall_loop.text.tokens import stems
+from recall_loop.text.words.tokens import stems
 from tests.embedders import WordHashes
 
 KINDS = [str(kind) for kind in ContentType]
@@ -368,9 +368,9 @@ def test_every_mode_finds_what_a_naive_search_finds(seed: int, size: int, asked:
     chance = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch, MemoryStore.in_memory(embedder=WordHashes()) as store:
         for name, value in WAYS[way].items():
-            patch.setattr(cache, name, value)
+            patch.setattr(tenant_cache, name, value)
         if way == "overfetched":
-            patch.setattr(nearest, "_SMALL_ROWS", 0)
+            patch.setattr(vector_search, "_SMALL_ROWS", 0)
         world = filled(store, size, chance)
         for question in asked:
             for mode in SearchMode:
@@ -519,7 +519,7 @@ def test_a_filter_that_keeps_one_in_a_thousand_fills_the_limit(way: str, request
     assert len(kept) == store.count() // 1000
     with pytest.MonkeyPatch.context() as patch:
         for name, value in WAYS[way].items():
-            patch.setattr(cache, name, value)
+            patch.setattr(tenant_cache, name, value)
         store.cache.clear()
         for mode in SearchMode:
             matching = sharing if mode is SearchMode.FTS else len(kept)

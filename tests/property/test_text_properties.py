@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recall_loop.state.records import Fact
-from recall_loop.text.budget import estimate_tokens, fit
-from recall_loop.text.keys import fact_key, normalise, overlap, query_key, query_terms
-from recall_loop.text.names import organizations, people
-from recall_loop.text.phrases import entities, noun_phrases
-from recall_loop.text.related import related
-from recall_loop.text.snippets import ELLIPSIS, best_snippet
-from recall_loop.text.time_rules import NUMBERED_RULES, WORDED_RULES
-from recall_loop.text.time_rules import TIME_WORDS as TIME_PARTS
-from recall_loop.text.times import has_date, parse_times, queries_for, split_time_suffix
-from recall_loop.text.tokens import content_words, fold, stems, words
+from recall_loop.state.records.records import Fact
+from recall_loop.text.names.phrases import entities, noun_phrases
+from recall_loop.text.names.proper_names import organizations, people
+from recall_loop.text.time.time_expressions import has_date, parse_times, queries_for, split_time_suffix
+from recall_loop.text.time.time_rules import NUMBERED_RULES, WORDED_RULES
+from recall_loop.text.time.time_rules import TIME_WORDS as TIME_PARTS
+from recall_loop.text.words.keys import fact_key, normalise, overlap, query_key, query_terms
+from recall_loop.text.words.related_terms import related
+from recall_loop.text.words.snippets import ELLIPSIS, best_snippet
+from recall_loop.text.words.token_budget import estimate_tokens, fit
+from recall_loop.text.words.tokens import content_words, fold, stems, words
 
 TIME_FORMS = """the last next this in May March 7th 31 2023 0 99 week month year weekend Friday days ago
 before after a few two summer of , - / . yesterday < > 3-5 old q4 1990s"""

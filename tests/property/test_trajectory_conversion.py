@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.memory.trajectories.convert import RunInfo, convert
-from recall_loop.memory.trajectories.masking import MASK
-from recall_loop.memory.trajectories.plain import plain_text
-from recall_loop.memory.trajectories.status import Ending, execution_of
-from recall_loop.state.records import RECORD_ADAPTER
-from recall_loop.state.trajectories import run_of, trajectory_record
+from recall_loop.memory.trajectories.capture.convert import RunInfo, convert
+from recall_loop.memory.trajectories.capture.execution_status import Ending, execution_of
+from recall_loop.memory.trajectories.capture.masking import MASK
+from recall_loop.memory.trajectories.capture.to_json import plain_text
+from recall_loop.state.records.records import RECORD_ADAPTER
+from recall_loop.state.records.trajectories import run_of, trajectory_record
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

@@ -1,0 +1,215 @@
+"""The measurements of search_speed.py: what is timed beside what, and recall against exact search."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from corpora import Case, Pool, records
+from numpy.typing import NDArray
+from speed_stores import Bare, any_of
+
+from recall_loop.evals.measures.retrieval_metrics import percentile
+from recall_loop.memory.search.engine import search_many
+from recall_loop.memory.search.query.options import SearchOptions
+from recall_loop.memory.store.embed.embedders import normalised
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.records.records import SearchHit
+from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.types import SearchMode
+from recall_loop.text.words.tokens import stems
+
+K, BATCH = 10, 12
+HYBRID = SearchOptions(mode=SearchMode.HYBRID, limit=K, limit_per_type=False)
+VECTOR = replace(HYBRID, mode=SearchMode.VECTOR)
+EACH_TYPE = replace(HYBRID, limit_per_type=True)
+EVERYTHING = Filters()
+WARM = 20
+_AT_ONCE = 10_000
+
+
+@dataclass
+class Times:
+    """Wall and CPU milliseconds (of all threads) of one thing's calls."""
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    def figures(self) -> dict[str, float]:
+        """Return medians and the 95th percentile of the wall time."""
+        return {
+            "p50": percentile(self.wall, 0.5),
+            "p95": percentile(self.wall, 0.95),
+            "cpu_p50": percentile(self.cpu, 0.5),
+            "calls": len(self.wall),
+        }
+
+
+def interleaved(things: Mapping[str, Callable[[int], object]], rounds: int, warm: int) -> dict[str, Times]:
+    """Call each thing once a round, in an order that turns; the first `warm` rounds aren't counted."""
+    measured = {name: Times() for name in things}
+    names = list(things)
+    for number in range(warm + rounds):
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            started, used = time.perf_counter(), time.process_time()
+            things[name](number)
+            wall, cpu = time.perf_counter() - started, time.process_time() - used
+            if number >= warm:
+                measured[name].wall.append(wall * 1000)
+                measured[name].cpu.append(cpu * 1000)
+    return measured
+
+
+class Asker:
+    """Asks the questions of a pool, by number, of a store."""
+
+    def __init__(self, store: MemoryStore, pool: Pool) -> None:
+        self.store, self.pool = store, pool
+
+    def ask(
+        self, number: int, *, options: SearchOptions = HYBRID, filters: Filters = EVERYTHING, count: int = 1
+    ) -> list[tuple[SearchHit, ...]]:
+        """Search `count` questions from `number` on in one call; return their hits."""
+        at = [(number + more) % len(self.pool.questions) for more in range(count)]
+        found = search_many(
+            self.store,
+            [self.pool.questions[index] for index in at],
+            filters=filters,
+            options=options,
+            vectors=self.pool.asked[at],
+        )
+        return [response.hits for response in found]
+
+    def chroma(self, number: int) -> object:
+        """Ask the store's own collection, past the store."""
+        with self.store.searching() as chroma:
+            if chroma is None:
+                raise SystemExit(f"Chroma is not there: {self.store.degraded_reason}")
+            at = number % len(self.pool.questions)
+            return chroma.nearest(self.pool.asked[at : at + 1], K)
+
+    def words(self, number: int) -> object:
+        """Ask the store's own full-text table of windows, past the store."""
+        query = "SELECT rowid FROM fts WHERE fts MATCH ? ORDER BY rank LIMIT ?"
+        match = f"window : ({any_of(self.terms(number))})"
+        with self.store.sidecar.reading() as connection:
+            return connection.execute(query, (match, K)).fetchall()
+
+    def terms(self, number: int) -> list[str]:
+        """Return the stems of a question."""
+        return list(dict.fromkeys(stems(self.pool.questions[number % len(self.pool.questions)])))
+
+
+def unfiltered(asker: Asker, bare: Bare | None, rounds: int) -> dict[str, Times]:
+    """Time searches without filters, and what they are compared with."""
+    pool = asker.pool
+    things: dict[str, Callable[[int], object]] = {
+        "Chroma, the store's own": asker.chroma,
+        "FTS5, the store's own": asker.words,
+        "hybrid": asker.ask,
+        "hybrid, each type its own limit": lambda number: asker.ask(number, options=EACH_TYPE),
+        "vector": lambda number: asker.ask(number, options=VECTOR),
+        f"hybrid, {BATCH} at once": lambda number: asker.ask(number * BATCH, count=BATCH),
+    }
+    if bare is not None:
+        things["Chroma, bare"] = lambda number: bare.nearest(pool.asked[number % len(pool.asked)], K)
+        things["FTS5, bare"] = lambda number: bare.words(asker.terms(number), K)
+    return interleaved(things, rounds, WARM)
+
+
+def filtered(asker: Asker, chosen: Mapping[str, Sequence[Case]], rounds: int) -> dict[str, Times]:
+    """Time searches with each kind of filter, every filter used once, beside searches without."""
+    things: dict[str, Callable[[int], object]] = {"without a filter": asker.ask}
+    for name, of_kind in chosen.items():
+        things[name] = lambda number, of_kind=of_kind: asker.ask(number, filters=of_kind[number].filters)
+    return interleaved(things, rounds, WARM)
+
+
+def chroma_filtered(asker: Asker, bare: Bare, chosen: Mapping[str, Sequence[Case]], rounds: int) -> dict[str, Times]:
+    """Time Chroma's own filters, `where`."""
+    asked = asker.pool.asked
+    things: dict[str, Callable[[int], object]] = {}
+    for name, of_kind in chosen.items():
+        things[name] = lambda number, of_kind=of_kind: bare.nearest(
+            asked[number % len(asked)], K, of_kind[number].where
+        )
+    return interleaved(things, rounds, 2)
+
+
+class Exact:
+    """Every context vector of the first tenant in memory, and exact search over them."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        query = """SELECT v.rowid, v.context FROM vectors v JOIN records r ON r.rowid = v.rowid
+            WHERE r.tenant = ? ORDER BY v.rowid"""
+        count = store.count()
+        self.rowids = np.zeros(count, dtype=np.int64)
+        self.vectors = np.zeros((count, store.dimension), dtype=np.float32)
+        with store.sidecar.reading() as connection:
+            for at, (rowid, blob) in enumerate(connection.execute(query, (Scope().tenant,))):
+                self.rowids[at], self.vectors[at] = rowid, np.frombuffer(blob, dtype=np.float16)
+        for start in range(0, count, _AT_ONCE):  # a copy of all at once would be gigabytes
+            self.vectors[start : start + _AT_ONCE] = normalised(self.vectors[start : start + _AT_ONCE])
+
+    def best(self, vector: NDArray[np.float32], limit: int, among: NDArray[np.int64] | None = None) -> set[int]:
+        """Return the rowids of the nearest vectors, of all rows or of those in `among`."""
+        cosines = self.vectors @ vector
+        if among is not None:
+            cosines[~np.isin(self.rowids, among)] = -2.0
+            limit = min(limit, len(among))
+        if limit == 0:
+            return set()
+        return {int(rowid) for rowid in self.rowids[np.argpartition(-cosines, limit - 1)[:limit]]}
+
+
+def beside_brute_force(asker: Asker, exact: Exact, rounds: int) -> dict[str, Times]:
+    """Time vector searches beside one product of the query with every vector."""
+    asked = asker.pool.asked
+    things: dict[str, Callable[[int], object]] = {
+        "vector": lambda number: asker.ask(number, options=VECTOR),
+        "numpy": lambda number: exact.best(asked[number % len(asked)], K),
+    }
+    return interleaved(things, rounds, WARM)
+
+
+def recalls(
+    asker: Asker, exact: Exact, chosen: Mapping[str, Sequence[Case]], limit: int, rounds: int
+) -> dict[str, dict[str, float]]:
+    """Return per filter the recall of the store's index at `limit` against exact search, and the share kept."""
+    found: dict[str, dict[str, float]] = {}
+    for name, of_kind in {"without a filter": [Case(EVERYTHING, {})] * rounds, **chosen}.items():
+        shares, kept = [], []
+        for number in range(rounds):
+            view = asker.store.view(Scope(), of_kind[number].filters)
+            vector, allowed = asker.pool.asked[number % len(asker.pool.asked)], view.rowids()
+            best = exact.best(vector, limit, allowed)
+            kept.append(len(allowed) / len(exact.rowids))
+            if best:
+                shares.append(len(best.intersection(view.nearest(vector, limit)[0])) / len(best))
+        found[name] = {"recall": float(np.mean(shares)), "kept": float(np.mean(kept))}
+    return found
+
+
+def writes(store: MemoryStore, pool: Pool, rounds: int) -> dict[str, Any]:
+    """Write one message, then search, in turn: what it costs to read one's own writes."""
+    asker, made = Asker(store, pool), list(records(pool, rounds, prefix="new"))
+    measured = {"write of one record": Times(), "search after it": Times()}
+    seen = []
+    for number, record in enumerate(made):
+        once: dict[str, Callable[[int], object]] = {
+            "write of one record": lambda _, record=record: store.upsert([record]),
+            "search after it": lambda _, number=number: asker.ask(number),
+        }
+        for name, call in once.items():
+            for times in interleaved({name: call}, 1, 0).values():
+                measured[name].wall += times.wall
+                measured[name].cpu += times.cpu
+        vector = store.embedder.embed_queries([record["text"]])
+        hits = search_many(store, [record["text"]], options=HYBRID, vectors=vector)[0].hits
+        seen.append(record["id"] in {hit.record.id for hit in hits})
+    figures = {name: times.figures() for name, times in measured.items()}
+    return {"ms": figures, "found at once": sum(seen) / len(seen)}

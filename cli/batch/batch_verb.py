@@ -1,0 +1,163 @@
+"""`recall-loop batch`: a file of requests to a store (OPS-2)."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.cli.core.common import (
+    add_model_options,
+    add_store_option,
+    bounded_int,
+    bounded_seconds,
+    open_store,
+    read_settings,
+)
+
+if TYPE_CHECKING:  # loaded when the verb runs
+    from recall_loop.graph.batch.batch_run import RayCluster
+    from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.state.settings.settings import Settings
+
+_MAX_CONCURRENCY = 64
+# A process takes about two seconds to begin; with fewer requests than this for each it isn't worth it.
+_LEAST_SHARE = 25
+_MOST_BY_DEFAULT = 8
+
+_DESCRIPTION = """\
+Run every request of a JSON Lines file and write one line per request: its result, or its error. A bad
+request does not end the run. Then a summary is printed.
+"""
+_EXAMPLE = """\
+exit codes:
+  0 every request was answered; 1 some have an error line, or could not be searched; 2 the run could not
+  begin, or not go on; 130 interrupted. After 2 and 130 --resume goes on.
+example:
+  echo '{"id": "q1", "messages": [{"role": "user", "content": "Who sells us bread?"}]}' > requests.jsonl
+  recall-loop batch requests.jsonl -o results.jsonl --store ./memory
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the verb and its options."""
+    parser = subparsers.add_parser("batch", help="run a file of requests", description=_DESCRIPTION, epilog=_EXAMPLE)
+    add = parser.add_argument
+    add("requests", type=Path, metavar="REQUESTS", help="JSON Lines, each with an id")
+    add("-o", "--output", type=Path, required=True, metavar="FILE", help="a new file for the result lines")
+    add_store_option(parser)
+    add_model_options(parser)
+    add(
+        "--concurrency",
+        type=bounded_int(1, _MAX_CONCURRENCY),
+        default=4,
+        metavar="N",
+        help="requests at a time, 1 to 64; with --engine ray for each actor (default: %(default)s)",
+    )
+    add(
+        "--workers",
+        type=bounded_int(1, _MAX_CONCURRENCY),
+        metavar="N",
+        help="processes that share them, 1 to the concurrency, each some 300 MB (default: one a processor, "
+        f"at most {_MOST_BY_DEFAULT}, where each gets {_LEAST_SHARE} requests)",
+    )
+    add(
+        "--order",
+        choices=("completed", "input"),
+        default="completed",
+        help="of the lines: as requests end, or as they stand in the file (default: %(default)s)",
+    )
+    add(
+        "--timeout",
+        type=bounded_seconds(86_400),
+        metavar="SECONDS",
+        help="a request that takes longer gets an error line, up to 86,400 (default: no limit)",
+    )
+    add(
+        "--resume",
+        action="store_true",
+        help="go on with the output of a run that was cut short (default: off; the output must be new)",
+    )
+    _add_engine(parser)
+    add("--quiet", action="store_true", help="no progress on stderr")
+    add("--json", action="store_true", help="print the summary as JSON")
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="what runs the requests: this machine, or actors of a Ray cluster, for a store on a Chroma server "
+        "(default: %(default)s)",
+    )
+    add("--address", metavar="HOST:PORT", help="head of the Ray cluster, or auto (default: begin one on this machine)")
+    add(
+        "--actors",
+        type=bounded_int(1, 1024),
+        metavar="N",
+        help="actors of the Ray cluster, 1 to 1024, each a processor and some 300 MB (default: 2)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the batch; 1 where a request failed or could not be searched, else 0.
+
+    Raises:
+        InvalidInputError: an option is not allowed, or the output exists.
+        StoreError: the store can't be opened.
+        WorkerError: the processes can't begin, or end again and again.
+        OSError: a file can't be read or written.
+    """
+    from recall_loop.cli.batch.batch_rendering import show, show_json
+    from recall_loop.cli.core.progress_bars import progress_bar
+    from recall_loop.graph.batch.batch_run import count_requests, run_batch
+
+    settings, ray = read_settings(args), _ray(args)
+    total = count_requests(args.requests)  # a file that isn't there is told before the store is opened
+    began = time.monotonic()
+    with open_store(args.store, settings, create=False, read_only=not settings.capture_runs) as store:
+        workers = 1 if ray else args.workers or _workers(args.concurrency, total, store, settings)
+        with progress_bar("batch", total, "requests", quiet=args.quiet, lines=True) as advance:
+            summary = run_batch(
+                args.requests,
+                args.output,
+                store=store,
+                settings=settings,
+                concurrency=args.concurrency,
+                workers=workers,
+                ray=ray,
+                order=args.order,
+                timeout=args.timeout,
+                resume=args.resume,
+                progress=lambda so_far: advance(so_far.total, so_far.total - so_far.skipped),
+            )
+    seconds = time.monotonic() - began
+    (show_json if args.json else show)(args.output, summary, seconds)
+    return 0 if summary.complete else 1
+
+
+def _ray(args: argparse.Namespace) -> RayCluster | None:
+    from recall_loop.state.errors import InvalidInputError
+
+    if args.engine == "ray":
+        from recall_loop.graph.batch.batch_run import RayCluster
+
+        if args.workers is not None:
+            raise InvalidInputError("--workers", args.workers, "none with --engine ray, which takes --actors")
+        return RayCluster(args.address, *(() if args.actors is None else (args.actors,)))
+    for option in ("address", "actors"):
+        if getattr(args, option) is not None:
+            raise InvalidInputError(f"--{option}", getattr(args, option), "none without --engine ray")
+    return None
+
+
+def _workers(concurrency: int, total: int, store: MemoryStore, settings: Settings) -> int:
+    """Return how many processes are worth beginning."""
+    from recall_loop.graph.batch.batch_engines import why_one_process
+    from recall_loop.memory.store.embed.processors import processors
+
+    wanted = min(processors(), concurrency, total // _LEAST_SHARE, _MOST_BY_DEFAULT)
+    return 1 if wanted <= 1 or why_one_process(store, settings) else wanted

@@ -1,0 +1,1 @@
+"""What all verbs share: arguments, exit codes, rendering, progress bars."""

@@ -1,0 +1,91 @@
+"""Facts on the screen: the text with its matches marked, where it comes from, and what its score is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+from rich.text import Text
+
+from recall_loop.cli.core.safe_text import safe, shorten
+from recall_loop.state.enum_words import CONTENT_WORDS, count
+from recall_loop.state.result import Evidence, RecalledFact
+from recall_loop.text.words.tokens import stems
+
+_SHOWN_CHARACTERS = 320
+_SNIPPET_CHARACTERS = 160
+_SHOWN_SOURCES = 3
+_SHOWN_MATCHES = 5
+_WORD = re.compile(r"[^\W_]+")
+_MARK = "bold underline"
+
+
+class Writer(Protocol):
+    """What a fact is written to."""
+
+    def line(self, text: str | Text = "", style: str = "", indent: int = 0) -> None:
+        """Write one paragraph."""
+
+    def row(self, head: Text, body: Text, indent: int = 0) -> None:
+        """Write a paragraph whose further lines begin under the first one's `body`."""
+
+    def bars(self, values: Mapping[str, float], indent: int, style: str = "") -> None:
+        """Write one bar a line."""
+
+
+def marked(text: str, terms: Collection[str]) -> Text:
+    """Return safe text in which the words are marked whose stem is among `terms`."""
+    shown = Text(safe(text))
+    if terms:
+        for word in _WORD.finditer(shown.plain):
+            if not frozenset(stems(word[0])).isdisjoint(terms):
+                shown.stylize(_MARK, *word.span())
+    return shown
+
+
+def write_fact(screen: Writer, rank: int, fact: RecalledFact, terms: Collection[str], debug: bool) -> None:
+    """Write one fact, its provenance and its sources; with `debug` the parts of its score and what found it."""
+    label = Text(f"[{safe(fact.label)}] " if fact.label else "")
+    screen.row(Text(f"{rank:>2}. "), label + marked(shorten(safe(fact.text), _SHOWN_CHARACTERS), terms))
+    screen.line(_provenance(fact), "dim", 4)
+    others = [evidence for evidence in fact.evidence if evidence.source_id != fact.id]
+    for evidence in others[:_SHOWN_SOURCES]:
+        screen.line(_source(evidence, terms), "dim", 4)
+    if len(others) > _SHOWN_SOURCES:
+        screen.line(f"and {count(len(others) - _SHOWN_SOURCES, 'more source')}", "dim", 4)
+    if debug and fact.debug:
+        _parts(screen, fact.debug)
+
+
+def _parts(screen: Writer, debug: Mapping[str, Any]) -> None:
+    """Write what the score is made of, and the queries that found the fact."""
+    components = debug.get("components") or {}
+    screen.bars({name: value for name, value in components.items() if round(value, 2)}, 4, "cyan")
+    matches = debug.get("matches") or ()
+    for match in matches[:_SHOWN_MATCHES]:
+        found = f'found by "{match["query"]}" ({match["source"]}, iteration {match["iteration"]})'
+        screen.line(found, "dim", 4)
+    if len(matches) > _SHOWN_MATCHES:
+        more = len(matches) - _SHOWN_MATCHES
+        screen.line(f"and by {more} more {'query' if more == 1 else 'queries'}", "dim", 4)
+
+
+def _provenance(fact: RecalledFact) -> str:
+    parts = [f"{CONTENT_WORDS[fact.content_type]} {fact.id}", fact.author, _day(fact.created_at)]
+    parts += [f"until {_day(fact.valid_until)}"] if fact.valid_until else []
+    parts += [f"score {fact.score:.2f}", f"similarity {fact.similarity:.2f}"]
+    return " · ".join(part for part in parts if part)
+
+
+def _source(evidence: Evidence, terms: Collection[str]) -> Text:
+    who = " · ".join(part for part in (evidence.source_id, evidence.author, _day(evidence.created_at)) if part)
+    source = Text(f"from {safe(who)}")
+    if evidence.snippet:
+        source.append(": ").append_text(marked(shorten(safe(evidence.snippet), _SNIPPET_CHARACTERS), terms))
+    return source
+
+
+def _day(when: datetime | None) -> str | None:
+    return when.strftime("%Y-%m-%d %H:%M") if when else None

@@ -1,0 +1,1 @@
+"""`recall-loop eval`, `replay`, `ablate` and `calibrate`."""

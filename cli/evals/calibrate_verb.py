@@ -1,0 +1,146 @@
+"""`recall-loop calibrate`: fit what the confidence score means on labelled questions (CONF-4)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.cli.core.common import bounded_int
+from recall_loop.cli.evals.eval_options import FORMATS, KINDS, PIPED_WIDTH
+
+if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor scikit-learn
+    from recall_loop.evals.confidence.calibration_examples import Example
+    from recall_loop.policy.confidence.confidence_mapping import Calibration
+
+_DESCRIPTION = """\
+Fit the mapping from what a run measures to the probability that all of the evidence is among the first
+ten facts, and to the probability that memory holds an answer at all; and write it as a small JSON file.
+Questions come from files of `recall-loop eval --unscored --foreign N --per-question FILE` (--replay) or
+are asked now (--data). Figures are out of fold: no conversation is measured by a mapping that has seen
+it. Needs the extra `eval` (pip install "recall-loop[eval]"). RECALL_LOOP_CALIBRATION_FILE names the file
+that is used.
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the verb and its options."""
+    parser = subparsers.add_parser(
+        "calibrate", help="fit what the confidence score means on labelled questions", description=_DESCRIPTION
+    )
+    add = parser.add_argument
+    add("--replay", type=Path, nargs="+", default=[], metavar="FILE", help="files of questions that were asked before")
+    add("--data", type=Path, nargs="+", default=[], metavar="PATH", help="data sets to ask now")
+    add("--format", choices=FORMATS, help="format of --data (default: the one that each looks like)")
+    add("--kinds", choices=KINDS, help="documents to load, with --data (as in eval)")
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting, with --data; may be repeated")
+    add("-o", "--output", type=Path, required=True, metavar="FILE", help="the file to write")
+    add("--id", metavar="NAME", help="name of the mapping, which results carry (default: the file's name)")
+    add("--date", metavar="DATE", help="when it is fitted, to be noted in the file")
+    add("--folds", type=bounded_int(2, 1000), default=6, metavar="N", help="parts of the cross-validation (default: 6)")
+    add("--balance", type=float, default=0.5, metavar="X", help="0 = questions weigh the same, 1 = sets (default: 0.5)")
+    add("--high", type=float, default=0.85, metavar="P", help="precision that `high` is to have (default: 0.85)")
+    add("--medium", type=float, default=0.6, metavar="P", help="precision that `medium` is to have (default: 0.6)")
+    add("--wrongly", type=float, default=0.05, metavar="P", help="answerable questions to abstain on (default: 0.05)")
+    add(
+        "--foreign",
+        type=bounded_int(1, 10**6),
+        metavar="N",
+        help="ask each N of another, with --data (default: none)",
+    )
+    add("--method", metavar="NAME", help="take this candidate instead of the best one")
+    add("--plot", type=Path, metavar="FILE", help="draw the reliability before and after, as .svg, .png or .html")
+    add("--json", action="store_true", help="print the file's content instead of tables")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Fit, write the file, print the figures, and return the exit code 0.
+
+    Raises:
+        InvalidInputError: an argument, a data set or a line is wrong; names it, its value and what is allowed.
+        OSError: a file can't be read or written.
+    """
+    from recall_loop.state.errors import InvalidInputError
+
+    _require_extra()
+    from recall_loop.evals.confidence.calibration_fit import Plan, calibrate
+
+    if not arguments.replay and not arguments.data:
+        raise InvalidInputError("calibrate", None, "--replay FILE or --data DIR")
+    if arguments.foreign and not arguments.data:
+        raise InvalidInputError("--foreign", arguments.foreign, "a number together with --data")
+    plan = Plan(
+        name=arguments.id or arguments.output.stem,
+        date=arguments.date,
+        folds=arguments.folds,
+        balance=arguments.balance,
+        high=arguments.high,
+        medium=arguments.medium,
+        kind=arguments.method,
+        wrongly=arguments.wrongly,
+    )
+    if arguments.plot:
+        from recall_loop.evals.confidence.calibration_plot import check_plot
+
+        check_plot(arguments.plot)
+    mapping = calibrate(list(_examples(arguments)), plan)
+    content = mapping.model_dump(mode="json")
+    head = {name: content[name] for name in ("version", "id", "method", "event")}
+    text = json.dumps(head | content, ensure_ascii=False, indent=1) + "\n"
+    arguments.output.write_text(text, encoding="utf-8")
+    if arguments.plot:
+        from recall_loop.evals.confidence.calibration_plot import draw
+
+        draw(mapping, arguments.plot)
+    _print(mapping, text, as_json=arguments.json)
+    return 0
+
+
+def _require_extra() -> None:
+    from importlib.util import find_spec
+
+    from recall_loop.state.errors import InvalidInputError
+
+    missing = [name for name in ("sklearn", "scipy") if find_spec(name) is None]
+    if missing:
+        raise InvalidInputError("calibrate", f"no {' and no '.join(missing)}", 'pip install "recall-loop[eval]"')
+
+
+def _examples(arguments: argparse.Namespace) -> Iterator[Example]:
+    from recall_loop.evals.confidence.calibration_examples import read_examples
+
+    for path in arguments.replay:
+        yield from read_examples(path)
+    for folder in arguments.data:
+        yield from _asked(folder, arguments)
+
+
+def _asked(folder: Path, arguments: argparse.Namespace) -> list[Example]:
+    """Ask the questions of a data set, the unanswerable ones too."""
+    from recall_loop.evals.confidence.calibration_examples import from_answers
+    from recall_loop.evals.datasets.datasets import load
+    from recall_loop.evals.runs.cross_collection import with_foreign
+    from recall_loop.evals.runs.dataset_ingest import open_store
+    from recall_loop.evals.runs.runner import Options, settings_with
+    from recall_loop.evals.runs.runner import run as ask
+
+    settings, dataset = settings_with(arguments.set), load(folder, arguments.kinds, arguments.format)
+    if arguments.foreign:
+        dataset = with_foreign(dataset, arguments.foreign)
+    with open_store(None, settings) as store:
+        return from_answers(ask(dataset, Options(unscored=True), store, settings=settings), dataset)
+
+
+def _print(mapping: Calibration, text: str, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(text)
+        return
+    from rich.console import Console
+
+    from recall_loop.evals.confidence.calibration_report import show
+
+    console = Console()
+    show(mapping, console if console.is_terminal else Console(width=PIPED_WIDTH))

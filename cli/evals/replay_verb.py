@@ -1,0 +1,151 @@
+"""`recall-loop replay`: the same requests under several policies, side by side (OPS-4)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.cli.core.common import bounded_int, read_settings
+from recall_loop.cli.core.common import open_store as open_given
+from recall_loop.cli.evals.eval_options import FORMATS, KINDS, MOST_QUESTIONS, PIPED_WIDTH, cuts, names, stage_bars
+
+if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
+    from recall_loop.evals.replay.prompt_set import Prompt
+    from recall_loop.evals.replay.replay_report import Asked
+    from recall_loop.evals.runs.dataset_ingest import Progress
+    from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.state.settings.settings import Settings
+
+_DESCRIPTION = """\
+Answer the same requests from the same store under several policies, and print side by side what each
+found, how far it searched, what it cost and what its confidence was worth, with 95 % intervals of the
+differences from the first policy. `old` is the policy that this project replaces: one broad query, stop
+at any result. `new` is the loop with the settings of the environment. A TOML file gives a policy of your
+own: a table [settings], and a name if it isn't the file's. No language model is used, unless such a file
+sets llm_model.
+"""
+_EXAMPLE = """\
+examples:
+  recall-loop replay --requests log.jsonl --store ./memory
+  recall-loop replay --data path/to/set --policy old --policy new --json report.json --html report.html
+"""
+_OF_DATA = ("format", "kinds", "categories", "unscored")
+_OF_REQUESTS = ("gold", "tenant")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the verb and its options."""
+    parser = subparsers.add_parser(
+        "replay", help="compare policies on the same requests", description=_DESCRIPTION, epilog=_EXAMPLE
+    )
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--requests", type=Path, metavar="FILE", help="JSON Lines of requests, such as a log")
+    asked.add_argument("--data", type=Path, metavar="PATH", help="labelled data set, as `eval` takes it")
+    add = parser.add_argument
+    add("--policy", action="append", metavar="P", help="old, new or a TOML file; may be repeated (default: old, new)")
+    add("--store", metavar="PATH", help="folder of the store; needed with --requests, in memory by default with --data")
+    add("--gold", type=Path, metavar="FILE", help="labels of --requests: JSON Lines of id, gold, answerable, category")
+    add("--tenant", metavar="T", help="tenant of --requests that name none (default: $RECALL_LOOP_TENANT)")
+    add("--format", choices=FORMATS, help="format of --data (default: the one that it looks like)")
+    add("--kinds", choices=KINDS, help="documents of --data to load")
+    add("--categories", metavar="A,..", help="only questions of --data of these categories")
+    add("--unscored", action="store_true", help="also ask questions of --data that count for no recall")
+    add("--k", default="5,10,20", metavar="K,..", help="cuts of recall and all (default: %(default)s)")
+    add(
+        "--limit",
+        type=bounded_int(1, MOST_QUESTIONS),
+        metavar="N",
+        help="ask N requests, drawn with --seed (default: all)",
+    )
+    add(
+        "--seed", type=bounded_int(0, 2**31 - 1), default=0, metavar="N", help="seed of draw and intervals (default: 0)"
+    )
+    add(
+        "--resamples",
+        type=bounded_int(100, 100_000),
+        default=2000,
+        metavar="N",
+        help="resamples of the intervals (default: %(default)s)",
+    )
+    add("--json", type=Path, metavar="FILE", help="write the report with one entry per run")
+    add("--html", type=Path, metavar="FILE", help="write the report with plots; needs recall-loop[eval]")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replay, print the report, and return the exit code 0.
+
+    Raises:
+        InvalidInputError: an argument, a request, a policy or the data set is wrong.
+        StoreError: the store can't be opened or is in use.
+        OSError: a file can't be read or written.
+    """
+    from recall_loop.evals.replay import replay_report
+    from recall_loop.evals.replay.replay import replay
+    from recall_loop.evals.replay.replay_policies import read_policies
+
+    _check(args)
+    policies, settings = read_policies(args.policy or ["old", "new"]), read_settings(args)
+    with ExitStack() as stack:
+        progress = stack.enter_context(stage_bars())
+        asked, prompts, store = _asked(args, settings, stack, progress)
+        runs = list(replay(prompts, policies, store, asked.ks, progress))
+        report = replay_report.build(asked, policies, runs)
+    if args.json:
+        args.json.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    if args.html:
+        from recall_loop.evals.replay.replay_html import page
+
+        args.html.write_text(page(report), encoding="utf-8")
+    _print(report)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse an option that would have no effect."""
+    from recall_loop.state.errors import InvalidInputError
+
+    for name, other in ((_OF_DATA, "data"), (_OF_REQUESTS, "requests")):
+        for option in name:
+            if getattr(args, option) and getattr(args, other) is None:
+                raise InvalidInputError(f"--{option}", getattr(args, option), f"only with --{other}")
+    if args.html is not None:
+        from recall_loop.evals.replay.replay_plots import check_plotting
+
+        check_plotting("--html", args.html)
+    for path in (args.json, args.html):
+        if path is not None:
+            path.open("ab").close()  # a bad path costs no replay, and a replay that fails leaves an earlier report
+
+
+def _asked(
+    args: argparse.Namespace, settings: Settings, stack: ExitStack, progress: Progress
+) -> tuple[Asked, list[Prompt], MemoryStore]:
+    from recall_loop.evals.datasets.datasets import load
+    from recall_loop.evals.replay import prompt_set
+    from recall_loop.evals.replay.replay_report import Asked
+    from recall_loop.evals.runs.dataset_ingest import ingest, open_store
+    from recall_loop.evals.runs.runner import Options
+
+    options = Options(cuts(args.k), names(args.categories), args.limit, args.seed, args.unscored)
+    asked = Asked((args.data or args.requests).name, options.ks, args.limit, args.seed, args.resamples)
+    if args.requests:
+        read = prompt_set.read_requests(args.requests, args.tenant or settings.tenant, args.gold)
+        prompts = prompt_set.draw(read, args.limit, args.seed)
+        return asked, prompts, stack.enter_context(open_given(args.store, settings, create=False, read_only=True))
+    dataset = load(args.data, args.kinds, args.format)
+    prompts = prompt_set.from_dataset(dataset, options)
+    store = stack.enter_context(open_store(Path(args.store) if args.store else None, settings))
+    ingest(store, dataset, list(dict.fromkeys(prompt.request.tenant for prompt in prompts)), progress)
+    return asked, prompts, store
+
+
+def _print(report: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    from recall_loop.evals.replay.replay_report import show
+
+    console = Console()
+    show(report, console if console.is_terminal else Console(width=PIPED_WIDTH))

@@ -1,0 +1,1 @@
+"""`recall-loop retrieve`."""

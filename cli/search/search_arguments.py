@@ -1,0 +1,124 @@
+"""A search out of the options of the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from recall_loop.memory.search.engine import search
+from recall_loop.memory.search.present.truncation import FULL, Profile, parse_profile, profile_for
+from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.request import DEFAULT_CONTENT_TYPES
+from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.types import ContentType, Timestamp
+
+_FILTERS = (
+    "role",
+    "start_time",
+    "end_time",
+    "label",
+    "fact_type",
+    "session",
+    "min_similarity",
+    "execution_status",
+    "min_outcome_score",
+    "max_outcome_score",
+    "as_of",
+    "include_superseded",
+)
+_OF_TRAJECTORIES = ("execution_status", "min_outcome_score", "max_outcome_score")
+
+
+class _Now(BaseModel):
+    reference_time: Timestamp | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One search, checked before any store is opened."""
+
+    query: str
+    scope: Scope
+    filters: Filters
+    content_types: tuple[ContentType, ...]
+    options: SearchOptions
+    profile: Profile
+    reference_time: datetime | None
+
+    def run(self, store: MemoryStore) -> SearchResponse:
+        """Search `store`."""
+        return search(
+            store,
+            self.query,
+            scope=self.scope,
+            filters=self.filters,
+            content_types=self.content_types,
+            options=self.options,
+            reference_time=self.reference_time,
+        )
+
+
+def build_search(args: argparse.Namespace, tenant: str) -> Asked:
+    """Return the search that the options describe.
+
+    Raises:
+        InvalidInputError: names the option's field, its value and what is allowed.
+    """
+    if not args.query.strip():
+        raise InvalidInputError("QUERY", args.query, "text with at least one character that is not white space")
+    scope = _scope(args, tenant)
+    filters = _filters(args)
+    kinds = _kinds(args.types, filters)
+    profile = FULL if args.full else parse_profile(args.profile) if args.profile else profile_for(scope, kinds)
+    now = parse(_Now, {"reference_time": args.reference_time}).reference_time
+    return Asked(args.query, scope, filters, kinds, _options(args), profile, now)
+
+
+def _scope(args: argparse.Namespace, tenant: str) -> Scope:
+    fields = {
+        "tenant": tenant,
+        "agent_id": args.agent,
+        "mode": args.scope,
+        "user_id": args.user,
+        "conversation_id": args.conversation,
+    }
+    return parse(Scope, fields, "scope")
+
+
+def _filters(args: argparse.Namespace) -> Filters:
+    given: dict[str, Any] = {name: getattr(args, name) for name in _FILTERS}
+    given |= {"agent_ids": args.agent_id, "tags": args.tag}
+    return parse(Filters, {name: value for name, value in given.items() if value is not None}, "filters")
+
+
+def _kinds(given: str | None, filters: Filters) -> tuple[ContentType, ...]:
+    if given is None:
+        asked = any(getattr(filters, name) is not None for name in _OF_TRAJECTORIES)
+        return (ContentType.TRAJECTORY,) if asked else DEFAULT_CONTENT_TYPES
+    names: Sequence[str] = [part.strip() for part in given.split(",")]
+    for name in names:
+        if name not in list(ContentType):
+            raise InvalidInputError("--types", name, ", ".join(ContentType))
+    return tuple(dict.fromkeys(ContentType(name) for name in names))
+
+
+def _options(args: argparse.Namespace) -> SearchOptions:
+    return SearchOptions(
+        mode=args.mode,
+        limit=args.limit,
+        limit_per_type=not args.no_limit_per_type,
+        order_by=args.order_by,
+        fuzzy=args.fuzzy,
+        apply_content_scoring=not args.no_content_scoring,
+        rerank=args.rerank,
+        rerank_budget_ms=args.rerank_budget_ms,
+        rerank_learned=args.rerank_learned,
+        debug=args.debug,
+    )

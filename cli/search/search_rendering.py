@@ -1,0 +1,130 @@
+"""Results of a search, for people and as JSON (SEARCH-6, SEARCH-8)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from recall_loop.cli.core.rendering import Screen, safe, safe_json
+from recall_loop.memory.search.present.serialization import as_json, shortened
+from recall_loop.memory.search.present.truncation import Profile
+from recall_loop.memory.search.query.options import SearchResponse
+from recall_loop.state.enum_words import CONTENT_WORDS, count
+from recall_loop.state.records.records import Record
+
+_PIPED_WIDTH = 200  # a pipe has no width
+_LEAST_TEXT = 24
+
+
+def show(found: SearchResponse, profile: Profile) -> None:
+    """Write the results as a table, or where was looked if there are none."""
+    piped = not sys.stdout.isatty()
+    console = Console(
+        file=sys.stdout, highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH if piped else None
+    )
+    screen = Screen(console)
+    if found.degraded_reason:
+        screen.line(f"warning: {found.degraded_reason}", "yellow")
+    if found.corrected:
+        screen.line(f"spelling: {found.corrected}", "yellow")
+    if found.time_range:
+        screen.line(f"time: {_range(found)}", "dim")
+    if not found.hits:
+        screen.line(_nothing(found), "bold")
+        screen.line(_where(found), "dim")
+        return
+    console.print(_table(found, profile))
+    screen.line(f"{count(len(found.hits), 'result')} out of {count(found.allowed, 'record')}", "bold")
+    screen.line(_where(found), "dim")
+
+
+def show_json(found: SearchResponse, profile: Profile) -> None:
+    """Write everything about the results, and where was looked."""
+    sys.stdout.write(safe_json(json.dumps(as_json(found, profile), ensure_ascii=False, indent=2)) + "\n")
+
+
+def _table(found: SearchResponse, profile: Profile) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+    for name in ("", "score", "similar"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("what", "author", "time"):
+        table.add_column(name, overflow="fold", max_width=20)
+    table.add_column("text", overflow="fold", min_width=_LEAST_TEXT)
+    for rank, (hit, text) in enumerate(zip(found.hits, shortened(found, profile), strict=True), start=1):
+        record = hit.record
+        shown = f"[{record.label}] {text.text}" if record.label else text.text
+        cells = (
+            str(rank),
+            f"{hit.score:.3f}",
+            f"{hit.similarity:.3f}",
+            f"{CONTENT_WORDS[record.kind]} {record.id}",
+            record.author or record.subject or record.agent_name or "",
+            _minute(record.created_at) + _until(record),
+        )
+        body = Text(safe(shown))
+        if hit.debug is not None:
+            body.append(f"\n{safe(_legs(hit.debug))}", style="dim")
+        table.add_row(*(Text(safe(cell)) for cell in cells), body)
+    return table
+
+
+def _until(record: Record) -> str:
+    """Return when a fact ceased to be true."""
+    until = getattr(record, "valid_until", None)
+    return f" until {until.date().isoformat()}" if until is not None else ""
+
+
+def _legs(debug: Mapping[str, Any]) -> str:
+    """Return each leg with its rank and score on one line."""
+    return " · ".join(f"{name} {_leg(value)}" for name, value in debug.items())
+
+
+def _leg(value: object) -> str:
+    if isinstance(value, Mapping) and {"rank", "score"} <= set(value):
+        return f"#{value['rank']} ({value['score']:.3f})"
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _nothing(found: SearchResponse) -> str:
+    if not found.allowed:
+        return "Nothing to search: there is no record that scope, types and filters leave."
+    return f"Nothing found among {count(found.allowed, 'record')}."
+
+
+def _where(found: SearchResponse) -> str:
+    scope = found.scope.model_dump(mode="json", exclude_none=True)
+    if found.scope.agent_id is None:
+        scope.pop("mode")
+    filters = found.filters.model_dump(mode="json", exclude_none=True)
+    return (
+        f"looked in {_pairs(scope)}; types {', '.join(found.content_types)}; "
+        f"filters {_pairs(filters) or 'none'}; legs {', '.join(found.legs)}; generation {found.generation}"
+    )
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_plain(value)}" for name, value in values.items())
+
+
+def _plain(value: object) -> str:
+    return "+".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
+
+
+def _range(found: SearchResponse) -> str:
+    span = found.time_range
+    if span is None:
+        return ""
+    return " ".join(
+        f"{word} {_minute(moment)}" for word, moment in (("from", span.start), ("before", span.end)) if moment
+    )
+
+
+def _minute(when: datetime | None) -> str:
+    return when.strftime("%Y-%m-%d %H:%M") if when else ""

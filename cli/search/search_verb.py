@@ -1,0 +1,51 @@
+"""`recall-loop search`: one query to the search engine, without the loop (SEARCH-1 to SEARCH-10)."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from recall_loop.cli.core.common import add_store_option, add_tenant_option, open_store, read_settings
+
+_DESCRIPTION = """\
+Search a store once and print what matches, best first: no planning, no further rounds. Where nothing is
+found it says where was looked. A query may end with a time: `< 3 days` (within), `> 2 weeks` (longer ago),
+`1-3 months`, `2 days ago`; in quotation marks it is text. The store is opened for reading only.
+"""
+_EXAMPLE = """\
+examples:
+  recall-loop search "ferry to the island" --store ./memory
+  recall-loop search "deploy failed < 3 days" --types message --role tool --store ./memory
+  recall-loop search "windws" --mode fts --fuzzy 1 --store ./memory --json
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the verb and its options."""
+    from recall_loop.cli.search.search_options import add_output_options, add_search_options
+
+    parser = subparsers.add_parser("search", help="search a store once", description=_DESCRIPTION, epilog=_EXAMPLE)
+    parser.add_argument("query", metavar="QUERY", help="what to look for")
+    add_store_option(parser)
+    add_tenant_option(parser)
+    add_search_options(parser)
+    add_output_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Search, print, and return 0, also where nothing was found.
+
+    Raises:
+        InvalidInputError: an option is not allowed.
+        StoreError: the store can't be opened or read.
+        EmbedderError: the embedder fails and the mode needs it.
+    """
+    from recall_loop.cli.search.search_arguments import build_search
+    from recall_loop.cli.search.search_rendering import show, show_json
+
+    settings = read_settings(args)
+    asked = build_search(args, settings.tenant if args.tenant is None else args.tenant)
+    with open_store(args.store, settings, create=False, read_only=True) as store:
+        found = asked.run(store)
+    (show_json if args.json else show)(found, asked.profile)
+    return 0

@@ -1,0 +1,93 @@
+"""`recall-loop trajectories search`: past runs, with or without contrasts (TRAJ-5, TRAJ-6)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from recall_loop.cli.core.common import open_store, read_settings
+from recall_loop.cli.core.rendering import Screen, safe, safe_json, shorten
+from recall_loop.memory.trajectories.contrast.contrast_search import TRAJ_MIN_SIMILARITY, search_trajectories
+from recall_loop.memory.trajectories.contrast.labels import execution_line, learning_line
+from recall_loop.memory.trajectories.contrast.results import TrajectoriesFound, TrajectoryItem
+from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.scope import Filters, Scope
+
+_SHOWN_SUMMARY = 320
+_GROUPS = {
+    "trajectories": "Past runs, best match first",
+    "successes": "High learning value",
+    "moderate": "Moderate learning value",
+    "failures": "Low learning value",
+    "unscored": "Not scored",
+    "relevant_experiences": "Relevant experiences",
+}
+
+
+def search(args: argparse.Namespace) -> int:
+    """Search and print; 0, also where nothing was found."""
+    settings = read_settings(args)
+    if not args.query.strip():
+        raise InvalidInputError("QUERY", args.query, "text with at least one character that is not white space")
+    tenant = settings.tenant if args.tenant is None else args.tenant
+    fields = {"tenant": tenant, "agent_id": args.agent, "mode": args.scope, "user_id": args.user}
+    scope, filters = parse(Scope, fields, "scope"), _filters(args)
+    with open_store(args.store, settings, create=False, read_only=True) as store:
+        found = search_trajectories(
+            store,
+            args.query,
+            scope=scope,
+            min_score=args.min_score,
+            max_score=args.max_score,
+            min_similarity=TRAJ_MIN_SIMILARITY if args.min_similarity is None else args.min_similarity,
+            limit=args.limit,
+            include_contrasts=args.contrasts,
+            success_threshold=args.success_threshold,
+            failure_threshold=args.failure_threshold,
+            filters=filters,
+        )
+    if args.json:
+        Screen().line(safe_json(json.dumps({"query": found.query, **found.shown()}, ensure_ascii=False)))
+    else:
+        show(found)
+    return 0
+
+
+def _filters(args: argparse.Namespace) -> Filters:
+    given: dict[str, Any] = {
+        "execution_status": args.execution_status,
+        "tags": args.tag,
+        "tools_used": args.tool,
+        "task_category": args.category,
+        "complexity_level": args.complexity,
+        "start_time": args.start_time,
+        "end_time": args.end_time,
+        "agent_ids": args.agent_id,
+    }
+    return parse(Filters, {name: value for name, value in given.items() if value is not None}, "filters")
+
+
+def show(found: TrajectoriesFound) -> None:
+    """Write what was found, each group under its heading."""
+    screen = Screen()
+    if found.degraded_reason:
+        screen.line(f"warning: {found.degraded_reason}", "yellow")
+    screen.line(found.message, "bold")
+    for name, heading in _GROUPS.items():
+        items: tuple[TrajectoryItem, ...] = getattr(found, name)
+        if items:
+            screen.line()
+            screen.line(f"{heading} ({len(items)})", "bold cyan")
+            for item in items:
+                _item(screen, item)
+
+
+def _item(screen: Screen, item: TrajectoryItem) -> None:
+    screen.line(f"{item.id} · similarity {item.similarity:.2f}", indent=2)
+    screen.line(execution_line(item.details.status), indent=4)
+    screen.line(learning_line(item.outcome_score, pending=item.scoring_pending), indent=4)
+    screen.line(shorten(safe(item.summary), _SHOWN_SUMMARY), indent=4)
+    if item.details.tools_used:
+        screen.line(f"tools: {', '.join(item.details.tools_used)} · {item.details.step_count} steps", "dim", 4)
+    screen.line(item.note, "dim", 4)

@@ -1,0 +1,218 @@
+"""`recall-loop trajectories show` and `stats`: one run as a person reads it, and all of them counted (TRAJ-3)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterable
+
+from recall_loop.cli.core.common import open_store, read_settings
+from recall_loop.cli.core.rendering import Screen, safe, safe_json, shorten
+from recall_loop.memory.trajectories.contrast.labels import (
+    both_lines,
+    execution_tooltip,
+    execution_value,
+    learning_tooltip,
+    stars,
+)
+from recall_loop.state.enum_words import count
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.records.legacy_trajectories import is_legacy
+from recall_loop.state.records.records import Record
+from recall_loop.state.records.trajectories import RunData, ToolUse, Turn, TurnMessage, run_of
+from recall_loop.state.scope import ExecutionStatus, Scope
+from recall_loop.state.types import ContentType, Role
+
+_SHOWN_TEXT = 600
+_SHOWN_ARGUMENTS = 200
+_SHOWN_TOOLS = 15
+_SPEAKERS = {Role.USER: "user", Role.ASSISTANT: "agent", Role.TOOL: "tool", Role.SYSTEM: "system"}
+
+
+def show(args: argparse.Namespace) -> int:
+    """Print a run; 0.
+
+    Raises:
+        InvalidInputError: there is no such run in scope.
+    """
+    settings = read_settings(args)
+    scope = Scope(tenant=settings.tenant if args.tenant is None else args.tenant)
+    with open_store(args.store, settings, create=False, read_only=True) as store:
+        found = [record for record in store.get([args.id], scope=scope) if record.kind is ContentType.TRAJECTORY]
+    if not found:
+        raise InvalidInputError("ID", args.id, f"id of a trajectory of tenant {scope.tenant!r}")
+    run = run_of(found[0])
+    if args.json:
+        whole = {"id": found[0].id, **run.model_dump(mode="json", exclude_none=True)}
+        Screen().line(safe_json(json.dumps(whole, ensure_ascii=False)))
+        return 0
+    _Page(None if args.full else _SHOWN_TEXT).write(found[0], run)
+    return 0
+
+
+class _Page:
+    """One run on the screen; texts have at most `limit` characters, or all where it is None."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._screen, self._limit = Screen(), limit
+
+    def write(self, record: Record, run: RunData) -> None:
+        """Write what the run was about, how it ended, what it teaches, and then its turns."""
+        line = self._screen.line
+        line(self._cut(run.task) or record.id, "bold")
+        line(" · ".join(_about(record, run)), "dim")
+        line()
+        self._labels(run)
+        if run.summary:
+            line(f"Summary: {self._cut(run.summary)}")
+        if run.metadata.error:
+            line(f"Error: {self._cut(run.metadata.error)}", "red")
+        for number, turn in enumerate(run.turns, start=1):
+            line()
+            line(_turn_heading(number, turn), "bold cyan")
+            for message in turn.messages:
+                self._message(message)
+
+    def _labels(self, run: RunData) -> None:
+        execution, learning = both_lines(run)
+        self._screen.line(execution, "bold")
+        reason = f"{run.execution.reasoning} " if run.execution.reasoning else ""
+        self._screen.line(f"{reason}(confidence {run.execution.confidence:.2f})", indent=3)
+        self._screen.line(execution_tooltip(run.execution.status), "dim", 3)
+        self._screen.line(learning, "bold")
+        scoring = run.scoring
+        if scoring is not None:
+            if scoring.sub_scores is not None:
+                self._screen.bars(scoring.sub_scores.model_dump(), 3, "cyan")
+            self._screen.line(f"{self._cut(scoring.reasoning)} (by {scoring.scorer})".strip(), indent=3)
+        if run.scoring_error:
+            self._screen.line(f"scoring failed: {run.scoring_error}", "yellow", 3)
+        self._screen.line(learning_tooltip(run.outcome_score), "dim", 3)
+
+    def _message(self, message: TurnMessage) -> None:
+        name = f" {message.name}" if message.name else ""
+        text = message.content if message.content.strip() else ""
+        if text or not message.tool_calls:
+            style = "red" if message.error else ""
+            self._screen.line(f"{_SPEAKERS[message.role]}{name}: {self._cut(text) or '(no text)'}", style, 3)
+        for call in message.tool_calls:
+            self._screen.line(f"{_SPEAKERS[message.role]} calls {self._call(call)}", "yellow", 3)
+        if message.error and message.error not in text:
+            self._screen.line(f"error: {self._cut(message.error)}", "red", 3)
+
+    def _call(self, call: ToolUse) -> str:
+        given = call.arguments
+        words = given if isinstance(given, str) else ", ".join(f"{name}={_value(given[name])}" for name in given)
+        error = f" error: {call.error}" if call.error else ""
+        return f"{call.name}({words if self._limit is None else shorten(safe(words), _SHOWN_ARGUMENTS)}){error}"
+
+    def _cut(self, text: str) -> str:
+        return text if self._limit is None else shorten(safe(text), self._limit)
+
+
+def _value(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _about(record: Record, run: RunData) -> Iterable[str]:
+    metadata = run.metadata
+    yield record.id
+    if record.agent_id:
+        yield f"agent {record.agent_id}"
+    if record.created_at:
+        yield record.created_at.strftime("%Y-%m-%d %H:%M")
+    if metadata.duration_seconds is not None:
+        yield f"{metadata.duration_seconds:.1f} s"
+    yield f"{count(metadata.step_count, 'step')}, {count(metadata.message_count, 'message')}"
+    if metadata.tools_used:
+        yield f"tools: {', '.join(metadata.tools_used)}"
+    if metadata.models:
+        yield f"model: {', '.join(metadata.models)}"
+    if metadata.input_tokens or metadata.output_tokens:
+        yield f"tokens: {metadata.input_tokens or 0:,} in, {metadata.output_tokens or 0:,} out"
+    if run.complexity_level:
+        yield f"complexity: {run.complexity_level.value}"
+    if run.task_category:
+        yield f"category: {run.task_category}"
+    if record.tags:
+        yield f"tags: {', '.join(record.tags)}"
+
+
+def _turn_heading(number: int, turn: Turn) -> str:
+    parts = [f"Turn {number}"]
+    parts += [f"step {turn.step_id}"] if turn.step_id else []
+    parts += [turn.model] if turn.model else []
+    return " · ".join(parts)
+
+
+def stats(args: argparse.Namespace) -> int:
+    """Count a tenant's runs by execution and by learning value; 0."""
+    settings = read_settings(args)
+    scope = Scope(tenant=settings.tenant if args.tenant is None else args.tenant)
+    tally = _Tally()
+    with open_store(args.store, settings, create=False, read_only=True) as store:
+        for record in store.scan(scope, content_types=[ContentType.TRAJECTORY]):
+            tally.old += is_legacy(record.attributes)
+            tally.add(run_of(record))
+    if args.json:
+        Screen().line(safe_json(json.dumps(tally.as_json(), ensure_ascii=False)))
+    else:
+        tally.show()
+    return 0
+
+
+class _Tally:
+    """Counts of runs."""
+
+    def __init__(self) -> None:
+        self.runs = self.pending = self.old = 0
+        self.cells: Counter[tuple[ExecutionStatus, int | None]] = Counter()
+        self.tools: Counter[str] = Counter()
+        self.categories: Counter[str] = Counter()
+        self.levels: Counter[str] = Counter()
+
+    def add(self, run: RunData) -> None:
+        self.runs += 1
+        self.pending += run.scoring_pending
+        full = None if run.outcome_score is None else stars(run.outcome_score).count("⭐")
+        self.cells[run.execution.status, full] += 1
+        self.tools.update(run.metadata.tools_used)
+        self.categories.update([run.task_category] if run.task_category else [])
+        self.levels.update([run.complexity_level.value] if run.complexity_level else [])
+
+    def show(self) -> None:
+        screen = Screen()
+        screen.line(count(self.runs, "run"), "bold")
+        columns: list[int | None] = [0, 1, 2, 3, 4, 5, None]
+        heads = [f"{full} ⭐" if full is not None else "not scored" for full in columns]
+        screen.line(f"{'Execution':<14} {' '.join(f'{head:>10}' for head in heads)}   (learning value)", "dim")
+        for status in ExecutionStatus:
+            numbers = [self.cells[status, full] for full in columns]
+            if any(numbers):
+                screen.line(f"{execution_value(status):<14} {' '.join(f'{number:>10,}' for number in numbers)}")
+        for name, counts in (("complexity", self.levels), ("category", self.categories), ("tool", self.tools)):
+            if counts:
+                most = ", ".join(f"{safe(word)} {number:,}" for word, number in counts.most_common(_SHOWN_TOOLS))
+                screen.line(f"{name + ':':<12} {most}")
+        if self.old:
+            screen.line(f"{count(self.old, 'old record')}: `recall-loop trajectories migrate`", "yellow")
+        if self.pending:
+            screen.line(f"{count(self.pending, 'run')} queued: `recall-loop trajectories score --pending`", "yellow")
+
+    def as_json(self) -> dict[str, object]:
+        by_status: Counter[str] = Counter()
+        by_stars: Counter[str] = Counter()
+        for (status, full), number in self.cells.items():
+            by_status[status.value] += number
+            by_stars["unscored" if full is None else str(full)] += number
+        return {
+            "runs": self.runs,
+            "execution": by_status,
+            "learning_value_stars": by_stars,
+            "pending": self.pending,
+            "old": self.old,
+            "complexity_levels": self.levels,
+            "task_categories": self.categories,
+            "tools": self.tools,
+        }

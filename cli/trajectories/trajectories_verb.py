@@ -1,0 +1,147 @@
+"""`recall-loop trajectories`: past runs of agents, from their messages to what they teach (TRAJ-1 to TRAJ-8)."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from recall_loop.cli.core.common import add_store_option, add_tenant_option, bounded_int
+from recall_loop.cli.trajectories.trajectories_options import add_search_options
+
+_DESCRIPTION = """\
+Past runs of agents. Two things are told apart everywhere. Execution says how a run ended: completed,
+incomplete, failed, error or unknown. Learning value says how much can be learned from it, from 0 to 1.
+Neither enters the other: a run that ended in an error may teach a lot.
+"""
+_EXAMPLE = """\
+examples:
+  recall-loop trajectories add runs.jsonl --store ./memory
+  recall-loop trajectories search "refund of a cancelled order" --contrasts --store ./memory
+  recall-loop trajectories show run-17 --store ./memory
+  recall-loop trajectories migrate --store ./memory --dry-run
+"""
+_HOMES = {
+    "convert": "recall_loop.cli.trajectories.trajectories_intake",
+    "add": "recall_loop.cli.trajectories.trajectories_intake",
+    "score": "recall_loop.cli.trajectories.trajectories_maintenance",
+    "search": "recall_loop.cli.trajectories.trajectories_search",
+    "show": "recall_loop.cli.trajectories.trajectories_show",
+    "migrate": "recall_loop.cli.trajectories.trajectories_maintenance",
+    "stats": "recall_loop.cli.trajectories.trajectories_show",
+}
+_RUNS = "JSON Lines, one run a line: `messages`, and beside them `id`, `task`, `stop_reason`, `error` …"
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the verb, its actions and their options."""
+    parser = subparsers.add_parser(
+        "trajectories",
+        help="past runs: convert, add, score, search, show, migrate, stats",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _add_intake(actions)
+    _add_score(actions)
+    search = _action(actions, "search", "search past runs by what they were about", '"late refund" --store ./memory')
+    search.add_argument("query", metavar="QUERY", help="what the run should be about")
+    add_search_options(search)
+    _add_show(actions)
+    migrate = _action(actions, "migrate", "rewrite old records (`outcome.type`) in the new shape", "--dry-run")
+    migrate.add_argument("--dry-run", action="store_true", help="count only, change nothing (default: off)")
+    _add_json(migrate)
+
+
+def _add_intake(actions: Any) -> None:
+    convert = _action(actions, "convert", "turn runs into records", "runs.jsonl -o records.jsonl", stored=False)
+    convert.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS)
+    convert.add_argument("-o", "--output", type=Path, metavar="FILE", help="a new file (default: stdout)")
+    _add_masking(convert)
+    add = _action(actions, "add", "put runs into a store", "runs.jsonl --store ./memory --agent support")
+    add.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS)
+    add.add_argument("--agent", metavar="A", help="agent that the runs belong to (default: as the line says)")
+    add.add_argument("--tag", action="append", default=[], metavar="T", help="tag for every run; may be repeated")
+    add.add_argument(
+        "--score",
+        choices=("auto", "rules", "llm", "later"),
+        default="auto",
+        help="auto: by the language model of the settings, else by rules; later: queue (default: %(default)s)",
+    )
+    _add_masking(add)
+
+
+def _add_masking(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("secrets, masked before anything is stored")
+    group.add_argument(
+        "--mask", action="append", default=[], metavar="REGEX", help="mask what this matches too; may be repeated"
+    )
+    group.add_argument(
+        "--mask-key",
+        action="append",
+        default=[],
+        metavar="REGEX",
+        help="mask values under names (in snake_case) where this is found; may be repeated",
+    )
+    group.add_argument(
+        "--default-masks",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="mask passwords, tokens, keys and the like (default: on)",
+    )
+
+
+def _add_score(actions: Any) -> None:
+    score = _action(actions, "score", "score runs that have no learning value", "--pending --store ./memory")
+    score.add_argument(
+        "--pending",
+        action="store_true",
+        help="only those that are queued: scoring failed, or was left for later (default: all without a score)",
+    )
+    score.add_argument(
+        "--by",
+        choices=("auto", "rules", "llm"),
+        default="auto",
+        help="auto: by the language model of the settings, else by rules (default: %(default)s)",
+    )
+    score.add_argument("--limit", type=bounded_int(1, 1_000_000), metavar="N", help="most runs (default: all)")
+
+
+def _add_show(actions: Any) -> None:
+    show = _action(actions, "show", "print a run as a person would read it", "run-17 --store ./memory")
+    show.add_argument("id", metavar="ID", help="id of the run")
+    show.add_argument("--full", action="store_true", help="show every text whole (default: shortened)")
+    _add_json(show)
+    stats = _action(actions, "stats", "count runs by execution and learning value", "--store ./memory")
+    _add_json(stats)
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object (default: text)")
+
+
+def _action(actions: Any, name: str, words: str, example: str, *, stored: bool = True) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name,
+        help=words,
+        description=words[0].upper() + words[1:] + ".",
+        epilog=f"example:\n  recall-loop trajectories {name} {example}",
+    )
+    if stored:
+        add_store_option(parser)
+        add_tenant_option(parser)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the action says; 0, or 1 where it was done in part.
+
+    Raises:
+        InvalidInputError: an option is not allowed.
+        StoreError: the store can't be opened, read or written.
+        OSError: a file can't be read or written.
+    """
+    action: Callable[[argparse.Namespace], int] = getattr(import_module(_HOMES[args.action]), args.action)
+    return action(args)

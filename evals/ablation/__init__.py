@@ -1,0 +1,1 @@
+"""What each ingredient of retrieval is worth."""

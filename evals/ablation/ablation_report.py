@@ -1,0 +1,78 @@
+"""Reports of ablations: one JSON-able mapping, and the same as tables for people (OPS-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from recall_loop.evals.ablation.ablation import EVERYTHING, MEASURES, nothing_gained, something_lost
+from recall_loop.evals.ablation.ingredients import EXPERIENCE, ingredients
+from recall_loop.evals.runs.runner import Options
+
+_HEADS = {
+    "all@10": "All@10",
+    "recall@10": "Recall@10",
+    "ndcg@10": "nDCG@10",
+    "queries_executed": "queries",
+    "latency_ms": "latency p50, ms",
+}
+_COARSE = {"iterations": 2, "queries_executed": 1, "latency_ms": 0}
+_NOTE = "worth = with everything less without it, with its 95 % interval; * where the interval doesn't hold 0"
+
+
+def build(sets: Sequence[Mapping[str, Any]], options: Options, resamples: int) -> dict[str, Any]:
+    """Return the report; metrics lie in [0,1], latencies are milliseconds."""
+    about = {each.name: each.about for each in ingredients()}
+    about[EXPERIENCE] = "captured runs of every other question (off by default), asked of the rest"
+    return {
+        "options": asdict(options) | {"ks": list(options.ks)},
+        "resamples": resamples,
+        "ingredients": about,
+        "sets": list(sets),
+        "gain_nothing": nothing_gained(sets),
+        "lose_somewhere": something_lost(sets),
+    }
+
+
+def show(report: Mapping[str, Any], console: Console) -> None:
+    """Print one table for each set, and which ingredients earn nothing."""
+    console.print(_NOTE, markup=False)
+    for found in report["sets"]:
+        console.print(_table(found))
+    console.print("no measure of quality gains on any set:", ", ".join(report["gain_nothing"]) or "none", markup=False)
+    console.print(
+        "some measure of quality loses on some set:", ", ".join(report["lose_somewhere"]) or "none", markup=False
+    )
+
+
+def _table(found: Mapping[str, Any]) -> Table:
+    title = f"{escape(found['set'])} ({found['kinds']}), {found['questions']} questions"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("without", no_wrap=True)
+    for name in MEASURES:
+        table.add_column(_HEADS.get(name, name), justify="right", no_wrap=True)
+    everything = found[EVERYTHING]
+    table.add_row(EVERYTHING, *(_plain(name, everything[name]) for name in MEASURES), style="bold", end_section=True)
+    for name, worth in found["worth"].items():
+        table.add_row(name, *(_worth(measure, worth.get(measure)) for measure in MEASURES))
+    return table
+
+
+def _plain(name: str, value: float | None) -> str:
+    return "–" if value is None else f"{value:.{_COARSE.get(name, 3)}f}"
+
+
+def _worth(name: str, found: Mapping[str, float] | None) -> str:
+    if found is None:
+        return "–"
+    digits = _COARSE.get(name, 3)
+    star = "" if found["low"] <= 0.0 <= found["high"] else "*"
+    shown = (f"{found[part]:+.{digits}f}" for part in ("worth", "low", "high"))
+    value, low, high = (text.replace(f"-{0:.{digits}f}", f"+{0:.{digits}f}") for text in shown)
+    return f"{value}{star} [{low}, {high}]"

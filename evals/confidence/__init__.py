@@ -1,0 +1,1 @@
+"""Fitting and reporting the confidence mapping."""

@@ -1,0 +1,102 @@
+"""Fit and measure whether memory holds an answer at all, and from where on to say that it holds none (CONF-4).
+
+It is fitted on foreign questions, too (`evals.foreign`), where there are any: without them it would learn to tell apart
+only what is nearly answered. They have figures of their own and are part of no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recall_loop.evals.confidence.mapping_fit import HOLDING_KINDS, Kind, Sample, apply, best_kind, fit
+from recall_loop.evals.measures import calibration_metrics as measure
+from recall_loop.evals.measures.calibration_metrics import Outcomes, Scores
+from recall_loop.policy.confidence.confidence_mapping import Answerable
+
+EVENT = "the memory holds an answer"
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Held:
+    """The mapping, its probabilities out of fold in [0,1], and how it was fitted."""
+
+    mapping: Answerable
+    scores: Scores
+    kind: Kind
+
+
+def fit_answerable(sample: Sample, folds: int, wrongly: float, parts: Mapping[str, Places]) -> Held | None:
+    """Return the mapping fitted on a sample with the event "answerable".
+
+    None where all or none are, or where a fold has all that are not: then nothing could be measured.
+
+    Args:
+        sample: the questions.
+        folds: parts of the cross-validation.
+        wrongly: share of the answerable questions, in [0,1], that may be taken for unanswerable.
+        parts: places of the questions that figures are wanted of, by name.
+    """
+    if not sample.tells or not all(sample.part(seen).tells for seen, _ in sample.folds(folds)):
+        return None
+    kind, scores, losses = best_kind(sample, HOLDING_KINDS, folds)
+    least = threshold(scores, sample.outcomes, wrongly)
+    fitted = fit(sample, kind)
+    found = {name: figures(scores[places], sample.outcomes[places], least) for name, places in parts.items()}
+    mapping = Answerable(
+        method=fitted.method,
+        event=EVENT,
+        intercept=fitted.intercept,
+        features=fitted.features,
+        curve=fitted.curve,
+        abstain_below=least,
+        wrongly=wrongly,
+        figures=measure.rounded(
+            {
+                "log_loss_by_candidate": losses,
+                "chosen": kind.name,
+                "parts": found,
+                "reliability": measure.reliability(scores[parts["all"]], sample.outcomes[parts["all"]]),
+                "left_out_set": _left_out(sample, kind, least),
+            }
+        ),
+    )
+    return Held(mapping, scores, kind)
+
+
+def figures(scores: Scores, answerable: Outcomes, least: float) -> dict[str, Any]:
+    """Return how well probabilities tell answerable questions, and how many of each kind fall below `least`."""
+    below = scores < least
+    return {
+        "questions": len(scores),
+        "unanswerable": int((~answerable).sum()),
+        "auroc": measure.auroc(scores, answerable),
+        "ece": measure.ece(scores, answerable),
+        "ece_of_perfect": measure.ece_of_perfect(scores),
+        "brier": measure.brier(scores, answerable),
+        "abstained": {
+            "unanswerable": int((below & ~answerable).sum()),
+            "answerable": int((below & answerable).sum()),
+        },
+    }
+
+
+def threshold(scores: Scores, answerable: Outcomes, wrongly: float) -> float:
+    """Return the largest threshold, to four digits, below which at most that share of answerable questions lie."""
+    ordered = np.sort(scores[answerable])
+    least = ordered[min(int(wrongly * len(ordered)), len(ordered) - 1)]
+    return float(np.floor(least * 1e4) / 1e4)
+
+
+def _left_out(sample: Sample, kind: Kind, least: float) -> dict[str, Any]:
+    """Return the figures of each set with unanswerable questions, fitted on the collections of the others only."""
+    found: dict[str, Any] = {}
+    for name, others, own in sample.without_each_set():
+        if others.tells and own.tells:
+            found[name] = figures(apply(fit(others, kind), own), own.outcomes, least)
+    return found

@@ -1,0 +1,147 @@
+"""Labelled examples of confidence: what a run measured, and whether all gold evidence was in the first ten (CONF-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from recall_loop.evals.datasets.datasets import Dataset
+from recall_loop.evals.measures.retrieval_metrics import all_at_k
+from recall_loop.evals.runs.cross_collection import FOREIGN
+from recall_loop.evals.runs.runner import Answered
+from recall_loop.memory.intake.files.lines import BadLine, parse_object, raw_lines
+from recall_loop.policy.confidence.confidence_score import RAW, WEIGHTS
+from recall_loop.policy.confidence.confidence_signals import SIGNALS
+from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.types import Identifier, Unit
+
+CUT = 10
+
+
+@dataclass(frozen=True)
+class Example:
+    """One question.
+
+    Attributes:
+        origin: the set that it comes from.
+        group: what must not be split between fitting and measuring: its collection.
+        values: raw score, components and signals by name.
+        answerable: whether the memory holds an answer.
+        complete: whether all gold evidence is among the first ten ids; never where there is no answer.
+        foreign: whether it is a question about another collection than the one that is asked.
+    """
+
+    origin: str
+    group: str
+    id: str
+    values: dict[str, float]
+    answerable: bool
+    complete: bool
+    foreign: bool = False
+
+
+class _Detail(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    raw_score: Unit
+    components: dict[str, Unit]
+    signals: dict[str, float]
+
+
+class _Line(BaseModel):
+    """One line of `recall-loop eval --per-question`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: Identifier
+    collection: Identifier
+    ids: list[str]
+    gold: list[str] = Field(default_factory=list)
+    answerable: bool = True
+    category: str | None = None
+    set: str | None = None
+    confidence_detail: _Detail
+
+
+def from_answers(answers: Iterable[Answered], dataset: Dataset) -> list[Example]:
+    """Return the examples of a data set that was asked; answerable questions without gold are left out."""
+    origin = f"{dataset.name} ({dataset.kinds.value})"
+    lines = (
+        _Line(
+            id=answer.question.id,
+            collection=answer.question.collection,
+            ids=answer.ids,
+            gold=list(answer.question.gold),
+            answerable=answer.question.answerable,
+            category=answer.question.category,
+            confidence_detail=_Detail.model_validate(answer.confidence_detail),
+        )
+        for answer in answers
+    )
+    return list(_examples(lines, origin))
+
+
+def read_examples(path: Path) -> list[Example]:
+    """Read a file of `recall-loop eval --unscored --per-question`; its name is the set's where a line names none.
+
+    Raises:
+        InvalidInputError: a line is malformed, or lacks what confidence is computed from; names file, line and field.
+        OSError: the file can't be read.
+    """
+    return list(_examples(_lines(path), path.stem))
+
+
+def _lines(path: Path) -> Iterator[_Line]:
+    for line in raw_lines(path):
+        place, found = f"{path.name} line {line.number}", parse_object(line)
+        if isinstance(found, BadLine):
+            raise InvalidInputError(place, found.reason, "one JSON object in UTF-8")
+        read = parse(_Line, found, place)
+        for part, given, known in (
+            ("components", read.confidence_detail.components, WEIGHTS),
+            ("signals", read.confidence_detail.signals, SIGNALS),
+        ):
+            if set(given) != set(known):
+                allowed = f"exactly {', '.join(known)}; ask the questions again with this version"
+                raise InvalidInputError(f"{place}.confidence_detail.{part}", sorted(given), allowed)
+        yield read
+
+
+def _examples(lines: Iterable[_Line], origin: str) -> Iterator[Example]:
+    found = [line for line in lines if line.gold or not line.answerable]
+    pools = {(line.set or origin, line.collection) for line in found}
+    for line in found:
+        mine = line.set or origin
+        # A set of one pool has no conversations to keep apart: there each question stands for itself.
+        alone = sum(name == mine for name, _ in pools) == 1
+        yield Example(
+            origin=f"{mine}, {FOREIGN}" if line.category == FOREIGN else mine,
+            group=f"{line.collection}\n{line.id}" if alone else line.collection,
+            id=line.id,
+            values=_values(line.confidence_detail),
+            answerable=line.answerable,
+            complete=line.answerable and bool(all_at_k(line.ids, line.gold, CUT)),
+            foreign=line.category == FOREIGN,
+        )
+
+
+def _values(detail: _Detail) -> dict[str, float]:
+    return {RAW: detail.raw_score, **detail.components, **detail.signals}
+
+
+def counts(examples: Iterable[Example]) -> dict[str, dict[str, Any]]:
+    """Return questions, answerable and complete ones, and groups, by set."""
+    table: dict[str, dict[str, Any]] = {}
+    groups: dict[str, set[str]] = {}
+    for example in examples:
+        row = table.setdefault(example.origin, {"questions": 0, "answerable": 0, "complete": 0, "groups": 0})
+        groups.setdefault(example.origin, set()).add(example.group)
+        row["questions"] += 1
+        row["answerable"] += example.answerable
+        row["complete"] += example.complete
+        row["groups"] = len(groups[example.origin])
+    return table

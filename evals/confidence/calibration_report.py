@@ -1,0 +1,133 @@
+"""What a fit gave, as tables for people (CONF-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from recall_loop.policy.confidence.confidence_mapping import Answerable, Calibration
+
+_BAR = 24
+_COLUMNS = ("n", "base", "AUROC", "ECE", "perfect", "Brier", "unanswerable", "high: precision", "high: coverage")
+
+
+def show(mapping: Calibration, console: Console) -> None:
+    """Print the figures before and after, the labels, the reliability diagram and the candidates."""
+    found = mapping.figures
+    console.print(_figures(found))
+    console.print(_labels(found["parts"]["all"]["after"]["labels"]))
+    console.print(_reliability(found["reliability"]))
+    if mapping.answerable:
+        console.print(_holding(mapping.answerable))
+    console.print(_candidates(found))
+    edges = mapping.thresholds
+    console.print(f"{mapping.id}: medium from {edges.medium:.4f}, high from {edges.high:.4f}", markup=False)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0)
+    table.add_column(columns[0], overflow="fold")
+    for name in columns[1:]:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _figures(found: Mapping[str, Any]) -> Table:
+    table = _table("out of fold: before → after", "part", *_COLUMNS)
+    for name, both in found["parts"].items():
+        table.add_row(name, *_cells(both["before"], both["after"]), style="bold" if name == "all" else None)
+    table.add_section()
+    for name, after in found["left_out_set"].items():
+        table.add_row(f"fitted without {name}", *_cells(None, after))
+    return table
+
+
+def _holding(mapping: Answerable) -> Table:
+    """Return how well it is told whether memory holds an answer, and what abstaining below the threshold does."""
+    title = f"whether memory holds an answer, out of fold ({mapping.figures['chosen']}); abstained below"
+    columns = ("n", "unanswerable", "AUROC", "ECE", "perfect", "Brier", "abstained: unanswerable", "answerable")
+    table = _table(f"{title} {mapping.abstain_below:.4f}", "part", *columns)
+    for name, row in mapping.figures["parts"].items():
+        table.add_row(name, *_holding_cells(row), style="bold" if name == "all" else None)
+    table.add_section()
+    for name, row in mapping.figures["left_out_set"].items():
+        table.add_row(f"fitted without {name}", *_holding_cells(row))
+    return table
+
+
+def _holding_cells(row: Mapping[str, Any]) -> list[str]:
+    none, perfect, below = row["unanswerable"], row["ece_of_perfect"], row["abstained"]
+    return [
+        str(row["questions"]),
+        str(none),
+        _number(row["auroc"]),
+        _number(row["ece"]),
+        _number(perfect and perfect["mean"]),
+        _number(row["brier"]),
+        _share(below["unanswerable"], none),
+        _share(below["answerable"], row["questions"] - none),
+    ]
+
+
+def _share(count: int, whole: int) -> str:
+    return f"{count} of {whole} ({count / whole:.3f})" if whole else "–"
+
+
+def _cells(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[str]:
+    def both(name: str) -> str:
+        return _number(after[name]) if before is None else f"{_number(before[name])} → {_number(after[name])}"
+
+    perfect = after["ece_of_perfect"]
+    high = after["labels"]["high"]
+    return [
+        str(after["questions"]),
+        _number(after["base_rate"]),
+        both("auroc"),
+        both("ece"),
+        _number(perfect and perfect["mean"]),
+        both("brier"),
+        both("answerable_auroc"),
+        _number(high["precision"]),
+        _number(high["coverage"]),
+    ]
+
+
+def _labels(labels: Mapping[str, Any]) -> Table:
+    table = _table("labels, after", "label", "true", "false", "precision", "coverage")
+    for name, row in labels.items():
+        table.add_row(name, str(row["true"]), str(row["false"]), _number(row["precision"]), _number(row["coverage"]))
+    return table
+
+
+def _reliability(found: Mapping[str, Any]) -> Table:
+    title = "reliability: bins of equally many questions; = came true, | score, + both"
+    table = _table(title, "bin", "before", "came true", "", "after", "came true", "")
+    for at, (before, after) in enumerate(zip(found["before"], found["after"], strict=True), 1):
+        cells: list[str] = []
+        for part in (before, after):
+            cells += [_number(part["score"]), _number(part["share"]), bar(part["score"], part["share"])]
+        table.add_row(str(at), *cells)
+    return table
+
+
+def bar(score: float, share: float, width: int = _BAR) -> str:
+    """Return the share that came true as a bar from 0 to 1, with a mark at the score: they meet where it is right."""
+    filled, at = round(share * width), min(round(score * width), width - 1)
+    drawn = ["="] * filled + ["."] * (width - filled)
+    drawn[at] = "+" if at in (filled - 1, filled) else "|"
+    return "".join(drawn)
+
+
+def _candidates(found: Mapping[str, Any]) -> Table:
+    table = _table("candidates, log loss out of fold", "candidate", "log loss")
+    for name, loss in sorted(found["log_loss_by_candidate"].items(), key=lambda pair: pair[1]):
+        table.add_row(name, f"{loss:.4f}", style="bold" if name == found["chosen"] else None)
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

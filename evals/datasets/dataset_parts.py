@@ -1,0 +1,282 @@
+"""What every labelled data set is made of: collections of records, and the questions asked of them (OPS-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from recall_loop.evals.datasets.questions import Question
+from recall_loop.memory.intake.files.documents import record_from_doc
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.records.records import Record
+from recall_loop.state.types import ContentType
+
+# Record fields that documents call otherwise: an error names what stands in the file.
+DOCUMENT_NAMES = {
+    "author": "speaker",
+    "subject": "speaker",
+    "conversation_id": "collection",
+    "created_at": "timestamp",
+    "label": "title",
+}
+
+
+class Kinds(StrEnum):
+    """Which documents of a data set are loaded."""
+
+    MESSAGES = "messages"
+    FACTS = "facts"
+    MESSAGES_AND_FACTS = "messages+facts"
+    ALL = "all"
+
+
+class Part(StrEnum):
+    """What a document is to an evaluation; titled passages, summaries, events and runs are `other`."""
+
+    MESSAGE = "message"
+    FACT = "fact"
+    OTHER = "other"
+
+
+PARTS = {
+    Kinds.MESSAGES: frozenset({Part.MESSAGE}),
+    Kinds.FACTS: frozenset({Part.FACT}),
+    Kinds.MESSAGES_AND_FACTS: frozenset({Part.MESSAGE, Part.FACT}),
+    Kinds.ALL: frozenset(Part),
+}
+
+
+class Pool(Protocol):
+    """The records of one collection; each reading makes them anew, so only one collection need be in memory."""
+
+    def __len__(self) -> int:
+        """Return how many records there are, without making them."""
+        ...
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records, in the order of the files.
+
+        Raises:
+            InvalidInputError: a document can't become a record; names file, line or item, and field.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Collections(Mapping[str, list[Record]]):
+    """Records by collection."""
+
+    _pools: Mapping[str, Pool] = field(repr=False)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._pools)
+
+    def __len__(self) -> int:
+        return len(self._pools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._pools  # the inherited one would read the records
+
+    def __getitem__(self, name: str) -> list[Record]:
+        return list(self.records(name))
+
+    def size(self, name: str) -> int:
+        """Return how many documents the collection has, without reading them."""
+        return len(self._pools[name])
+
+    def records(self, name: str) -> Iterator[Record]:
+        """Yield the records of one collection; see `Pool.records`.
+
+        Raises:
+            KeyError: the data set has no such collection.
+            InvalidInputError: a document can't become a record.
+        """
+        yield from self._pools[name].records()
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A labelled data set: its collections, and the questions asked of them.
+
+    Attributes:
+        blank: documents without text, of the chosen kinds: they are left out.
+        content_types: what its questions search; None = what a request searches by itself.
+    """
+
+    name: str
+    kinds: Kinds
+    collections: Collections
+    questions: list[Question]
+    blank: int = 0
+    content_types: tuple[ContentType, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document of a file.
+
+    Attributes:
+        place: file and line, or item, as errors name it.
+        fields: what it says, `kind` and `text` among it.
+        make: makes the record.
+    """
+
+    place: str
+    fields: Mapping[str, Any]
+    make: Callable[[Mapping[str, Any]], Record] = record_from_doc
+
+    @property
+    def part(self) -> Part:
+        """What it is to an evaluation."""
+        return part_of(self.fields)
+
+    @property
+    def blank(self) -> bool:
+        """Whether there is no text in it."""
+        return is_blank(self.fields)
+
+    def record(self) -> Record:
+        """Return it as a record.
+
+        Raises:
+            InvalidInputError: names place and field.
+        """
+        try:
+            return self.make(self.fields)
+        except InvalidInputError as error:
+            top = error.field.partition(".")[0]
+            name = DOCUMENT_NAMES.get(top, top) if self.make is record_from_doc else error.field
+            raise InvalidInputError(f"{self.place}.{name}", self.fields.get(name), error.allowed) from error
+
+
+Read = Callable[[], Iterable[Document]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set as its files have it.
+
+    Attributes:
+        collections: for each one a function that reads its documents; an id may come again with the same text.
+        questions: with gold ids as documents have them.
+        content_types: as in `Dataset`.
+    """
+
+    collections: Mapping[str, Read]
+    questions: list[Question]
+    content_types: tuple[ContentType, ...] | None = None
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The documents of one collection that count."""
+
+    read: Read
+    parts: frozenset[Part]
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records."""
+        return (document.record() for document in _once(self.read()) if document.part in self.parts)
+
+
+def _once(documents: Iterable[Document]) -> Iterator[Document]:
+    """Yield documents that have text, each id once."""
+    seen: set[object] = set()
+    for document in documents:
+        name = document.fields.get("id")
+        if not document.blank and (name is None or name not in seen):
+            seen.add(name)
+            yield document
+
+
+def assembled(name: str, source: Source, kinds: Kinds | str | None) -> Dataset:
+    """Return the data set of a source. Without `kinds` it is the messages where there are any, else everything.
+
+    Raises:
+        InvalidInputError: `kinds` is unknown, or picks no document.
+    """
+    found = {part: False for part in Part}
+    counts: dict[str, dict[Part, int]] = {}
+    blanks = dict.fromkeys(Part, 0)
+    for collection, read in source.collections.items():
+        counts[collection] = dict.fromkeys(Part, 0)
+        for part, empty in list_parts(read):
+            found[part] = True
+            blanks[part] += empty
+            counts[collection][part] += not empty
+    chosen = kinds_of(kinds, messages=found[Part.MESSAGE])
+    parts = PARTS[chosen]
+    pools: dict[str, Pool] = {
+        collection: _Chosen(source.collections[collection], parts, sum(each[part] for part in parts))
+        for collection, each in counts.items()
+        if any(each[part] for part in parts)
+    }
+    if not pools:
+        raise no_such_kinds(chosen, {part for part, there in found.items() if there})
+    check_collections(source.questions, pools)
+    blank = sum(blanks[part] for part in parts)
+    return Dataset(name, chosen, Collections(pools), source.questions, blank, source.content_types)
+
+
+def list_parts(read: Read) -> Iterator[tuple[Part, bool]]:
+    """Yield what each document is, and whether it is blank; a repeated one once."""
+    seen: set[object] = set()
+    for document in read():
+        name = document.fields.get("id")
+        if document.blank or name is None or name not in seen:
+            seen.add(name)
+            yield document.part, document.blank
+
+
+def kinds_of(kinds: Kinds | str | None, *, messages: bool) -> Kinds:
+    """Return the kinds of this name; for None the messages where there are any, else everything.
+
+    Raises:
+        InvalidInputError: an unknown name.
+    """
+    if kinds is None:
+        return Kinds.MESSAGES if messages else Kinds.ALL
+    try:
+        return Kinds(kinds)
+    except ValueError:
+        raise InvalidInputError("kinds", kinds, " | ".join(Kinds)) from None
+
+
+def no_such_kinds(kinds: Kinds, seen: set[Part]) -> InvalidInputError:
+    """Return the error for kinds that a data set lacks; `seen` are the parts that it has."""
+    fitting = [each.value for each in Kinds if PARTS[each] & seen]
+    return InvalidInputError("kinds", kinds.value, f"one that this data set has: {' | '.join(fitting)}")
+
+
+def check_collections(questions: Iterable[Question], known: Mapping[str, object]) -> None:
+    """Refuse a question of a collection that has no documents.
+
+    Raises:
+        InvalidInputError: names the question.
+    """
+    for question in questions:
+        if question.collection not in known:
+            raise InvalidInputError(
+                f"question {question.id}: collection", question.collection, f"one of {sorted(known)}"
+            )
+
+
+def part_of(document: Mapping[str, Any]) -> Part:
+    """Return what a document is to an evaluation."""
+    if document.get("kind") == "message":
+        return Part.MESSAGE
+    if document.get("kind") == "fact" and not document.get("title"):
+        return Part.FACT
+    return Part.OTHER
+
+
+def is_blank(document: Mapping[str, Any]) -> bool:
+    """Tell whether a document has a text with nothing in it."""
+    text = document.get("text")
+    return isinstance(text, str) and not text.strip()

@@ -1,0 +1,130 @@
+"""Labelled data sets of several formats, recognised by what they hold (OPS-4)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from recall_loop.evals.datasets.dataset_parts import Collections, Dataset, Kinds, Part, Source, assembled
+from recall_loop.evals.datasets.format_beam import is_beam, read_beam
+from recall_loop.evals.datasets.format_locomo import read_locomo
+from recall_loop.evals.datasets.format_longmemeval import read_longmemeval
+from recall_loop.evals.datasets.format_passages import read_hotpotqa, read_musique
+from recall_loop.evals.datasets.format_records import RECORDS, read_generic
+from recall_loop.evals.datasets.format_tau import read_tau
+from recall_loop.evals.datasets.json_items import list_items
+from recall_loop.evals.datasets.layout import QUESTIONS, SHAPE, read_layout
+from recall_loop.memory.intake.files.lines import parse_object, raw_lines
+from recall_loop.state.errors import InvalidInputError
+
+__all__ = ["FORMATS", "LAYOUT", "SHAPE", "Collections", "Dataset", "Kinds", "Part", "load"]
+
+LAYOUT = "layout"
+_READERS: Mapping[str, Callable[[Path], Source]] = {
+    "records": read_generic,
+    "locomo": read_locomo,
+    "beam": read_beam,
+    "musique": read_musique,
+    "hotpotqa": read_hotpotqa,
+    "longmemeval": read_longmemeval,
+    "tau": read_tau,
+}
+FORMATS = (LAYOUT, *_READERS)
+# What the first object of a file has, and nothing else of the known formats.
+_SIGNS = {
+    "locomo": {"conversation", "qa"},
+    "hotpotqa": {"supporting_facts", "context"},
+    "longmemeval": {"haystack_sessions", "question_id"},
+    "tau": {"traj", "reward"},
+    "musique": {"paragraphs", "question"},
+}
+_OF_FOLDERS = (LAYOUT, "records", "beam")
+
+
+def load(path: Path, kinds: Kinds | str | None = None, format_name: str | None = None) -> Dataset:
+    """Load the data set in `path`, a file or a folder; a folder may hold the one file of a set.
+
+    Args:
+        path: see `docs/evaluation.md`.
+        kinds: documents to load; None = the messages of a conversation set, everything of any other.
+        format_name: one of `FORMATS`; None = the one that the files look like.
+
+    Raises:
+        InvalidInputError: nothing that is known stands there, `kinds` is unknown or picks no document, or
+            something in a file is wrong; names file, line or item, and field.
+        OSError: a file can't be read.
+    """
+    if format_name is not None and format_name not in FORMATS:
+        raise InvalidInputError("format", format_name, " | ".join(FORMATS))
+    name = format_name or _recognised(path)
+    if name == LAYOUT:
+        return read_layout(path, kinds)
+    if name == "records" and kinds is None:
+        kinds = Kinds.ALL  # nobody reports figures over the messages of such a set alone
+    file = _only_file(path) if path.is_dir() and name not in (*_OF_FOLDERS, "tau") else path
+    if not file.is_file() and not path.is_dir():
+        raise InvalidInputError("data", str(path), "a file or folder that is there")
+    return assembled(path.resolve().stem if path.is_file() else path.resolve().name, _READERS[name](file), kinds)
+
+
+def _recognised(path: Path) -> str:
+    """Return the format of a file or folder."""
+    if path.is_file():
+        return _of_file(path)
+    if not path.is_dir():
+        raise InvalidInputError("data", str(path), f"{SHAPE}; or a file or folder of {', '.join(_READERS)}")
+    if (path / QUESTIONS).is_file():
+        return "records" if (path / RECORDS).is_file() else LAYOUT
+    if is_beam(path):
+        return "beam"
+    files = _json_files(path)
+    if not files:
+        raise InvalidInputError("data", str(path), f"{SHAPE}; or a file or folder of {', '.join(_READERS)}")
+    return _of_file(files[0])
+
+
+def _json_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix in (".json", ".jsonl") and path.is_file())
+
+
+def _only_file(folder: Path) -> Path:
+    files = _json_files(folder)
+    if len(files) != 1:
+        raise InvalidInputError("data", str(folder), f"one file in it, or the file itself; there are {len(files)}")
+    return files[0]
+
+
+def _of_file(path: Path) -> str:
+    first = _first_object(path)
+    for name, signs in _SIGNS.items():
+        if signs <= set(first):
+            return name
+    if not first and _says_object(path):
+        return "tau"  # tau2-bench: one object over many lines
+    raise InvalidInputError(path.name, sorted(first), f"a data set of {', '.join(_READERS)}; --format names one")
+
+
+def _first_object(path: Path) -> dict[str, Any]:
+    """Return the first object of a list or of the first line; {} where there is none."""
+    if _starts(path) == b"[":
+        return next((item.value for item in list_items(path)), {})
+    line = next(raw_lines(path), None)
+    found = parse_object(line) if line else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _says_object(path: Path) -> bool:
+    if _starts(path) != b"{":
+        return False
+    try:
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and {"tasks", "simulations"} <= set(value)
+
+
+def _starts(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]

@@ -1,0 +1,113 @@
+"""LongMemEval as it is published: a JSON list of questions, each with a history of its own (OPS-4)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from recall_loop.evals.datasets.dataset_parts import Document, Source
+from recall_loop.evals.datasets.json_items import Item, list_items, read_item
+from recall_loop.evals.datasets.questions import Question, question_date
+from recall_loop.state.errors import InvalidInputError, parse
+
+_NO_ANSWER = "_abs"
+
+
+class _Turn(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    role: str
+    content: str
+    has_answer: bool | None = None
+
+
+class _Instance(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    question_id: str
+    question_type: str
+    question: str
+    question_date: str
+    haystack_session_ids: list[str]
+    haystack_dates: list[str]
+    haystack_sessions: list[list[_Turn]]
+
+
+def read_longmemeval(path: Path) -> Source:
+    """Read the questions: each one's history is a collection, every turn of it a message.
+
+    Gold are the turns marked with `has_answer`. Questions whose id ends in `_abs` have no answer.
+
+    Raises:
+        InvalidInputError: names file, item and field.
+    """
+    items: dict[str, Item] = {}
+    questions: list[Question] = []
+    for item in list_items(path):
+        asked = _instance(item.value, item.place)
+        if asked.question_id in items:
+            raise InvalidInputError(f"{item.place}.question_id", asked.question_id, "an id that comes once")
+        items[asked.question_id] = Item(item.path, item.number, item.start, item.end, {})
+        fields = {
+            "id": asked.question_id,
+            "collection": asked.question_id,
+            "question": asked.question,
+            "category": asked.question_type,
+            "gold": [each["id"] for each, turn in _messages(asked, item.place) if turn.has_answer],
+            "answerable": not asked.question_id.endswith(_NO_ANSWER),
+            "question_date": asked.question_date,
+        }
+        questions.append(parse(Question, fields, item.place))
+    return Source({name: _reader(item) for name, item in items.items()}, questions)
+
+
+def _instance(value: dict[str, Any], place: str) -> _Instance:
+    found = parse(_Instance, value, place)
+    sessions = len(found.haystack_sessions)
+    for name in ("haystack_session_ids", "haystack_dates"):
+        if len(getattr(found, name)) != sessions:
+            raise InvalidInputError(
+                f"{place}.{name}", len(getattr(found, name)), f"one for each of {sessions} sessions"
+            )
+    return found
+
+
+def _reader(item: Item) -> Any:
+    def read() -> Iterator[Document]:
+        for fields, _ in _messages(_instance(read_item(item), item.place), item.place):
+            yield Document(f"{item.place} {fields['id']}", fields)
+
+    return read
+
+
+def _messages(asked: _Instance, place: str) -> Iterator[tuple[dict[str, Any], _Turn]]:
+    """Yield every turn as a document; a session that comes twice has another name the second time."""
+    times: Counter[str] = Counter()
+    triples = zip(asked.haystack_session_ids, asked.haystack_dates, asked.haystack_sessions, strict=True)
+    for at, (given, date, turns) in enumerate(triples):
+        times[given] += 1
+        session = given if times[given] == 1 else f"{given}#{times[given]}"
+        said = _date(date, f"{place}.haystack_dates.{at}")
+        for number, turn in enumerate(turns):
+            fields = {
+                "id": f"{asked.question_id}:{session}:{number}",
+                "collection": asked.question_id,
+                "kind": "message",
+                "session": session,
+                "timestamp": said,
+                "speaker": turn.role,
+                "role": turn.role,
+                "text": turn.content,
+            }
+            yield fields, turn
+
+
+def _date(text: str, place: str) -> Any:
+    try:
+        return question_date(text)
+    except ValueError as error:
+        raise InvalidInputError(place, text, str(error)) from None

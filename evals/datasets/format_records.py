@@ -1,0 +1,48 @@
+"""The generic format: records as the store takes them, and questions with the ids of those that answer (OPS-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from recall_loop.evals.datasets.dataset_parts import Document, Source
+from recall_loop.evals.datasets.layout import QUESTIONS, collection_of, read_lines, read_questions
+from recall_loop.memory.intake.files.formats import record_from_fields
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.records.records import Record
+
+RECORDS = "records.jsonl"
+SHAPE = f"a folder with {RECORDS} and {QUESTIONS}"
+
+
+def read_generic(folder: Path) -> Source:
+    """Read a folder: records one a line with an `id` and, where there are several, a `collection`.
+
+    Raises:
+        InvalidInputError: names file, line and field.
+    """
+    path = folder / RECORDS
+    if not path.is_file() or not (folder / QUESTIONS).is_file():
+        raise InvalidInputError("data", str(folder), SHAPE)
+    questions = read_questions(folder / QUESTIONS)
+    names = list(dict.fromkeys(question.collection for question in questions))
+    found = dict.fromkeys(_collection(fields, names, place) for place, fields in read_lines(path))
+    return Source({name: partial(_documents, path, names, name) for name in found}, questions)
+
+
+def _collection(fields: Mapping[str, Any], names: list[str], place: str) -> str:
+    if fields.get("id") is None:
+        raise InvalidInputError(f"{place}.id", None, "an id: gold names records by it")
+    return collection_of(fields, names, place)
+
+
+def _documents(path: Path, names: list[str], wanted: str) -> Iterator[Document]:
+    for place, fields in read_lines(path):
+        if _collection(fields, names, place) == wanted:
+            yield Document(place, fields, _record)
+
+
+def _record(fields: Mapping[str, Any]) -> Record:
+    return record_from_fields({name: value for name, value in fields.items() if name != "collection"})

@@ -1,0 +1,1 @@
+"""Figures: recall, nDCG, calibration, time."""

@@ -1,0 +1,199 @@
+"""Comparing policies on the same prompts: figures of each, and what their differences are worth (OPS-4).
+
+Pure functions of the runs. Every interval is a paired bootstrap: prompts are drawn with replacement, the same ones
+for both policies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recall_loop.evals.measures.calibration_metrics import rank_share
+from recall_loop.evals.measures.retrieval_metrics import macro_average, percentile
+from recall_loop.evals.replay.replay import Run
+from recall_loop.state.types import ConfidenceLabel
+
+LEVEL = 0.95
+RESAMPLES = 2000
+BINS = 10
+COMPLETE_WORDS = "all gold evidence in the top 10"
+_AT_ONCE = 200  # resamples held in memory together
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How one policy differs from another in one measure, with the 95 % interval from `low` to `high`."""
+
+    measure: str
+    statistic: str
+    difference: float
+    low: float
+    high: float
+    prompts: int
+
+
+def measures(run: Run) -> dict[str, float]:
+    """Return what is compared of one run, by name; counts, milliseconds, and metrics in [0,1]."""
+    found = {"gold_found": float(run.gold_found)} if run.gold_found is not None else {}
+    return {
+        **found,
+        **run.scores,
+        "relevant_facts": float(run.relevant),
+        "iterations": float(run.done.iterations),
+        "queries_executed": float(run.done.executed),
+        "queries_repeated": float(run.done.repeated),
+        "latency_ms": run.latency_ms,
+        "llm_calls": float(run.done.llm_calls),
+        "llm_tokens": float(run.done.llm_tokens),
+    }
+
+
+def differences(baseline: Sequence[Run], other: Sequence[Run], *, resamples: int, seed: int) -> list[Difference]:
+    """Return the differences of `other` from `baseline`, runs of the same prompts in the same order.
+
+    Means are compared; of latency, medians. A measure that no prompt has is left out.
+    """
+    pairs = [(measures(one), measures(two)) for one, two in zip(baseline, other, strict=True)]
+    names = dict.fromkeys(name for pair in pairs for name in pair[0])
+    found = []
+    for name in names:
+        both = np.array([(one[name], two[name]) for one, two in pairs if name in one])
+        statistic = "median" if name == "latency_ms" else "mean"
+        difference, low, high = paired_interval(
+            both[:, 0], both[:, 1], statistic=statistic, resamples=resamples, seed=seed
+        )
+        found.append(Difference(name, statistic, difference, low, high, len(both)))
+    return found
+
+
+def paired_interval(
+    baseline: NDArray[np.float64], other: NDArray[np.float64], *, statistic: str, resamples: int, seed: int
+) -> tuple[float, float, float]:
+    """Return statistic(other) − statistic(baseline) and its 95 % percentile interval; `statistic` is mean or median."""
+    over = np.median if statistic == "median" else np.mean
+    random = np.random.default_rng(seed)
+    drawn: list[NDArray[np.float64]] = []
+    for start in range(0, resamples, _AT_ONCE):
+        places = random.integers(0, len(other), size=(min(_AT_ONCE, resamples - start), len(other)))
+        drawn.append(np.asarray(over(other[places], axis=1) - over(baseline[places], axis=1)))
+    tail = (1.0 - LEVEL) / 2
+    low, high = np.quantile(np.concatenate(drawn), (tail, 1.0 - tail))
+    return float(over(other) - over(baseline)), float(low), float(high)
+
+
+def figures(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return one policy's figures over all its runs.
+
+    `gold_found` counts unique gold ids that were returned, out of `gold`; `relevant_facts` counts facts at or
+    above the similarity that counts as relevant. A figure that has nothing to be taken over is null.
+    """
+    scored = [run for run in runs if run.scores]
+    latencies = [run.latency_ms for run in runs]
+    return {
+        "prompts": len(runs),
+        "scored": len(scored),
+        "gold": sum(len(set(run.prompt.gold)) for run in scored),
+        "gold_found": sum(run.gold_found or 0 for run in scored),
+        "relevant_facts": sum(run.relevant for run in runs),
+        **macro_average([run.scores for run in scored]),
+        "iterations": _mean([run.done.iterations for run in runs]),
+        "queries_executed": sum(run.done.executed for run in runs),
+        "queries_repeated": sum(run.done.repeated for run in runs),
+        "stop_reasons": dict(Counter(run.done.stop_reason for run in runs).most_common()),
+        "latency_ms": {"p50": percentile(latencies, 0.5), "p95": percentile(latencies, 0.95)},
+        "llm_calls": sum(run.done.llm_calls for run in runs),
+        "llm_tokens": sum(run.done.llm_tokens for run in runs),
+        "confusion": confusion(runs),
+        "reliability": reliability(
+            [(run.done.score, run.complete) for run in runs if run.done.score is not None and run.complete is not None]
+        ),
+        "answerable_auroc": told_apart(runs),
+        "by_iteration": by_iteration(runs),
+        "categories": categories(scored),
+    }
+
+
+def confusion(runs: Sequence[Run]) -> dict[str, dict[str, int]]:
+    """Return label → how many runs had all gold evidence in the first ten (`complete`), and how many had not."""
+    known = [run for run in runs if run.complete is not None]
+    return {
+        label.value: {
+            "complete": sum(run.done.label == label and run.complete is True for run in known),
+            "incomplete": sum(run.done.label == label and run.complete is False for run in known),
+        }
+        for label in ConfidenceLabel
+    }
+
+
+def told_apart(runs: Sequence[Run]) -> dict[str, float | None]:
+    """Return how well the score and `answerable` rank answerable prompts above unanswerable ones, as AUROC."""
+    known = [run for run in runs if run.prompt.answerable is not None]
+    outcomes = [bool(run.prompt.answerable) for run in known]
+    return {
+        "score": rank_share([run.done.score for run in known], outcomes),
+        "answerable": rank_share([run.done.answerable for run in known], outcomes),
+    }
+
+
+def reliability(scores: Sequence[tuple[float, bool]]) -> list[dict[str, float]]:
+    """Return up to ten bins of equal numbers of scores, lowest first: mean score, share complete, and how many."""
+    ordered = sorted(scores)
+    edges = [round(len(ordered) * at / BINS) for at in range(BINS + 1)]
+    parts = [ordered[low:high] for low, high in pairwise(edges) if high > low]
+    return [
+        {
+            "score": math.fsum(value for value, _ in part) / len(part),
+            "complete": sum(event for _, event in part) / len(part),
+            "runs": len(part),
+        }
+        for part in parts
+    ]
+
+
+def by_iteration(runs: Sequence[Run]) -> list[dict[str, float | None]]:
+    """Return for each iteration how many runs made it, what it added, and what was found by its end.
+
+    `found` is the share of gold ids that are returned in the end and that this iteration or an earlier one found
+    first, averaged over scored prompts. A run that had stopped by then counts with what it had.
+    """
+    scored = [run for run in runs if run.scores]
+    rows: list[dict[str, float | None]] = []
+    for iteration in range(1, max((run.done.iterations for run in runs), default=0) + 1):
+        new = [run.done.new_facts[iteration - 1] for run in runs if len(run.done.new_facts) >= iteration]
+        rows.append(
+            {
+                "iteration": iteration,
+                "runs": sum(run.done.iterations >= iteration for run in runs),
+                "new_facts": _mean(new),
+                "found": _mean([_found_by(run, iteration) for run in scored]),
+            }
+        )
+    return rows
+
+
+def _found_by(run: Run, iteration: int) -> float:
+    gold = set(run.prompt.gold)
+    return sum(each in gold and run.found_in[each] <= iteration for each in run.ids) / len(gold)
+
+
+def categories(scored: Sequence[Run]) -> dict[str, dict[str, float]]:
+    """Return the metrics of each category of scored prompts, and how many it has."""
+    groups: dict[str, list[Mapping[str, float]]] = {}
+    for run in scored:
+        groups.setdefault(run.prompt.category, []).append(run.scores)
+    return {
+        name: {"prompts": len(rows), **macro_average([dict(row) for row in rows])}
+        for name, rows in sorted(groups.items())
+    }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None

@@ -1,0 +1,157 @@
+"""Prompt sets: the requests of a replay, with what is known about their answers (OPS-4).
+
+A set is a JSON Lines file of requests, such as a log of the service, or the questions of a labelled data set.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from recall_loop.evals.datasets.datasets import Dataset
+from recall_loop.evals.measures.retrieval_metrics import all_at_k
+from recall_loop.evals.runs.runner import Options, searched, select
+from recall_loop.memory.intake.files.lines import BadLine, parse_object, raw_lines
+from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.request import ChatMessage, RetrieveRequest
+from recall_loop.state.types import Identifier
+
+COMPLETE_CUT = 10
+_T = TypeVar("_T")
+UNLABELLED = "uncategorised"
+
+
+class _Labels(BaseModel):
+    """What a line says about the answer; other keys of a log line are left unread."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    gold: tuple[Identifier, ...] = ()
+    answerable: bool | None = None
+    category: Identifier = UNLABELLED
+
+
+class _GoldLine(_Labels):
+    id: Identifier
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One request and its labels.
+
+    Attributes:
+        gold: ids of the records that hold the answer; empty where nobody said.
+        answerable: whether memory holds the answer; None where nobody said.
+        category: name that figures are grouped by.
+    """
+
+    request: RetrieveRequest
+    gold: tuple[str, ...] = ()
+    answerable: bool | None = None
+    category: str = UNLABELLED
+
+    @property
+    def scored(self) -> bool:
+        """Whether it counts for retrieval metrics."""
+        return bool(self.gold) and self.answerable is not False
+
+    def complete(self, ids: Sequence[str]) -> bool | None:
+        """Tell whether all gold evidence is in the first ten of `ids`: the event that confidence is about (CONF-4).
+
+        Never so for what memory can't answer; None where nothing is known.
+        """
+        if self.answerable is False:
+            return False
+        return bool(all_at_k(ids, self.gold, COMPLETE_CUT)) if self.gold else None
+
+
+def read_requests(path: Path, tenant: str, gold: Path | None = None) -> list[Prompt]:
+    """Read a file of requests, one JSON object a line.
+
+    A line is a `RetrieveRequest` that may also have `gold`, `answerable` and `category`; or an object with the
+    request under `request`, as logs have it, whose other keys are left unread. A request without a tenant takes
+    `tenant`; one without an id is called by its line. `gold` names a file whose lines say `id` and those labels:
+    they count instead of what stands in the requests.
+
+    Raises:
+        InvalidInputError: a line is malformed, or a label has no request; names file, line and field.
+        OSError: a file can't be read.
+    """
+    prompts = [_prompt(line, number, f"{path.name} line {number}", tenant) for number, line in _objects(path)]
+    if not prompts:
+        raise InvalidInputError("requests", str(path), "a file with at least one request")
+    return prompts if gold is None else _labelled(prompts, gold)
+
+
+def _prompt(line: Mapping[str, Any], number: int, place: str, tenant: str) -> Prompt:
+    labels = parse(_Labels, line, place)
+    if "request" in line:
+        fields = line["request"]
+        if not isinstance(fields, Mapping):
+            raise InvalidInputError(f"{place}.request", fields, "the fields of a request")
+    else:
+        fields = {name: value for name, value in line.items() if name not in _Labels.model_fields}
+    request = parse(RetrieveRequest, {"id": f"line-{number}", "tenant": tenant} | dict(fields), place)
+    return Prompt(request, labels.gold, labels.answerable, labels.category)
+
+
+def _labelled(prompts: Sequence[Prompt], path: Path) -> list[Prompt]:
+    known: dict[str, _GoldLine] = {}
+    ids = {prompt.request.id for prompt in prompts}
+    for number, line in _objects(path):
+        label = parse(_GoldLine, line, f"{path.name} line {number}")
+        if label.id in known or label.id not in ids:
+            raise InvalidInputError(f"{path.name} line {number}.id", label.id, "the id of a request, once")
+        known[label.id] = label
+    return [_with(prompt, known.get(prompt.request.id or "")) for prompt in prompts]
+
+
+def _with(prompt: Prompt, label: _GoldLine | None) -> Prompt:
+    if label is None:
+        return prompt
+    return replace(prompt, gold=label.gold, answerable=label.answerable, category=label.category)
+
+
+def _objects(path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
+    for raw in raw_lines(path):
+        line = parse_object(raw)
+        if isinstance(line, BadLine):
+            raise InvalidInputError(f"{path.name} line {raw.number}", line.reason, "one JSON object in UTF-8")
+        yield raw.number, line
+
+
+def from_dataset(dataset: Dataset, options: Options) -> list[Prompt]:
+    """Return the questions of a data set that `options` choose, as requests to the tenant of their collection.
+
+    Raises:
+        InvalidInputError: see `recall_loop.evals.runs.runner.select`.
+    """
+    return [
+        Prompt(
+            RetrieveRequest(
+                id=question.id,
+                messages=(ChatMessage(content=question.question),),
+                tenant=question.collection,
+                reference_time=question.reference_time,
+                max_facts=options.ks[-1],
+                **searched(dataset),
+            ),
+            question.gold,
+            question.answerable,
+            question.category,
+        )
+        for question in select(dataset, options)
+    ]
+
+
+def draw(items: Sequence[_T], limit: int | None, seed: int) -> list[_T]:
+    """Return `limit` items drawn with `seed`, in their order; all where `limit` is None or not below their number."""
+    if limit is None or limit >= len(items):
+        return list(items)
+    chosen = sorted(random.Random(seed).sample(range(len(items)), limit))
+    return [items[at] for at in chosen]

@@ -1,0 +1,106 @@
+"""Replay: every policy answers every prompt from the same store (OPS-4)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from recall_loop.evals.measures.retrieval_metrics import expand, score
+from recall_loop.evals.replay.prompt_set import Prompt
+from recall_loop.evals.replay.replay_policies import Done, Policy
+from recall_loop.evals.runs.dataset_ingest import Progress
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.scope import Scope
+
+
+@dataclass(frozen=True)
+class Run:
+    """One prompt under one policy.
+
+    Attributes:
+        done: what the policy did, without the facts.
+        ids: what the facts stand for, in rank order, without duplicates.
+        found_in: the iteration that found each of `ids` first.
+        scores: retrieval metrics by name; {} where the prompt isn't scored.
+        gold_found: gold ids among all that were returned; None where the prompt isn't scored.
+        relevant: facts whose similarity is at least `novelty_min_similarity`, each counted once.
+        complete: whether all gold evidence is in the first ten; None where that isn't known.
+        latency_ms: wall time.
+    """
+
+    policy: str
+    prompt: Prompt
+    done: Done
+    ids: list[str]
+    found_in: dict[str, int]
+    scores: dict[str, float]
+    gold_found: int | None
+    relevant: int
+    complete: bool | None
+    latency_ms: float
+
+
+def replay(
+    prompts: Sequence[Prompt],
+    policies: Sequence[Policy],
+    store: MemoryStore,
+    ks: Sequence[int],
+    progress: Progress | None = None,
+) -> Iterator[Run]:
+    """Yield every prompt under every policy.
+
+    Policies take turns at going first, so that none of them always finds the caches filled by another. A request
+    that says no time is asked at the time of its tenant's newest record, so that a replay doesn't depend on
+    the day (LOOP-9); where no record has a time, at one reading of the clock for all.
+    """
+    times: dict[str, datetime] = {}
+    clock = datetime.now(UTC)
+    store.embedder.embed_queries([prompts[0].request.messages[-1].content])  # loads the model, which is nobody's time
+    for at, prompt in enumerate(prompts):
+        request = _timed(prompt.request, store, times, clock)
+        turn = at % len(policies)
+        for policy in [*policies[turn:], *policies[:turn]]:
+            yield _run(policy, prompt, request, store, ks)
+        if progress:
+            progress("ask", at + 1, len(prompts))
+
+
+def _timed(
+    request: RetrieveRequest, store: MemoryStore, times: dict[str, datetime], clock: datetime
+) -> RetrieveRequest:
+    if request.reference_time or any(message.timestamp for message in request.messages):
+        return request
+    if request.tenant not in times:
+        times[request.tenant] = _newest(store, request.tenant) or clock
+    return request.model_copy(update={"reference_time": times[request.tenant]})
+
+
+def _newest(store: MemoryStore, tenant: str) -> datetime | None:
+    view = store.view(Scope(tenant=tenant))
+    return next((row.record.created_at for row in view.rows(view.newest(1)).values()), None)
+
+
+def _run(policy: Policy, prompt: Prompt, request: RetrieveRequest, store: MemoryStore, ks: Sequence[int]) -> Run:
+    started = time.perf_counter()
+    done = policy.run(request, store)
+    latency_ms = (time.perf_counter() - started) * 1000
+    ids = expand(done.facts)
+    found_in: dict[str, int] = {}
+    for fact, iteration in zip(done.facts, done.found_in, strict=True):
+        for each in expand([fact]):
+            found_in[each] = min(iteration, found_in.get(each, iteration))
+    return Run(
+        policy=policy.name,
+        prompt=prompt,
+        done=replace(done, facts=(), found_in=()),  # a long log is held in memory: ids say it all
+        ids=ids,
+        found_in=found_in,
+        scores=score(ids, prompt.gold, ks) if prompt.scored else {},
+        gold_found=len(set(prompt.gold).intersection(ids)) if prompt.scored else None,
+        relevant=sum(fact.similarity >= policy.settings.novelty_min_similarity for fact in done.facts),
+        complete=prompt.complete(ids),
+        latency_ms=latency_ms,
+    )

@@ -1,0 +1,228 @@
+"""Reports of a replay: one JSON-able mapping, and the same as tables for people (OPS-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from recall_loop.evals.replay.policy_comparison import COMPLETE_WORDS, RESAMPLES, Difference, differences, figures
+from recall_loop.evals.replay.replay import Run
+from recall_loop.evals.replay.replay_policies import Policy
+from recall_loop.state.settings.settings import Settings
+
+_SECRETS = {name for name, field in Settings.model_fields.items() if not field.repr}
+_TOTALS = ("queries_executed", "queries_repeated", "llm_calls", "llm_tokens", "gold_found", "relevant_facts")
+NAMES = {
+    "gold_found": "unique relevant facts found (gold)",
+    "relevant_facts": "facts at least as similar as counts for relevant",
+    "iterations": "iterations, mean",
+    "queries_executed": "queries executed",
+    "queries_repeated": "queries repeated",
+    "latency_ms": "latency p50, ms",
+    "llm_calls": "LLM calls",
+    "llm_tokens": "LLM tokens",
+    "mrr": "MRR",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was replayed: where the prompts come from, and the cuts, draw and resampling that figures depend on."""
+
+    source: str
+    ks: tuple[int, ...]
+    limit: int | None = None
+    seed: int = 0
+    resamples: int = RESAMPLES
+
+
+def build(asked: Asked, policies: Sequence[Policy], runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the report; the first policy is what the others are compared with.
+
+    Shares and metrics lie in [0,1], latencies are milliseconds. Equal but for latencies each time it is made from
+    the same prompts, store, policies and seed. `settings` names those that differ from their defaults, without
+    secrets. `runs` has one line per prompt and policy.
+    """
+    by_policy = {policy.name: [run for run in runs if run.policy == policy.name] for policy in policies}
+    first = policies[0].name
+    return {
+        "asked": asdict(asked) | {"ks": list(asked.ks)},
+        "baseline": first,
+        "policies": [
+            {
+                "name": policy.name,
+                "settings": policy.settings.model_dump(mode="json", exclude_defaults=True, exclude=_SECRETS),
+                **figures(by_policy[policy.name]),
+            }
+            for policy in policies
+        ],
+        "differences": {
+            policy.name: [
+                asdict(each)
+                for each in differences(
+                    by_policy[first], by_policy[policy.name], resamples=asked.resamples, seed=asked.seed
+                )
+            ]
+            for policy in policies[1:]
+        },
+        "runs": [line(run) for run in runs],
+    }
+
+
+def line(run: Run) -> dict[str, Any]:
+    """Return one run as JSON-able values, with what a calibration is fitted on."""
+    done, prompt = run.done, run.prompt
+    return {
+        "id": prompt.request.id,
+        "tenant": prompt.request.tenant,
+        "category": prompt.category,
+        "policy": run.policy,
+        "gold": list(prompt.gold),
+        "answerable": prompt.answerable,
+        "complete": run.complete,
+        "ids": run.ids,
+        "scores": run.scores,
+        "gold_found": run.gold_found,
+        "relevant_facts": run.relevant,
+        "iterations": done.iterations,
+        "new_facts": list(done.new_facts),
+        "queries_executed": done.executed,
+        "queries_repeated": done.repeated,
+        "stop_reason": done.stop_reason,
+        "confidence": {
+            "label": done.label,
+            "score": done.score,
+            "answerable": done.answerable,
+            "raw_score": done.raw_score,
+            "components": done.components,
+        },
+        "llm_calls": done.llm_calls,
+        "llm_tokens": done.llm_tokens,
+        "latency_ms": run.latency_ms,
+    }
+
+
+def show(report: Mapping[str, Any], console: Console) -> None:
+    """Print the report as tables."""
+    first = report["policies"][0]
+    words = f"{report['asked']['source']}: {first['prompts']:,} requests, {first['scored']:,} scored"
+    parts = (
+        (words, _side_by_side(report)),
+        ("stop reasons", _stops(report)),
+        (f"confidence: {COMPLETE_WORDS}", _confusion(report)),
+    )
+    for title, table in parts:
+        console.print(title, markup=False, highlight=False)
+        console.print(table)
+
+
+def name_of(measure: str) -> str:
+    """Return how people call a measure."""
+    metric, at, cut = measure.partition("@")
+    heads = {"recall": "Recall", "all": "All", "ndcg": "nDCG"}
+    return NAMES.get(measure) or heads.get(metric, metric) + at + cut
+
+
+def rows(report: Mapping[str, Any]) -> list[list[str]]:
+    """Return the comparison as text: measure, each policy's figure, each other policy's difference with interval."""
+    policies = report["policies"]
+    found = []
+    for measure in _measured(report):
+        cells = [_figure(policy, measure) for policy in policies]
+        cells += [_difference(parts, measure) for parts in report["differences"].values()]
+        found.append([name_of(measure), *cells])
+    p95 = [f"{policy['latency_ms']['p95']:.1f}" for policy in policies]
+    found.append(["latency p95, ms", *p95, *("" for _ in policies[1:])])
+    for by in ("score", "answerable"):
+        shares = [policy["answerable_auroc"][by] for policy in policies]
+        cells = ["–" if share is None else f"{share:.3f}" for share in shares]
+        found.append([f"unanswerable against answerable, AUROC by {by}", *cells, *("" for _ in policies[1:])])
+    return found
+
+
+def heads(report: Mapping[str, Any]) -> list[str]:
+    """Return the heads of `rows`."""
+    names = [policy["name"] for policy in report["policies"]]
+    return ["", *names, *(f"{name} − {names[0]} [95 %]" for name in names[1:])]
+
+
+def _measured(report: Mapping[str, Any]) -> list[str]:
+    first = report["policies"][0]
+    metrics = [name for name in first if "@" in name or name == "mrr"]
+    labelled = ["gold_found"] if first["scored"] else []
+    return [
+        *labelled,
+        "relevant_facts",
+        *metrics,
+        "iterations",
+        "queries_executed",
+        "queries_repeated",
+        "llm_calls",
+        "llm_tokens",
+        "latency_ms",
+    ]
+
+
+def _figure(policy: Mapping[str, Any], measure: str) -> str:
+    if measure == "latency_ms":
+        return f"{policy['latency_ms']['p50']:.1f}"
+    value = policy[measure]
+    if measure == "gold_found":
+        return f"{value:,} of {policy['gold']:,}"
+    if measure in _TOTALS:
+        return f"{value:,}"
+    return f"{value:.2f}" if measure == "iterations" else f"{value:.3f}"
+
+
+def _difference(parts: Sequence[Mapping[str, Any]], measure: str) -> str:
+    part = next((Difference(**each) for each in parts if each["measure"] == measure), None)
+    if part is None:
+        return ""
+    digits = 1 if measure in ("latency_ms", "llm_tokens") else 3 if "@" in measure or measure == "mrr" else 2
+    each = " per request" if measure in _TOTALS else ""
+    return f"{part.difference:+.{digits}f} [{part.low:+.{digits}f}, {part.high:+.{digits}f}]{each}"
+
+
+def _side_by_side(report: Mapping[str, Any]) -> Table:
+    table = _table()
+    for at, head in enumerate(heads(report)):
+        table.add_column(escape(head), justify="right" if at else "left", no_wrap=at > 0)
+    for row in rows(report):
+        table.add_row(*map(escape, row))
+    return table
+
+
+def _stops(report: Mapping[str, Any]) -> Table:
+    table = _table()
+    for head in ("policy", "reasons"):
+        table.add_column(head)
+    for policy in report["policies"]:
+        reasons = ", ".join(f"{name} {count}" for name, count in policy["stop_reasons"].items())
+        table.add_row(escape(policy["name"]), reasons)
+    return table
+
+
+def _confusion(report: Mapping[str, Any]) -> Table:
+    table = _table()
+    for head, justify in (("policy", "left"), ("label", "left"), ("yes", "right"), ("no", "right"), ("share", "right")):
+        table.add_column(head, justify=justify)  # type: ignore[arg-type]  # a literal type
+    for policy in report["policies"]:
+        for label, counts in policy["confusion"].items():
+            table.add_row(escape(policy["name"]), label, *confusion_cells(counts))
+    return table
+
+
+def confusion_cells(counts: Mapping[str, int]) -> tuple[str, str, str]:
+    """Return complete, incomplete and the share that is complete, as text."""
+    yes, no = counts["complete"], counts["incomplete"]
+    return str(yes), str(no), f"{yes / (yes + no):.3f}" if yes + no else "–"
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, padding=(0, 1))

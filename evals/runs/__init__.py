@@ -1,0 +1,1 @@
+"""Filling stores from data sets and asking their questions."""

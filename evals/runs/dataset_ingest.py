@@ -1,0 +1,88 @@
+"""Write the collections of a data set into one store, each to a tenant of its own (OPS-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+from recall_loop.evals.datasets.datasets import Dataset
+from recall_loop.evals.runs.caching_embedder import remembering
+from recall_loop.memory.store.embed.embedder_factory import make_embedder
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.records.records import Record
+from recall_loop.state.scope import Scope
+from recall_loop.state.settings.settings import Settings
+
+Progress = Callable[[str, int, int], None]
+"""Told a stage (`ingest` or `ask`), how much of it is done, and how much there is."""
+
+_BATCH = 256
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """One collection as it stands in the store: its size, and its newest record's time (UTC)."""
+
+    records: int
+    newest: datetime | None
+
+
+def open_store(path: Path | None, settings: Settings, *, remember: bool = False) -> MemoryStore:
+    """Open the store in `path`, or one in memory, with the embedder that the settings name.
+
+    With `remember` a query that was asked before isn't embedded again.
+    """
+    embedder = remembering(make_embedder(settings)) if remember else make_embedder(settings)
+    if path is None:
+        return MemoryStore.in_memory(embedder=embedder)
+    return MemoryStore.open(path, embedder=embedder)
+
+
+def ingest(
+    store: MemoryStore, dataset: Dataset, names: Sequence[str], progress: Progress | None = None
+) -> dict[str, Ingested]:
+    """Write the named collections, and return each one's figures.
+
+    Raises:
+        InvalidInputError: a record is rejected, or a tenant holds records of something else, which
+            every question would search too.
+    """
+    total = sum(dataset.collections.size(name) for name in names)
+    done = 0
+    written: dict[str, Ingested] = {}
+    for name in names:
+        ids: set[str] = set()
+        times: list[datetime] = []
+        for batch in _batches(dataset.collections.records(name)):
+            _write(store, batch, name)
+            ids.update(record.id for record in batch)
+            times.extend(record.created_at for record in batch if record.created_at)
+            done += len(batch)
+            if progress:
+                progress("ingest", done, total)
+        _holds_only(store, name, len(ids))
+        written[name] = Ingested(len(ids), max(times, default=None))
+    return written
+
+
+def _write(store: MemoryStore, batch: list[Record], tenant: str) -> None:
+    for outcome in store.upsert(batch, tenant=tenant):
+        if outcome.status == "rejected":
+            raise InvalidInputError(f"{tenant}.{outcome.id}", outcome.error, "a record that the store takes")
+
+
+def _holds_only(store: MemoryStore, tenant: str, records: int) -> None:
+    held = store.count(Scope(tenant=tenant))
+    if held != records:
+        allowed = f"an empty store, or one where {tenant!r} holds only the {records} records of this run"
+        raise InvalidInputError("store", f"{held} records in {tenant!r}", allowed)
+
+
+def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
+    iterator = iter(records)
+    while batch := list(islice(iterator, _BATCH)):
+        yield batch

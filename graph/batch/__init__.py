@@ -1,0 +1,1 @@
+"""Scripted batches: requests in, results out, resumable, on threads, processes or Ray."""

@@ -1,0 +1,219 @@
+"""What runs the requests of a batch: threads of this process, or processes that each open the store to read (OPS-2).
+
+Most of a request without a language model is Python's own work, which one process does one at a time, however many
+threads it has. Threads are enough where requests wait for a model; processes where they compute.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any
+
+from recall_loop.graph.batch.batch_answer import answer
+from recall_loop.graph.batch.batch_requests import Line, Request
+from recall_loop.graph.batch.batch_rounds import WorkerDied
+from recall_loop.memory.store.chroma import chroma_server
+from recall_loop.memory.store.embed.processors import environment, share
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import WorkerError
+from recall_loop.state.settings.settings import Settings
+
+# One more process than this that dies without having answered anything is not replaced.
+_MOST_DEATHS = 8
+_END_SECONDS = 5.0
+# So many requests wait in each process, so that it goes on while its last line is being written.
+_WAITING = 2
+
+
+class Threads:
+    """Runs requests in threads of this process, over an open store."""
+
+    def __init__(self, store: MemoryStore, settings: Settings, concurrency: int) -> None:
+        self.slots = concurrency
+        self._store, self._settings = store, settings
+        self._pool = ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="recall-loop-batch")
+
+    def submit(self, request: Request) -> Future[Line]:
+        """Begin a request."""
+        return self._pool.submit(answer, request, self._store, self._settings)
+
+    def close(self) -> None:
+        """Drop what hasn't begun, and wait for what has."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Processes:
+    """Runs requests in `workers` processes, at most `concurrency` at a time in all; a process that dies is replaced.
+
+    Raises:
+        WorkerError: a process can't begin, or one after the other dies.
+    """
+
+    def __init__(self, setup: dict[str, Any], concurrency: int, workers: int) -> None:
+        threads = min(-(-concurrency // workers), _useful_threads(setup))
+        # What waits in a process uses up its timeout there, and ends with it: no more than keeps it busy.
+        self.slots = min(concurrency, workers * (threads + _WAITING))
+        self._setup = {**setup, "threads": threads, "processors": share(workers)}
+        self._deaths = 0
+        self._workers: list[_Worker] = []
+        try:
+            for _ in range(workers):
+                self._workers.append(_Worker(self._setup))
+        except BaseException:
+            self.close()
+            raise
+
+    def submit(self, request: Request) -> Future[Line]:
+        """Begin a request in the process that has least to do."""
+        at = min(range(len(self._workers)), key=lambda place: self._workers[place].busy)
+        worker = self._workers[at]
+        if worker.dead:
+            self._deaths = 1 if worker.answered else self._deaths + 1
+            if self._deaths > _MOST_DEATHS:
+                raise WorkerError(f"worker processes end without an answer (exit code {worker.exit_code()})")
+            worker.close()
+            worker = self._workers[at] = _Worker(self._setup)
+        return worker.submit(request)
+
+    def close(self) -> None:
+        """Tell the processes to end, and end those that don't."""
+        for worker in self._workers:
+            worker.dismiss()
+        for worker in self._workers:
+            worker.close()
+
+
+class _Worker:
+    """One process, and the requests that it has."""
+
+    def __init__(self, setup: dict[str, Any]) -> None:
+        self._lock = threading.Lock()
+        self._futures: dict[int, Future[Line]] = {}
+        self._numbers = 0
+        self.dead = False
+        self.answered = 0
+        # -P: a `queue.py` in the folder where a batch is started is not Python's own.
+        # A session of its own: Ctrl-C reaches this process only, which then ends the others in order.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "recall_loop.graph.batch.batch_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            # Matrix products take every processor too, unless told: the processes share them.
+            env={**os.environ, **environment(setup["processors"])},
+        )
+        self._to, self._from = _pipe(self._process.stdin), _pipe(self._process.stdout)
+        self._reader = threading.Thread(target=self._read, name="recall-loop-batch-reader", daemon=True)
+        self._reader.start()
+        self._send(pickle.dumps(setup))
+
+    @property
+    def busy(self) -> int:
+        """How many requests it has; a dead one has none."""
+        return len(self._futures)
+
+    def submit(self, request: Request) -> Future[Line]:
+        """Hand a request to the process."""
+        future: Future[Line] = Future()
+        try:
+            packed = pickle.dumps((self._numbers, request))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            told = {"type": "invalid_input", "message": f"request: can't be handed to another process: {error}"}
+            future.set_result(request.result_line(error=told))
+            return future
+        with self._lock:
+            if self.dead:
+                future.set_exception(WorkerDied())
+                return future
+            self._futures[self._numbers] = future
+            self._numbers += 1
+        self._send(packed)
+        return future
+
+    def exit_code(self) -> int | None:
+        """Return how the process ended; None while it runs."""
+        return self._process.poll()
+
+    def dismiss(self) -> None:
+        """Tell the process that nothing more comes."""
+        try:
+            self._to.close()
+        except OSError:  # it is gone already
+            self.dead = True
+
+    def close(self) -> None:
+        """End the process: what it still runs has been given up."""
+        self.dismiss()
+        if self._futures:
+            self._process.terminate()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join()
+        self._from.close()
+
+    def _send(self, packed: bytes) -> None:
+        try:
+            self._to.write(packed)
+            self._to.flush()
+        except OSError:  # it died; the reader meets the end of its output, and tells whoever waits
+            self._process.kill()
+
+    def _read(self) -> None:
+        """Take answers until the process ends, then tell whoever still waits."""
+        reason: BaseException = WorkerDied()
+        try:
+            while True:
+                number, given = pickle.load(self._from)  # from a process of our own
+                if number is None:
+                    reason = given
+                    continue
+                with self._lock:
+                    future = self._futures.pop(number)
+                    self.answered += 1
+                future.set_result(given)
+        except (EOFError, OSError, ValueError, pickle.UnpicklingError):
+            with self._lock:
+                self.dead = True
+                left = list(self._futures.values())
+                self._futures.clear()
+            for future in left:
+                future.set_exception(reason)
+
+
+def _useful_threads(setup: dict[str, Any]) -> int:
+    """Return how many requests at once are worth their threads in one process.
+
+    Where requests wait for a model there is no limit. Where they only compute, a second thread takes turns with the
+    first at Python, at a tenth of the processor's time; beside a Chroma server it computes while the first one waits.
+    """
+    settings: Settings = setup["settings"]
+    if settings.llm_model or settings.embedder == "openai":
+        return sys.maxsize
+    return 1 if settings.chroma_url is None and chroma_server.read(Path(setup["path"])) is None else 2
+
+
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None  # asked for above
+    return stream
+
+
+def why_one_process(store: MemoryStore, settings: Settings) -> str | None:
+    """Say why other processes can't share the work on this store; None where they can."""
+    from recall_loop.memory.store.embed.embedder_factory import make_embedder
+
+    if store.path is None:
+        return "the store is in memory"
+    if settings.capture_runs:
+        return "runs are captured, and a store has one writer"
+    if make_embedder(settings).fingerprint != store.embedder.fingerprint:
+        return "the store's embedder isn't the one that the settings name"
+    return None

@@ -1,0 +1,144 @@
+"""The output file of a batch: one line per request, written whole, readable after a kill (OPS-2)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from recall_loop.graph.batch.batch_requests import Done, Line
+from recall_loop.memory.store.files.lock import acquire
+from recall_loop.state.errors import InvalidInputError
+
+# Where a resumed run notes what is done, each line up to the last takes eight bytes.
+MAX_LINES = 100_000_000
+_CHUNK = 1024 * 1024
+# The head of a line as `_dump` writes it: a result has thousands of characters that need not be read.
+_HEAD = re.compile(rb'\{"id": (?:null|"(?:[^"\\]|\\.)*"), "line": (\d{1,15}), "digest": "([0-9a-f]{16})", "')
+_DIGEST = re.compile(r"[0-9a-f]{16}")
+
+
+class ResultsFile:
+    """Appends result lines. Opened to resume, it knows which requests have theirs, and cuts off a torn last line.
+
+    The file is locked while it is open, so that two runs never write the same one.
+
+    Raises:
+        InvalidInputError: the file exists and `resume` is off, it holds something else, or another run writes it.
+        OSError: it can't be read or written.
+    """
+
+    def __init__(self, path: Path, *, resume: bool) -> None:
+        self._path = path
+        self.done = Done()
+        self._new = not path.exists()
+        self._file = self._open(resume)
+        try:
+            self._lock()
+            if resume:
+                self._read()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def append(self, lines: Iterable[Line]) -> None:
+        """Write lines; they are on disk when this returns."""
+        self._file.write(b"".join(_dump(line) + b"\n" for line in lines))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> ResultsFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        empty = kind is not None and self._new and os.fstat(self._file.fileno()).st_size == 0
+        self.close()
+        if empty:  # the run never began; the same command may be given again
+            self._path.unlink(missing_ok=True)
+
+    def _open(self, resume: bool) -> BinaryIO:
+        try:
+            return self._path.open("a+b" if resume else "xb")
+        except FileExistsError as error:
+            allowed = "a file that doesn't exist yet; or resume the run that wrote it"
+            raise InvalidInputError("output", str(self._path), allowed) from error
+
+    def _lock(self) -> None:
+        try:
+            acquire(self._file)
+        except OSError as error:
+            raise InvalidInputError("output", str(self._path), "a file that no other run is writing") from error
+
+    def _read(self) -> None:
+        """Learn what is done; nothing is cut from a file that isn't ours."""
+        keep = self._end_of_last_line()
+        for line, digest in self._keys(keep):
+            self.done.add(line, digest)
+        self._file.truncate(keep)
+
+    def _end_of_last_line(self) -> int:
+        """Return where the last whole line ends: a kill may have cut off what follows it."""
+        keep = self._file.seek(0, os.SEEK_END)
+        while keep:
+            start = max(0, keep - _CHUNK)
+            self._file.seek(start)
+            found = self._file.read(keep - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            keep = start
+        return 0
+
+    def _keys(self, end: int) -> Iterator[tuple[int, str]]:
+        self._file.seek(0)
+        at = 0
+        for number, data in enumerate(self._file, start=1):
+            at += len(data)
+            key = None if at > end else _key(data)
+            # What follows the last line break is a piece of a line of ours, or no file of ours.
+            if key is None and (at <= end or not _begins_like_ours(data)):
+                allowed = "a file of this command's result lines"
+                raise InvalidInputError("output", f"{self._path}, line {number}", allowed)
+            if key is not None:
+                yield key
+
+
+def _begins_like_ours(torn: bytes) -> bool:
+    start = b'{"id": '
+    return torn.startswith(start) or start.startswith(torn)
+
+
+def _key(data: bytes) -> tuple[int, str] | None:
+    """Return the number and the digest of the request that a line answers; None where it is no such line."""
+    head = _HEAD.match(data)
+    if head is not None:
+        number: Any = int(head[1])
+        digest: Any = head[2].decode()
+    else:
+        number, digest = _read_whole(data)
+    if not isinstance(number, int) or not 0 < number <= MAX_LINES or not isinstance(digest, str):
+        return None
+    return (number, digest) if _DIGEST.fullmatch(digest) else None
+
+
+def _read_whole(data: bytes) -> tuple[Any, Any]:
+    """Read a line whose head isn't as `_dump` writes it: somebody may have rewritten the file."""
+    try:
+        line: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        return None, None
+    ours = isinstance(line, dict) and ("result" in line or "error" in line)
+    return (line.get("line"), line.get("digest")) if ours else (None, None)
+
+
+def _dump(line: Line) -> bytes:
+    try:
+        return json.dumps(line, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:  # an id may hold a lone surrogate; JSON can name it, UTF-8 can't
+        return json.dumps(line).encode("ascii")

@@ -1,0 +1,178 @@
+"""The requests of a batch: one by one, each either to be run or with the error line that it gets (OPS-2).
+
+What is kept of the requests already read does not grow with their text: ids stand as digests in a temporary
+SQLite file, lines that are done as eight bytes each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from recall_loop.memory.intake.files.lines import BadLine, RawLine, parse_object, raw_lines
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.request import RetrieveRequest
+
+DUPLICATE = "duplicate_id"
+_DIGEST_BYTES = 8
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request of a batch: its fields, or the error that it gets unrun. `line` counts from 1.
+
+    `digest` tells its line of the file from another's, 16 hexadecimal digits; None where there is no file.
+    """
+
+    line: int
+    request_id: str | None
+    digest: str | None = None
+    fields: Mapping[str, Any] | None = None
+    error: Line | None = None
+
+    def result_line(self, **outcome: Line) -> Line:
+        """Return the request's line of the output, with `result` or `error`."""
+        mark = {} if self.digest is None else {"digest": self.digest}
+        return {"id": self.request_id, "line": self.line, **mark, **outcome}
+
+
+def digest_of(data: bytes) -> str:
+    """Return what tells one line of a requests file from another."""
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+class Done:
+    """The lines of a requests file that have their result, each with its digest."""
+
+    def __init__(self) -> None:
+        self._digests = array("Q")
+        self.count = 0
+
+    def add(self, line: int, digest: str) -> None:
+        """Note that a line is done."""
+        if line >= len(self._digests):
+            self._digests.extend([0] * (line + 1 - len(self._digests)))
+        self.count += not self._digests[line]
+        self._digests[line] = self._number(digest)
+
+    def __contains__(self, line: int) -> bool:
+        return line < len(self._digests) and self._digests[line] != 0
+
+    def check(self, path: Path) -> None:
+        """Look whether every line that is done stands in the requests file as it did then.
+
+        Raises:
+            InvalidInputError: the file is another one, or was changed.
+            OSError: it can't be read.
+        """
+        if not self.count:
+            return
+        met = 0
+        for raw in raw_lines(path):
+            if raw.number in self:
+                met += 1
+                if self._digests[raw.number] != self._number(digest_of(raw.data)):
+                    raise _another_file(path, f"line {raw.number} differs")
+        if met < self.count:
+            raise _another_file(path, f"{self.count - met:,} lines with a result are missing")
+
+    @staticmethod
+    def _number(digest: str) -> int:
+        return int(digest, 16) or 1  # 0 stands for a line that isn't done
+
+
+def _another_file(path: Path, why: str) -> InvalidInputError:
+    allowed = "the requests that the output was begun with, unchanged (lines may be appended)"
+    return InvalidInputError("requests", f"{path}: {why}", allowed)
+
+
+class _Ids:
+    """The ids met so far, each with the line that first gave it."""
+
+    def __init__(self) -> None:
+        # "" = a file of SQLite's own that goes when it is closed; what exceeds its small cache is on disk.
+        self._ids = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._ids.execute("PRAGMA journal_mode = OFF")
+        self._ids.execute("PRAGMA synchronous = OFF")
+        self._ids.execute("CREATE TABLE ids (id BLOB PRIMARY KEY, line INTEGER NOT NULL) WITHOUT ROWID")
+        self._ids.execute("BEGIN")
+
+    def first_line(self, request_id: str, line: int) -> int:
+        """Return the line that first gave an id; `line` itself where none did before."""
+        key = hashlib.blake2b(request_id.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if self._ids.execute("INSERT OR IGNORE INTO ids VALUES (?, ?)", (key, line)).rowcount:
+            return line
+        return int(self._ids.execute("SELECT line FROM ids WHERE id = ?", (key,)).fetchone()[0])
+
+    def close(self) -> None:
+        self._ids.close()
+
+
+def file_requests(path: Path, done: Done) -> Iterator[Request | None]:
+    """Yield the requests of a file; None for each that is done already.
+
+    Raises:
+        OSError: the file can't be read.
+    """
+    ids = _Ids()
+    try:
+        for raw in raw_lines(path):
+            request = _from_line(raw, ids)
+            yield None if raw.number in done else request
+    finally:
+        ids.close()
+
+
+def plain_requests(given: Iterable[Mapping[str, Any] | RetrieveRequest]) -> Iterator[Request]:
+    """Yield requests that are handed in as objects."""
+    ids = _Ids()
+    try:
+        for line, item in enumerate(given, start=1):
+            fields: object = item.model_dump(mode="json", exclude_unset=True) if isinstance(item, BaseModel) else item
+            if isinstance(fields, Mapping):
+                yield _checked(dict(fields), line, None, ids)
+            else:
+                yield _bad(line, None, "invalid_input", f"request: got {type(item).__name__}; allowed: a mapping")
+    finally:
+        ids.close()
+
+
+def count_requests(path: Path) -> int:
+    """Return how many lines of a requests file ask for a result line.
+
+    Raises:
+        OSError: the file can't be read.
+    """
+    return sum(1 for _ in raw_lines(path))
+
+
+def _from_line(raw: RawLine, ids: _Ids) -> Request:
+    digest, fields = digest_of(raw.data), parse_object(raw)
+    if isinstance(fields, BadLine):
+        return _bad(raw.number, digest, "invalid_json", fields.reason)
+    return _checked(fields, raw.number, digest, ids)
+
+
+def _checked(fields: Mapping[str, Any], line: int, digest: str | None, ids: _Ids) -> Request:
+    request_id = fields.get("id")
+    if not isinstance(request_id, str) or not request_id.strip():
+        return _bad(line, digest, "invalid_input", f"id: got {request_id!r}; allowed: a text of its own", "id")
+    earlier = ids.first_line(request_id, line)
+    if earlier != line:
+        message = f"id {request_id!r} stands on line {earlier} too"
+        return Request(line, request_id, digest, error={"type": DUPLICATE, "message": message, "field": "id"})
+    return Request(line, request_id, digest, fields)
+
+
+def _bad(line: int, digest: str | None, kind: str, message: str, field: str | None = None) -> Request:
+    error = {"type": kind, "message": message} | ({"field": field} if field else {})
+    return Request(line, None, digest, error=error)

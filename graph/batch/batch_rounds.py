@@ -1,0 +1,161 @@
+"""How the requests of a batch go through an engine: a few at a time, in order or not, none for too long (OPS-2).
+
+Only as many requests are read as are running or wait for an earlier one to be written: the memory that a batch
+needs does not depend on how many requests it has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from recall_loop.graph.batch.batch_requests import Line, Request
+
+Order = Literal["completed", "input"]
+# So many results for each running request may wait for an earlier one.
+_AHEAD = 4
+# A request whose process has ended so often runs alone the next time, so that nothing else ends with it.
+_ALONE = 2
+
+
+class WorkerDied(Exception):  # an event, told through a future
+    """The process that ran a request ended before it answered."""
+
+
+class Engine(Protocol):
+    """Runs requests; `slots` at a time."""
+
+    slots: int
+
+    def submit(self, request: Request) -> Future[Line]:
+        """Begin a request; its line comes through the future."""
+        ...
+
+    def close(self) -> None:
+        """Drop what hasn't begun, and end what the engine began."""
+        ...
+
+
+@dataclass(slots=True)
+class _Running:
+    request: Request
+    place: int
+    began: float
+    told: bool = False
+    deaths: int = 0
+
+
+class Rounds:
+    """Goes through the requests; `timeout` is in seconds, None = no limit."""
+
+    def __init__(self, requests: Iterator[Request], engine: Engine, order: Order, timeout: float | None) -> None:
+        self._requests, self._engine = requests, engine
+        self._timeout = timeout
+        self._ordered = order == "input"
+        self._running: dict[Future[Line], _Running] = {}
+        self._suspects: deque[_Running] = deque()
+        self._ready: dict[int, Line] = {}
+        self._taken = self._written = 0
+        self._more = True
+
+    def __iter__(self) -> Iterator[list[Line]]:
+        """Yield lists of lines, each as soon as one of its lines is there."""
+        while self._more or self._running or self._suspects or self._ready:
+            self._fill()
+            if self._running and not self._writable():
+                self._wait()
+            lines = self._take_ready()
+            if lines:
+                yield lines
+
+    def _fill(self) -> None:
+        """Begin requests while there is room, or a suspect alone; a line that can't be run is ready at once."""
+        if self._suspects and not self._running:
+            job = self._suspects.popleft()
+            job.began = time.monotonic()  # the others' time was not its own
+            self._begin(job)
+        if self._suspects or any(job.deaths >= _ALONE for job in self._running.values()):
+            return
+        room = self._engine.slots * _AHEAD
+        while self._more and len(self._running) < self._engine.slots and len(self._ready) < room:
+            request = next(self._requests, None)
+            if request is None:
+                self._more = False
+            elif request.error is not None:
+                self._ready[self._taken] = request.result_line(error=request.error)
+                self._taken += 1
+            else:
+                self._begin(_Running(request, self._taken, time.monotonic()))
+                self._taken += 1
+
+    def _begin(self, job: _Running) -> None:
+        self._running[self._engine.submit(job.request)] = job
+
+    def _wait(self) -> None:
+        """Wait until a request ends or has used up its time."""
+        finished, _ = wait(self._running, self._patience(), FIRST_COMPLETED)
+        for future in finished:
+            self._end(self._running.pop(future), future)
+        now = time.monotonic()
+        for job in self._running.values():
+            if self._timeout is not None and not job.told and now >= job.began + self._timeout:
+                self._give_up(job)
+
+    def _patience(self) -> float | None:
+        """Return the seconds until the next request has used up its time."""
+        begun = [job.began for job in self._running.values() if not job.told]
+        if self._timeout is None or not begun:
+            return None
+        return max(0.0, min(begun) + self._timeout - time.monotonic())
+
+    def _end(self, job: _Running, future: Future[Line]) -> None:
+        try:
+            line = future.result()
+        except WorkerDied:
+            self._died(job)
+            return
+        if job.told:
+            return
+        if self._timeout is not None and time.monotonic() >= job.began + self._timeout:
+            self._give_up(job)
+        else:
+            self._ready[job.place] = line
+
+    def _died(self, job: _Running) -> None:
+        """Try once more: most likely another request, or the system, ended the process. Then once with no other."""
+        if job.told:
+            return
+        job.deaths += 1
+        if job.deaths < _ALONE:
+            self._begin(job)
+        elif job.deaths == _ALONE:
+            self._suspects.append(job)
+        else:
+            message = f"the process that ran it ended, {job.deaths} times, and the last time it was alone there"
+            self._ready[job.place] = job.request.result_line(error={"type": "worker_died", "message": message})
+
+    def _give_up(self, job: _Running) -> None:
+        """Have the error written now; the run keeps its slot until the loop looks at the clock again, and ends."""
+        job.told = True
+        message = (
+            f"not done after {self._timeout:g} s; deadline_seconds, where it is less, gives what was found by then"
+        )
+        self._ready[job.place] = job.request.result_line(error={"type": "timeout", "message": message})
+
+    def _writable(self) -> bool:
+        return self._written in self._ready if self._ordered else bool(self._ready)
+
+    def _take_ready(self) -> list[Line]:
+        if not self._ordered:
+            lines = list(self._ready.values())
+            self._ready.clear()
+            return lines
+        lines = []
+        while self._written in self._ready:
+            lines.append(self._ready.pop(self._written))
+            self._written += 1
+        return lines

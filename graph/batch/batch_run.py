@@ -1,0 +1,174 @@
+"""Scripted batches: requests in, one line each out, in files or as a stream, resumable (OPS-2).
+
+A request is a `RetrieveRequest` with an `id`. Its line is `{"id", "line", "digest", "result"}`, or `{"id", "line",
+"digest", "error": {"type", "field", "message"}}` where it failed; `line` counts from 1, and `digest` tells the
+request's line of the file from another's. Lines are on disk before more requests are begun in the place of theirs: a
+killed run that is resumed neither repeats nor loses a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, get_args
+
+from recall_loop.graph.batch.batch_engines import Processes, Threads, why_one_process
+from recall_loop.graph.batch.batch_output import ResultsFile
+from recall_loop.graph.batch.batch_requests import Line, Request, count_requests, file_requests, plain_requests
+from recall_loop.graph.batch.batch_rounds import Engine, Order, Rounds
+from recall_loop.graph.batch.batch_summary import BatchSummary
+from recall_loop.graph.batch.ray.ray_engine import RayActors, RayCluster, why_not_ray
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.settings.settings import Settings
+
+MAX_CONCURRENCY = 64
+MAX_TIMEOUT = 86_400.0
+
+__all__ = ["BatchSummary", "RayCluster", "count_requests", "run_batch", "stream_batch"]
+
+
+def run_batch(
+    requests_path: Path,
+    output_path: Path,
+    *,
+    store: MemoryStore,
+    settings: Settings | None = None,
+    concurrency: int = 4,
+    workers: int = 1,
+    ray: RayCluster | None = None,
+    order: Order = "completed",
+    timeout: float | None = None,
+    resume: bool = False,
+    progress: Callable[[BatchSummary], None] | None = None,
+) -> BatchSummary:
+    """Run every request of a file and append one line per request to the output.
+
+    A request without a tenant takes the settings' tenant. `progress` is told the summary after every line.
+
+    Args:
+        requests_path: JSON Lines, a regular file.
+        output_path: a new file, or with `resume` the one that an earlier run began.
+        store: the memory that is searched.
+        settings: knobs; None = the defaults and the environment.
+        concurrency: requests at a time, 1 to 64.
+        workers: processes that share them, 1 to 64; 1 = threads of this process. Each opens the store to read.
+        ray: run them in actors of a Ray cluster instead, `concurrency` in each; the store is on a Chroma server, and
+            every machine of the cluster reads its folder at the same path.
+        order: "completed" = lines as requests end; "input" = in the order of the requests.
+        timeout: seconds for each request, up to a day; one that takes longer gets an error line.
+        resume: do what the output has no line for yet.
+        progress: told the summary so far.
+
+    Raises:
+        InvalidInputError: an argument is not allowed; the output exists and `resume` is off, isn't an output of this
+            function or of these requests, or is being written by another run.
+        OSError: a file can't be read or written.
+        WorkerError: worker processes can't begin, or end one after the other.
+    """
+    chosen = _settings(settings, timeout)
+    _check(concurrency, workers, order, store, chosen)
+    _check_ray(ray, workers, store, chosen)
+    _check_files(requests_path, output_path)
+    summary = BatchSummary()
+    with ResultsFile(output_path, resume=resume) as output:
+        output.done.check(requests_path)
+        requests = _undone(file_requests(requests_path, output.done), summary)
+        with closing(_engine(store, chosen, concurrency, workers, ray)) as engine:
+            for lines in Rounds(requests, engine, order, timeout):
+                output.append(lines)
+                for line in lines:
+                    summary.add(line)
+                    if progress:
+                        progress(summary)
+    return summary
+
+
+def stream_batch(
+    requests: Iterable[Mapping[str, Any] | RetrieveRequest],
+    *,
+    store: MemoryStore,
+    settings: Settings | None = None,
+    concurrency: int = 4,
+    workers: int = 1,
+    ray: RayCluster | None = None,
+    order: Order = "completed",
+    timeout: float | None = None,
+) -> Iterator[Line]:
+    """Yield one line per request, as `run_batch` writes them (without `digest`), reading requests as they are needed.
+
+    Each request needs an `id` of its own. Closing the iterator drops what hasn't begun.
+
+    Raises:
+        InvalidInputError: an argument is not allowed; at once, not at the first line.
+        WorkerError: worker processes can't begin, or end one after the other.
+    """
+    chosen = _settings(settings, timeout)
+    _check(concurrency, workers, order, store, chosen)
+    _check_ray(ray, workers, store, chosen)
+
+    def lines() -> Iterator[Line]:
+        with closing(_engine(store, chosen, concurrency, workers, ray)) as engine:
+            for some in Rounds(plain_requests(requests), engine, order, timeout):
+                yield from some
+
+    return lines()
+
+
+def _undone(requests: Iterator[Request | None], summary: BatchSummary) -> Iterator[Request]:
+    for request in requests:
+        if request is None:
+            summary.skip()
+        else:
+            yield request
+
+
+def _engine(store: MemoryStore, settings: Settings, concurrency: int, workers: int, ray: RayCluster | None) -> Engine:
+    if ray is not None:
+        return RayActors(store, settings, concurrency, ray)
+    if workers == 1:
+        return Threads(store, settings, concurrency)
+    return Processes({"path": str(store.path), "settings": settings}, concurrency, workers)
+
+
+def _check_ray(ray: RayCluster | None, workers: int, store: MemoryStore, settings: Settings) -> None:
+    if ray is None:
+        return
+    if workers != 1:
+        raise InvalidInputError("workers", workers, "1 with ray, which counts actors")
+    why = why_not_ray(store, settings)
+    if why is not None:
+        raise InvalidInputError("engine", "ray", f"local, as {why}")
+
+
+def _settings(given: Settings | None, timeout: float | None) -> Settings:
+    """Return the settings of every run: the loop's deadline is at most the timeout, so that work ends with it."""
+    settings = given or Settings()
+    if timeout is None:
+        return settings
+    if not 0 < timeout <= MAX_TIMEOUT:
+        raise InvalidInputError("timeout", timeout, f"seconds, more than 0 and at most {MAX_TIMEOUT:,.0f}")
+    deadline = min(timeout, settings.deadline_seconds or timeout)
+    return settings.model_copy(update={"deadline_seconds": deadline})
+
+
+def _check(concurrency: int, workers: int, order: str, store: MemoryStore, settings: Settings) -> None:
+    if not 1 <= concurrency <= MAX_CONCURRENCY:
+        raise InvalidInputError("concurrency", concurrency, f"an integer from 1 to {MAX_CONCURRENCY}")
+    if not 1 <= workers <= concurrency:
+        raise InvalidInputError("workers", workers, f"an integer from 1 to {concurrency}, the concurrency")
+    why = None if workers == 1 else why_one_process(store, settings)
+    if why is not None:
+        raise InvalidInputError("workers", workers, f"1, as {why}")
+    if order not in get_args(Order):
+        raise InvalidInputError("order", order, "completed or input")
+
+
+def _check_files(requests_path: Path, output_path: Path) -> None:
+    if requests_path.exists() and not requests_path.is_file():  # first: to open a named pipe waits for its writer
+        raise InvalidInputError("requests", str(requests_path), "a regular file: it is read more than once")
+    requests_path.open("rb").close()
+    if output_path.exists() and output_path.samefile(requests_path):
+        raise InvalidInputError("output", str(output_path), "another file than the requests")

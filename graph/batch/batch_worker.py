@@ -1,0 +1,87 @@
+"""A process that runs requests of a batch: opens the store to read, and answers on its standard output.
+
+Started by `batch_engines` as `python -m recall_loop.graph.batch.batch_worker`, so that a script that runs a batch needs
+no `if __name__ == "__main__"`. It ends when its standard input does, and so when its parent does, however that ends.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import IO, Any
+
+from recall_loop.graph.batch.batch_answer import answer
+from recall_loop.memory.store.chroma.chroma_server import chroma_server
+from recall_loop.memory.store.embed.embedder_factory import make_embedder
+from recall_loop.memory.store.embed.minilm import limit_threads
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import RecallError, WorkerError
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    requests, replies = sys.stdin.buffer, _own_output()
+    setup = pickle.load(requests)  # from the process that started this one
+    settings = setup["settings"]
+    limit_threads(setup["processors"])
+    try:
+        store = MemoryStore.open(
+            setup["path"],
+            embedder=make_embedder(settings),
+            create=False,
+            read_only=True,
+            url=chroma_server(settings),
+        )
+    except (RecallError, OSError) as error:
+        pickle.dump((None, WorkerError(f"a worker process can't open the store: {error}")), replies)
+        replies.flush()
+        return
+    with store, ThreadPoolExecutor(max_workers=setup["threads"]) as pool:
+        say = _Replies(replies)
+        while (message := _next(requests)) is not None:
+            number, request = message
+            pool.submit(answer, request, store, settings).add_done_callback(say.reply(number))
+        pool.shutdown(cancel_futures=True)
+
+
+def _own_output() -> IO[bytes]:
+    """Return the standard output, and let whatever else writes there write to the standard error."""
+    own = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return own
+
+
+def _next(requests: IO[bytes]) -> Any:
+    try:
+        return pickle.load(requests)  # from the process that started this one
+    except EOFError:
+        return None
+
+
+class _Replies:
+    """Writes one whole reply after the other."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream, self._lock = stream, threading.Lock()
+
+    def reply(self, number: int) -> Any:
+        """Return the function that writes the reply to request `number`."""
+
+        def write(future: Future[Any]) -> None:
+            if future.cancelled():
+                return
+            with self._lock:
+                try:
+                    pickle.dump((number, future.result()), self._stream)
+                    self._stream.flush()
+                except BrokenPipeError:  # nobody is left to read it
+                    os._exit(1)
+
+        return write
+
+
+if __name__ == "__main__":
+    main()

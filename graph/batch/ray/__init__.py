@@ -1,0 +1,1 @@
+"""The Ray engine of batches and its actor."""

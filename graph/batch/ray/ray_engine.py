@@ -1,0 +1,210 @@
+"""What runs the requests of a batch where one machine is not enough: actors of a Ray cluster (OPS-2).
+
+Each actor opens the store for reading, on its own machine, and asks the store's Chroma server. An actor that ends is
+replaced, and what it had is asked again. Nothing of Ray is imported before a batch asks for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from concurrent.futures import Future
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from recall_loop.graph.batch.batch_requests import Line, Request
+from recall_loop.graph.batch.batch_rounds import WorkerDied
+from recall_loop.graph.batch.ray.ray_actor import Searcher
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import InvalidInputError, WorkerError
+from recall_loop.state.settings.settings import Settings
+
+MAX_ACTORS = 1024
+DEFAULT_ACTORS = 2
+_BEGIN_SECONDS = 180.0
+_KNOCK_SECONDS = 5.0
+_OBJECT_STORE_BYTES = 200_000_000
+# One more actor than this that ends without having answered anything is not replaced.
+_MOST_DEATHS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RayCluster:
+    """Where the actors run.
+
+    Attributes:
+        address: `host:port` of a cluster's head, or `auto` for the one of this machine; None = begin one here, which
+            listens on the loopback address only and ends with the batch.
+        actors: how many, 1 to 1,024; each takes one processor and some 300 MB.
+
+    Raises:
+        InvalidInputError: a value is not allowed.
+    """
+
+    address: str | None = None
+    actors: int = DEFAULT_ACTORS
+
+    def __post_init__(self) -> None:
+        """Check both."""
+        if not 1 <= self.actors <= MAX_ACTORS:
+            raise InvalidInputError("actors", self.actors, f"an integer from 1 to {MAX_ACTORS:,}")
+        if self.address is not None and ("://" in self.address or not self.address.strip()):
+            raise InvalidInputError(
+                "address", self.address, "host:port of a cluster's head, from a machine of it; or auto"
+            )
+
+
+def why_not_ray(store: MemoryStore, settings: Settings) -> str | None:
+    """Say why a cluster can't share the work on this store; None where it can."""
+    from recall_loop.graph.batch.batch_engines import why_one_process
+
+    why = why_one_process(store, settings)
+    if why is None and not store.info().get("url"):
+        why = f"the store keeps its vectors in its own folder; `store rebuild --store {store.path} --url URL --move`"
+        why += " brings them to a Chroma server"
+    return why
+
+
+class RayActors:
+    """Runs requests in actors, `concurrency` at a time in each.
+
+    Raises:
+        InvalidInputError: Ray isn't installed.
+        WorkerError: the cluster can't be reached, has no room, or a machine of it can't read the store.
+    """
+
+    def __init__(self, store: MemoryStore, settings: Settings, concurrency: int, cluster: RayCluster) -> None:
+        self.slots = cluster.actors * concurrency
+        self._cluster, self._deaths = cluster, 0
+        self._ray = _ray()
+        info = store.info()
+        setup = {
+            "path": str(store.path.resolve()) if store.path else None,
+            "settings": settings,
+            "generation": store.generation,
+            "url": info.get("url"),
+            "version": version("recall-loop"),
+        }
+        self._own = self._begin_cluster()
+        self._setup = self._ray.put(setup)
+        kind = self._ray.remote(Searcher)
+        self._kind = kind.options(num_cpus=1, max_restarts=0, max_concurrency=max(2, concurrency))
+        self._actors: list[_Actor] = []
+        try:
+            self._actors = [self._new() for _ in range(cluster.actors)]
+            self._wait_until_ready()
+        except BaseException:
+            self.close()
+            raise
+
+    def submit(self, request: Request) -> Future[Line]:
+        """Begin a request in the actor that has least to do."""
+        at = min(range(len(self._actors)), key=lambda place: self._actors[place].busy)
+        if self._actors[at].dead:
+            self._deaths = 1 if self._actors[at].answered else self._deaths + 1
+            if self._deaths > _MOST_DEATHS:
+                raise WorkerError("actors of the cluster end without an answer, one after the other")
+            self._actors[at] = self._new()
+        return self._actors[at].submit(request)
+
+    def close(self) -> None:
+        """End the actors, and the cluster where it is our own."""
+        for actor in self._actors:
+            self._ray.kill(actor.handle)
+        self._actors = []
+        if self._own:
+            self._ray.shutdown()
+
+    def _new(self) -> _Actor:
+        return _Actor(self._kind.remote(self._setup))
+
+    def _begin_cluster(self) -> bool:
+        """Connect to a cluster or begin one; return whether it is ours to end."""
+        if self._ray.is_initialized():
+            return False
+        common = {"configure_logging": False, "log_to_driver": False, "logging_level": logging.ERROR}
+        try:
+            if self._cluster.address is not None:
+                _knock(self._cluster.address)
+                self._ray.init(address=self._cluster.address, **common)
+            else:
+                room = {"num_cpus": self._cluster.actors, "object_store_memory": _OBJECT_STORE_BYTES}
+                self._ray.init(address="local", include_dashboard=False, **room, **common)
+        except (OSError, RuntimeError, ValueError, self._ray.exceptions.RayError) as error:
+            raise WorkerError(f"no Ray cluster at {self._cluster.address or 'this machine'}: {error}") from error
+        return True
+
+    def _wait_until_ready(self) -> None:
+        asked = [actor.handle.ready.remote() for actor in self._actors]
+        ready, late = self._ray.wait(asked, num_returns=len(asked), timeout=_BEGIN_SECONDS)
+        if late:
+            processors = self._ray.cluster_resources().get("CPU", 0)
+            raise WorkerError(
+                f"{len(ready)} of {len(asked)} actors began within {_BEGIN_SECONDS:g} s; each takes a processor, "
+                f"and the cluster has {processors:g}"
+            )
+        try:
+            told = self._ray.get(ready)
+        except self._ray.exceptions.RayError as error:
+            raise WorkerError(f"an actor can't begin; is recall-loop installed on every machine? {error}") from error
+        for why in filter(None, told):
+            raise WorkerError(why)
+
+
+class _Actor:
+    """One actor, and how many requests it has."""
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+        self.busy = self.answered = 0
+        self.dead = False
+
+    def submit(self, request: Request) -> Future[Line]:
+        """Hand a request to the actor."""
+        from ray.exceptions import RayError, RayTaskError
+
+        given: Future[Line] = Future()
+        self.busy += 1
+
+        def take(done: Future[Line]) -> None:
+            self.busy -= 1
+            try:
+                line = done.result()
+            except RayTaskError as error:  # what `Searcher.answer` itself raised
+                given.set_exception(WorkerError(str(error.cause)))
+            except RayError:
+                self.dead, self.busy = True, 0
+                given.set_exception(WorkerDied())
+            else:
+                self.answered += 1
+                given.set_result(line)
+
+        self.handle.answer.remote(request).future().add_done_callback(take)
+        return given
+
+
+def _knock(address: str) -> None:
+    """Look whether anybody listens at an address: Ray itself would try for minutes.
+
+    Raises:
+        OSError: nobody does.
+        ValueError: it is no address.
+    """
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS).close()
+
+
+def _ray() -> Any:
+    """Import Ray without its reports, and its own cluster on the loopback address."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Off, Ray's own cluster takes the loopback address for its machine's; read when Ray is imported.
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise InvalidInputError("engine", "ray", "local; ray needs: pip install 'recall-loop[ray]'") from error
+    return ray

@@ -1,0 +1,141 @@
+"""The compiled graph with one span around each run, however it is called (OPS-7)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import aclosing, closing
+from functools import wraps
+from time import perf_counter
+from typing import Any, cast
+
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from opentelemetry.trace import Span
+
+from recall_loop.nodes.runtime.resources import Node
+from recall_loop.state.agent_state import AgentState, InputState
+from recall_loop.state.context import Context
+from recall_loop.telemetry import metrics, names
+from recall_loop.telemetry.run_watch import RunWatch, current_run
+from recall_loop.telemetry.spans import content_allowed, span, tell
+
+_PLANNING = ("plan_queries", "refine")
+
+
+class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
+    """A graph whose every run is watched; all of LangGraph's ways of running end in these two methods.
+
+    The watch is current only while the graph works, never while its consumer holds a part of the stream: a
+    generator shares its context with whoever iterates over it.
+    """
+
+    @classmethod
+    def of(cls, graph: CompiledStateGraph[AgentState, Context, InputState, Any]) -> TracedGraph:
+        """Return a compiled graph as one that is watched."""
+        return cls(**{name: value for name, value in vars(graph).items() if name != "__orig_class__"})
+
+    @wraps(CompiledStateGraph.stream)
+    def stream(self, *args: Any, **options: Any) -> Iterator[Any]:  # type: ignore[override]
+        """Stream a run; see LangGraph's own."""
+        with RunWatch(self.name) as watch:
+            yield from _watched(watch, cast("Generator[Any]", super().stream(*args, **options)))
+
+    @wraps(CompiledStateGraph.astream)
+    async def astream(self, *args: Any, **options: Any) -> AsyncIterator[Any]:  # type: ignore[override]
+        """Stream a run on the event loop; see LangGraph's own."""
+        with RunWatch(self.name) as watch:
+            parts = cast("AsyncGenerator[Any]", super().astream(*args, **options))
+            async with aclosing(_awatched(watch, parts)) as seen:
+                async for part in seen:
+                    yield part
+
+
+def _watched(watch: RunWatch, parts: Generator[Any]) -> Iterator[Any]:
+    with closing(parts):
+        while True:
+            with watch.current():
+                try:
+                    part = next(parts)
+                except StopIteration:
+                    return
+            yield part
+
+
+async def _awatched(watch: RunWatch, parts: AsyncGenerator[Any]) -> AsyncGenerator[Any]:
+    async with aclosing(parts):
+        while True:
+            with watch.current():
+                try:
+                    part = await anext(parts)
+                except StopAsyncIteration:
+                    return
+            yield part
+
+
+def watched_node(name: str, node: Callable[..., dict[str, Any]], *, content: bool) -> Node:
+    """Return a node with a span around each call; `content` allows user content in it and below it."""
+
+    @wraps(node)
+    def call(state: Mapping[str, Any], *, runtime: Runtime[Context]) -> dict[str, Any]:
+        began = perf_counter()
+        try:
+            # The first node is handed what the thread's last run left: its id isn't this run's.
+            told = {names.NODE: name, names.REQUEST_ID: None if name == "plan_queries" else state.get("request_id")}
+            with content_allowed(content), span(names.NODE_SPAN.format(node=name), told) as opened:
+                update = node(state, runtime=runtime)
+                _told(opened, name, state, update)
+        finally:
+            metrics.NODE_DURATION.record(perf_counter() - began, {names.NODE: name})
+        return update
+
+    return call
+
+
+def _told(opened: Span, name: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> None:
+    """Tell the node's span and the run what came of the call."""
+    now = {**state, **update}
+    run = current_run()
+    if run is not None:
+        run.begun(now.get("request_id"), _question(now))
+        if name == "synthesize":
+            run.finished(now)
+    if opened.is_recording():
+        tell(opened, _planned(now) if name in _PLANNING else _found(name, now))
+
+
+def _question(state: Mapping[str, Any]) -> str | None:
+    """Return the text of the request's question."""
+    said = [message for message in state["request"]["messages"] if message.get("role", "user") == "user"]
+    text: str | None = (said or state["request"]["messages"])[-1]["content"]
+    return text
+
+
+def _planned(state: Mapping[str, Any]) -> dict[str, Any]:
+    plan = state["plan"]
+    return {
+        names.REQUEST_ID: state["request_id"],
+        names.ITERATION: state["iteration"] + 1,
+        names.ORIGIN: plan["origin"],
+        names.STRATEGY: plan["strategy"],
+        names.TOOL: plan["tool"],
+        names.QUERIES: len(plan["queries"]),
+    }
+
+
+def _found(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    told = {
+        names.ITERATION: state["iteration"],
+        names.STRATEGY: state["plan"]["strategy"],
+        names.UNIQUE_FACTS: state["unique_facts_seen"],
+        names.DEGRADED: state["degraded"],
+    }
+    if name == "evaluate_progress":
+        told |= {
+            names.NEW_FACTS: state["new_facts_last_iteration"],
+            names.COVERAGE: state["coverage_score"],
+            names.ROUTE: state["route"],
+            names.STOP_REASON: state["stop_reason"] or None,
+        }
+    if name == "synthesize":
+        told |= {names.FACTS: len(state["facts"]), names.STOP_REASON: state["stop"]["reason"]}
+    return told

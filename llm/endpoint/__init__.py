@@ -1,0 +1,1 @@
+"""How an endpoint behaves: failures, limits, and when it is left alone for a while."""

@@ -1,0 +1,1 @@
+"""Structured output from any chat model: methods, fallbacks, parsing of replies."""

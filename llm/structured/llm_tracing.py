@@ -1,0 +1,167 @@
+"""What OpenTelemetry is told of each call of a chat model, by the GenAI semantic conventions (OPS-7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from opentelemetry.context import Context
+from opentelemetry.trace import SpanKind
+
+from recall_loop.llm.endpoint.circuit_breaker import PROMPT
+from recall_loop.llm.endpoint.failures import Trouble
+from recall_loop.llm.structured.output_methods import base_url, model_name
+from recall_loop.telemetry import metrics, names
+from recall_loop.telemetry.spans import context_with, fail, refuse, start, tell, tell_content
+
+# The conventions' names of providers, by classes of langchain; the first that is among the model's.
+_PROVIDERS = {
+    "AzureChatOpenAI": "azure.ai.openai",
+    "AzureAIChatCompletionsModel": "azure.ai.inference",
+    "ChatDeepSeek": "deepseek",
+    "ChatXAI": "x_ai",
+    "ChatPerplexity": "perplexity",
+    "BaseChatOpenAI": "openai",
+    "ChatAnthropic": "anthropic",
+    "ChatBedrock": "aws.bedrock",
+    "ChatBedrockConverse": "aws.bedrock",
+    "ChatCohere": "cohere",
+    "ChatGoogleGenerativeAI": "gcp.gemini",
+    "ChatVertexAI": "gcp.vertex_ai",
+    "ChatGroq": "groq",
+    "ChatMistralAI": "mistral_ai",
+    "ChatWatsonx": "ibm.watsonx.ai",
+}
+_PORTS = {"http": 80, "https": 443}
+
+
+class Observer:
+    """What is the same in all calls of one model."""
+
+    def __init__(self, model: BaseChatModel) -> None:
+        self.name = model_name(model)
+        kinds = [kind.__name__ for kind in type(model).__mro__]
+        self.labels: dict[str, Any] = {
+            names.OPERATION: "chat",
+            names.PROVIDER: next((_PROVIDERS[kind] for kind in kinds if kind in _PROVIDERS), kinds[0]),
+            names.MODEL: self.name,
+            **_server(base_url(model)),
+        }
+        self.temperature = getattr(model, "temperature", None)
+
+    def call(
+        self, *, step: str, rung: str, messages: Sequence[BaseMessage], bounds: Mapping[str, Any], stream: bool
+    ) -> CallWatch:
+        """Begin to watch a call; the watch is used with `with`, and ends with it."""
+        return CallWatch(self, step=step, rung=rung, messages=messages, bounds=bounds, stream=stream)
+
+
+class CallWatch:
+    """One call: a span that the driver makes current, a duration, and tokens as far as the server counts them.
+
+    `context` is what the call runs in. Nothing of the prompt or the reply is told unless content is allowed.
+    """
+
+    def __init__(
+        self,
+        observer: Observer,
+        *,
+        step: str,
+        rung: str,
+        messages: Sequence[BaseMessage],
+        bounds: Mapping[str, Any],
+        stream: bool,
+    ) -> None:
+        self._labels = dict(observer.labels)
+        told = {
+            **observer.labels,
+            names.STEP: step,
+            names.RUNG: rung,
+            names.MAX_TOKENS: bounds.get("max_tokens", bounds.get("max_completion_tokens")),
+            names.TEMPERATURE: observer.temperature,
+            names.STREAM: stream,
+            names.OUTPUT_TYPE: None if rung == PROMPT else "json",
+        }
+        self._span = start(names.CHAT_SPAN.format(model=observer.name), told, SpanKind.CLIENT)
+        tell_content(self._span, names.INSTRUCTIONS, [_part(one) for one in messages if one.type == "system"])
+        tell_content(self._span, names.INPUT_MESSAGES, [_said("user", one) for one in messages if one.type == "human"])
+        self.context: Context = context_with(self._span)
+        self._began = perf_counter()
+
+    def __enter__(self) -> Self:
+        """Return the watch."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the span and count the call, whatever became of it."""
+        if error is not None:
+            fail(self._span, error)
+        metrics.CALL_DURATION.record(perf_counter() - self._began, self._labels)
+        self._span.end()
+
+    def told(self, result: Any, found: object) -> None:
+        """Take what came back: the reply, and the value or the trouble that was made of it."""
+        if isinstance(found, Trouble):
+            self._labels[names.ERROR_TYPE] = found.reason.value
+            refuse(self._span, found.reason.value)
+        reply = result.get("raw") if isinstance(result, Mapping) else result
+        if isinstance(reply, AIMessage):
+            self._reply(reply)
+
+    def _reply(self, reply: AIMessage) -> None:
+        said, usage = _mapping(reply.response_metadata), _mapping(reply.usage_metadata)
+        model = said.get("model_name") or said.get("model")
+        tokens = {name: _whole(usage.get(f"{name}_tokens")) for name in ("input", "output")}
+        end = said.get("finish_reason") or said.get("stop_reason")
+        tell(
+            self._span,
+            {
+                names.RESPONSE_ID: said["id"] if isinstance(said.get("id"), str) else None,
+                names.RESPONSE_MODEL: model if isinstance(model, str) else None,
+                names.FINISH_REASONS: [end] if isinstance(end, str) else None,
+                names.INPUT_TOKENS: tokens["input"],
+                names.OUTPUT_TOKENS: tokens["output"],
+            },
+        )
+        tell_content(self._span, names.OUTPUT_MESSAGES, [_said("assistant", reply)])
+        for name, count in tokens.items():
+            if count is not None:
+                metrics.TOKEN_USAGE.record(count, {**self._labels, names.TOKEN_TYPE: name})
+
+
+def _server(url: str | None) -> dict[str, Any]:
+    """Return host and port of an address; nothing of one that can't be read."""
+    try:
+        parts = urlsplit(url or "")
+        host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return {}
+    return {names.SERVER_ADDRESS: host, names.SERVER_PORT: port} if host and port else {}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Return what a chat model says of a reply; nothing where it isn't what LangChain promises."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _whole(count: Any) -> int | None:
+    return count if type(count) is int and count >= 0 else None
+
+
+def _part(message: BaseMessage) -> dict[str, Any]:
+    return {"type": "text", "content": message.content}
+
+
+def _said(role: str, message: BaseMessage) -> dict[str, Any]:
+    calls = [
+        {"type": "tool_call", "name": call["name"], "arguments": call["args"]}
+        for call in getattr(message, "tool_calls", ())
+    ]
+    return {"role": role, "parts": [_part(message), *calls] if message.content or not calls else calls}

@@ -1,0 +1,161 @@
+"""The ways of asking a model for structured output, from the strictest to the most lenient.
+
+A rung is only constructed here; which one is asked, and when, is the ladder's matter.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
+from pydantic import BaseModel
+
+from recall_loop.llm.endpoint.circuit_breaker import PROMPT, Quirk
+from recall_loop.llm.structured.output_schemas import shape_of
+
+METHODS = ("json_schema", "function_calling", "json_mode")
+NATIVE = "native"
+# Rungs that send the schema beside the prompt; the others have it in the prompt.
+SENDS_SCHEMA = frozenset({"json_schema", "function_calling", NATIVE})
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One way of asking: what to invoke, and whether keyword arguments reach the model through it."""
+
+    name: str
+    runnable: Runnable[Any, Any]
+    takes_bounds: bool
+
+
+class Rungs:
+    """The rungs of one model, constructed once for each schema."""
+
+    def __init__(self, model: BaseChatModel) -> None:
+        self._model = model
+        self._lock = threading.Lock()
+        self._made: dict[tuple[type[BaseModel], bool], dict[str, Rung]] = {}
+
+    def of(self, schema: type[BaseModel], quirks: frozenset[Quirk]) -> dict[str, Rung]:
+        """Return the rungs by name, the strictest first; those that the model can't construct are missing."""
+        key = (schema, Quirk.NO_TEMPERATURE in quirks)
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = _rungs(_without_temperature(self._model) if key[1] else self._model, schema)
+            return self._made[key]
+
+    def threaded(self, stream: bool) -> bool:
+        """Tell whether langchain would run the model's blocking call in the event loop's own threads.
+
+        The end of the loop waits for those, so a call that hangs would hang it.
+        """
+        ways = ("_agenerate", "_astream") if stream else ("_agenerate",)
+        return all(getattr(type(self._model), way, None) is getattr(BaseChatModel, way) for way in ways)
+
+
+def _rungs(model: BaseChatModel, schema: type[BaseModel]) -> dict[str, Rung]:
+    shape = shape_of(schema)
+    made = [] if _ignores_method(model) else [(method, _structured(model, method, shape.schema)) for method in METHODS]
+    if not any(runnable for _, runnable in made):
+        made = [(NATIVE, _constructed(model, shape.schema, include_raw=True))]
+    found = [_unwrapped(name, runnable) for name, runnable in made if runnable is not None]
+    return {rung.name: rung for rung in (*found, Rung(PROMPT, model, True))}
+
+
+def _ignores_method(model: BaseChatModel) -> bool:
+    """Tell whether the model has langchain's own implementation, which does the same for every method."""
+    return getattr(type(model), "with_structured_output", None) is BaseChatModel.with_structured_output
+
+
+def _structured(model: BaseChatModel, method: str, schema: dict[str, Any]) -> Runnable[Any, Any] | None:
+    """Return the model bound to one method, strictly where it has such a mode; None if it can't be constructed."""
+    if method == "json_schema":
+        strict = _constructed(model, schema, method=method, include_raw=True, strict=True)
+        if strict is not None:
+            return strict
+    return _constructed(model, schema, method=method, include_raw=True)
+
+
+def _constructed(model: BaseChatModel, schema: dict[str, Any], **options: Any) -> Runnable[Any, Any] | None:
+    try:
+        return model.with_structured_output(schema, **options)
+    except (TypeError, ValueError, NotImplementedError):
+        return None
+
+
+def _unwrapped(name: str, runnable: Runnable[Any, Any]) -> Rung:
+    """Return the rung without langchain's parsers where they can be taken off.
+
+    Parsers hold a stream back until it ends, and our own reader is more lenient. With `include_raw` langchain makes
+    `{raw: model} | parsers`; any other make is invoked as it is.
+    """
+    steps = getattr(getattr(runnable, "first", None), "steps__", None)
+    raw = steps.get("raw") if isinstance(steps, Mapping) else None
+    return Rung(name, raw, True) if isinstance(raw, Runnable) else Rung(name, runnable, False)
+
+
+def _without_temperature(model: BaseChatModel) -> BaseChatModel:
+    if getattr(model, "temperature", None) is None:
+        return model
+    return model.model_copy(update={"temperature": None})
+
+
+def bounds(model: BaseChatModel, quirks: frozenset[Quirk], reply_tokens: int, seconds: float) -> dict[str, Any]:
+    """Return the keyword arguments that bound one call's reply and its wait, as far as the model takes such.
+
+    A model's own smaller `max_tokens` stays.
+    """
+    if "max_tokens" not in type(model).model_fields:
+        return {}
+    own = getattr(model, "max_tokens", None)
+    tokens = min(own, reply_tokens) if isinstance(own, int) and own > 0 else reply_tokens
+    if not _is_a(model, "BaseChatOpenAI"):
+        return {"max_tokens": tokens}
+    # ChatOpenAI sends either name as max_completion_tokens; its kin send what they get.
+    renames = _is_a(model, "ChatOpenAI") or _is_a(model, "AzureChatOpenAI")
+    if Quirk.OTHER_TOKENS not in quirks:
+        return {"max_completion_tokens" if renames else "max_tokens": tokens, "timeout": seconds}
+    if not renames:
+        return {"max_completion_tokens": tokens, "timeout": seconds}
+    return {"extra_body": {**(getattr(model, "extra_body", None) or {}), "max_tokens": tokens}, "timeout": seconds}
+
+
+def _is_a(model: BaseChatModel, name: str) -> bool:
+    """Tell whether a class of that name is among the model's; its package need not be imported for that."""
+    return any(kind.__name__ == name for kind in type(model).__mro__)
+
+
+def model_name(model: BaseChatModel) -> str:
+    """Return the name that the model goes by, for metadata."""
+    for field in ("model_name", "model", "model_id"):
+        if isinstance(found := getattr(model, field, None), str) and found:
+            return found
+    return type(model).__name__
+
+
+def base_url(model: BaseChatModel) -> str | None:
+    """Return the address that the model was given; None where it has one of its own."""
+    fields = ("openai_api_base", "base_url", "anthropic_api_url", "azure_endpoint")
+    return next((str(found) for found in (getattr(model, field, None) for field in fields) if found), None)
+
+
+def endpoint_name(model: BaseChatModel) -> str | None:
+    """Return a name for what the model talks to: its class, base URL, own name, and a trace of its key.
+
+    A wrong key of one caller must not close the way for others, hence the key; only a hash that differs between
+    processes is taken of it. None for a model without address and name, such as a fake: nobody can say what equals it.
+    """
+    url = base_url(model) or ""
+    name = model_name(model)
+    if not url and name == type(model).__name__:
+        return None
+    keys = (getattr(model, field, None) for field in ("openai_api_key", "api_key", "anthropic_api_key"))
+    return f"{type(model).__qualname__} {url} {name} {hash(str(next(map(_secret, filter(None, keys)), '')))}"
+
+
+def _secret(key: Any) -> Any:
+    return key.get_secret_value() if hasattr(key, "get_secret_value") else id(key)

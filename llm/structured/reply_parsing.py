@@ -1,0 +1,226 @@
+"""Reading what a chat model replied, in whichever form it came.
+
+Servers differ in what they make of the same request: the object stands in the content, in a fence inside prose, in the
+arguments of a tool's call, in a `parsed` field, or in blocks. All of them are read; pydantic then decides.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from pydantic import BaseModel, ValidationError
+
+from recall_loop.llm.endpoint.failures import FailureReason, Trouble, trouble_of
+from recall_loop.llm.structured.output_schemas import Shape, shape_of
+
+T = TypeVar("T", bound=BaseModel)
+
+_FENCED = re.compile(r"```[\w-]*\s*\n?(.*?)```", re.DOTALL)
+_THOUGHT, _THOUGHT_ENDS = re.compile(r"<think(?:ing)?>"), re.compile(r"</think(?:ing)?>")
+# Control characters inside strings are read: small models write line breaks there.
+_DECODER = json.JSONDecoder(strict=False)
+# Places at which an object may begin inside prose: each costs a look at the rest of the text.
+_MAX_STARTS = 50
+_CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+_BARRED = frozenset({"content_filter", "refusal", "safety"})
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reply holds: ready objects, text, and whether the model refused or was cut off.
+
+    `tokens` is what the server counted for the call, read and written; None if it didn't.
+    """
+
+    objects: tuple[Any, ...] = ()
+    text: str = ""
+    refused: bool = False
+    truncated: bool = False
+    tokens: int | None = None
+
+
+def read(result: Any) -> Reading:
+    """Return what a model's result holds: a message, an object, or langchain's dict of `raw` and `parsed`."""
+    if isinstance(result, BaseMessage):
+        return _read_message(result)
+    if isinstance(result, Mapping) and isinstance(result.get("raw"), BaseMessage):
+        inner, parsed = _read_message(result["raw"]), result.get("parsed")
+        return inner if parsed is None else replace(inner, objects=(_plain(parsed), *inner.objects))
+    if isinstance(result, str):
+        return Reading(text=result)
+    return Reading() if result is None else Reading(objects=(_plain(result),))
+
+
+def read_cut_off(error: BaseException) -> Reading | None:
+    """Return the reply inside openai's error of a reply that was cut off; None for other errors.
+
+    A reply may be whole although it ends at the limit.
+    """
+    completion = getattr(error, "completion", None)
+    choices = getattr(completion, "choices", None)
+    if not choices:
+        return None
+    content = getattr(choices[0].message, "content", None)
+    total = getattr(getattr(completion, "usage", None), "total_tokens", None)
+    return Reading(text=content or "", truncated=True, tokens=_count(total))
+
+
+def text_of(message: BaseMessage) -> str:
+    """Return the JSON text of a message or of a piece of one: a tool call's arguments, else the content."""
+    if isinstance(message, AIMessageChunk) and message.tool_call_chunks:
+        return "".join(chunk["args"] or "" for chunk in message.tool_call_chunks)
+    return _content(message)
+
+
+def validated(reading: Reading, schema: type[T]) -> T | Trouble:
+    """Return the value of a reading, or why there is none."""
+    if reading.refused:
+        return trouble_of(FailureReason.REFUSED, "the model refused", alive=True)
+    shape, wrong = shape_of(schema), ""
+    objects = list(_candidates(reading))
+    for found in objects:
+        # Defaults would make a value of any object.
+        if shape.fields and not shape.fields & set(found):
+            continue
+        try:
+            return schema.model_validate_json(json.dumps(found))
+        except (ValidationError, ValueError, RecursionError) as error:
+            wrong = wrong or _what_is_wrong(error, shape)
+    if reading.truncated:
+        return trouble_of(FailureReason.TRUNCATED, "the reply was cut off at its limit", alive=True)
+    if objects:
+        return trouble_of(FailureReason.INVALID, wrong or "the object has no field of the schema", alive=True)
+    if not reading.objects and not reading.text.strip():
+        return trouble_of(FailureReason.EMPTY, "the reply is empty", alive=True)
+    return trouble_of(FailureReason.NOT_JSON, "the reply holds no JSON object", alive=True)
+
+
+def _read_message(message: BaseMessage) -> Reading:
+    told = message.response_metadata
+    details = told.get("incomplete_details")
+    why = details.get("reason") if isinstance(details, Mapping) else None
+    ends = {str(end).lower() for end in (told.get("finish_reason"), told.get("stop_reason"), why) if end}
+    usage = getattr(message, "usage_metadata", None)
+    return Reading(
+        objects=tuple(_objects(message)),
+        text=" ".join(filter(None, (_content(message), *_argument_texts(message)))),
+        refused=bool(ends & _BARRED) or _refuses(message),
+        truncated=bool(ends & _CUT),
+        tokens=_count(usage.get("total_tokens")) if isinstance(usage, Mapping) else None,
+    )
+
+
+def _count(total: Any) -> int | None:
+    """Return a server's count of tokens; None if it is no count of anything."""
+    return total if type(total) is int and total > 0 else None
+
+
+def _objects(message: BaseMessage) -> Iterator[Any]:
+    """Yield the objects that langchain or the server has parsed already."""
+    # A piece's tool calls are completed by guesses where the text is cut off: its text is read instead.
+    if isinstance(message, AIMessage) and not isinstance(message, AIMessageChunk):
+        for call in message.tool_calls:
+            yield call["args"]
+    parsed = message.additional_kwargs.get("parsed")
+    if parsed is not None:
+        yield _plain(parsed)
+    for block in message.content if isinstance(message.content, list) else ():
+        if isinstance(block, dict) and isinstance(block.get("json"), dict):
+            yield block["json"]
+
+
+def _argument_texts(message: BaseMessage) -> Iterator[str]:
+    """Yield the arguments of tool calls that came as text."""
+    if isinstance(message, AIMessageChunk):
+        if message.tool_call_chunks:
+            yield "".join(chunk["args"] or "" for chunk in message.tool_call_chunks)
+    elif isinstance(message, AIMessage):
+        for call in message.invalid_tool_calls:
+            yield call["args"] or ""
+
+
+def _content(message: BaseMessage) -> str:
+    """Return the text of a message whose content is text, or blocks."""
+    if isinstance(message.content, str):
+        return message.content
+    parts = []
+    for block in message.content:
+        if isinstance(block, str):
+            parts.append(block)
+        elif block.get("type") in ("text", "output_text") and isinstance(block.get("text"), str):
+            parts.append(block["text"])
+    return "".join(parts)
+
+
+def _refuses(message: BaseMessage) -> bool:
+    if message.additional_kwargs.get("refusal"):
+        return True
+    blocks = [block for block in message.content if isinstance(block, dict)]
+    return any(block.get("type") == "refusal" or block.get("refusal") for block in blocks)
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+
+
+def _candidates(reading: Reading) -> Iterator[dict[str, Any]]:
+    """Yield the objects that could be the value, and what stands inside them where small models wrap it."""
+    for found in (*reading.objects, *_in_text(reading)):
+        if isinstance(found, dict):
+            yield from (found, *_unwrapped(found))
+
+
+def _unwrapped(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the object inside a tool call written as text, or inside a lone key."""
+    inner = [found.get("arguments"), found.get("parameters"), *(found.values() if len(found) == 1 else ())]
+    yield from (value for value in inner if isinstance(value, dict))
+
+
+def _in_text(reading: Reading) -> Iterator[Any]:
+    """Yield the JSON values in text: the whole, fenced parts, then objects that begin somewhere in prose."""
+    text = _without_thoughts(reading.text).strip()
+    whole = [*_decoded(text), *(value for part in _FENCED.findall(text) for value in _decoded(part.strip()))]
+    yield from whole
+    # Inside a reply that was cut off a whole part is not the whole.
+    if whole or reading.truncated:
+        return
+    at, starts = text.find("{"), 0
+    while at >= 0 and starts < _MAX_STARTS:
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+            yield value
+        except (ValueError, RecursionError):
+            end = at + 1
+        at, starts = text.find("{", end), starts + 1
+
+
+def _without_thoughts(text: str) -> str:
+    """Return a text without the parts between tags of thinking, in time that grows with its length and no faster."""
+    kept, at = [], 0
+    for end in _THOUGHT_ENDS.finditer(text):
+        begin = _THOUGHT.search(text, at, end.start())
+        kept.append(text[at : begin.start()] if begin else text[at : end.end()])
+        at = end.end()
+    return "".join(kept) + text[at:]
+
+
+def _decoded(text: str) -> list[Any]:
+    try:
+        return [_DECODER.decode(text)]
+    except (ValueError, RecursionError):
+        return []
+
+
+def _what_is_wrong(error: Exception, shape: Shape) -> str:
+    """Return which field is wrong and how, in the schema's own words."""
+    if not isinstance(error, ValidationError):
+        return "the object can't be read"
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    first = errors[0]
+    where = [str(part) for part in first["loc"] if isinstance(part, int) or part in shape.names]
+    return f"{len(errors)} wrong, first {'.'.join(where) or 'the object'}: {first['type']}"

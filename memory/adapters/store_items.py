@@ -1,0 +1,122 @@
+"""What the LangGraph store keeps of an item, and how items are filtered. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from langgraph.store.base import MatchCondition, get_text_at_path, tokenize_path
+
+from recall_loop.memory.store.encoding.indexing import digest
+from recall_loop.state.errors import InvalidInputError
+
+ATTRIBUTE = "langgraph_store"
+INDEXED = "langgraph-store:indexed"
+_WHOLE = "$"
+_MOST_TEXT = 1_000_000
+_SIGNS = ("$gt", "$gte", "$lt", "$lte")
+
+
+Owners = tuple[str | None, str | None]
+
+
+def prefix_tag(owners: Owners, prefix: Sequence[str]) -> str:
+    """Return the tag of all items of an agent and a user, either may be None, whose namespace begins with `prefix`.
+
+    A scope without a user reads the records of all users, so that the scope alone doesn't keep items apart.
+    """
+    return f"langgraph-store:{digest(*owners, *prefix)}"
+
+
+def prefix_tags(owners: Owners, namespace: Sequence[str]) -> list[str]:
+    """Return the tags of an item: one for every prefix of its namespace, the empty one too."""
+    return [prefix_tag(owners, namespace[:depth]) for depth in range(len(namespace) + 1)]
+
+
+def shown_text(value: Mapping[str, Any], fields: Sequence[str]) -> str | None:
+    """Return the text of a value's fields, which is what an item is found by; None where they hold none.
+
+    The whole value (`$`) is written as lines of `name: text`, or as its text alone where it has only one.
+    """
+    parts: list[str] = []
+    for path in fields:
+        if path == _WHOLE:
+            leaves = list(_leaves(value))
+            parts += [text if len(leaves) == 1 or not name else f"{name}: {text}" for name, text in leaves]
+        else:
+            parts += get_text_at_path(value, tokenize_path(path))
+    text = "\n".join(part for part in parts if part.strip())[:_MOST_TEXT]
+    return text if text.strip() else None
+
+
+def as_json(value: Any) -> Any:
+    """Return a value with mappings as dictionaries and tuples as lists; what else is no JSON is left to be refused."""
+    if isinstance(value, Mapping):
+        return {name: as_json(item) for name, item in value.items()}
+    return [as_json(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the texts in a value with their names; a list's items have the list's."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(item, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _leaves(item, name)
+    elif value is not None:
+        yield name, str(value)
+
+
+def under(namespace: Sequence[str], condition: MatchCondition) -> bool:
+    """Tell whether a namespace begins or ends as a condition says; `*` stands for any one label.
+
+    Raises:
+        InvalidInputError: the condition is of another kind.
+    """
+    path = tuple(condition.path)
+    if condition.match_type not in ("prefix", "suffix"):
+        raise InvalidInputError("match_type", condition.match_type, "prefix or suffix")
+    if len(namespace) < len(path):
+        return False
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
+
+
+def passes(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+    """Tell whether a value has what a filter asks for: equal fields, or fields that its operators hold for.
+
+    Raises:
+        InvalidInputError: an operator that LangGraph doesn't have.
+    """
+    return all(_compared(value.get(name), expected) for name, expected in (wanted or {}).items())
+
+
+def _compared(value: Any, expected: Any) -> bool:
+    if isinstance(expected, Mapping):
+        if any(str(name).startswith("$") for name in expected):
+            return all(_holds(value, name, bound) for name, bound in expected.items())
+        return isinstance(value, Mapping) and all(_compared(value.get(name), one) for name, one in expected.items())
+    if isinstance(expected, list | tuple):
+        same = isinstance(value, list | tuple) and len(value) == len(expected)
+        return same and all(_compared(one, other) for one, other in zip(value, expected, strict=True))
+    return bool(value == expected)
+
+
+def _holds(value: Any, operator: str, bound: Any) -> bool:
+    """Apply an operator. Numbers compare with numbers and text with text; anything else is neither less nor more."""
+    if operator == "$eq":
+        return bool(value == bound)
+    if operator == "$ne":
+        return bool(value != bound)
+    if operator not in _SIGNS:
+        raise InvalidInputError("filter", operator, "$eq, $ne, $gt, $gte, $lt or $lte")
+    if not (_number(value) and _number(bound)) and not (isinstance(value, str) and isinstance(bound, str)):
+        return False
+    if value == bound:
+        return operator in ("$gte", "$lte")
+    return (value > bound) is operator.startswith("$gt")
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

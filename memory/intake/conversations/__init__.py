@@ -1,0 +1,1 @@
+"""Remembering conversations and finished runs: messages, extracted facts, trajectories."""

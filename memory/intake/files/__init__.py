@@ -1,0 +1,1 @@
+"""Files of records, documents and conversations: formats, ingest, checkpoints, export."""

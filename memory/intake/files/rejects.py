@@ -1,0 +1,78 @@
+"""The rejects file: every line that couldn't be used, with its reason, ready to be put right."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from recall_loop.memory.intake.files.ingest_checkpoint import write_atomically
+from recall_loop.state.errors import InvalidInputError
+
+
+class Rejects:
+    """Rejected lines of one input file: `{"file", "line", "reason", "raw"}`, one a line.
+
+    Several inputs may share one rejects file: each replaces only its own entries. `file` is the
+    input's path as seen from the folder of the rejects file. A file left empty is removed.
+    """
+
+    def __init__(self, path: Path, source: Path) -> None:
+        self._path = path
+        relative = os.path.relpath(source.resolve(), path.resolve().parent)
+        self._source = os.fsencode(relative).decode("utf-8", "backslashreplace")
+
+    def keep_up_to(self, line: int) -> None:
+        """Drop this input's entries after `line`, left from an earlier or broken-off run.
+
+        Raises:
+            InvalidInputError: the file exists and is not a rejects file.
+            OSError: it can't be read or written.
+        """
+        if not self._path.exists():
+            return
+        found = self._entries()
+        kept = [entry for entry in found if entry["file"] != self._source or entry["line"] <= line]
+        if not kept:
+            self._path.unlink()
+        else:
+            write_atomically(self._path, "".join(f"{_dump(entry)}\n" for entry in kept))
+
+    def add(self, rejected: list[tuple[int, str, str]]) -> None:
+        """Append `(line, reason, raw)` entries; on disk when this returns.
+
+        Raises:
+            OSError: the file can't be written.
+        """
+        if not rejected:
+            return
+        with self._path.open("a", encoding="utf-8") as file:
+            for line, reason, raw in rejected:
+                entry = {"file": self._source, "line": line, "reason": reason, "raw": raw}
+                file.write(f"{_dump(entry)}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _entries(self) -> list[dict[str, Any]]:
+        found = []
+        data = self._path.read_text(encoding="utf-8", errors="replace")
+        for text in data.split("\n")[:-1]:  # what follows the last line break was cut off by a crash
+            entry = _parse(text)
+            if entry is None:
+                raise InvalidInputError("rejects", str(self._path), "a new file, or one of rejected lines")
+            found.append(entry)
+        return found
+
+
+def _parse(text: str) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(text)
+    except ValueError:
+        return None
+    shaped = isinstance(entry, dict) and isinstance(entry.get("line"), int) and "file" in entry
+    return entry if shaped else None
+
+
+def _dump(entry: dict[str, Any]) -> str:
+    return json.dumps(entry, ensure_ascii=False)

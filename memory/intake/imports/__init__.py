@@ -1,0 +1,1 @@
+"""Importing from other memories: mem0, LangGraph stores, Letta."""

@@ -1,0 +1,69 @@
+"""Exports in JSON: one value for the whole file, or one object a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from recall_loop.memory.intake.files.lines import BadLine, parse_object, raw_lines
+from recall_loop.memory.intake.imports.external_memory import SourceError
+from recall_loop.state.errors import shown
+
+_BOM = "\ufeff"
+
+
+def whole(path: Path) -> Any:
+    """Return the one JSON value that a file holds; None where it holds one object a line.
+
+    Raises:
+        SourceError: it is missing, or neither of both.
+    """
+    try:
+        text = path.read_text(encoding="utf-8").removeprefix(_BOM).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path}: can't be read: {error}") from error
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        if _begins_with_an_object(text.partition("\n")[0]):
+            return None
+        raise SourceError(f"{path}: not JSON: {str(error) or 'nested too deeply'}") from error
+
+
+def objects(path: Path, value: Any, words: str) -> Iterator[tuple[str, dict[str, Any] | BadLine]]:
+    """Yield the objects of a list, or of the file's lines where `value` is None, each with its place.
+
+    Raises:
+        SourceError: `value` is no list.
+    """
+    if value is None:
+        for line in raw_lines(path):
+            yield f"line {line.number}", parse_object(line)
+        return
+    if not isinstance(value, list):
+        raise SourceError(f"{path}: holds {type(value).__name__}, not {words}")
+    for number, found in enumerate(value, start=1):
+        usable = isinstance(found, dict)
+        yield f"item {number}", found if usable else BadLine(f"not an object: {shown(found)}", shown(found))
+
+
+def as_text(value: Any) -> str:
+    """Return a foreign item as one line of JSON, for the rejects file."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, TypeError, RecursionError):
+        text = shown(value)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _begins_with_an_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")

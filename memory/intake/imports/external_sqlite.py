@@ -1,0 +1,112 @@
+"""SQLite files of other programs, read without changing a byte of them."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from recall_loop.memory.intake.imports.external_memory import SourceError
+
+_HEADER = b"SQLite format 3\x00"
+_WAL = 2
+_BUSY_MS = 10_000
+_PAGE = 500
+
+
+def is_sqlite(path: Path) -> bool:
+    """Return whether a file begins as SQLite files do."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_HEADER)) == _HEADER
+    except OSError:
+        return False
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Give a connection that can't write.
+
+    A file in the write-ahead mode that nobody has open is read as it stands, since SQLite would leave files
+    beside it otherwise. Where its owner opens it meanwhile, reading ends with an error.
+
+    Raises:
+        SourceError: it is missing, no SQLite file, damaged, or was opened by its owner while it was read.
+    """
+    if not path.is_file():
+        raise SourceError(f"{path}: no such file")
+    if not is_sqlite(path):
+        raise SourceError(f"{path}: not an SQLite file")
+    alone = _stands_alone(path)
+    before = _state(path)
+    uri = f"{path.absolute().as_uri()}?mode=ro" + ("&immutable=1" if alone else "")
+    try:
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            yield connection
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise SourceError(f"{path}: can't be read: {error}") from error
+    if alone and _state(path) != before:
+        raise SourceError(f"{path}: was opened by another program while it was read; run again")
+
+
+def tables(connection: sqlite3.Connection) -> set[str]:
+    """Return the names of the tables."""
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    """Return the names of a table's columns; none where there is no such table."""
+    return [name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+
+
+def rows(connection: sqlite3.Connection, table: str, wanted: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield a table's rows by their number, as far as the table has the wanted columns.
+
+    Rows are read a page at a time, so that a program that is writing never waits for long.
+    """
+    present = [name for name in columns(connection, table) if name in wanted]
+    listed = ", ".join(f'"{name}"' for name in ["rowid", *present])
+    last = -(2**63)
+    while True:
+        query = f'SELECT {listed} FROM "{table}" WHERE rowid > ? ORDER BY rowid LIMIT {_PAGE}'
+        page = connection.execute(query, (last,)).fetchall()
+        for number, *values in page:
+            yield number, dict(zip(present, values, strict=True))
+        if len(page) < _PAGE:
+            return
+        last = page[-1][0]
+
+
+def copy(path: Path, target: Path) -> None:
+    """Write a consistent copy, with what still stands in the write-ahead file.
+
+    Raises:
+        SourceError: it can't be read.
+        OSError: the copy can't be written.
+    """
+    with reading(path) as source:
+        made = sqlite3.connect(target)
+        try:
+            source.backup(made)
+        finally:
+            made.close()
+
+
+def _stands_alone(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(20)
+    return len(head) == 20 and head[18] == _WAL and not Path(f"{path}-wal").exists()
+
+
+def _state(path: Path) -> tuple[int, int, bool]:
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns, Path(f"{path}-wal").exists()

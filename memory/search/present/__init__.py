@@ -1,0 +1,1 @@
+"""Search results as text and JSON: truncation and serialization."""

@@ -1,0 +1,132 @@
+"""Progressive truncation: the best results in full, later ones as the snippet that matters (SEARCH-8).
+
+For tool and display output only: results and evidence stay whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.scope import Scope
+from recall_loop.state.types import ContentType, ScopeMode
+from recall_loop.text.words.snippets import best_snippet
+
+_FORM = "steps such as 2:full,5:1000,400 (up to rank 2 in full, up to 5 at most 1000 characters, then 400)"
+_FULL = "full"
+
+
+@dataclass(frozen=True)
+class Shortened:
+    """A text as it is shown, and whether that is less than the whole."""
+
+    text: str
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """Results up to rank `up_to` (1 = best; None = all the rest) get at most `limit` characters (None = all)."""
+
+    up_to: int | None
+    limit: int | None
+
+    def __post_init__(self) -> None:
+        """Refuse ranks and limits below 1."""
+        for name in ("up_to", "limit"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise InvalidInputError(f"step.{name}", value, "an integer of at least 1, or none")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How much of each result is shown.
+
+    Attributes:
+        name: how it is called.
+        steps: by rising rank; the last one is for all the rest.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse steps that leave a rank without a limit."""
+        ranks = [step.up_to for step in self.steps]
+        *bounded, last = ranks or [0]
+        rising = all(low is not None and high is not None and low < high for low, high in pairwise(bounded))
+        if last is not None or None in bounded or not rising:
+            raise InvalidInputError("profile.steps", ranks, "rising ranks, and a last step without one")
+
+    def limit(self, rank: int) -> int | None:
+        """Return the most characters of the result at `rank` (1 = best); None is all of them."""
+        for step in self.steps:
+            if step.up_to is None or rank <= step.up_to:
+                return step.limit
+        raise AssertionError("the last step is for every rank")
+
+
+LOCAL = Profile("local", (Step(2, None), Step(5, 1000), Step(None, 400)))
+CONSTELLATION = Profile("constellation", (Step(5, None), Step(15, 1500), Step(None, 800)))
+MESSAGES = Profile("messages", (Step(2, None), Step(5, 400), Step(None, 200)))
+FULL = Profile(_FULL, (Step(None, None),))
+PROFILES = {profile.name: profile for profile in (LOCAL, CONSTELLATION, MESSAGES, FULL)}
+
+
+def profile_for(scope: Scope, content_types: Collection[ContentType]) -> Profile:
+    """Return the profile that a search has where none is chosen: by what it asks for, then by its scope."""
+    if set(content_types) == {ContentType.MESSAGE}:
+        return MESSAGES
+    return CONSTELLATION if scope.mode is ScopeMode.CONSTELLATION else LOCAL
+
+
+def parse_profile(text: str) -> Profile:
+    """Return a profile by name, or the one that steps like `2:full,5:1000,400` describe.
+
+    Raises:
+        InvalidInputError: it is neither.
+    """
+    known = PROFILES.get(text.strip())
+    if known is not None:
+        return known
+    try:
+        return Profile("custom", tuple(_step(part) for part in text.split(",")))
+    except ValueError as error:
+        raise InvalidInputError("profile", text, f"{', '.join(PROFILES)}, or {_FORM}") from error
+
+
+def _step(text: str) -> Step:
+    rank, colon, limit = text.strip().rpartition(":")
+    return Step(int(rank) if colon else None, None if limit.strip() == _FULL else int(limit))
+
+
+def shorten(text: str, terms: Collection[str], limit: int | None) -> Shortened:
+    """Return the part of `text` that covers the most of `terms`, in at most `limit` characters (code points).
+
+    Args:
+        text: the whole text.
+        terms: stems of the query (`recall_loop.text.words.tokens.stems`).
+        limit: at least 1; None is all.
+
+    The part begins and ends between words, with an ellipsis at each cut side, and splits no grapheme cluster.
+    A text within the limit comes back as it is.
+
+    Raises:
+        InvalidInputError: `limit` is below 1.
+    """
+    if limit is None:
+        return Shortened(text, False)
+    if limit < 1:
+        raise InvalidInputError("limit", limit, "an integer of at least 1, or none")
+    if len(text) <= limit:
+        return Shortened(text, False)
+    shown = best_snippet(text, terms, limit)
+    return Shortened(shown, shown != text.strip())
+
+
+def shorten_all(texts: Sequence[str], terms: Collection[str], profile: Profile) -> list[Shortened]:
+    """Return the texts of results, best first, each within its limit in `profile`."""
+    return [shorten(text, terms, profile.limit(rank)) for rank, text in enumerate(texts, start=1)]

@@ -1,0 +1,266 @@
+"""Typo tolerance of the lexical leg: a query's words, widened by what the vocabulary has near them (SEARCH-2).
+
+The index holds stems, and a typo near the end of a word changes what the stemmer makes of it:
+`runnign` stays whole where `running` becomes `run`. So two ways lead to a variant:
+
+- the stem of what was typed is compared with the vocabulary's stems, by optimal string alignment (insert,
+  delete, substitute, or swap two neighbours: one step each), in any script;
+- a word of the letters a–z is also repaired at every place among its last letters and each repaired
+  spelling stemmed; stems that the vocabulary has are variants at one step.
+
+Numbers, words with digits, words of fewer than four letters, function words, and everything inside an
+e-mail address, a path or a name with an underscore stay as typed. Candidates are stems without digits.
+The same vocabulary always gives the same variants: fewer steps first, then those that keep the first
+letter, which typos rarely touch, then the more frequent, then by alphabet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from threading import Lock, local
+
+import Stemmer
+from rapidfuzz.distance import OSA
+
+from recall_loop.memory.search.query.lexical import TermGroup
+from recall_loop.memory.search.query.spelling_index import LONGEST, NearStems, has_digit
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.text.words.tokens import STOP_WORDS, fold, stem, words
+
+__all__ = ["LEVELS", "MOST_VARIANTS", "RARE", "WEIGHTS", "TermGroup", "Vocabulary", "corrected_query", "expand"]
+
+LEVELS = (0, 1, 2)
+MOST_VARIANTS = 8
+# Of a variant at one and at two steps; an exact match has 1.
+WEIGHTS = {1: 0.6, 2: 0.3}
+SHORTEST = 4
+SHORTEST_FOR_TWO = 6
+# Level 1 takes a stem that the tenant has for a typo when a near one stands in this many times as many rows.
+RARE = 50
+# Endings that English stemming removes are rarely longer.
+_ENDING = 5
+_LETTERS = "abcdefgilmnorstuvyz"
+_INFLECTIONS = (
+    *("s", "es", "e", "ed", "d", "ing", "y", "ies", "ied"),
+    *("er", "ly", "ion", "ation", "ity", "ment", "ness", "al", "ful", "ence", "ance", "able", "ive", "ous"),
+)
+_KEPT = 4096
+# A digit, a sign of addresses and names of code, or a path: `/` with another or a dot behind it.
+_LOCKED = re.compile(r"[\d@_\\]|/.*[/.]\w")
+_local = local()  # a stemmer must not be shared between threads
+_WORD = re.compile(r"[^\s,;:!?()\[\]{}<>\"\u201c\u201d.\-\u2013\u2014/&+=*#|~]+")
+
+
+@dataclass(frozen=True)
+class _Variant:
+    stem: str
+    steps: int
+
+
+class Vocabulary:
+    """The stems of a tenant, and for each the number of its rows that have it.
+
+    `frequencies` must not change while the vocabulary is in use. The tables that stems are compared by are
+    built at the first word that needs them (some 40 ms for 50,000 stems); answers are kept. Safe between threads.
+    """
+
+    def __init__(self, frequencies: Mapping[str, int]) -> None:
+        self._frequencies = frequencies
+        self._tables: dict[int, NearStems] = {}
+        self._found: OrderedDict[tuple[str, int], tuple[_Variant, ...]] = OrderedDict()
+        self._lock = Lock()
+
+    def frequency(self, stem: str) -> int:
+        """Return the number of rows that have `stem`, 0 when none has."""
+        return self._frequencies.get(stem, 0)
+
+    def variants(self, word: str, most: int) -> tuple[_Variant, ...]:
+        """Return the stems at 1 to `most` steps (1 or 2) from a folded word, best first, its own left out."""
+        return self._kept(word, most)
+
+    def likelier(self, word: str, most: int) -> tuple[_Variant, ...]:
+        """Return the variants that make `word` look misspelt, best first.
+
+        For a word whose stem no row has these are all; for a known one those at one step whose stem is in at
+        least 50 times as many rows.
+        """
+        rows = self.frequency(stem(word))
+        if not rows:
+            return self._kept(word, most)
+        return tuple(each for each in self._kept(word, 0) if self.frequency(each.stem) >= RARE * rows)
+
+    def _kept(self, word: str, most: int) -> tuple[_Variant, ...]:
+        """Look `word` up, or return what was found before; `most` = 0 stands for frequent stems at one step."""
+        key = (word, most)
+        with self._lock:
+            found = self._found.get(key)
+            if found is not None:
+                self._found.move_to_end(key)
+                return found
+            least = 1 if most else RARE
+            if least not in self._tables:
+                self._tables[least] = NearStems(text for text, rows in self._frequencies.items() if rows >= least)
+            table = self._tables[least]
+        found = self._look(word, most, table)
+        with self._lock:
+            self._found[key] = found
+            if len(self._found) > _KEPT:
+                self._found.popitem(last=False)
+        return found
+
+    def _look(self, word: str, most: int, table: NearStems) -> tuple[_Variant, ...]:
+        own = stem(word)
+        steps: dict[str, int] = {}
+        for typed in {own, word} if most == 2 else {own}:
+            for text, distance in table.within(typed, most or 1):
+                steps[text] = min(distance, steps.get(text, distance))
+        if most and word.isascii():
+            steps |= {text: 1 for text in _stemmed(_repaired_ending(word)) if self.frequency(text)}
+        steps.pop(own, None)
+
+        def order(text: str) -> tuple[int, bool, int, str]:
+            return steps[text], text[0] != word[0], -self.frequency(text), text
+
+        return tuple(_Variant(text, steps[text]) for text in sorted(steps, key=order))
+
+
+def expand(query: str, vocabulary: Vocabulary, level: int) -> list[TermGroup]:
+    """Return one group for each distinct stem of `query`, in order (SEARCH-2).
+
+    Level 0 gives each stem alone. Level 1 adds stems at one step from words of four letters or more
+    that the vocabulary hardly knows: that no row has, or that a near stem outnumbers 50 times. Level 2 adds
+    them to every such word, and stems at two steps to words of six letters or more. At most eight are
+    added to a term, with weight 0.6 at one step and 0.3 at two.
+
+    Raises:
+        InvalidInputError: `level` is none of 0, 1, 2.
+    """
+    _check(level)
+    locked = _locked(query) if level else frozenset()
+    groups: dict[str, TermGroup] = {}
+    for word in words(query):
+        text = stem(word)
+        if word in STOP_WORDS or text in groups:
+            continue
+        near = _variants(word, vocabulary, level, locked) if level else ()
+        groups[text] = TermGroup(text, ((text, 1.0), *((each.stem, WEIGHTS[each.steps]) for each in near)))
+    return list(groups.values())
+
+
+def corrected_query(query: str, vocabulary: Vocabulary, level: int) -> str | None:
+    """Return `query` with the words that are likely misspelt replaced by their best variant, else None.
+
+    Only words that the vocabulary hardly knows are replaced, at level 2 as at level 1, so that a clean
+    word stays. The vocabulary has stems; the form of the stem that is nearest to what was typed is
+    put in, with the capitals of the typed word.
+
+    Raises:
+        InvalidInputError: `level` is none of 0, 1, 2.
+    """
+    _check(level)
+    if not level:
+        return None
+    locked = _locked(query)
+
+    def replaced(match: re.Match[str]) -> str:
+        return _corrected(match[0], vocabulary, level, locked)
+
+    corrected = _WORD.sub(replaced, query)
+    return corrected if corrected != query else None
+
+
+def _check(level: int) -> None:
+    if level not in LEVELS:
+        raise InvalidInputError("fuzzy", level, "0, 1 or 2")
+
+
+def _locked(query: str) -> frozenset[str]:
+    """Return the words of addresses, paths and identifiers, which nobody wants corrected."""
+    return frozenset(word for run in query.split() if _LOCKED.search(run) for word in words(run))
+
+
+def _variants(word: str, vocabulary: Vocabulary, level: int, locked: frozenset[str]) -> tuple[_Variant, ...]:
+    if not _correctable(word, locked):
+        return ()
+    if level == 1:
+        return vocabulary.likelier(word, 1)[:MOST_VARIANTS]
+    return vocabulary.variants(word, _most(word, level))[:MOST_VARIANTS]
+
+
+def _correctable(word: str, locked: frozenset[str]) -> bool:
+    known = word in locked or stem(word) in _function_stems()
+    return SHORTEST <= len(word) <= LONGEST and not known and not has_digit(word)
+
+
+def _most(word: str, level: int) -> int:
+    return 2 if level == 2 and len(word) >= SHORTEST_FOR_TWO else 1
+
+
+def _corrected(typed: str, vocabulary: Vocabulary, level: int, locked: frozenset[str]) -> str:
+    """Return one run of the query as it should be spelt; what follows an apostrophe is kept."""
+    folded, found = fold(typed), words(typed)
+    if len(found) != 1 or not folded.startswith(found[0]) or len(folded) != len(typed):
+        return typed
+    word = found[0]
+    if word in STOP_WORDS or not _correctable(word, locked):
+        return typed
+    likely = vocabulary.likelier(word, _most(word, level))
+    if not likely:
+        return typed
+    return _capitals(_form(likely[0].stem, word), typed[: len(word)]) + typed[len(word) :]
+
+
+def _form(text: str, word: str) -> str:
+    """Return the inflected form of a stem that is nearest to `word`."""
+    forms = [text, *(form for form in _inflected(text) if stem(form) == text)]
+    return min(forms, key=lambda form: OSA.distance(form, word))
+
+
+def _inflected(text: str) -> Iterator[str]:
+    if not text.isascii():
+        return
+    for ending in _INFLECTIONS:
+        yield text + ending
+        yield text[:-1] + ending
+        yield text + text[-1] + ending
+
+
+def _capitals(text: str, typed: str) -> str:
+    if len(typed) > 1 and typed.isupper():
+        return text.upper()
+    return text[0].upper() + text[1:] if typed[0].isupper() else text
+
+
+def _stemmed(spellings: list[str]) -> list[str]:
+    """Stem a few hundred spellings that nobody will ask for again: in one call, and past every cache."""
+    stemmer = getattr(_local, "stemmer", None)
+    if stemmer is None:
+        stemmer = _local.stemmer = Stemmer.Stemmer("english", 0)
+    found: list[str] = stemmer.stemWords(spellings)
+    return found
+
+
+def _repaired_ending(word: str) -> list[str]:
+    """Return the spellings at one step from `word` among its last letters; the first letter stays.
+
+    Only letters of English endings are put in: a typo before the ending is found by comparing stems.
+    """
+    repaired: list[str] = []
+    for at in range(max(1, len(word) - _ENDING), len(word) + 1):
+        before, after, rest = word[:at], word[at:], word[at + 1 :]
+        repaired += [before + letter + after for letter in _LETTERS]
+        if after:
+            repaired += [before + letter + rest for letter in _LETTERS]
+            repaired.append(before + rest)
+        if rest:
+            repaired.append(before + rest[0] + after[0] + rest[1:])
+    return repaired
+
+
+@cache
+def _function_stems() -> frozenset[str]:
+    return frozenset(map(stem, STOP_WORDS))

@@ -1,0 +1,92 @@
+"""What a search is asked for: queries checked, their times read, their words and wordings settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+
+from recall_loop.memory.search.query.options import POOL, SearchOptions
+from recall_loop.memory.search.query.time_suffix import with_time
+from recall_loop.state.errors import InvalidInputError, shown
+from recall_loop.state.scope import Filters
+from recall_loop.state.types import no_surrogates
+from recall_loop.text.time.time_expressions import TimeRange
+from recall_loop.text.words.tokens import stems
+
+# Candidates that may be reranked for each result, beyond the usual pool.
+RERANKED = 4
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One query as it was given, as it is looked up, as it is embedded, and how it is searched.
+
+    Attributes:
+        query: as given.
+        text: what is looked up; empty where the query was nothing but a time.
+        spoken: what is embedded.
+        options: how it is searched.
+        filters: what results must satisfy, the query's own time included.
+        time: the time that the query itself names, as it was taken.
+    """
+
+    query: str
+    text: str
+    spoken: str
+    options: SearchOptions
+    filters: Filters
+    time: TimeRange | None = None
+
+    @cached_property
+    def stems(self) -> list[str]:
+        """The distinct stems of the query, in order."""
+        return list(dict.fromkeys(stems(self.text)))
+
+
+def ask(
+    queries: Sequence[str],
+    *,
+    spoken: Sequence[str] | None,
+    limits: Sequence[int] | None,
+    options: SearchOptions,
+    filters: Filters | Sequence[Filters],
+    reference_time: datetime | None,
+) -> list[Asked]:
+    """Return the queries with their wordings, options and filters: the same for all, or each its own.
+
+    Raises:
+        InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.
+    """
+    each = [filters] * len(queries) if isinstance(filters, Filters) else filters
+    for name, values in (("spoken", spoken), ("limits", limits), ("filters", each)):
+        if values is not None and len(values) != len(queries):
+            raise InvalidInputError(name, list(values), f"one for each of the {len(queries)} queries")
+    for text in (*queries, *(spoken or ())):
+        _check(text)
+    reference = reference_time or datetime.now(UTC)
+    asked = []
+    for number, query in enumerate(queries):
+        mine = each[number]
+        text, narrowed = with_time(query, mine, reference) if options.time_suffixes else (query, mine)
+        chosen = options if limits is None else _limited(options, limits[number])
+        time = None if narrowed is mine else TimeRange(narrowed.start_time, narrowed.end_time)
+        asked.append(Asked(query, text, spoken[number] if spoken else text, chosen, narrowed, time))
+    return asked
+
+
+def _limited(options: SearchOptions, limit: int) -> SearchOptions:
+    """Return the options of a query with a limit of its own; a closer look is for who wants many results."""
+    pool = min(options.rerank_pool, max(POOL, RERANKED * limit))
+    learned = options.rerank_learned and limit >= options.limit
+    return replace(options, limit=limit, rerank_pool=pool, rerank_learned=learned)
+
+
+def _check(query: str) -> None:
+    if not query.strip():
+        raise InvalidInputError("query", query, "text with at least one character that is not white space")
+    try:
+        no_surrogates(query)
+    except ValueError as error:
+        raise InvalidInputError("query", shown(query), str(error)) from error

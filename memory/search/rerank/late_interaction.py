@@ -1,0 +1,331 @@
+"""Late interaction: each token of the query looks for its best match among a candidate's tokens.
+
+MaxSim is the mean over the query's tokens of the best cosine with any token of the candidate. It is taken
+over the record's own tokens and over its window (previous turn, turn, next turn), and added to the first
+score, each z-scored within the pool. A record without neighbours is its own window, so where no candidate
+of a pool has any, the window isn't counted again.
+
+Token vectors that the store doesn't hold may be made within a time budget, those of the best candidates
+first. A candidate for which there are none gets the mean of those that have some, own and window apart: it
+moves neither up nor down by what isn't known of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from recall_loop.memory.search.rerank.rerank import Candidate, z_scores
+from recall_loop.memory.store.embed.embedders import TokenEmbedder, parted
+from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_of
+from recall_loop.memory.store.index.dot_products import products
+from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recall_loop.memory.store.embed.embedders import Embedder
+
+    Scores = NDArray[np.float64]
+    Neighbours = tuple[int | None, int | None]
+
+OWN_WEIGHT = 0.6
+WINDOW_WEIGHT = 1.2
+# Texts embedded at once; the budget is looked at in between.
+_BATCH = 8
+_ALONE: Neighbours = (None, None)
+# Places of rows that aren't there or have no token that counts, and of rows whose tokens aren't known.
+_NOTHING, _UNKNOWN = -1, -2
+
+
+class _Matches(NamedTuple):
+    """The best cosine of each of t query tokens with the tokens of r rows [r, t], and where each row stands."""
+
+    places: Mapping[int, int]
+    best: NDArray[np.float32]
+
+
+class _Best(NamedTuple):
+    """Of n candidates, the rows before and the rows after: places [n, 3], and best cosines of t tokens [n, 3, t]."""
+
+    places: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+
+class Compared(NamedTuple):
+    """What token matches say of n candidates.
+
+    Attributes:
+        own, window: MaxSim with the candidate's tokens and with those of its window [n]; the mean where unknown.
+        own_best, window_best: best cosine of each of t query tokens [n, t]; −1 where there is nothing.
+        before, after: rows beside each candidate in its thread; None where there is none.
+        before_own, after_own: MaxSim with the tokens of those rows [n]; the least of `own` where there is none.
+        mixed: the first score and both MaxSims, weighed, each z-scored [n].
+    """
+
+    own: Scores
+    window: Scores
+    own_best: NDArray[np.float32]
+    window_best: NDArray[np.float32]
+    before: tuple[int | None, ...]
+    after: tuple[int | None, ...]
+    before_own: Scores
+    after_own: Scores
+    mixed: Scores
+
+
+class TokenSource(Protocol):
+    """Where token vectors come from; `recall_loop.memory.store.write.stored_tokens` reads them from a store."""
+
+    def neighbours(self, rowids: Iterable[int]) -> Mapping[int, Neighbours]:
+        """Return previous and next row of each row that stands in a thread; the others may be missing."""
+        ...
+
+    def tokens(self, rowids: Iterable[int]) -> Mapping[int, PackedTokens]:
+        """Return the stored token vectors; rows without any are missing."""
+        ...
+
+    def texts(self, rowids: Iterable[int]) -> Mapping[int, tuple[str, str]]:
+        """Return the kinds and index texts of rows."""
+        ...
+
+
+@dataclass
+class Budget:
+    """Time that one request may spend on making token vectors that aren't stored.
+
+    Attributes:
+        milliseconds: what is left; 0 makes none. The last batch of 8 texts may overrun it.
+    """
+
+    milliseconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no length of time."""
+        if not 0.0 <= self.milliseconds < float("inf"):
+            raise InvalidInputError("rerank_budget_ms", self.milliseconds, "a number of milliseconds, at least 0")
+
+    def spend(self, seconds: float) -> None:
+        """Take `seconds` off; what is left doesn't fall below 0."""
+        self.milliseconds = max(self.milliseconds - seconds * 1000.0, 0.0)
+
+
+@dataclass
+class LateInteraction:
+    """MaxSim over stored token vectors, mixed with the first score. For one request; not to be shared by threads.
+
+    Attributes:
+        embedder: gives the tokens of queries, and of texts that have none stored.
+        codec: how they are projected; that of the embedder.
+        source: where the stored ones are.
+        budget: time for those that aren't stored, shared by all queries of the request.
+        query_tokens: token vectors [t, d] of queries that are embedded already.
+        own_weight, window_weight: what each MaxSim counts beside the first score, all three z-scored.
+    """
+
+    embedder: TokenEmbedder
+    codec: TokenCodec
+    source: TokenSource
+    budget: Budget = field(default_factory=Budget)
+    query_tokens: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    own_weight: float = OWN_WEIGHT
+    window_weight: float = WINDOW_WEIGHT
+    name: str = "late-interaction"
+    _held: dict[int, PackedTokens] = field(default_factory=dict, repr=False)
+    _beside: dict[int, Neighbours] = field(default_factory=dict, repr=False)
+    _asked: set[int] = field(default_factory=set, repr=False)
+    _ready: dict[str, _Matches] = field(default_factory=dict, repr=False)
+
+    def prepare(self, queries: Sequence[str], candidates: Mapping[int, float]) -> None:
+        """Compare several queries with all their candidates at once; `rerank` then has it at hand.
+
+        Args:
+            queries: the queries that will be asked.
+            candidates: rows with their best first score.
+
+        Raises:
+            EmbedderError: the embedder fails.
+            StoreUnavailableError: the store can't be read.
+        """
+        if not self._gather(list(candidates), list(candidates.values())):
+            return
+        asked = {query: self._of_query(query) for query in dict.fromkeys(queries)}
+        matches = self._compare(list(candidates), np.concatenate([*asked.values()]))
+        ends = np.cumsum([len(tokens) for tokens in asked.values()])[:-1]
+        parts = np.split(matches.best, ends, axis=1)
+        self._ready = {query: _Matches(matches.places, best) for query, best in zip(asked, parts, strict=True)}
+
+    def rerank(self, query: str, candidates: Sequence[Candidate]) -> Scores | None:
+        """Return the mixed scores; None where neither query nor any candidate has token vectors.
+
+        Raises:
+            EmbedderError: the embedder fails.
+            StoreUnavailableError: the store can't be read.
+        """
+        found = self.compare(query, candidates)
+        return None if found is None else found.mixed
+
+    def compare(self, query: str, candidates: Sequence[Candidate]) -> Compared | None:
+        """Return all that token matches say; None where neither query nor any candidate has token vectors.
+
+        Raises:
+            EmbedderError: the embedder fails.
+            StoreUnavailableError: the store can't be read.
+        """
+        rowids = [-1 if candidate.rowid is None else candidate.rowid for candidate in candidates]
+        if not self._gather(rowids, [candidate.score for candidate in candidates]):
+            return None
+        matches = self._ready.get(query)
+        if matches is None:
+            matches = self._compare(rowids, self._of_query(query))
+        if not matches.best.shape[1]:
+            return None
+        best = self._best(rowids, matches)
+        own, windows = self._means(rowids, best)
+        if np.isnan(own).all():
+            return None
+        own = filled(own)
+        scores = z_scores(np.array([candidate.score for candidate in candidates], dtype=np.float64))
+        scores = scores + self.own_weight * z_scores(own)
+        known = not np.isnan(windows).all()
+        if known and any(self._beside.get(rowid, _ALONE) != _ALONE for rowid in rowids):
+            scores = scores + self.window_weight * z_scores(filled(windows))
+        return self._compared(rowids, best, own, filled(windows) if known else own, scores)
+
+    def _compared(self, rowids: Sequence[int], best: _Best, own: Scores, window: Scores, mixed: Scores) -> Compared:
+        beside = [self._beside.get(rowid, _ALONE) for rowid in rowids]
+        least = float(own.min())
+        means = [np.where(best.places[:, at] < 0, least, _mean(best.values[:, at])) for at in (1, 2)]
+        return Compared(
+            own,
+            window,
+            np.maximum(best.values[:, 0], -1.0),
+            np.maximum(best.values.max(axis=1), -1.0),
+            tuple(before for before, _ in beside),
+            tuple(after for _, after in beside),
+            means[0],
+            means[1],
+            mixed,
+        )
+
+    def _of_query(self, query: str) -> NDArray[np.float32]:
+        given = self.query_tokens.get(query)
+        if given is None:
+            given = self.embedder.embed_queries_with_tokens([query])[1][0]
+        return self.codec.project(given)
+
+    def _gather(self, rowids: Sequence[int], scores: Sequence[float]) -> int:
+        """Have token vectors of the candidates and of the rows beside them; return how many there are."""
+        new = [rowid for rowid in rowids if rowid >= 0 and rowid not in self._beside]
+        self._beside |= {rowid: _ALONE for rowid in new} | dict(self.source.neighbours(new)) if new else {}
+        order = sorted(range(len(rowids)), key=lambda at: (-scores[at], rowids[at]))
+        best_first = [rowids[at] for at in order if rowids[at] >= 0]
+        beside = [row for rowid in best_first for row in self._beside[rowid] if row is not None]
+        wanted = list(dict.fromkeys([*best_first, *beside]))
+        unread = [rowid for rowid in wanted if rowid not in self._asked]
+        self._asked.update(unread)
+        self._held |= dict(self.source.tokens(unread)) if unread else {}
+        self._make([rowid for rowid in wanted if rowid not in self._held])
+        return sum(rowid in self._held for rowid in rowids)
+
+    def _make(self, rowids: Sequence[int]) -> None:
+        """Embed rows that have no stored tokens, in order, until the budget is spent."""
+        if not rowids or self.budget.milliseconds <= 0.0:
+            return
+        texts = self.source.texts(rowids)
+        found = [rowid for rowid in rowids if rowid in texts]
+        for start in range(0, len(found), _BATCH):
+            if self.budget.milliseconds <= 0.0:
+                return
+            begun = time.perf_counter()
+            batch = found[start : start + _BATCH]
+            for model, places in parted(self.embedder, [texts[rowid][0] for rowid in batch]):
+                if isinstance(model, TokenEmbedder):
+                    made = model.embed_documents_with_tokens([texts[batch[at]][1] for at in places])[1]
+                    packed = map(self.codec.compress, made)
+                    self._held |= dict(zip([batch[at] for at in places], packed, strict=True))
+            self.budget.spend(time.perf_counter() - begun)
+
+    def _compare(self, rowids: Sequence[int], asked: NDArray[np.float32]) -> _Matches:
+        """Return for each row of the windows that has tokens the best cosine of each query token."""
+        wanted = dict.fromkeys(row for rowid in rowids for row in self._window(rowid) if row is not None)
+        held = {row: self._held[row] for row in wanted if row in self._held and len(self._held[row].values)}
+        places = {row: place for place, row in enumerate(held)}
+        if not held:
+            return _Matches(places, np.zeros((0, len(asked)), dtype=np.float32))
+        lengths = [len(packed.values) for packed in held.values()]
+        starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+        joined = np.concatenate([packed.values for packed in held.values()]).astype(np.float32)
+        scales = np.array([packed.scale for packed in held.values()], dtype=np.float32)
+        cosines = np.ascontiguousarray(products(asked, joined).T)
+        return _Matches(places, np.maximum.reduceat(cosines, starts, axis=0) * scales[:, None])
+
+    def _window(self, rowid: int) -> tuple[int | None, int | None, int | None]:
+        """Return a row with the one before and the one after it."""
+        return (rowid, *self._beside.get(rowid, _ALONE)) if rowid >= 0 else (None, None, None)
+
+    def _best(self, rowids: Sequence[int], matches: _Matches) -> _Best:
+        """Return the best cosines of each candidate, of the row before it and of the one after it."""
+        places = np.array([[self._place(row, matches) for row in self._window(rowid)] for rowid in rowids])
+        least = np.full((1, matches.best.shape[1]), -np.inf, dtype=np.float32)
+        # The last row stands for what isn't there; places count from the end where they are negative.
+        return _Best(places, np.concatenate([matches.best, least])[np.maximum(places, _NOTHING)])
+
+    def _means(self, rowids: Sequence[int], best: _Best) -> tuple[Scores, Scores]:
+        """Return MaxSim over own tokens and over the window; NaN where tokens aren't known.
+
+        A text without any token that counts ("…") matches nothing, and has 0.
+        """
+        own, windows = _mean(best.values[:, 0]), _mean(best.values.max(axis=1))
+        unknown = best.places == _UNKNOWN
+        own[unknown[:, 0] | (np.array(rowids) < 0)] = np.nan
+        windows[unknown.any(axis=1) | (np.array(rowids) < 0)] = np.nan
+        return own, windows
+
+    def _place(self, row: int | None, matches: _Matches) -> int:
+        if row is None:
+            return _NOTHING
+        return matches.places.get(row, _NOTHING if row in self._held else _UNKNOWN)
+
+
+def _mean(best: NDArray[np.float32]) -> Scores:
+    """Return the mean over the query's tokens; 0 where there is nothing to match."""
+    means: Scores = best.astype(np.float64).mean(axis=1)
+    return np.where(np.isneginf(means), 0.0, means)
+
+
+def filled(values: Scores) -> Scores:
+    """Return `values` with the mean of the known ones in place of NaN; at least one must be known."""
+    return np.where(np.isnan(values), np.nanmean(values), values)
+
+
+def late_interaction(
+    embedder: Embedder,
+    source: TokenSource,
+    *,
+    budget_ms: float = 0.0,
+    query_tokens: Mapping[str, NDArray[np.float32]] | None = None,
+) -> LateInteraction:
+    """Return the built-in reranker for one request.
+
+    Args:
+        embedder: the store's.
+        source: where token vectors are stored.
+        budget_ms: milliseconds in all for token vectors that aren't stored.
+        query_tokens: those of queries that are embedded already, by query.
+
+    Raises:
+        UnsupportedOptionError: the embedder gives no token vectors (SEARCH-2).
+        InvalidInputError: `budget_ms` is no length of time.
+        EmbedderError: the projection's file is missing or damaged.
+    """
+    codec = codec_of(embedder)
+    if codec is None or not isinstance(embedder, TokenEmbedder):
+        raise UnsupportedOptionError(
+            "rerank", True, f"False, or a reranker of your own: embedder {embedder.name} gives no token vectors"
+        )
+    return LateInteraction(embedder, codec, source, Budget(budget_ms), query_tokens or {})

@@ -1,0 +1,131 @@
+"""What the learned order looks at: features of a pool, from the legs, token matches and the rows themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recall_loop.memory.search.rerank.learned_order import LEAST_POOL, PLAIN, RELATIVE, LearnedOrder
+from recall_loop.memory.search.rerank.rerank import Candidate, best_of, checked_scores, over_range
+from recall_loop.memory.search.scoring.fusion import session_prior, share_of_best
+from recall_loop.policy.evidence.ranking import asks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recall_loop.memory.search.query.query_preparation import Looked
+    from recall_loop.memory.search.rerank.late_interaction import Compared, LateInteraction
+    from recall_loop.memory.search.rerank.top_k import Scored
+    from recall_loop.memory.store.index.view import View
+    from recall_loop.memory.store.sqlite.rows import Row
+
+    Values = NDArray[np.float64]
+
+_LEAST_SPREAD = 1e-6
+
+
+def ordered(view: View, query: Looked, part: Scored, reranker: LateInteraction, order: LearnedOrder | None) -> Scored:
+    """Return a query's candidates with the best of them ordered by token matches and, if given, what was learned.
+
+    Raises:
+        EmbedderError: the embedder fails.
+        RerankError: scores aren't finite.
+        StoreUnavailableError: the store can't be read.
+    """
+    best = best_of(part.scores, part.rowids, query.asked.options.rerank_pool)
+    rowids, first = part.rowids[best].tolist(), part.fused[best]
+    candidates = [Candidate("", "", score, rowid) for score, rowid in zip(first.tolist(), rowids, strict=True)]
+    compared = reranker.compare(query.asked.spoken, candidates)
+    if compared is None:
+        return part
+    scores = compared.mixed
+    # Passages that stand alone are ranked as well by the mixed score, and bridges from them better.
+    threaded = any(row is not None for row in (*compared.before, *compared.after))
+    if order is not None and threaded and len(best) >= LEAST_POOL:
+        scores = scores + order.gains(features(view, part, best, compared))
+    fused = part.fused.copy()
+    fused[best] = over_range(checked_scores(reranker.name, scores, len(best)), first)
+    return replace(part, fused=fused)
+
+
+def features(view: View, part: Scored, best: NDArray[np.intp], compared: Compared) -> Values:
+    """Return the features of the candidates at `best` [n, f], in the order of `policy.learned_order.FEATURES`."""
+    rowids = part.rowids[best].tolist()
+    rows = view.rows({*rowids, *(row for row in (*compared.before, *compared.after) if row is not None)})
+    found = _signals(part, best) | _tokens(compared) | _texts(rows, rowids, compared)
+    found |= _beside(rows, rowids, part.named[best], compared) | {"mixed": compared.mixed}
+    found["named"] = part.named[best]
+    found["reply"] = found["before_asks"] * (found["before_mixed"] - compared.mixed.min())
+    columns = [found["mixed"], *(_standard(found[name]) for name in RELATIVE)]
+    return np.stack([*columns, *(found[name] for name in PLAIN)], axis=1)
+
+
+def _standard(values: Values) -> Values:
+    standard: Values = (values - values.mean()) / (values.std() + _LEAST_SPREAD)
+    return standard
+
+
+def _signals(part: Scored, best: NDArray[np.intp]) -> dict[str, Values]:
+    """Return what the legs say; zeros of a leg that didn't run."""
+    none = np.zeros(len(part.rowids))
+    found = {name: part.signals.get(name, none)[best] for name in ("word_share", "cosine", "cosine_window")}
+    found |= {name: share_of_best(part.signals.get(name, none))[best] for name in ("bm25", "bm25_window")}
+    return found | {"session": session_prior(part.fused, part.places)[best]}
+
+
+def _tokens(compared: Compared) -> dict[str, Values]:
+    """Return MaxSim, and means over the query's tokens that match worst, middling and best."""
+    found = {"own": compared.own, "window": compared.window}
+    found |= {"before_own": compared.before_own, "after_own": compared.after_own}
+    for name, matches in (("own", compared.own_best), ("window", compared.window_best)):
+        ascending = np.sort(matches.astype(np.float64), axis=1)
+        quarter, half = ascending.shape[1] // 4, ascending.shape[1] // 2
+        found[f"{name}_least"] = ascending[:, : max(1, quarter)].mean(axis=1)
+        found[f"{name}_middle"] = ascending[:, quarter : half + 1].mean(axis=1)
+        found[f"{name}_best"] = ascending[:, -max(1, quarter) :].mean(axis=1)
+        found[f"{name}_lead"] = (matches - matches.mean(axis=0)).max(axis=1).astype(np.float64)
+    return found
+
+
+def _texts(rows: Mapping[int, Row], rowids: Sequence[int], compared: Compared) -> dict[str, Values]:
+    """Return how long texts and windows are (log of 1 + stems), and whether texts ask."""
+    terms = {rowid: len(row.terms) for rowid, row in rows.items()}
+    own = np.array([terms.get(rowid, 0) for rowid in rowids], dtype=np.float64)
+    sides = [
+        np.array([terms.get(row, 0) if row is not None else 0 for row in beside], dtype=np.float64)
+        for beside in (compared.before, compared.after)
+    ]
+    there = [np.array([row is not None for row in beside]) for beside in (compared.before, compared.after)]
+    windows = np.where(there[0] | there[1], 2.0 * own + sides[0] + sides[1], own)
+    records = [rows[rowid].record if rowid in rows else None for rowid in rowids]
+    return {
+        "length": np.log1p(own),
+        "window_length": np.log1p(windows),
+        "asks": _flags(record is not None and asks(record.text) for record in records),
+    }
+
+
+def _flags(values: Iterable[bool]) -> Values:
+    return np.array([bool(value) for value in values], dtype=np.float64)
+
+
+def _beside(rows: Mapping[int, Row], rowids: Sequence[int], named: Values, compared: Compared) -> dict[str, Values]:
+    """Return what the turns before and after a candidate score and are."""
+    mixed = dict(zip(rowids, compared.mixed.tolist(), strict=True))
+    least = float(compared.mixed.min())
+    people = {_author(rows, rowid) for rowid, is_named in zip(rowids, named.tolist(), strict=True) if is_named}
+    before = [row if row in rows else None for row in compared.before]
+    return {
+        "before_mixed": np.array([mixed.get(row, least) if row is not None else least for row in compared.before]),
+        "after_mixed": np.array([mixed.get(row, least) if row is not None else least for row in compared.after]),
+        "before_asks": _flags(row is not None and asks(rows[row].record.text) for row in before),
+        "before_named": _flags(row is not None and _author(rows, row) in people for row in before),
+    }
+
+
+def _author(rows: Mapping[int, Row], rowid: int) -> str | None:
+    record = rows[rowid].record if rowid in rows else None
+    return getattr(record, "author", None) or getattr(record, "subject", None)

@@ -1,0 +1,187 @@
+"""A learned order of the best candidates: a small ensemble of regression trees, read, checked and applied.
+
+Hand-set weights know one way to weigh what the legs say. Which of them to believe depends on what is searched: long
+turns of an assistant match many words of any question, and short answers follow questions. The trees were fitted
+(`benchmarks/weights/fit_order.py`; LambdaRank, Burges 2010) to put gold evidence of the development sets first; what
+they give is added to the mixed score of the stage, which stays the larger part. Features are relative to the pool where
+they can be, none names a data set, a person or a word.
+
+The file is a JSON object: `id`, `features` (their order), `trees`, each a list of nodes `[feature, threshold, left,
+right]` (left where value ≤ threshold; a negative child `-k` is leaf k − 1) with `leaves`, and `fitted_on`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Values = NDArray[np.float64]
+
+DEFAULT_FILE = "default_order.json"
+RELATIVE = (
+    "bm25",
+    "bm25_window",
+    "word_share",
+    "cosine",
+    "cosine_window",
+    "own",
+    "window",
+    "own_least",
+    "own_middle",
+    "own_best",
+    "own_lead",
+    "window_least",
+    "window_middle",
+    "window_best",
+    "window_lead",
+    "session",
+    "length",
+    "window_length",
+    "before_mixed",
+    "after_mixed",
+    "before_own",
+    "after_own",
+    "reply",
+)
+"""Features that are standardised within the pool: (value − mean) / standard deviation."""
+PLAIN = ("named", "before_named", "asks", "before_asks")
+"""Features of a candidate that are 0 or 1. Who speaks and what kind of record it is are left out on purpose: a set in
+which assistants' turns are seldom gold would teach that they seldom are."""
+FEATURES = ("mixed", *RELATIVE, *PLAIN)
+MOST_LEAVES = 16
+_ALL = (1 << MOST_LEAVES) - 1
+_WHOLE = np.uint16(_ALL)
+# The lowest bit that is set in each number.
+_FIRST = np.array([0, *((number & -number).bit_length() - 1 for number in range(1, _ALL + 1))], dtype=np.int64)
+LEAST_POOL = 20
+"""Fewer candidates than this have no standard deviation to speak of; they keep the mixed score."""
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Tree(BaseModel):
+    """One regression tree."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    nodes: tuple[tuple[int, _Finite, int, int], ...]
+    leaves: tuple[_Finite, ...] = Field(min_length=1, max_length=MOST_LEAVES)
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Self:
+        for at, (feature, _, *children) in enumerate(self.nodes):
+            if not 0 <= feature < len(FEATURES):
+                raise ValueError(f"features numbered 0 to {len(FEATURES) - 1}")
+            # Children that come later make every walk end.
+            if any(not (at < child < len(self.nodes) or -len(self.leaves) <= child < 0) for child in children):
+                raise ValueError("children that come later, or leaves that are there")
+        children = [child for _, _, *pair in self.nodes for child in pair]
+        if len(set(children)) != len(children) or len(self.leaves) != len(self.nodes) + 1:
+            raise ValueError("each node and leaf under one node")
+        return self
+
+
+class LearnedOrder(BaseModel):
+    """The ensemble, and what it was fitted on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str = Field(min_length=1, max_length=100)
+    features: tuple[str, ...]
+    trees: tuple[Tree, ...]
+    fitted_on: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _knows_its_features(self) -> Self:
+        if self.features != FEATURES:
+            raise ValueError(f"features in this order: {', '.join(FEATURES)}")
+        return self
+
+    def gains(self, features: Values) -> Values:
+        """Return what is added to the mixed score of n candidates [n].
+
+        Args:
+            features: [n, f] in the order of `FEATURES`, finite.
+        """
+        return self._flat.gains(features)
+
+    @cached_property
+    def _flat(self) -> _Flat:
+        return _Flat.of(self.trees)
+
+
+@dataclass(frozen=True)
+class _Flat:
+    """All t trees at once, each with m nodes and up to 16 leaves (QuickScorer, Lucchese et al. 2015).
+
+    A node whose test fails rules out the leaves on its left; what a row ends in is the first leaf that no
+    node rules out.
+
+    Attributes:
+        feature, threshold: of each node [m·t], one of each tree after another; what is missing tests true.
+        kept: bits of the leaves that stay when the test fails [m, t].
+        values: of leaves [t, 16].
+    """
+
+    feature: NDArray[np.int64]
+    threshold: Values
+    kept: NDArray[np.uint16]
+    values: Values
+
+    @classmethod
+    def of(cls, trees: Sequence[Tree]) -> _Flat:
+        """Lay trees out."""
+        most = max((len(tree.nodes) for tree in trees), default=0)
+        feature = np.zeros((len(trees), most), dtype=np.int64)
+        threshold, kept = np.full((len(trees), most), np.inf), np.full((len(trees), most), _ALL, dtype=np.uint16)
+        values = np.zeros((len(trees), MOST_LEAVES))
+        for number, tree in enumerate(trees):
+            under, order = _leaves(tree)
+            values[number, : len(order)] = [tree.leaves[leaf] for leaf in order]
+            for at, (tested, limit, left, _) in enumerate(tree.nodes):
+                feature[number, at], threshold[number, at] = tested, limit
+                kept[number, at] = _ALL & ~under[left]
+        return cls(feature.T.ravel(), threshold.T.ravel(), kept.T.copy(), values)
+
+    def gains(self, features: Values) -> Values:
+        """Return the sum over all trees for each row [n]."""
+        count = len(self.values)
+        failed = features[:, self.feature] > self.threshold
+        left = np.full((len(features), count), _ALL, dtype=np.uint16)
+        for at, kept in enumerate(self.kept):
+            left &= np.where(failed[:, at * count : (at + 1) * count], kept, _WHOLE)
+        first = _FIRST[left]
+        total: Values = self.values[np.arange(count), first].sum(axis=1)
+        return total
+
+
+def _leaves(tree: Tree) -> tuple[dict[int, int], list[int]]:
+    """Return the bits of the leaves under each node or leaf, and the leaves from left to right."""
+    under: dict[int, int] = {}
+    order: list[int] = []
+
+    def visit(at: int) -> int:
+        if at < 0:
+            order.append(-at - 1)
+            under[at] = 1 << (len(order) - 1)
+        else:
+            under[at] = visit(tree.nodes[at][2]) | visit(tree.nodes[at][3])
+        return under[at]
+
+    visit(0 if tree.nodes else -1)
+    return under, order
+
+
+@lru_cache(maxsize=1)
+def default_order() -> LearnedOrder:
+    """Return the order that ships with the package."""
+    text = files("recall_loop.memory.search.rerank").joinpath(DEFAULT_FILE).read_text(encoding="utf-8")
+    return LearnedOrder.model_validate_json(text)

@@ -1,0 +1,146 @@
+"""Reranking: one stage behind one interface, between fusion and the cut (SEARCH-5).
+
+A reranker looks closely at the best candidates of the first ranking and scores them anew. The new scores
+are laid over the range of the first ones, so that they stay in [0,1], keep the distances that the reranker
+saw, and leave every candidate of the pool above those that it wasn't shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+from recall_loop.memory.search.query.options import POOL
+from recall_loop.state.errors import RecallError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Scores = NDArray[np.float64]
+
+_LEAST_RANGE = 1e-3
+
+
+class RerankError(RecallError):
+    """A reranker failed, or gave something else than one finite number for each candidate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One result of the first ranking, as a reranker sees it.
+
+    Attributes:
+        id: the record's id.
+        text: its index text, whole: author, subject or label first.
+        score: its first score in [0,1], comparable within the pool only.
+        rowid: its number in the store; None outside a store.
+    """
+
+    id: str
+    text: str
+    score: float
+    rowid: int | None = None
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """What the stage needs of a reranker; `custom_rerankers` makes one of other things."""
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        ...
+
+    def rerank(self, query: str, candidates: Sequence[Candidate]) -> Scores | None:
+        """Return one finite score for each candidate in their order, higher = better, on any scale.
+
+        None says that there is nothing to go by, and leaves the first order.
+
+        Raises:
+            RerankError: it failed; the stage then keeps the first order and tells why.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Reranked:
+    """Scores after the stage.
+
+    Attributes:
+        scores: float64 [n] in the range of the first scores.
+        reason: why the first order was kept although a reranker was there; None where it did its work.
+    """
+
+    scores: Scores
+    reason: str | None = None
+
+
+def rerank_pool(reranker: Reranker, query: str, candidates: Sequence[Candidate]) -> Reranked:
+    """Score a pool anew; a reranker that fails leaves the first scores, and its reason is told (SEARCH-9).
+
+    The result depends on the order of `candidates` only where the reranker itself does.
+    """
+    first = np.array([candidate.score for candidate in candidates], dtype=np.float64)
+    if not len(first):
+        return Reranked(first)
+    try:
+        given = reranker.rerank(query, candidates)
+        if given is None:
+            return Reranked(first)
+        return Reranked(over_range(checked_scores(reranker.name, given, len(first)), first))
+    except RecallError as error:
+        return Reranked(first, f"reranker {reranker.name}: {error}")
+
+
+def best_of(scores: Scores, rowids: NDArray[np.int64], pool: int = POOL) -> NDArray[np.intp]:
+    """Return the places of the best `pool` scores, best first; equal scores go by rowid."""
+    order: NDArray[np.intp] = np.lexsort((rowids, -scores))[:pool]
+    return order
+
+
+def checked_scores(name: str, given: object, count: int) -> Scores:
+    """Return what a reranker gave as float64 [count].
+
+    Raises:
+        RerankError: it isn't that many finite numbers.
+    """
+    try:
+        scores = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise RerankError(f"gave no list of numbers: {error}") from error
+    if scores.shape != (count,):
+        raise RerankError(f"gave scores of shape {scores.shape} for {count} candidates")
+    if not np.isfinite(scores).all():
+        raise RerankError("gave NaN or infinity; allowed: finite numbers")
+    return scores
+
+
+def over_range(scores: Scores, first: Scores) -> Scores:
+    """Map `scores` by a straight line on the range of `first`, widened to 0.001 within [0,1] where it is less.
+
+    Equal scores all give the middle.
+    """
+    high = min(max(float(first.max()), float(first.min()) + _LEAST_RANGE), 1.0)
+    low = min(float(first.min()), high - _LEAST_RANGE)
+    # Halves, so that the difference of two huge numbers stays finite.
+    halves = scores / 2.0
+    span = float(halves.max() - halves.min())
+    if span <= 0.0:
+        return np.full(len(scores), (low + high) / 2.0)
+    share = (halves - halves.min()) / span
+    mapped: Scores = low * (1.0 - share) + high * share
+    return mapped
+
+
+def z_scores(values: Scores) -> Scores:
+    """Return how many standard deviations each value lies above the mean; zeros where all are equal."""
+    # Divided by the largest first, so that the squares of huge numbers stay finite.
+    small: Scores = values / max(float(np.abs(values).max(initial=0.0)), 1e-300)
+    spread = float(small.std())
+    if spread <= 1e-9:
+        return np.zeros(len(values))
+    standard: Scores = (small - small.mean()) / spread
+    return standard

@@ -1,0 +1,110 @@
+"""The reranking stage of one search: whether it runs, with which reranker, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.search.rerank.late_interaction import LateInteraction, late_interaction
+from recall_loop.memory.search.rerank.learned import ordered
+from recall_loop.memory.search.rerank.learned_order import default_order
+from recall_loop.memory.search.rerank.rerank import best_of
+from recall_loop.memory.search.rerank.top_k import Scored, reranked
+from recall_loop.memory.store.embed.token_vectors import codec_of
+from recall_loop.memory.store.write.stored_tokens import StoredTokens, holds
+from recall_loop.state.errors import RecallError, UnsupportedOptionError
+from recall_loop.state.types import SearchMode
+
+if TYPE_CHECKING:
+    from recall_loop.memory.search.query.options import SearchOptions
+    from recall_loop.memory.search.query.query_preparation import Looked
+    from recall_loop.memory.search.rerank.rerank import Reranker
+    from recall_loop.memory.store.index.view import View
+    from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.state.scope import Scope
+
+
+@dataclass
+class Stage:
+    """Reranking for the queries of one call.
+
+    Attributes:
+        reranker: orders the best candidates; None = the stage doesn't run.
+        reason: why the first order was kept although a reranker was there, once that has happened.
+        learned: whether the learned order may have its say; not where the reranker is the caller's own.
+    """
+
+    reranker: Reranker | None = None
+    reason: str | None = None
+    learned: bool = False
+
+    @property
+    def with_tokens(self) -> bool:
+        """Whether token vectors of the queries are needed."""
+        return isinstance(self.reranker, LateInteraction)
+
+    def ordered(self, view: View, queries: Sequence[Looked], parts: Sequence[Scored]) -> list[Scored]:
+        """Return each query's candidates as the stage orders them."""
+        if self.reranker is None:
+            return list(parts)
+        if isinstance(self.reranker, LateInteraction):
+            try:
+                _prepare(self.reranker, queries, parts)
+            except RecallError as error:
+                self._note(self.reranker, error)
+                return list(parts)
+        return [self._ordered(view, query, part, self.reranker) for query, part in zip(queries, parts, strict=True)]
+
+    def _ordered(self, view: View, query: Looked, part: Scored, reranker: Reranker) -> Scored:
+        if self.learned and isinstance(reranker, LateInteraction):
+            try:
+                order = default_order() if query.asked.options.rerank_learned else None
+                return ordered(view, query, part, reranker, order)
+            except RecallError as error:
+                self._note(reranker, error)
+                return part
+        found, reason = reranked(view, part, query.asked.spoken, reranker, pool=query.asked.options.rerank_pool)
+        self.reason = self.reason or reason
+        return found
+
+    def _note(self, reranker: Reranker, error: RecallError) -> None:
+        self.reason = self.reason or f"reranker {reranker.name}: {error}"
+
+
+def _prepare(reranker: LateInteraction, queries: Sequence[Looked], parts: Sequence[Scored]) -> None:
+    """Let all queries be compared with all their candidates at once."""
+    reranker.query_tokens = {query.asked.spoken: query.tokens for query in queries if query.tokens is not None}
+    candidates: dict[int, float] = {}
+    for query, part in zip(queries, parts, strict=True):
+        places = best_of(part.scores, part.rowids, query.asked.options.rerank_pool)
+        for rowid, score in zip(part.rowids[places].tolist(), part.fused[places].tolist(), strict=True):
+            candidates[rowid] = max(score, candidates.get(rowid, score))
+    reranker.prepare([query.asked.spoken for query in queries], candidates)
+
+
+def stage_of(store: MemoryStore, scope: Scope, options: SearchOptions, own: Reranker | None, *, given: bool) -> Stage:
+    """Settle which reranker runs: the caller's own, or late interaction where token vectors are stored.
+
+    Left to itself (`rerank` None) the stage stays off where it would have to embed something first: where the
+    store holds no token vectors, the queries' vectors were `given`, or words alone are looked up.
+
+    Raises:
+        UnsupportedOptionError: `rerank` is True and the embedder gives no token vectors, or it is False and there
+            is a reranker.
+    """
+    if own is not None:
+        if options.rerank is False:
+            raise UnsupportedOptionError("rerank", False, "None or True: a reranker is given")
+        return Stage(own)
+    codec = None if options.rerank is False else codec_of(store.embedder)
+    if codec is None:
+        if options.rerank:
+            name = store.embedder.name
+            raise UnsupportedOptionError("rerank", True, f"False or None: embedder {name} gives no token vectors")
+        return Stage()
+    bare = given or options.mode is SearchMode.FTS
+    if not options.rerank and (bare or not holds(store.sidecar, codec)):
+        return Stage()
+    source = StoredTokens(store.sidecar, scope.tenant, codec)
+    return Stage(late_interaction(store.embedder, source, budget_ms=options.rerank_budget_ms), learned=True)

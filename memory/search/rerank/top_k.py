@@ -1,0 +1,152 @@
+"""From signals to results: fused, scaled by content, reranked, and cut to the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from recall_loop.memory.search.rerank.rerank import Candidate, best_of, rerank_pool
+from recall_loop.memory.search.scoring.fusion import fuse
+from recall_loop.state.records.records import SearchHit
+from recall_loop.state.types import ContentType, OrderBy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recall_loop.memory.search.query.options import SearchOptions
+    from recall_loop.memory.search.rerank.rerank import Reranker
+    from recall_loop.memory.search.scoring.features import Described
+    from recall_loop.memory.store.index.view import View
+    from recall_loop.memory.store.sqlite.rows import Row
+    from recall_loop.state.scope import Filters
+
+_DIGITS = 6
+NO_TIME = datetime.min.replace(tzinfo=UTC)
+
+
+class Pick(NamedTuple):
+    """One result: which row, and what it scored."""
+
+    rowid: int
+    score: float
+    similarity: float
+    legs: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One query's candidates with what they score, each [n].
+
+    Attributes:
+        rowids: the rows.
+        kinds: numbers of their content types.
+        fused: the legs joined, or a reranker's word on them.
+        factors: by how much each candidate's content counts (SEARCH-5).
+        similar: similarities before that.
+        signals: what each leg says, by name.
+        named: 1 where the query names the author, else 0.
+        places: numbers of their sessions; -1 where they have none.
+    """
+
+    rowids: NDArray[np.int64]
+    kinds: NDArray[np.int32]
+    fused: NDArray[np.float64]
+    factors: NDArray[np.float64]
+    similar: NDArray[np.float64]
+    signals: Mapping[str, NDArray[np.float64]]
+    named: NDArray[np.float64]
+    places: NDArray[np.int32]
+
+    @cached_property
+    def scores(self) -> NDArray[np.float64]:
+        """Final ranking values, rounded as they are shown."""
+        return (self.fused * self.factors).round(_DIGITS)
+
+    @cached_property
+    def similarity(self) -> NDArray[np.float64]:
+        """Similarities, rounded as they are shown: thresholds are compared with that."""
+        return (self.similar * self.factors).round(_DIGITS)
+
+
+def scored(found: Described, options: SearchOptions) -> list[Scored]:
+    """Fuse the legs, weigh by content before anything is cut (SEARCH-5), and return each query's part."""
+    fused = fuse(found.signals, found.named, found.places, found.starts)
+    factors = found.factors if options.apply_content_scoring else np.ones(len(fused))
+    parts = []
+    for start, end in pairwise([*found.starts.tolist(), len(fused)]):
+        part = slice(start, end)
+        signals = {name: signal[part] for name, signal in found.signals.items()}
+        similar = found.similarity[part]
+        own = fused[part], factors[part], similar, signals, found.named[part], found.places[part]
+        parts.append(Scored(found.rowids[part], found.kinds[part], *own))
+    return parts
+
+
+def reranked(view: View, part: Scored, query: str, reranker: Reranker, *, pool: int) -> tuple[Scored, str | None]:
+    """Let a reranker order the best `pool` candidates anew; with a reason where it failed and the first order stays."""
+    best = best_of(part.scores, part.rowids, pool)
+    rows = view.rows(part.rowids[best])
+    best = best[[int(rowid) in rows for rowid in part.rowids[best]]]
+    shown = []
+    for rowid, score in zip(part.rowids[best].tolist(), part.fused[best].tolist(), strict=True):
+        shown.append(Candidate(rows[rowid].record.id, rows[rowid].index_text, score, rowid))
+    found = rerank_pool(reranker, query, shown)
+    fused = part.fused.copy()
+    fused[best] = found.scores
+    return replace(part, fused=fused), found.reason
+
+
+def order(part: Scored) -> NDArray[np.int64]:
+    """Return places, best first; ties by order of insertion, so that equal runs give equal results."""
+    return np.lexsort((part.rowids, -part.scores))
+
+
+def pick(part: Scored, options: SearchOptions, filters: Filters) -> list[Pick]:
+    """Drop what is too dissimilar and cut to the limit, of each kind or of all together (SEARCH-7)."""
+    ranked = order(part)
+    if filters.min_similarity:
+        ranked = ranked[part.similarity[ranked] >= filters.min_similarity]
+    if not options.limit_per_type:
+        ranked = ranked[: options.limit]
+    buckets: dict[int, int] = {}
+    picks: list[Pick] = []
+    for place, kind in zip(ranked.tolist(), part.kinds[ranked].tolist(), strict=True):
+        buckets[kind] = buckets.get(kind, 0) + 1
+        if buckets[kind] <= options.limit:
+            picks.append(_pick(part, place, debug=options.debug))
+    return picks
+
+
+def _pick(part: Scored, place: int, *, debug: bool) -> Pick:
+    legs = {name: _leg(signal, place) for name, signal in part.signals.items()} if debug else None
+    return Pick(int(part.rowids[place]), float(part.scores[place]), float(part.similarity[place]), legs)
+
+
+def _leg(signal: NDArray[np.float64], place: int) -> dict[str, float]:
+    """Return value and rank (1 = best) of one candidate in one leg."""
+    value = float(signal[place])
+    return {"score": round(value, _DIGITS), "rank": int((signal > signal[place]).sum()) + 1}
+
+
+def hits(rows: Mapping[int, Row], picks: Sequence[Pick], options: SearchOptions) -> tuple[SearchHit, ...]:
+    """Return the results as the caller gets them; a record that was just deleted is left out."""
+    found = [_hit(rows[chosen.rowid], chosen) for chosen in picks if chosen.rowid in rows]
+    if options.order_by is OrderBy.CREATED_AT:
+        found.sort(key=lambda hit: hit.record.created_at or NO_TIME, reverse=True)
+    return tuple(found)
+
+
+def _hit(row: Row, chosen: Pick) -> SearchHit:
+    return SearchHit(
+        record=row.record,
+        similarity=min(max(chosen.similarity, 0.0), 1.0),
+        score=min(max(chosen.score, 0.0), 1.0),
+        window=row.window if row.kind == ContentType.MESSAGE else "",
+        debug=chosen.legs,
+    )

@@ -1,0 +1,1 @@
+"""Candidates of each retriever, their features, and how scores are fused."""

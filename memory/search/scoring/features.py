@@ -1,0 +1,214 @@
+"""What each leg says of the candidates of several queries, worked out for all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recall_loop.memory.search.query.lexical import TermCounts, bm25, count_terms, idf
+from recall_loop.memory.search.scoring.content_scoring import content_factors
+from recall_loop.memory.search.scoring.fusion import segments
+from recall_loop.memory.search.scoring.similarity import meaning, similarity, word_share
+from recall_loop.memory.store.index.dot_products import products
+from recall_loop.memory.store.index.vectors import find
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recall_loop.memory.search.query.query_preparation import Looked
+    from recall_loop.memory.store.index.row_index import RowIndex
+    from recall_loop.memory.store.index.row_queries import Corpus
+    from recall_loop.memory.store.index.view import View
+
+    Cosines = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+# Up to so many authors of a tenant are all compared with a query; above, only those of its candidates.
+_FEW_AUTHORS = 64
+
+
+@dataclass(frozen=True)
+class Words:
+    """How often the tenant has the stems of some queries, and how long its texts are."""
+
+    corpus: Corpus
+    frequencies: Mapping[str, int]
+
+    @classmethod
+    def of(cls, view: View, queries: Sequence[Looked]) -> Words:
+        """Look all stems up."""
+        stems = {stem for query in queries for group in query.groups for stem, _ in group.variants}
+        return cls(view.corpus(), view.document_frequency(stems))
+
+    def weights(self, query: Looked) -> list[tuple[str, float]]:
+        """Return the query's stems that the tenant has, with their idf times how surely they were meant; best first."""
+        found: dict[str, float] = {}
+        for group in query.groups:
+            for stem, weight in group.variants:
+                if self.frequencies[stem]:
+                    sure = weight * idf(self.corpus.rows, self.frequencies[stem])
+                    found[stem] = max(sure, found.get(stem, 0.0))
+        return sorted(found.items(), key=lambda item: -item[1])
+
+    def meant(self, query: Looked) -> set[str]:
+        """Return the query's stems, and the likeliest correction of those that the tenant doesn't have."""
+        found = {group.stem for group in query.groups}
+        unknown = [group for group in query.groups if not self.frequencies[group.stem]]
+        return found | {group.variants[1][0] for group in unknown if len(group.variants) > 1}
+
+
+@dataclass(frozen=True)
+class Described:
+    """Candidates of q queries, one query's after another's, each array [n]; a leg that didn't run is absent.
+
+    Attributes:
+        starts: where each query's candidates begin [q].
+        rowids: the rows.
+        kinds: numbers of their content types.
+        places: numbers of their sessions; -1 where they have none.
+        factors: by how much each one's content counts (SEARCH-5).
+        signals: what each leg says, by name.
+        similarity: see `recall_loop.memory.search.scoring.similarity`.
+        named: 1 where the query names the author, else 0.
+    """
+
+    starts: NDArray[np.int64]
+    rowids: NDArray[np.int64]
+    kinds: NDArray[np.int32]
+    places: NDArray[np.int32]
+    factors: NDArray[np.float64]
+    signals: dict[str, NDArray[np.float64]]
+    similarity: NDArray[np.float64]
+    named: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """All rows that were proposed for some queries: their index, and their vectors if a leg needs them."""
+
+    view: View
+    index: RowIndex
+    rowids: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, view: View, proposed: Sequence[NDArray[np.int64]]) -> Pool:
+        """Gather what was proposed; one that was deleted since is left out."""
+        rowids = np.unique(np.concatenate(proposed))
+        index = view.pool(rowids)
+        return cls(view, index, rowids[index.positions(rowids) >= 0])
+
+    def here(self, rowids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places in the pool of ascending rowids, without those that were deleted since."""
+        places, here = find(self.rowids, rowids)
+        return places[here]
+
+    @cached_property
+    def vectors(self) -> Cosines:
+        """Own and context vectors of the rows, [n, d] each."""
+        return self.view.vectors(self.rowids)
+
+    def cosines(self, places: NDArray[np.int64], vectors: NDArray[np.float32]) -> Cosines:
+        """Return own and context cosines of the rows at `places`, each [n]: the best of the query's vectors [v, d]."""
+        own, context = (products(vectors, matrix[places]) for matrix in self.vectors)
+        if len(vectors) == 1:
+            return own[0], context[0]
+        return own.max(axis=0), context.max(axis=0)
+
+
+def describe(pool: Pool, places: Sequence[NDArray[np.int64]], queries: Sequence[Looked], words: Words) -> Described:
+    """Work out every signal of the candidates of queries that run the same legs.
+
+    Args:
+        pool: the rows.
+        places: for each query where its candidates stand in the pool, ascending; none is empty.
+        queries: the queries.
+        words: what the tenant has of their words.
+    """
+    starts = np.cumsum([0, *(len(part) for part in places[:-1])])
+    joined, index = np.concatenate(places), pool.index
+    positions = index.positions(pool.rowids[joined])
+    of_query = segments(starts, len(joined))
+    signals: dict[str, NDArray[np.float64]] = {}
+    shared = meant = None
+    if any(query.groups for query in queries):
+        counts = _counted(index, positions, starts, queries, words)
+        shared = word_share(counts.own_present, counts.window_present, counts.idf[of_query])
+        if "fts" in queries[0].legs:
+            signals |= _word_signals(index, positions, counts, counts.idf[of_query], words.corpus)
+    if queries[0].vectors is not None:
+        pairs = [
+            pool.cosines(part, query.vectors)
+            for part, query in zip(places, queries, strict=True)
+            if query.vectors is not None
+        ]
+        cosines = np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
+        signals["cosine"], signals["cosine_window"] = (part.astype(np.float64) for part in cosines)
+        meant = meaning(np.maximum(*cosines))
+    columns = index.columns
+    return Described(
+        starts,
+        pool.rowids[joined],
+        columns.coded["kind"][positions],
+        columns.coded["session_place"][positions],
+        content_factors(columns.tool[positions], columns.aside[positions]),
+        signals,
+        similarity(meant, shared),
+        _named(index, columns.coded["author"][positions], starts, [words.meant(query) for query in queries]),
+    )
+
+
+def _counted(
+    index: RowIndex,
+    positions: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    queries: Sequence[Looked],
+    words: Words,
+) -> TermCounts:
+    """Count each query's stems in its own candidates; queries with fewer stems leave columns of zeros."""
+    ends = [*starts[1:].tolist(), len(positions)]
+    width = max(len(query.groups) for query in queries)
+    own, window, own_present, window_present = (np.zeros((len(positions), width)) for _ in range(4))
+    rarity = np.zeros((len(queries), width))
+    for number, (query, start, end) in enumerate(zip(queries, starts.tolist(), ends, strict=True)):
+        found = count_terms(index, positions[start:end], query.groups, words.frequencies, words.corpus.rows)
+        part = slice(start, end), slice(0, len(query.groups))
+        own[part], window[part] = found.own, found.window
+        own_present[part], window_present[part] = found.own_present, found.window_present
+        rarity[number, : len(query.groups)] = found.idf
+    return TermCounts(own, window, own_present, window_present, rarity)
+
+
+def _word_signals(
+    index: RowIndex,
+    positions: NDArray[np.int64],
+    counts: TermCounts,
+    weights: NDArray[np.float64],
+    corpus: Corpus,
+) -> dict[str, NDArray[np.float64]]:
+    own_lengths, window_lengths = index.own_lengths[positions], index.window_lengths[positions]
+    whole = np.maximum(weights.sum(axis=1), np.finfo(float).tiny)
+    return {
+        "bm25": bm25(counts.own, own_lengths, corpus.mean_terms, weights),
+        "bm25_window": bm25(counts.window, window_lengths, corpus.mean_window_terms, weights),
+        "word_share": (counts.window_present * weights).sum(axis=1) / whole,
+    }
+
+
+def _named(
+    index: RowIndex, authors: NDArray[np.int32], starts: NDArray[np.int64], asked: Sequence[set[str]]
+) -> NDArray[np.float64]:
+    """Return 1 where the candidate's query names its author, else 0 [n]."""
+    named = np.zeros(len(authors))
+    ends = [*starts[1:].tolist(), len(authors)]
+    few = index.authors() <= _FEW_AUTHORS
+    for stems, start, end in zip(asked, starts.tolist(), ends, strict=True):
+        part = authors[start:end]
+        codes = range(index.authors()) if few else np.unique(part[part >= 0]).tolist()
+        for code in codes:
+            name = index.author_stems(code)
+            if name and name <= stems:
+                named[start:end][part == code] = 1.0
+    return named

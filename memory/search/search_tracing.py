@@ -1,0 +1,53 @@
+"""A span and a duration for each search of the store, whoever asks for it (OPS-7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
+from recall_loop.telemetry import metrics, names
+from recall_loop.telemetry.spans import error_type, span, tell
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+Search = TypeVar("Search", bound=Callable[..., list[SearchResponse]])
+
+
+def observed(search: Search) -> Search:
+    """Return a search of several queries as one that is told to OpenTelemetry."""
+
+    @wraps(search)
+    def call(*args: Any, **options: Any) -> list[SearchResponse]:
+        given = options.get("options")
+        mode = str((given if isinstance(given, SearchOptions) else SearchOptions()).mode)
+        labels: dict[str, Any] = {names.MODE: mode}
+        began = perf_counter()
+        try:
+            with span(names.SEARCH_SPAN, {names.MODE: mode}) as opened:
+                found = search(*args, **options)
+                labels[names.DEGRADED] = any(response.degraded_reason for response in found)
+                _tell(opened, found, labels[names.DEGRADED])
+        except Exception as error:
+            labels[names.ERROR_TYPE] = error_type(error)
+            raise
+        finally:
+            metrics.SEARCH_DURATION.record(perf_counter() - began, labels)
+        return found
+
+    return cast("Search", call)
+
+
+def _tell(opened: Span, found: Sequence[SearchResponse], degraded: bool) -> None:
+    if not opened.is_recording():
+        return
+    told: dict[str, Any] = {
+        names.QUERIES: len(found),
+        names.RESULTS: sum(len(response.hits) for response in found),
+        names.LEGS: sorted({leg for response in found for leg in response.legs}),
+        names.DEGRADED: degraded,
+    }
+    tell(opened, told)

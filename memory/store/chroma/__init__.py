@@ -1,0 +1,1 @@
+"""The Chroma side of the store: client, files, server, collection."""

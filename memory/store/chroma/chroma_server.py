@@ -1,0 +1,158 @@
+"""A Chroma server or Chroma Cloud in the place of Chroma's own folder: its address, and where a store notes it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from recall_loop.state.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from recall_loop.state.settings.settings import Settings
+
+DEFAULT_TENANT, DEFAULT_DATABASE = "default_tenant", "default_database"
+NOTE = "server.json"
+_PREFIX = "chroma_"
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class ChromaServer:
+    """Address of a Chroma server.
+
+    Attributes:
+        url: `http://host:port` or `https://host:port`; None = the one that the store has noted.
+        tenant: Chroma's own tenant, which holds databases; has nothing to do with the store's tenants.
+        database: Chroma's database within it.
+        api_key: key of Chroma Cloud, or of a proxy that takes `x-chroma-token`. Never written anywhere.
+        collection: the store's collection. Absent = the one that the store has noted, else a new one.
+
+    Raises:
+        InvalidInputError: `url` is no address of a server.
+    """
+
+    url: str | None = None
+    tenant: str = DEFAULT_TENANT
+    database: str = DEFAULT_DATABASE
+    api_key: str | None = field(default=None, repr=False)
+    collection: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the address."""
+        if self.url is not None:
+            object.__setattr__(self, "url", _checked(self.url))
+
+    @property
+    def host(self) -> str:
+        """Host name or number of the address."""
+        return urlsplit(self.url or "").hostname or ""
+
+    @property
+    def port(self) -> int:
+        """Port of the address; 80 or 443 where it names none."""
+        parts = urlsplit(self.url or "")
+        return parts.port or _PORTS.get(parts.scheme, 80)
+
+    @property
+    def secure(self) -> bool:
+        """Whether it is spoken to over TLS."""
+        return (self.url or "").startswith("https:")
+
+    def note(self) -> dict[str, str]:
+        """Return what a store notes of it: everything but the key."""
+        known = {name: value for name, value in asdict(self).items() if name != "api_key" and value is not None}
+        return {_PREFIX + name: str(value) for name, value in known.items()}
+
+    def write(self, store: Path) -> None:
+        """Note it in a file of the store's folder too, for the day when the sidecar is lost.
+
+        Raises:
+            OSError: the file can't be written.
+        """
+        draft = store / f"{NOTE}.tmp"
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump(self.note(), file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(store / NOTE)
+
+
+def chroma_server(settings: Settings) -> ChromaServer | None:
+    """Return the server that the settings name; None if they name neither a server nor a key."""
+    if settings.chroma_url is None and settings.chroma_api_key is None:
+        return None
+    return ChromaServer(
+        settings.chroma_url,
+        settings.chroma_tenant,
+        settings.chroma_database,
+        settings.chroma_api_key,
+        settings.chroma_collection,
+    )
+
+
+def noted(meta: Mapping[str, str]) -> ChromaServer | None:
+    """Return the server that notes of a store name, or None."""
+    if _PREFIX + "url" not in meta:
+        return None
+    names = ("url", "tenant", "database", "collection")
+    return ChromaServer(**{name: meta[_PREFIX + name] for name in names if _PREFIX + name in meta})
+
+
+def read(store: Path) -> ChromaServer | None:
+    """Return the server that the file of a store's folder names, or None where there is no usable one."""
+    try:
+        found = json.loads((store / NOTE).read_text(encoding="utf-8"))
+        return noted(found) if isinstance(found, dict) else None
+    except (OSError, ValueError):
+        return None
+
+
+def agreed(path: Path, known: ChromaServer | None, given: ChromaServer | None, *, local: bool) -> ChromaServer | None:
+    """Return the server of a store: the noted one with the given key, or the given one for a new store.
+
+    Args:
+        path: the store's folder, for the message.
+        known: the server that the store has noted.
+        given: the server that the caller names.
+        local: whether the store keeps its vectors in its own folder.
+
+    Raises:
+        InvalidInputError: the store belongs to another server, or to none.
+    """
+    if given is None or (given.url is None and known is None):
+        return known
+    if known is None:
+        if local:
+            raise InvalidInputError("url", given.url, f"none: {path} keeps its vectors in its own folder")
+        return given
+    if given.url is not None and (given.url, given.tenant, given.database) != (
+        known.url,
+        known.tenant,
+        known.database,
+    ):
+        raise InvalidInputError(
+            "url",
+            f"{given.url} {given.tenant}/{given.database}",
+            f"{known.url} {known.tenant}/{known.database}, to which {path} belongs; "
+            f"to move it: recall-loop store rebuild --store {path} --url {given.url} --move",
+        )
+    return replace(known, api_key=given.api_key)
+
+
+def _checked(url: str) -> str:
+    words = "the address of a Chroma server: http://host:port or https://host:port"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidInputError("url", url, words) from error
+    extra = parts.path.rstrip("/") or parts.query or parts.fragment or parts.username or port == 0
+    if parts.scheme not in _PORTS or not parts.hostname or extra:
+        raise InvalidInputError("url", url, words)
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}" + (f":{port}" if port else "")

@@ -1,0 +1,214 @@
+"""Embedders: text to unit vectors (STORE-5).
+
+Vectors are always made here and handed to Chroma, whose own default function downloads a model
+when it first runs and pads every text to the full length.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from recall_loop.state.errors import EmbedderError, InvalidInputError
+from recall_loop.state.types import ContentType
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    FloatMatrix = NDArray[np.float32]
+
+
+# What was said, and what was learned from it.
+_TALK = frozenset({ContentType.MESSAGE, ContentType.FACT})
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """What the store needs of an embedder; bring your own by matching it.
+
+    `fingerprint` names model and version: two embedders whose vectors can't be compared must differ
+    in it. Vectors are float32 of length one, one row per text; no text gives an array of shape [0, d].
+    """
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Name and version of the model."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return one unit vector per stored text."""
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return one unit vector per query."""
+        ...
+
+
+@runtime_checkable
+class TokenEmbedder(Embedder, Protocol):
+    """An embedder that can also give a vector for each token, from the same run of its model.
+
+    Late interaction needs it; an embedder without these two methods just can't do that. A matrix holds one
+    unit vector per token that carries meaning (no markers, no punctuation), float32 [t, d]; t may be 0.
+    `token_dimension` is d, which need not be `dimension`.
+    """
+
+    @property
+    def token_dimension(self) -> int:
+        """Length of a token's vector."""
+        ...
+
+    def embed_documents_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
+        """Return what `embed_documents` returns, and for each text the matrix of its tokens."""
+        ...
+
+    def embed_queries_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
+        """Return what `embed_queries` returns, and for each text the matrix of its tokens."""
+        ...
+
+
+@runtime_checkable
+class TalkEmbedder(Embedder, Protocol):
+    """An embedder that has another one for talk: the store gives it messages and facts, and this one all other texts.
+
+    Queries are embedded by this one and compared with both; the fingerprint covers both.
+    """
+
+    @property
+    def talk(self) -> Embedder:
+        """The embedder of messages and facts; its vectors have the same lengths, those of tokens too."""
+        ...
+
+
+def talk_of(embedder: Embedder) -> Embedder:
+    """Return the embedder of messages and facts: the one for talk that it has, or itself."""
+    return embedder.talk if isinstance(embedder, TalkEmbedder) else embedder
+
+
+def parted(embedder: Embedder, kinds: Sequence[str]) -> list[tuple[Embedder, list[int]]]:
+    """Return which of some records' texts each model embeds: messages and facts go to the one for talk."""
+    talk = talk_of(embedder)
+    said = [talk is not embedder and kind in _TALK for kind in kinds]
+    places = {other: [at for at, each in enumerate(said) if each is other] for other in dict.fromkeys(said)}
+    return [(talk if other else embedder, rows) for other, rows in places.items()]
+
+
+def checked(embedder: Embedder, vectors: object, rows: int, dimension: int) -> FloatMatrix:
+    """Return what an embedder gave, as float32 [rows, dimension].
+
+    Raises:
+        EmbedderError: it isn't an array of that shape, or holds NaN or infinity.
+    """
+    import numpy as np
+
+    try:
+        matrix: FloatMatrix = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderError(f"{embedder.name}: not an array of numbers ({error})") from error
+    if matrix.shape != (rows, dimension):
+        raise EmbedderError(f"{embedder.name}: vectors of shape {matrix.shape}; this store needs {(rows, dimension)}")
+    if not np.isfinite(matrix).all():
+        raise EmbedderError(f"{embedder.name}: a vector holds NaN or infinity; this store needs finite numbers")
+    return matrix
+
+
+def normalised(vectors: FloatMatrix, lengths: FloatMatrix | None = None) -> FloatMatrix:
+    """Return `vectors` scaled to length one; a zero vector stays zero. `lengths` [n, 1] are theirs, if known."""
+    import numpy as np
+
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True) if lengths is None else lengths
+    longer = lengths > 0
+    units: FloatMatrix = (
+        vectors / lengths if longer.all() else np.divide(vectors, lengths, out=np.zeros_like(vectors), where=longer)
+    )
+    return units
+
+
+class OpenAIEmbedder:
+    """An OpenAI-compatible embeddings endpoint, through `langchain_openai`.
+
+    Args:
+        model: name of the embedding model.
+        base_url: endpoint; absent = OpenAI's. With one, texts are sent as text: counting their
+            tokens first would download an encoding.
+        api_key: key of the endpoint.
+        dimension: length of the vectors; asked of the endpoint and checked. Absent = found out by
+            embedding one word when first needed.
+    """
+
+    name = "openai"
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        dimension: int | None = None,
+    ) -> None:
+        if not model.strip():
+            raise InvalidInputError("openai_model", model, "the name of an embedding model")
+        self.model = model
+        self.fingerprint = f"openai:{model}" + (f":{dimension}" if dimension else "")
+        self._base_url, self._api_key = base_url, api_key
+        self._asked = self._dimension = dimension
+        self._client: Any = None
+        self._lock = threading.Lock()
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector; the first use may call the endpoint."""
+        if self._dimension is None:
+            self._dimension = int(self.embed_queries(["dimension"]).shape[1])
+        return self._dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return unit vectors. Raises `EmbedderError` when the endpoint fails."""
+        import numpy as np
+
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        return self._vectors(texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return unit vectors. Raises `EmbedderError` when the endpoint fails."""
+        return self.embed_documents(texts)
+
+    def _vectors(self, texts: Sequence[str]) -> FloatMatrix:
+        import numpy as np
+        import openai
+
+        try:
+            raw = self._connected().embed_documents(list(texts))
+        except (openai.OpenAIError, ValueError, TypeError) as error:
+            raise EmbedderError(f"{self.fingerprint}: {type(error).__name__}: {error}") from error
+        try:
+            vectors = np.asarray(raw, dtype=np.float32)
+        except ValueError as error:
+            raise EmbedderError(f"{self.fingerprint}: vectors of unequal length") from error
+        wanted = (len(texts), self._dimension or (vectors.shape[1] if vectors.ndim == 2 else 0))
+        if vectors.shape != wanted or not np.isfinite(vectors).all():
+            raise EmbedderError(f"{self.fingerprint}: vectors of shape {vectors.shape}, expected {wanted}")
+        return normalised(vectors)
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                from langchain_openai import OpenAIEmbeddings
+
+                given: dict[str, Any] = {"model": self.model, "base_url": self._base_url}
+                given |= {"api_key": self._api_key} if self._api_key else {}
+                given |= {"dimensions": self._asked} if self._asked else {}
+                self._client = OpenAIEmbeddings(check_embedding_ctx_length=self._base_url is None, **given)
+            return self._client

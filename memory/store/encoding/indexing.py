@@ -1,0 +1,156 @@
+"""What of a record is indexed, and where it stands among its neighbours (STORE-7). Pure functions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.state.types import ContentType
+from recall_loop.text.words.keys import normalise
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PREVIOUS_WEIGHT = 0.5
+NEXT_WEIGHT = 0.25
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OFFSET = 10**18
+_ENCODED = "x0"
+# A speaker without a name is known by the conversation alone.
+_NAMELESS = frozenset({"user", "the user", "i", "me", "myself"})
+
+
+def digest(*parts: str | None) -> str:
+    """Return a 32-digit hexadecimal key of `parts`; different lists give different keys."""
+    data = json.dumps(parts, ensure_ascii=True).encode()
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def record_key(tenant: str, record_id: str) -> str:
+    """Return the id under which Chroma holds a record."""
+    return digest(tenant, record_id)
+
+
+def microseconds(moment: datetime | None) -> int | None:
+    """Return whole microseconds since 1970 in UTC, exactly."""
+    return None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def index_text(record: Mapping[str, Any]) -> str:
+    """Return the text that a record is indexed and embedded with: label, subject or author first."""
+    text: str = record["text"]
+    field = {"archival": "label", "fact": "subject", "message": "author"}.get(record["kind"])
+    head = (record.get(field) or "").strip() if field else ""
+    if not head or (field == "subject" and text.casefold().startswith(head.casefold())):
+        return text
+    return f"{head}: {text}"
+
+
+def place_of(tenant: str, record: Mapping[str, Any]) -> str:
+    """Return an opaque id of the record's tenant, user, conversation and session together."""
+    return _place(tenant, record.get("user_id"), record.get("conversation_id"), record.get("session"))
+
+
+@lru_cache(maxsize=4096)
+def _place(*parts: str | None) -> str:
+    return digest(*parts)
+
+
+def has_thread(record: Mapping[str, Any]) -> bool:
+    """Return whether a record shares windows with the other messages of its place.
+
+    A message that names neither conversation nor session stands alone: nothing says that it
+    follows any other.
+    """
+    if record["kind"] != ContentType.MESSAGE:
+        return False
+    return record.get("conversation_id") is not None or record.get("session") is not None
+
+
+def slot_of(record: Mapping[str, Any]) -> str | None:
+    """Return what a fact says something about: its owners (agent, group, user), its subject and its type.
+
+    Subject and type count in their normalised form, so that `Works at` and `works_at` are one type. None for other
+    kinds, and for a fact that doesn't name both: nothing can contradict it. Where nobody says who "the user" is (no
+    `user_id`), it is another one in each conversation.
+    """
+    if record["kind"] != ContentType.FACT:
+        return None
+    subject, fact_type = (normalise(record.get(name) or "") for name in ("subject", "fact_type"))
+    if not subject or not fact_type:
+        return None
+    owners = [record.get(name) for name in ("agent_id", "group_id", "user_id")]
+    place = record.get("conversation_id") if owners[-1] is None and subject in _NAMELESS else None
+    return digest(*owners, place, subject, fact_type)
+
+
+def order_key(position: int | None, created_at: int | None) -> str:
+    """Return a key that sorts by position where given, then by time; equal keys go by insertion."""
+    first = "~" if position is None else f"{position:020d}"
+    second = "~" if created_at is None else f"{created_at + _OFFSET:020d}"
+    return f"{first} {second}"
+
+
+@lru_cache(maxsize=4096)
+def facet(name: str, value: str) -> str:
+    """Return the token under which a facet's value stands in the lexical index."""
+    return f"{name}{digest(value)[:16]}"
+
+
+def encode(stem: str) -> str:
+    """Return `stem` as one token that FTS5's tokenizer leaves whole, whatever its script."""
+    if stem.isascii() and stem.isalnum() and not stem.startswith(_ENCODED):
+        return stem
+    return _ENCODED + stem.encode("utf-8").hex()
+
+
+def encoded(stems: str) -> str:
+    """Return stems joined by blanks with each one encoded."""
+    if stems.isascii() and _ENCODED not in stems and stems.replace(" ", "").isalnum():
+        return stems
+    return " ".join(map(encode, stems.split()))
+
+
+def decode(token: str) -> str:
+    """Undo `encode`."""
+    if not token.startswith(_ENCODED):
+        return token
+    return bytes.fromhex(token[len(_ENCODED) :]).decode("utf-8")
+
+
+def window_of(parts: Sequence[str | None]) -> str:
+    """Return previous, own and next index text, each on its line, without those that are missing."""
+    return "\n".join(part for part in parts if part is not None)
+
+
+def window_terms(before: str, own: str, after: str) -> str:
+    """Return the stems of a window, joined by blanks as they are given; the record's own count twice."""
+    return " ".join(filter(None, (before, own, own, after)))
+
+
+def context_vectors(
+    own: NDArray[np.float32], rows: NDArray[np.int64], beside: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Return own + 0.5 · previous + 0.25 · next, of length one, for some rows; nothing is embedded again.
+
+    Args:
+        own: own vectors [n, dimension].
+        rows: places in `own` of the rows that are wanted.
+        beside: for each of them the places of the previous and the next one; -1 where there is none.
+    """
+    import numpy as np
+
+    total = own[rows]
+    joined = (beside >= 0).any(axis=1)
+    for column, weight in enumerate((PREVIOUS_WEIGHT, NEXT_WEIGHT)):
+        there = beside[:, column] >= 0
+        total[there] += np.float32(weight) * own[beside[there, column]]
+    lengths = np.linalg.norm(total, axis=1)
+    joined &= lengths > 0
+    total[joined] /= lengths[joined, None]
+    return total

@@ -1,0 +1,338 @@
+"""Rows as columns in memory: what a search needs of many rows at once, without parsing any record.
+
+A tenant's index is made once and then kept up with the tenant's writes: rows that changed since are struck
+out of the first part and stand in a second, small one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from recall_loop.memory.store.index.term_index import TermIndex, build
+from recall_loop.memory.store.index.vectors import find
+from recall_loop.text.words.tokens import stems
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recall_loop.memory.store.sqlite.predicate import ColumnTests
+
+
+class IndexRow(NamedTuple):
+    """One row as it is read for the index; `session_place` is None where the record belongs to no session."""
+
+    rowid: int
+    tool: int
+    aside: float
+    created_at: int | None
+    session_place: str | None
+    author: str | None
+    kind: str
+    agent_id: str | None
+    user_id: str | None
+    conversation_id: str | None
+    session: str | None
+    role: str | None
+    label: str | None
+    fact_type: str | None
+    execution_status: str | None
+    task_category: str | None
+    complexity_level: str | None
+    score: float | None
+    superseded: int
+    valid_until: int | None
+    terms: str
+    window_tokens: str
+
+
+# Columns whose values are kept as numbers, and which predicates test.
+CODED = (
+    "session_place",
+    "author",
+    "kind",
+    "agent_id",
+    "user_id",
+    "conversation_id",
+    "session",
+    "role",
+    "label",
+    "fact_type",
+    "execution_status",
+    "task_category",
+    "complexity_level",
+)
+NO_TIME = np.iinfo(np.int64).min
+NO_END = np.iinfo(np.int64).max
+
+
+class Names(dict[str, int]):
+    """Values of a column by number; a value that is asked for the first time gets the next."""
+
+    def __missing__(self, name: str) -> int:
+        number = self[name] = len(self)
+        return number
+
+
+@dataclass(frozen=True)
+class Codes:
+    """The numbers that stand for the values of each column; they only ever grow."""
+
+    names: dict[str, Names] = field(default_factory=lambda: {name: Names() for name in CODED})
+    author_stems: dict[int, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Facets of n rows, each array [n].
+
+    Attributes:
+        rowids: the rows.
+        tool: whether it is a tool's response.
+        aside: share of the record's blocks that is no text, in [0,1].
+        times: created_at in microseconds since 1970; `NO_TIME` where there is none.
+        scores: learning values of trajectories; NaN where there is none.
+        superseded: whether it is a fact that a newer one has superseded.
+        until: valid_until of facts in microseconds since 1970; `NO_END` where there is none.
+        coded: values by number, by name of the column; -1 where a row has none.
+    """
+
+    rowids: NDArray[np.int64]
+    tool: NDArray[np.bool_]
+    aside: NDArray[np.float64]
+    times: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    superseded: NDArray[np.bool_]
+    until: NDArray[np.int64]
+    coded: Mapping[str, NDArray[np.int32]]
+
+    @classmethod
+    def of(cls, rows: Sequence[IndexRow], codes: Codes) -> Columns:
+        """Lay rows out as columns."""
+        fields = list(zip(*rows, strict=True)) if rows else [()] * len(IndexRow._fields)
+        by_name = dict(zip(IndexRow._fields, fields, strict=True))
+        coded = {}
+        for name in CODED:
+            names = codes.names[name]
+            values = [-1 if value is None else names[value] for value in by_name[name]]
+            coded[name] = np.array(values, dtype=np.int32)
+        times = [NO_TIME if value is None else value for value in by_name["created_at"]]
+        return cls(
+            np.array(by_name["rowid"], dtype=np.int64),
+            np.array(by_name["tool"], dtype=bool),
+            np.array(by_name["aside"], dtype=np.float64),
+            np.array(times, dtype=np.int64),
+            np.array(by_name["score"], dtype=np.float64),
+            np.array(by_name["superseded"], dtype=bool),
+            np.array([NO_END if value is None else value for value in by_name["valid_until"]], dtype=np.int64),
+            coded,
+        )
+
+    def joined(self, other: Columns) -> Columns:
+        """Return these rows followed by those of `other`."""
+        return Columns(
+            np.concatenate([self.rowids, other.rowids]),
+            np.concatenate([self.tool, other.tool]),
+            np.concatenate([self.aside, other.aside]),
+            np.concatenate([self.times, other.times]),
+            np.concatenate([self.scores, other.scores]),
+            np.concatenate([self.superseded, other.superseded]),
+            np.concatenate([self.until, other.until]),
+            {name: np.concatenate([self.coded[name], other.coded[name]]) for name in CODED},
+        )
+
+    def head(self, size: int) -> Columns:
+        """Return the first rows."""
+        coded = {name: column[:size] for name, column in self.coded.items()}
+        return Columns(
+            self.rowids[:size],
+            self.tool[:size],
+            self.aside[:size],
+            self.times[:size],
+            self.scores[:size],
+            self.superseded[:size],
+            self.until[:size],
+            coded,
+        )
+
+
+class TermCounts(NamedTuple):
+    """Counts of t stems in n rows, [n, t] each: in the row's own text, and in its window."""
+
+    own: NDArray[np.float64]
+    window: NDArray[np.float64]
+
+
+class RowIndex:
+    """Columns and postings of rows, which are called by their position.
+
+    Attributes:
+        columns: the rows' facets; a position is a place in them.
+        codes: what the numbers in the columns stand for.
+        alive: False where a row stands a second time, newer, or was deleted [n].
+        own_lengths: stems of each row's own text [n].
+        window_lengths: stems of each row's window [n].
+    """
+
+    def __init__(self, parts: Sequence[tuple[Columns, TermIndex]], codes: Codes, dead: NDArray[np.int64]) -> None:
+        """Join parts; `dead` are the rowids of the first part that no longer hold."""
+        self.codes = codes
+        self._terms = [terms for _, terms in parts]
+        self._starts = [0, len(parts[0][0].rowids)]
+        self.columns = parts[0][0]
+        for columns, _ in parts[1:]:
+            self.columns = self.columns.joined(columns)
+        self.alive = np.ones(len(self.columns.rowids), dtype=bool)
+        self.alive[: self._starts[1]] = ~np.isin(parts[0][0].rowids, dead)
+        self.own_lengths = np.concatenate([terms.own_lengths for terms in self._terms])
+        self.window_lengths = np.concatenate([terms.window_lengths for terms in self._terms])
+        self._whole = bool(self.alive.all())
+        self._weighed: tuple[tuple[tuple[str, float], ...], NDArray[np.float64]] | None = None
+
+    @classmethod
+    def of(cls, rows: Sequence[IndexRow]) -> RowIndex:
+        """Index rows given in ascending order of rowid."""
+        codes = Codes()
+        terms = build((row.terms, row.window_tokens) for row in rows)
+        return cls([(Columns.of(rows, codes), terms)], codes, np.zeros(0, dtype=np.int64))
+
+    def changed(self, rows: Sequence[IndexRow], dead: NDArray[np.int64]) -> RowIndex:
+        """Return the index with `rows` (ascending) instead of what it holds of the rowids `dead`.
+
+        Only the first part is kept: `rows` are all that changed since that was made.
+        """
+        first = self.columns if len(self._terms) == 1 else self.columns.head(self.head)
+        second = Columns.of(rows, self.codes)
+        terms = build((row.terms, row.window_tokens) for row in rows)
+        return RowIndex([(first, self._terms[0]), (second, terms)], self.codes, dead)
+
+    @cached_property
+    def kind_names(self) -> list[str]:
+        """What the numbers of kinds stand for."""
+        return list(self.codes.names["kind"])
+
+    @cached_property
+    def _author_names(self) -> list[str]:
+        return list(self.codes.names["author"])
+
+    def authors(self) -> int:
+        """Return the number of different authors."""
+        return len(self._author_names)
+
+    def author_stems(self, code: int) -> frozenset[str]:
+        """Return the stems of an author's name, or of a fact's subject, by its number."""
+        if code not in self.codes.author_stems:
+            self.codes.author_stems[code] = frozenset(stems(self._author_names[code]))
+        return self.codes.author_stems[code]
+
+    @property
+    def head(self) -> int:
+        """Number of rows in the first part."""
+        return self._starts[1]
+
+    def __len__(self) -> int:
+        """Return the number of rows that hold."""
+        return int(self.alive.sum())
+
+    def positions(self, rowids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the positions of rowids [n]; -1 where one isn't here."""
+        found = np.full(len(rowids), -1, dtype=np.int64)
+        for start, end in ((0, self.head), (self.head, len(self.columns.rowids))):
+            at, here = find(self.columns.rowids[start:end], rowids)
+            here[here] = self.alive[start + at[here]]
+            found[here] = start + at[here]
+        return found
+
+    def ascending(self, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the rowids of the rows that are allowed, ascending."""
+        rowids = self.columns.rowids[allowed]
+        return rowids if len(self._terms) == 1 else np.sort(rowids)
+
+    def mask(self, rowids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which rows are among `rowids`, by position [n]."""
+        found = np.zeros(len(self.alive), dtype=bool)
+        positions = self.positions(rowids)
+        found[positions[positions >= 0]] = True
+        return found
+
+    def matching(self, tests: ColumnTests) -> NDArray[np.bool_]:
+        """Return which rows pass all tests but those of tags, by position [n]; the tenant is the index's own."""
+        allowed = self.alive.copy()
+        for name, wanted in tests.values:
+            names = self.codes.names[name]
+            numbers = [names[value] for value in wanted if value in names]
+            column = self.columns.coded[name]
+            allowed &= column == numbers[0] if len(numbers) == 1 else np.isin(column, numbers)
+        if tests.start is not None:
+            allowed &= self.columns.times >= max(tests.start, NO_TIME + 1)
+        if tests.end is not None:
+            allowed &= (self.columns.times < tests.end) & (self.columns.times != NO_TIME)
+        if tests.scores is not None:
+            allowed &= tests.scores.matching(self.columns.scores)
+        return allowed & self._valid(tests)
+
+    def _valid(self, tests: ColumnTests) -> NDArray[np.bool_]:
+        """Return which rows were there at the time asked for and, unless history is wanted, hold (then)."""
+        columns = self.columns
+        if tests.as_of is None:
+            return np.ones(len(self.alive), dtype=bool) if tests.superseded else ~columns.superseded
+        there = columns.times <= tests.as_of  # also what has no time
+        return there if tests.superseded else there & (columns.until > tests.as_of)
+
+    def frequency(self, stem: str) -> int:
+        """Return the number of rows whose window has a stem."""
+        total = 0
+        for start, terms in zip(self._starts, self._terms, strict=False):
+            posting = terms.posting(stem)
+            if posting is not None:
+                whole = self._whole
+                total += len(posting.positions) if whole else int(self.alive[start + posting.positions].sum())
+        return total
+
+    def frequencies(self) -> dict[str, int]:
+        """Return for every stem that any row has the number of rows whose window has it."""
+        found: dict[str, int] = {}
+        for start, terms in zip(self._starts, self._terms, strict=False):
+            for stem, count in terms.frequencies(self.alive[start : start + len(terms.own_lengths)]).items():
+                found[stem] = found.get(stem, 0) + count
+        return found
+
+    def word_weights(self, weights: Sequence[tuple[str, float]]) -> NDArray[np.float64]:
+        """Return for each row the sum of the weights of the stems that its window has [n]. Not to be written to."""
+        key, last = tuple(weights), self._weighed
+        if last is not None and last[0] == key:
+            return last[1]
+        total = np.zeros(len(self.alive))
+        for stem, weight in weights:
+            for start, terms in zip(self._starts, self._terms, strict=False):
+                posting = terms.posting(stem)
+                if posting is not None:
+                    np.add.at(total[start:], posting.positions, weight)  # which is faster than `+=`
+        if not self._whole:
+            total[~self.alive] = 0.0
+        self._weighed = (key, total)
+        return total
+
+    def counts(self, asked: Sequence[str], positions: NDArray[np.int64]) -> TermCounts:
+        """Count each of t stems in the rows at n positions."""
+        own = np.zeros((len(positions), len(asked)))
+        window = np.zeros((len(positions), len(asked)))
+        for start, terms in zip(self._starts, self._terms, strict=False):
+            places = (positions - start).astype(np.int32)  # as postings are: or each would be copied to be searched
+            for column, stem in enumerate(asked):
+                posting = terms.posting(stem)
+                if posting is None:
+                    continue
+                at = np.minimum(np.searchsorted(posting.positions, places), len(posting.positions) - 1)
+                here = posting.positions[at] == places
+                own[here, column] = posting.own[at[here]]
+                window[here, column] = posting.window[at[here]]
+        return TermCounts(own, window)
+
+    def nbytes(self) -> int:
+        """Return a rough number of bytes."""
+        return sum(terms.nbytes() for terms in self._terms) + 80 * len(self.alive)

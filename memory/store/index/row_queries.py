@@ -1,0 +1,257 @@
+"""The reads behind a view: each one statement over the sidecar, confined to a tenant or a predicate."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recall_loop.memory.store.embed.embedders import normalised
+from recall_loop.memory.store.encoding.indexing import encode, facet
+from recall_loop.memory.store.index.row_index import IndexRow
+from recall_loop.memory.store.index.vectors import Vectors
+from recall_loop.memory.store.sqlite.rows import Row
+from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError, SidecarDamagedError
+from recall_loop.memory.store.sqlite.trajectory_predicate import score_at, text_at
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recall_loop.memory.store.sqlite.predicate import Predicate
+    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+
+# `+` keeps SQLite from an index of the tenant where rows are named: it would read all of the tenant's.
+# `json_each` takes any number of ids in one parameter, where a list of marks would not.
+_AMONG = "IN (SELECT value FROM json_each(?))"
+_CHUNK = 2_000
+
+_JOIN_WINDOW = " JOIN fts f ON f.rowid = r.rowid"
+_ROWS = f"""SELECT r.rowid, r.kind, r.place, b.record, b.terms, b.window, f.window
+FROM records r JOIN bodies b ON b.rowid = r.rowid{_JOIN_WINDOW}
+WHERE +r.tenant = ? AND r.rowid {_AMONG}"""
+
+
+# Which share of a record's blocks is no text: reasoning, tool use and tool results (SEARCH-5).
+_ASIDE = """CASE WHEN json_type(b.record, '$.blocks') IS NULL THEN 0.0 ELSE
+ (SELECT coalesce(total(CASE WHEN json_extract(p.value, '$.type') = 'text' THEN 0
+   ELSE length(json_extract(p.value, '$.text')) END) / nullif(total(length(json_extract(p.value, '$.text'))), 0), 0)
+  FROM json_each(b.record, '$.blocks') p) END"""
+# What filters ask of trajectories; nothing is parsed for other records.
+_OF_RUNS = ", ".join(
+    f"CASE WHEN r.kind = 'trajectory' THEN {part} END"
+    for part in (
+        *(text_at("b.record", name) for name in ("execution_status", "task_category", "complexity_level")),
+        score_at("b.record"),
+    )
+)
+_INDEX_ROWS = f"""SELECT r.rowid, r.role IS 'tool', {_ASIDE}, r.created_at,
+ CASE WHEN r.session IS NULL THEN NULL ELSE r.place END,
+ coalesce(json_extract(b.record, '$.author'), json_extract(b.record, '$.subject')), r.kind, r.agent_id, r.user_id,
+ r.conversation_id, r.session, r.role, r.label, r.fact_type, {_OF_RUNS}, r.superseded_by IS NOT NULL, r.valid_until,
+ b.terms, f.window
+FROM records r JOIN bodies b ON b.rowid = r.rowid{_JOIN_WINDOW}
+WHERE r.tenant = ?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Size of a tenant's corpus: number of rows, mean number of own stems and of window stems."""
+
+    rows: int
+    mean_terms: float
+    mean_window_terms: float
+
+
+def ids_json(rowids: Iterable[int]) -> str:
+    """Return rowids as the JSON array that `json_each` reads."""
+    return json.dumps([int(rowid) for rowid in rowids])
+
+
+def version(sidecar: Sidecar, tenant: str) -> int:
+    """Return the version of a tenant's data; every write raises it."""
+    with sidecar.reading() as connection:
+        found = connection.execute("SELECT version FROM tenants WHERE tenant = ?", (tenant,)).fetchone()
+    return int(found[0]) if found else 0
+
+
+def rowids(sidecar: Sidecar, predicate: Predicate, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """Return the rowids that a predicate allows, ascending; only of those in `among`, if given."""
+    query = f"SELECT r.rowid FROM records r WHERE {predicate.where}"
+    params = predicate.params
+    if among is not None:
+        narrowed = query.replace("WHERE r.tenant", "WHERE +r.tenant", 1)
+        query, params = f"{narrowed} AND r.rowid {_AMONG}", (*params, ids_json(among))
+    with sidecar.reading() as connection:
+        found = connection.execute(query, params).fetchall()
+    return np.sort(np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(found)))
+
+
+def tagged(sidecar: Sidecar, tag: str, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Return the rowids that have a tag, of any tenant; only of those in `among`, if given."""
+    query, params = "SELECT record FROM record_tags WHERE tag = ?", (tag,)
+    if among is not None:
+        query, params = f"{query} AND record {_AMONG}", (tag, ids_json(among))  # type: ignore[assignment]
+    found = _all(sidecar, query, params)
+    return np.sort(np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(found)))
+
+
+def few_tagged(sidecar: Sidecar, tag: str, most: int) -> NDArray[np.int64] | None:
+    """Return the rowids that have a tag, of any tenant; None if they are more than `most`."""
+    found = _all(sidecar, "SELECT record FROM record_tags WHERE tag = ? LIMIT ?", (tag, most + 1))
+    return None if len(found) > most else np.array([row[0] for row in found], dtype=np.int64)
+
+
+def newest(sidecar: Sidecar, predicate: Predicate, limit: int) -> list[int]:
+    """Return the rowids that a predicate allows, latest time first."""
+    query = f"""SELECT r.rowid FROM records r WHERE {predicate.where}
+        ORDER BY r.created_at IS NULL, r.created_at DESC, r.rowid LIMIT ?"""
+    with sidecar.reading() as connection:
+        return [row[0] for row in connection.execute(query, (*predicate.params, limit))]
+
+
+def index_rows(sidecar: Sidecar, tenant: str, among: NDArray[np.int64] | None = None) -> list[IndexRow]:
+    """Return a tenant's rows as the index in memory needs them, by ascending rowid; all, or those in `among`.
+
+    While the full-text index is damaged, each row's own stems stand for its window (SEARCH-9).
+    """
+    params: tuple[Any, ...] = (tenant,) if among is None else (tenant, ids_json(among))
+    narrowed = "" if among is None else f" AND r.rowid {_AMONG}"
+    every = _INDEX_ROWS if among is None else _INDEX_ROWS.replace("WHERE r.tenant", "WHERE +r.tenant")
+    try:
+        found = _all(sidecar, every + narrowed, params)
+    except LexicalIndexError:
+        plain = every.replace("f.window", "b.terms").replace(_JOIN_WINDOW, "")
+        found = [(*row[:-1], _encoded(row[-1])) for row in _all(sidecar, plain + narrowed, params)]
+    return [IndexRow(*row) for row in sorted(found, key=lambda row: int(row[0]))]
+
+
+def _encoded(terms: str) -> str:
+    return " ".join(encode(stem) for stem in terms.split())
+
+
+def _all(sidecar: Sidecar, query: str, params: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    with sidecar.reading() as connection:
+        return connection.execute(query, params).fetchall()
+
+
+def rows_of(sidecar: Sidecar, tenant: str) -> int:
+    """Return the number of a tenant's rows."""
+    with sidecar.reading() as connection:
+        found = connection.execute("SELECT count(*) FROM records WHERE tenant = ?", (tenant,)).fetchone()
+    return int(found[0])
+
+
+def corpus(sidecar: Sidecar, tenant: str) -> Corpus:
+    """Return size and mean lengths of a tenant's corpus."""
+    query = "SELECT count(*), total(terms), total(window_terms) FROM records WHERE tenant = ?"
+    with sidecar.reading() as connection:
+        count, terms, window_terms = connection.execute(query, (tenant,)).fetchone()
+    return Corpus(count, terms / count, window_terms / count) if count else Corpus(0, 0.0, 0.0)
+
+
+def frequency(sidecar: Sidecar, tenant: str, token: str) -> int:
+    """Return the number of a tenant's rows whose window contains an encoded stem."""
+    match = f'facets : "{facet("t", tenant)}" AND window : "{token}"'
+    with sidecar.reading() as connection:
+        return int(connection.execute("SELECT count(*) FROM fts WHERE fts MATCH ?", (match,)).fetchone()[0])
+
+
+def vocabulary(sidecar: Sidecar, tenant: str) -> dict[str, int]:
+    """Return a tenant's stems and how many rows have each in their own text."""
+    query = "SELECT b.terms FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.tenant = ?"
+    found: Counter[str] = Counter()
+    with sidecar.reading() as connection:
+        for (terms,) in connection.execute(query, (tenant,)):
+            found.update(set(terms.split()))
+    return dict(found)
+
+
+def posting(sidecar: Sidecar, facets: str, token: str) -> NDArray[np.int64]:
+    """Return the rowids whose window has a token and whose facets match, ascending; no `facets` = of all tenants.
+
+    The index's own ranking counts the rows of all tenants, so it isn't used: what a tenant finds would depend
+    on what others keep (STORE-3).
+    """
+    match = " AND ".join(part for part in (facets, f'window : "{token}"') if part)
+    with sidecar.reading() as connection:
+        found = connection.execute("SELECT rowid FROM fts WHERE fts MATCH ? ORDER BY rowid", (match,)).fetchall()
+    return np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(found))
+
+
+def last_row(sidecar: Sidecar) -> int:
+    """Return the highest rowid: about the number of rows of all tenants."""
+    with sidecar.reading() as connection:
+        return int(connection.execute("SELECT coalesce(max(rowid), 0) FROM records").fetchone()[0])
+
+
+def rows(sidecar: Sidecar, tenant: str, wanted: Sequence[int]) -> dict[int, Row]:
+    """Return rows of a tenant by rowid; while the full-text index is damaged without the stems of their windows."""
+    found: dict[int, Row] = {}
+    for start in range(0, len(wanted), _CHUNK):
+        params = (tenant, ids_json(wanted[start : start + _CHUNK]))
+        try:
+            part = _all(sidecar, _ROWS, params)
+        except LexicalIndexError:
+            part = _all(sidecar, _ROWS.replace("f.window", "''").replace(_JOIN_WINDOW, ""), params)
+        found |= {values[0]: Row(*values) for values in part}
+    return found
+
+
+def vectors(
+    sidecar: Sidecar,
+    tenant: str,
+    wanted: Sequence[int] | NDArray[np.int64],
+    dimension: int,
+    *,
+    halves: bool = False,
+) -> Vectors:
+    """Return the vectors of some of a tenant's rows, by ascending rowid; with `halves` own ones as they are stored."""
+    query = f"""SELECT v.rowid, v.context, v.own FROM vectors v JOIN records r ON r.rowid = v.rowid
+        WHERE +r.tenant = ? AND v.rowid {_AMONG} ORDER BY v.rowid"""
+    return _vectors(_all(sidecar, query, (tenant, ids_json(wanted))), dimension, halves=halves)
+
+
+def tenant_vectors(sidecar: Sidecar, tenant: str, dimension: int, *, halves: bool = False) -> Vectors:
+    """Return all vectors of a tenant, by ascending rowid; with `halves` own ones as they are stored."""
+    query = """SELECT v.rowid, v.context, v.own FROM records r JOIN vectors v ON v.rowid = r.rowid
+        WHERE r.tenant = ? ORDER BY v.rowid"""
+    return _vectors(_all(sidecar, query, (tenant,)), dimension, halves=halves)
+
+
+def _vectors(found: list[tuple[Any, ...]], dimension: int, *, halves: bool) -> Vectors:
+    numbers = np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found))
+    context, own = ([row[place] for row in found] for place in (1, 2))
+    if not halves:
+        return Vectors(numbers, _unpacked(own, dimension), _unpacked(context, dimension))
+    kept = _halves(own, dimension)
+    parts = (kept[start : start + _CHUNK].astype(np.float32) for start in range(0, len(kept), _CHUNK))
+    lengths = [np.linalg.norm(part, axis=1, keepdims=True) for part in parts]
+    return Vectors(
+        numbers, kept, _unpacked(context, dimension), np.concatenate([np.zeros((0, 1), np.float32), *lengths])
+    )
+
+
+def _halves(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float16]:
+    try:
+        return np.frombuffer(b"".join(blobs), dtype=np.float16).reshape(len(blobs), dimension)
+    except (TypeError, ValueError) as error:
+        raise SidecarDamagedError(f"the sidecar is damaged: vectors of another length than {dimension}") from error
+
+
+def _unpacked(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float32]:
+    """Return vectors of unit length, which halves are a little off."""
+    matrix = normalised(_halves(blobs, dimension).astype(np.float32))
+    matrix.setflags(write=False)
+    return matrix
+
+
+def keys_to_rowids(sidecar: Sidecar, tenant: str, keys: Sequence[str]) -> dict[str, int]:
+    """Return the rowids of Chroma's ids; another tenant's are left out."""
+    query = f"SELECT key, rowid FROM records WHERE +tenant = ? AND key {_AMONG}"
+    with sidecar.reading() as connection:
+        return dict(connection.execute(query, (tenant, json.dumps(list(keys)))))

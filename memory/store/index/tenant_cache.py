@@ -1,0 +1,310 @@
+"""What is kept in memory per tenant, and how it follows the tenant's writes.
+
+The version comes from the sidecar, so that another process's writes are seen too. It is read before
+the data: data newer than its version is merely loaded once more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import numpy as np
+
+from recall_loop.memory.store.index import row_queries
+from recall_loop.memory.store.index.row_index import RowIndex
+from recall_loop.memory.store.index.row_queries import Corpus
+from recall_loop.memory.store.index.vectors import VectorTable
+from recall_loop.memory.store.sqlite.changes import changes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from recall_loop.memory.store.sqlite.predicate import ColumnTests, Predicate
+    from recall_loop.memory.store.sqlite.rows import Row
+    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+
+CACHED_ROWS = 20_000
+CACHED_BYTES = 1024 * 1024 * 1024
+# Tenants with more rows are searched through SQLite and Chroma alone: the index would take gigabytes.
+INDEXED_ROWS = 200_000
+# Allowed rows up to so many are all compared with one vector; above, Chroma is asked. Without the vectors in
+# memory they are read for it.
+SCANNED_ROWS = 20_000
+# What a further vector adds to a comparison, as a share of the first one's cost: they are read from memory once for
+# all. Chroma takes as long for each.
+FURTHER_VECTOR = 0.08
+READ_ROWS = 2_000
+# So many changed rows are kept beside the index before it is made anew.
+_LEAST_DIRTY = 256
+_DIRTY_SHARE = 0.05
+_ROW_BYTES = 2_000
+# Up to so many rows are asked for a tag one by one; above, all rows with the tag are read.
+_FEW = 10_000
+_SELECTIONS = 64
+_POSTED_ROWS = 4_000_000
+_T = TypeVar("_T")
+_NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+
+def most_scanned(vectors: int) -> int:
+    """Return up to how many rows, held in memory, it is cheaper to compare with so many vectors than to ask Chroma."""
+    return int(SCANNED_ROWS * vectors * (1.0 + FURTHER_VECTOR) / (1.0 + FURTHER_VECTOR * vectors))
+
+
+@dataclass
+class _Selection:
+    """Rows that a predicate allows at one version; `allowed` are their positions in one index."""
+
+    version: int
+    rowids: NDArray[np.int64]
+    index: RowIndex | None = None
+    allowed: NDArray[np.bool_] | None = None
+
+
+@dataclass
+class TenantCache:
+    """One tenant's data at one version; see `follow`."""
+
+    sidecar: Sidecar
+    tenant: str
+    dimension: int
+    version: int
+    corpus: Corpus | None = None
+    rows: dict[int, Row] = field(default_factory=dict)
+    frequencies: dict[str, int] = field(default_factory=dict)
+    postings: OrderedDict[tuple[str, str], NDArray[np.int64]] = field(default_factory=OrderedDict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    _size: int | None = None
+    _vocabulary: dict[str, int] | None = None
+    _derived: dict[object, object] = field(default_factory=dict)
+    _index: RowIndex | None = None
+    _vectors: VectorTable | None = None
+    _outlined: bool = False
+    _dirty: NDArray[np.int64] = field(default_factory=lambda: _NONE)
+    _log: list[tuple[int, NDArray[np.int64]]] = field(default_factory=list)
+    _selections: OrderedDict[tuple[object, ...], _Selection] = field(default_factory=OrderedDict)
+
+    def follow(self, version: int) -> None:
+        """Take over what was written since; forget everything where that is too much, or not known."""
+        with self.lock:
+            if version == self.version:
+                return
+            found = changes(self.sidecar, self.tenant, self.version)
+            self.corpus, self._size, self._vocabulary = None, None, None
+            self.frequencies.clear()
+            self.postings.clear()
+            self._derived.clear()
+            if found is None or len(found.rowids) + len(self._dirty) > self._most_dirty():
+                self._forget(version if found is None else found.version)
+                return
+            for rowid in found.rowids.tolist():
+                self.rows.pop(rowid, None)
+            self._dirty = np.union1d(self._dirty, found.rowids)
+            self._log.append((found.version, found.rowids))
+            self.version = found.version
+            self._update(found.rowids)
+
+    def _most_dirty(self) -> int:
+        return max(_LEAST_DIRTY, int(_DIRTY_SHARE * (0 if self._index is None else self._index.head)))
+
+    def _forget(self, version: int) -> None:
+        self.version = version
+        self.rows.clear()
+        self._index, self._vectors, self._dirty = None, None, _NONE
+        self._log.clear()
+        self._selections.clear()
+
+    def _update(self, changed: NDArray[np.int64]) -> None:
+        if self._index is not None:
+            rows = row_queries.index_rows(self.sidecar, self.tenant, self._dirty)
+            self._index = self._index.changed(rows, self._dirty)
+        if self._vectors is not None:
+            halves = self._vectors.halves
+            fresh = row_queries.vectors(self.sidecar, self.tenant, self._dirty, self.dimension, halves=halves)
+            self._vectors = self._vectors.changed(fresh, self._dirty)
+
+    def size(self) -> int:
+        """Return the tenant's number of rows."""
+        with self.lock:
+            if self._size is None:
+                self._size = row_queries.rows_of(self.sidecar, self.tenant)
+            return self._size
+
+    def index(self) -> RowIndex | None:
+        """Return the index of all rows; None for a tenant with more than 200,000."""
+        with self.lock:
+            if self._index is None and self.size() <= INDEXED_ROWS:
+                self._start()
+                self._index = RowIndex.of(row_queries.index_rows(self.sidecar, self.tenant))
+            return self._index
+
+    def vectors(self) -> VectorTable | None:
+        """Return the vectors of all rows; None where they are too many to be kept."""
+        with self.lock:
+            if self._vectors is None and self.size() <= INDEXED_ROWS:
+                self._start()
+                halves = self.size() > CACHED_ROWS
+                held = row_queries.tenant_vectors(self.sidecar, self.tenant, self.dimension, halves=halves)
+                self._vectors = VectorTable(held)
+            return self._vectors
+
+    def statistics(self) -> Corpus:
+        """Return size and mean lengths of the tenant's corpus."""
+        with self.lock:
+            if self.corpus is None:
+                index = self.index()
+                self.corpus = row_queries.corpus(self.sidecar, self.tenant) if index is None else _corpus(index)
+            return self.corpus
+
+    def vocabulary(self) -> dict[str, int]:
+        """Return the tenant's stems with the number of rows that have each."""
+        with self.lock:
+            if self._vocabulary is None:
+                index = self.index()
+                known = row_queries.vocabulary(self.sidecar, self.tenant) if index is None else index.frequencies()
+                self._vocabulary = known
+            return self._vocabulary
+
+    def of_vocabulary(self, make: Callable[[dict[str, int]], _T]) -> _T:
+        """Return what `make` makes of the vocabulary; kept until the data changes."""
+        with self.lock:
+            if make not in self._derived:
+                self._derived[make] = make(self.vocabulary())
+            return cast("_T", self._derived[make])
+
+    def posting(self, facets: str, token: str) -> NDArray[np.int64]:
+        """Return what `reading.posting` does; the last ones are kept, up to four million rows in all."""
+        with self.lock:
+            known, version = self.postings.get((facets, token)), self.version
+        if known is not None:
+            return known
+        found = row_queries.posting(self.sidecar, facets, token)
+        with self.lock:
+            if version == self.version:
+                self.postings[facets, token] = found
+                while sum(map(len, self.postings.values())) > _POSTED_ROWS:
+                    self.postings.popitem(last=False)
+        return found
+
+    def _start(self) -> None:
+        """Before one of both is loaded: what changed is counted from here on, so the other goes along."""
+        if len(self._dirty):
+            self._index, self._vectors, self._dirty = None, None, _NONE
+
+    def selection(self, predicate: Predicate) -> NDArray[np.int64]:
+        """Return the rowids that a predicate allows; the last 64 predicates are remembered."""
+        return self._selected(predicate).rowids
+
+    def allowed(self, predicate: Predicate, index: RowIndex) -> NDArray[np.bool_]:
+        """Return which rows of `index` a predicate allows, by position [n]."""
+        chosen = self._selected(predicate)
+        if chosen.index is not index or chosen.allowed is None:
+            allowed = index.mask(chosen.rowids)
+            with self.lock:
+                chosen.index, chosen.allowed = index, allowed
+            return allowed
+        return chosen.allowed
+
+    def _selected(self, predicate: Predicate) -> _Selection:
+        key = (predicate.where, predicate.params)
+        with self.lock:
+            known, version = self._selections.get(key), self.version
+            if known is not None:
+                self._selections.move_to_end(key)
+                if known.version == version:
+                    return known
+            stale = [rowids for at, rowids in self._log if known is not None and at > known.version]
+        fresh = self._load(predicate, version, known, stale)
+        fresh.rowids.setflags(write=False)
+        with self.lock:
+            self._selections[key] = fresh
+            while len(self._selections) > _SELECTIONS:
+                self._selections.popitem(last=False)
+        return fresh
+
+    def _load(
+        self, predicate: Predicate, version: int, known: _Selection | None, stale: list[NDArray[np.int64]]
+    ) -> _Selection:
+        """Ask the index where it can tell, else SQLite: for what changed since, if the rest is known."""
+        index = self.index() if predicate.tests is not None else None
+        if index is not None and predicate.tests is not None:
+            allowed = self._matching(index, predicate.tests)
+            return _Selection(version, index.ascending(allowed), index, allowed)
+        if known is None or not stale:
+            return _Selection(version, row_queries.rowids(self.sidecar, predicate, self._tagged(predicate)))
+        changed = np.unique(np.concatenate(stale))
+        kept = known.rowids[~np.isin(known.rowids, changed)]
+        return _Selection(version, np.union1d(kept, row_queries.rowids(self.sidecar, predicate, changed)))
+
+    def _tagged(self, predicate: Predicate) -> NDArray[np.int64] | None:
+        """Return the rows with a tag that a predicate asks for, if they are few: no others need be read then."""
+        tags = () if predicate.tests is None else predicate.tests.tags
+        found = (row_queries.few_tagged(self.sidecar, tag, _FEW) for tag in tags)
+        return next((few for few in found if few is not None), None)
+
+    def _matching(self, index: RowIndex, tests: ColumnTests) -> NDArray[np.bool_]:
+        allowed = index.matching(tests)
+        for tag in tests.tags:
+            few = index.columns.rowids[allowed] if allowed.sum() <= _FEW else None
+            allowed &= index.mask(row_queries.tagged(self.sidecar, tag, few))
+        return allowed
+
+    def grown(self) -> bool:
+        """Return whether an outline of the vectors was made since this was asked last: it takes half as much again."""
+        held = self._vectors  # no lock: nobody is to wait here for what another thread loads
+        before, self._outlined = self._outlined, held is not None and held.outlined
+        return self._outlined and not before
+
+    def nbytes(self) -> int:
+        """Return a rough number of bytes."""
+        with self.lock:
+            total = len(self.rows) * _ROW_BYTES + sum(found.rowids.nbytes for found in self._selections.values())
+            total += sum(found.nbytes for found in self.postings.values())
+            total += 0 if self._vectors is None else self._vectors.nbytes()
+            return total + (0 if self._index is None else self._index.nbytes())
+
+
+def _corpus(index: RowIndex) -> Corpus:
+    rows = len(index)
+    if not rows:
+        return Corpus(0, 0.0, 0.0)
+    totals = [float(lengths[index.alive].sum()) for lengths in (index.own_lengths, index.window_lengths)]
+    return Corpus(rows, totals[0] / rows, totals[1] / rows)
+
+
+class Cache:
+    """The caches of all tenants; the least recently used goes first when they outgrow 1 GiB."""
+
+    def __init__(self) -> None:
+        self._tenants: OrderedDict[str, TenantCache] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, sidecar: Sidecar, tenant: str, dimension: int) -> TenantCache:
+        """Return the tenant's cache, brought up to date."""
+        version = row_queries.version(sidecar, tenant)
+        with self._lock:
+            kept = self._tenants.get(tenant)
+            known = kept is not None
+            if kept is None:
+                kept = self._tenants[tenant] = TenantCache(sidecar, tenant, dimension, version)
+            self._tenants.move_to_end(tenant)
+        if kept.version != version:
+            kept.follow(version)
+        if kept.grown() or not known:
+            self._shrink()
+        return kept
+
+    def _shrink(self) -> None:
+        with self._lock:
+            while len(self._tenants) > 1 and sum(kept.nbytes() for kept in self._tenants.values()) > CACHED_BYTES:
+                self._tenants.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._tenants.clear()

@@ -1,0 +1,293 @@
+"""The view: the only door through which searches read the store (STORE-3).
+
+The predicate is compiled once; every method is confined to it, or, for statistics, to its tenant.
+Answers are those of the moment of the call, also when another process has written in between.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from recall_loop.memory.store.encoding.indexing import encode
+from recall_loop.memory.store.index import row_queries
+from recall_loop.memory.store.index import tenant_cache as caching
+from recall_loop.memory.store.index.read_source import Source
+from recall_loop.memory.store.index.row_index import RowIndex
+from recall_loop.memory.store.index.row_queries import Corpus
+from recall_loop.memory.store.index.tenant_cache import TenantCache
+from recall_loop.memory.store.index.vector_search import BoundedScan, Scan, exact, heaviest, overfetched, scan
+from recall_loop.memory.store.index.vectors import VectorTable, find
+from recall_loop.memory.store.sqlite.predicate import Predicate, compile_predicate
+from recall_loop.memory.store.sqlite.rows import Row
+from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.scope import Scope
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# Each is a statement.
+_MOST_STEMS = 400
+
+
+_T = TypeVar("_T")
+
+
+class View:
+    """What one scope, with filters and content types, allows to see."""
+
+    def __init__(self, source: Source, predicate: Predicate) -> None:
+        self._source = source
+        self.predicate = predicate
+        self._pinned: TenantCache | None = None
+
+    @property
+    def tenant(self) -> str:
+        """The tenant that the view is confined to."""
+        return self.predicate.tenant
+
+    def pinned(self, other: View | None = None) -> View:
+        """Return a view that looks for changes now and then no more, or when `other` of the same tenant did.
+
+        For the calls of one search: they see one state of the data, and save the question what is new.
+        """
+        view = View(self._source, self.predicate)
+        same = other is not None and other.tenant == self.tenant
+        view._pinned = other._cache() if other is not None and same else self._follow()
+        return view
+
+    def _cache(self) -> TenantCache:
+        return self._pinned if self._pinned is not None else self._follow()
+
+    def _follow(self) -> TenantCache:
+        return self._source.cache.of(self._source.sidecar, self.tenant, self._source.dimension)
+
+    def count(self) -> int:
+        """Return the number of allowed rows."""
+        return len(self.rowids())
+
+    def rowids(self) -> NDArray[np.int64]:
+        """Return the allowed rowids, ascending: the order of first insertion. Not to be written to."""
+        return self._cache().selection(self.predicate)
+
+    def _allowed(self, rowids: Iterable[int]) -> NDArray[np.int64]:
+        """Return those of `rowids` that the predicate allows, each once, ascending."""
+        asked = np.unique(_numbers(rowids))
+        mine = self.rowids()
+        if len(asked) == len(mine) and np.array_equal(asked, mine):
+            return mine
+        return asked[find(mine, asked)[1]]
+
+    def vectors(self, rowids: Iterable[int]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return own and context vectors, float32 [n, d], unit length, in the order of `rowids`.
+
+        A rowid that the view doesn't allow, or that was just deleted, gives a zero vector. The
+        arrays are not to be written to.
+        """
+        asked = _numbers(rowids)
+        allowed = self._allowed(asked)
+        table = self._cache().vectors()
+        if table is not None and len(asked) == len(allowed):
+            return table.own(asked), table.context(asked)
+        held = row_queries.vectors(self._source.sidecar, self.tenant, allowed, self._source.dimension)
+        return _pick(np.asarray(held.own, dtype=np.float32), held.rowids, asked), _pick(
+            held.context, held.rowids, asked
+        )
+
+    def scan(self, vectors: NDArray[np.float32], wanted: int) -> Scan | BoundedScan | None:
+        """Compare query vectors [q, d] with every allowed row; None where those are too many.
+
+        `wanted` are looked for, for each vector, in all parts of the view together.
+        """
+        rowids, table = self.rowids(), self._cache().vectors()
+        if len(rowids) > self._most_scanned(len(vectors), table is not None):
+            return None
+        if table is None:
+            held = row_queries.vectors(self._source.sidecar, self.tenant, rowids, self._source.dimension)
+            rowids, table = held.rowids, VectorTable(held)
+        return scan(table, rowids, vectors, wanted)
+
+    def _most_scanned(self, vectors: int, held: bool) -> int:
+        """Return up to how many rows are compared; in memory all that are held: filling Chroma takes far longer."""
+        if not held:
+            return caching.READ_ROWS
+        return caching.most_scanned(vectors) if self._source.sidecar.file is not None else caching.INDEXED_ROWS
+
+    def pool(self, rowids: NDArray[np.int64]) -> RowIndex:
+        """Return an index that holds at least the given rows, as far as they are allowed."""
+        index = self._cache().index()
+        if index is None:
+            index = RowIndex.of(row_queries.index_rows(self._source.sidecar, self.tenant, self._allowed(rowids)))
+        return index
+
+    def vocabulary(self) -> dict[str, int]:
+        """Return the tenant's stems and how many rows have each in their windows. Not to be written to."""
+        return self._cache().vocabulary()
+
+    def of_vocabulary(self, make: Callable[[dict[str, int]], _T]) -> _T:
+        """Return what `make` makes of the vocabulary, such as tables to compare words by; kept until data changes."""
+        return self._cache().of_vocabulary(make)
+
+    def lexical(self, stems: Collection[str], limit: int) -> list[int]:
+        """Return allowed rowids whose window contains any of `stems`, at most `limit`.
+
+        Those with the rarest stems come first: the sum of the stems' idf in the tenant decides.
+
+        `stems` are those of `recall_loop.text.words.tokens.stems`. Equal scores go by rowid.
+
+        Raises:
+            InvalidInputError: `limit` is below 1.
+        """
+        _check_limit(limit)
+        found = self.document_frequency([stem for stem in stems if stem.strip()])
+        rows = self.corpus().rows
+        idf = {stem: math.log(1.0 + (max(rows - count, 0) + 0.5) / (count + 0.5)) for stem, count in found.items()}
+        present = sorted((stem for stem, count in found.items() if count), key=lambda stem: -idf[stem])
+        weights = [(stem, idf[stem]) for stem in present]
+        return self.by_words(weights, limit).tolist() if weights else []
+
+    def by_words(self, weights: Sequence[tuple[str, float]], limit: int) -> NDArray[np.int64]:
+        """Return allowed rowids by the sum of the weights of the stems that their windows have, at most `limit`.
+
+        `weights` are stems with weights above 0, heaviest first. Equal sums go by rowid.
+
+        Raises:
+            InvalidInputError: `limit` is below 1.
+        """
+        _check_limit(limit)
+        cache = self._cache()
+        index = cache.index()
+        if index is None:
+            return self._by_statement(weights[:_MOST_STEMS], limit)
+        total = index.word_weights(weights)
+        rowids = index.columns.rowids
+        return rowids[heaviest(total, cache.allowed(self.predicate, index), rowids, limit)]
+
+    def _by_statement(self, weights: Sequence[tuple[str, float]], limit: int) -> NDArray[np.int64]:
+        """Ask SQLite's index; while that is damaged there is nothing to ask, and the store says so (SEARCH-9)."""
+        cache, allowed, facets = self._cache(), self.rowids(), self._narrowing()
+        total = np.zeros(len(allowed))
+        for stem, weight in weights:
+            try:
+                having = cache.posting(facets, encode(stem))
+            except LexicalIndexError:
+                return np.zeros(0, dtype=np.int64)
+            if len(having) < len(allowed):
+                at, here = find(allowed, having)
+                total[at[here]] += weight
+            else:
+                total[find(having, allowed)[1]] += weight
+        return allowed[heaviest(total, np.ones(len(total), dtype=bool), allowed, limit)]
+
+    def _narrowing(self) -> str:
+        """Return what narrows the lexical index; nothing if that is only the tenant, and most rows are the tenant's."""
+        facets = self.predicate.facets
+        return "" if facets == compile_predicate(Scope(tenant=self.tenant)).facets and self._mostly_mine() else facets
+
+    def _mostly_mine(self) -> bool:
+        """Return whether most rows of the store are the tenant's."""
+        return 2 * self._cache().size() >= row_queries.last_row(self._source.sidecar)
+
+    def nearest(self, vectors: NDArray[np.float32], limit: int) -> list[list[int]]:
+        """Return per query vector the allowed rowids with the nearest context vectors, nearest first.
+
+        Chroma is asked for more than `limit` and what isn't allowed is masked; where that doesn't
+        give `limit` rows, or Chroma fails, every allowed vector is compared. Equal distances go by
+        rowid. Meant for scopes too large to compare with `vectors`.
+
+        Raises:
+            InvalidInputError: `limit` is below 1, or `vectors` isn't [q, d].
+        """
+        _check_limit(limit)
+        queries = np.atleast_2d(np.asarray(vectors, dtype=np.float32))
+        if queries.ndim != 2 or queries.shape[1] != self._source.dimension:
+            raise InvalidInputError("vectors", queries.shape, f"an array [q, {self._source.dimension}]")
+        allowed = self.rowids()
+        wanted = min(limit, len(allowed))
+        found = overfetched(self._source, self.predicate.tenant, queries, allowed, wanted)
+        short = [index for index, rowids in enumerate(found) if len(rowids) < wanted]
+        if short:
+            for index, rowids in zip(
+                short, exact(lambda rows: self.vectors(rows)[1], queries[short], allowed, wanted), strict=True
+            ):
+                found[index] = rowids
+        return found
+
+    def newest(self, limit: int) -> list[int]:
+        """Return allowed rowids, latest time first, those without a time last; equal times go by rowid.
+
+        Raises:
+            InvalidInputError: `limit` is below 1.
+        """
+        _check_limit(limit)
+        return row_queries.newest(self._source.sidecar, self.predicate, limit)
+
+    def rows(self, rowids: Iterable[int]) -> dict[int, Row]:
+        """Return the allowed rows among `rowids`, by rowid, in the order asked for."""
+        asked = [int(rowid) for rowid in rowids]
+        allowed = [int(rowid) for rowid in self._allowed(asked)]
+        cache = self._cache()
+        with cache.lock:
+            found = {rowid: cache.rows[rowid] for rowid in allowed if rowid in cache.rows}
+        missing = [rowid for rowid in allowed if rowid not in found]
+        if missing:
+            loaded = row_queries.rows(self._source.sidecar, self.tenant, missing)
+            found |= loaded
+            with cache.lock:
+                if len(cache.rows) + len(loaded) <= caching.CACHED_ROWS:
+                    cache.rows |= loaded
+        return {rowid: found[rowid] for rowid in asked if rowid in found}
+
+    def document_frequency(self, stems: Collection[str]) -> dict[str, int]:
+        """Return for each stem the number of the tenant's rows whose window contains it.
+
+        A window contains the record's own stems.
+        """
+        cache = self._cache()
+        index, wanted = cache.index(), list(dict.fromkeys(stems))
+        if index is not None:
+            return {stem: index.frequency(stem) for stem in wanted}
+        with cache.lock:
+            known = {stem: cache.frequencies[stem] for stem in wanted if stem in cache.frequencies}
+        for stem in wanted:
+            if stem not in known:
+                try:
+                    known[stem] = self._frequency(encode(stem))
+                except LexicalIndexError:
+                    known[stem] = 0
+        with cache.lock:
+            cache.frequencies |= known
+        return {stem: known[stem] for stem in wanted}
+
+    def _frequency(self, token: str) -> int:
+        """Count in the index; or among the token's rows, which the search asks for next, if most are the tenant's."""
+        every = compile_predicate(Scope(tenant=self.tenant))
+        if not self._mostly_mine():
+            return row_queries.frequency(self._source.sidecar, self.tenant, token)
+        return int(find(self._cache().selection(every), self._cache().posting("", token))[1].sum())
+
+    def corpus(self) -> Corpus:
+        """Return size and mean lengths of the tenant's corpus."""
+        return self._cache().statistics()
+
+
+def _pick(matrix: NDArray[np.float32], held: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return the rows of `matrix` for `asked`; zeros where not held."""
+    picked = np.zeros((len(asked), matrix.shape[1]), dtype=np.float32)
+    at, here = find(held, asked)
+    picked[here] = matrix[at[here]]
+    return picked
+
+
+def _numbers(rowids: Iterable[int]) -> NDArray[np.int64]:
+    return np.asarray(rowids if isinstance(rowids, np.ndarray) else list(rowids), dtype=np.int64)
+
+
+def _check_limit(limit: int) -> None:
+    if limit < 1:
+        raise InvalidInputError("limit", limit, "a whole number of at least 1")

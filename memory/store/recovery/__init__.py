@@ -1,0 +1,1 @@
+"""Opening, repairing, verifying, rebuilding and compacting a store."""

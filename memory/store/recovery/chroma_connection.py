@@ -1,0 +1,199 @@
+"""The store's line to Chroma: opened when needed, given up when it fails, tried again when it may be back."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.store.chroma import chroma_files
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaRow, ChromaSide
+from recall_loop.memory.store.recovery import opening, recovery
+from recall_loop.memory.store.write.delivery import applied
+from recall_loop.state.errors import StoreUnavailableError
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.recovery.opening import Opened
+
+# Searches try a failed Chroma again after so long; writes try it at once.
+RETRY_SECONDS = 5.0
+_log = logging.getLogger(__name__)
+
+
+class ChromaLink:
+    """Chroma beside an open sidecar.
+
+    A writer's is opened with the store; one in memory is filled when a search first needs it; a
+    reader's is opened when a search first needs it, and again when the data has changed, since it
+    doesn't see what another process adds.
+
+    Attributes:
+        chroma: the open side, if any.
+        reason: why the store works without it, or None; with neither path nor address, for whoever asks.
+        detail: the same in Chroma's own words, for whoever runs the store.
+    """
+
+    def __init__(self, opened: Opened, lock: threading.RLock) -> None:
+        self._opened = opened
+        self._lock = lock
+        self._seen: object = None
+        self._failed_at = 0.0
+        self.chroma: ChromaSide | None = None
+        self.reason: str | None = None
+        self.detail: str | None = None
+
+    def degrade(self, error: ChromaError) -> None:
+        """Note that Chroma failed: reads go on without it until it is tried again (SEARCH-9)."""
+        told, self.detail = self.detail if self.reason is not None else None, str(error)
+        self.reason = self.detail.partition(": ")[0]
+        if self.detail != told:
+            _log.warning("the store works without Chroma: %s", self.detail)
+        self._failed_at = time.monotonic()
+
+    def connect(self, *, refilling: bool = True) -> None:
+        """Open Chroma for writing and repair it.
+
+        Raises:
+            ChromaError: it can't be opened or written, or would have to be made anew without `refilling`.
+        """
+        if self.chroma is None:
+            opened = self._opened
+            self.chroma = recovery.open_chroma(
+                opened.path,
+                opened.sidecar,
+                probe=opened.unclean,
+                broken=opened.changed,
+                api_key=opened.api_key,
+                refilling=refilling,
+            )
+            opened.unclean = opened.changed = False
+
+    def disconnect(self) -> None:
+        """Let go of Chroma; that it can't even be closed is noted as a reason."""
+        chroma, self.chroma = self.chroma, None
+        if chroma is not None:
+            try:
+                chroma.close()
+            except ChromaError as error:
+                self.degrade(error)
+
+    def refill(self, progress: recovery.Progress | None) -> None:
+        """Make Chroma anew from the sidecar; in memory that waits until a search needs it.
+
+        Raises:
+            StoreUnavailableError: Chroma fails; the old one stays.
+        """
+        self.disconnect()
+        opened = self._opened
+        try:
+            if opened.path is not None:
+                self.chroma = recovery.refill(opened.path, opened.sidecar, progress, api_key=opened.api_key)
+                opened.unclean = opened.changed = False
+        except ChromaError as error:
+            self.degrade(error)
+            raise StoreUnavailableError(f"Chroma was not made anew, and is as before: {error}") from error
+        self.reason = None
+
+    def prepare(self) -> None:
+        """Before a write: try a failed Chroma again, and finish what is pending.
+
+        Raises:
+            StoreUnavailableError: Chroma still fails; nothing is written.
+        """
+        try:
+            if self.reason is None:
+                self._checked()
+            if self.reason is not None:
+                self.disconnect()
+                self.connect()
+                self.reason = None
+            recovery.flush(self._opened.sidecar, self.chroma)
+        except ChromaError as error:
+            self.degrade(error)
+            raise StoreUnavailableError(f"nothing was written: {error}") from error
+
+    def settle(self) -> None:
+        """After a commit: bring the sidecar's pending rows to Chroma.
+
+        Raises:
+            StoreUnavailableError: Chroma fails; the rows stay pending.
+        """
+        try:
+            if self.chroma is not None:
+                self.chroma.check()
+            recovery.flush(self._opened.sidecar, self.chroma)
+        except ChromaError as error:
+            raise self._unacknowledged(error) from error
+
+    def deliver(self, rows: Sequence[ChromaRow]) -> None:
+        """After a commit: bring its rows to Chroma, and note those that are still the same as applied.
+
+        Raises:
+            StoreUnavailableError: Chroma fails; the rows stay pending.
+        """
+        try:
+            if self.chroma is not None and rows:
+                self.chroma.upsert(rows)
+        except ChromaError as error:
+            raise self._unacknowledged(error) from error
+        applied(self._opened.sidecar, rows)
+
+    def _unacknowledged(self, error: ChromaError) -> StoreUnavailableError:
+        self.degrade(error)
+        return StoreUnavailableError(
+            f"not acknowledged: {error}. The records stand in the sidecar and reach Chroma with the next "
+            "write or open; repeating the call is safe"
+        )
+
+    @contextmanager
+    def searching(self) -> Iterator[ChromaSide | None]:
+        """Give Chroma for a search, or None while it can't be used."""
+        if self.chroma is not None and self.reason is None and not self._opened.read_only:
+            yield self._checked()
+            return
+        if self.reason is not None and time.monotonic() - self._failed_at < RETRY_SECONDS:
+            yield None
+            return
+        with self._lock:
+            try:
+                self._refresh()
+                self.reason = None
+            except ChromaError as error:
+                self.degrade(error)
+            yield self.chroma if self.reason is None else None
+
+    def _checked(self) -> ChromaSide | None:
+        """Return the open side, or None after noting that its folder was taken away."""
+        try:
+            if self.chroma is not None:
+                self.chroma.check()
+        except ChromaError as error:
+            self.degrade(error)
+            return None
+        return self.chroma
+
+    def _refresh(self) -> None:
+        if self.reason is not None:
+            self.disconnect()
+        if self._opened.read_only:
+            self._refresh_reader()
+        else:
+            # A search doesn't wait for thousands of rows to be written; in memory it has to.
+            self.connect(refilling=self._opened.path is None)
+
+    def _refresh_reader(self) -> None:
+        sidecar, path = self._opened.sidecar, self._opened.path
+        place = recovery.place_of(path, sidecar, self._opened.api_key)
+        marker = recovery.marker_of(sidecar)
+        version: object = None
+        if isinstance(place, Path):  # a server shows what another process adds, a folder doesn't
+            version = recovery.data_version(sidecar), chroma_files.identity(place)
+        seen = (place, marker, version)
+        if self.chroma is None or seen != self._seen:
+            self.disconnect()
+            self.chroma = opening.reader_chroma(self._opened, place, marker)
+            self._seen = seen

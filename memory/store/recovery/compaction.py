@@ -1,0 +1,40 @@
+"""What compaction takes away besides deleted bytes: names of empty tenants, and files that repairs left (STORE-6)."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.store.chroma import chroma_files
+from recall_loop.memory.store.recovery import rebuild
+from recall_loop.memory.store.sqlite.sqlite_store import set_meta
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+
+_EMPTY = "tenant NOT IN (SELECT DISTINCT tenant FROM records)"
+
+
+def new_generation(sidecar: Sidecar) -> None:
+    """Start a new generation, and forget tenants that have no records.
+
+    Their versions would start again from 1: it is the generation that tells caches of other processes
+    to forget what they hold.
+    """
+    with sidecar.transaction() as connection:
+        for table in ("tenants", "deleted", "memberships"):
+            connection.execute(f"DELETE FROM {table} WHERE {_EMPTY}")
+        set_meta(connection, {"generation": uuid.uuid4().hex})
+
+
+def clear_leftovers(store: Path) -> None:
+    """Remove damaged sidecars that were kept aside, and what crashes have left.
+
+    Raises:
+        OSError: a file can't be removed.
+    """
+    for file in rebuild.kept_aside(store):
+        file.unlink()
+    rebuild.clear(store / "sidecar.building.sqlite3")
+    chroma_files.remove(store / chroma_files.OLD)

@@ -1,0 +1,234 @@
+"""Opening a store's folder: paths, lock, sidecar, generation marker."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from recall_loop.memory.store.chroma import chroma_files, chroma_server
+from recall_loop.memory.store.chroma.chroma_client import Place
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaSide
+from recall_loop.memory.store.chroma.chroma_server import ChromaServer
+from recall_loop.memory.store.chroma.probe import sound
+from recall_loop.memory.store.files.lock import WriterLock
+from recall_loop.memory.store.recovery import rebuild, recovery
+from recall_loop.memory.store.recovery.repair import SIDECAR, check_embedder, rebuildable, writable_sidecar
+from recall_loop.memory.store.sqlite.changes import EARLIER, upgrade
+from recall_loop.memory.store.sqlite.schema import METRIC, SCHEMA_VERSION
+from recall_loop.memory.store.sqlite.sqlite_store import Sidecar, set_meta
+from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from recall_loop.memory.store.embed.embedders import Embedder
+
+_ENDED, _OPEN, _CLOSED = "writer", "open", "closed"
+_FILES = "chroma_files"
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class Opened:
+    """What is open: the sidecar, and for a writer of a folder the lock.
+
+    `unclean` means that Chroma's files weren't closed by their last writer, and weren't tried yet;
+    `changed` that they aren't as it left them, and so are damaged.
+    `repairs` are the repairs that opening made and that somebody should know of.
+    """
+
+    path: Path | None
+    sidecar: Sidecar
+    read_only: bool = False
+    lock: WriterLock | None = None
+    unclean: bool = False
+    changed: bool = False
+    api_key: str | None = None
+    repairs: list[str] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Note a clean end, close the sidecar, then give the lock back."""
+        try:
+            if self.lock is not None and self.path is not None and not self.unclean and not self.changed:
+                chroma_files.scrub(self.path / chroma_files.CHROMA)
+                files = chroma_files.fingerprint(self.path / chroma_files.CHROMA)
+                self._note({_ENDED: _CLOSED, _FILES: files})
+        except (OSError, StoreUnavailableError) as error:
+            # The next open then tries the files first.
+            _LOG.warning("%s: a clean end could not be noted: %s", self.path, error)
+        finally:
+            self.sidecar.close()
+            if self.lock is not None:
+                self.lock.release()
+                self.lock = None
+
+    def begin(self) -> None:
+        """Note that a writer is at work, and in what state the last one left Chroma's files."""
+        state = files_as_left(self.path, self.sidecar.meta())
+        self.unclean, self.changed = state == "open", state == "changed"
+        self._note({_ENDED: _OPEN})
+
+    def _note(self, notes: dict[str, str]) -> None:
+        with self.sidecar.transaction() as connection:
+            set_meta(connection, notes)
+
+
+def files_as_left(path: Path | None, meta: Mapping[str, str]) -> Literal["closed", "open", "changed"]:
+    """Return whether Chroma's vector files were closed by their last writer, and are as it left them."""
+    if path is None:
+        return "closed"
+    if meta.get(_ENDED) == _OPEN:
+        return "open"
+    try:
+        same = _FILES not in meta or chroma_files.fingerprint(path / chroma_files.CHROMA) == meta[_FILES]
+    except OSError:
+        same = False
+    return "closed" if same else "changed"
+
+
+def default_embedder() -> Embedder:
+    """Return the embedder for stores that name none."""
+    from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
+
+    return MiniLmEmbedder()
+
+
+def open_memory(embedder: Embedder) -> Opened:
+    """Open a new store in memory."""
+    sidecar = Sidecar(None)
+    with sidecar.transaction() as connection:
+        set_meta(connection, recovery.new_marker(embedder))
+    return Opened(None, sidecar)
+
+
+def open_folder(
+    path: Path,
+    embedder: Embedder,
+    given: ChromaServer | None = None,
+    *,
+    create: bool,
+    read_only: bool,
+    re_embed: bool,
+    move: bool = False,
+) -> Opened:
+    """Open a folder's sidecar, making or repairing it as needed; see `MemoryStore.open`."""
+    check_path(path, create=create, read_only=read_only, elsewhere=given is not None and given.collection is not None)
+    if read_only:
+        opened = Opened(path, Sidecar(path / SIDECAR, read_only=True), read_only=True)
+    else:
+        opened = _open_locked(path, embedder, given)
+    opened.api_key = given.api_key if given else None
+    try:
+        _check_server(opened, given, move=move and not read_only)
+        _check_marker(opened, embedder, re_embed=re_embed and not read_only)
+        if not read_only:
+            opened.begin()
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = False) -> None:
+    """Check that a folder holds a store, or may come to hold one.
+
+    Raises:
+        StoreUnavailableError: it holds none, or is no folder.
+    """
+    if "\x00" in str(path):
+        raise StoreUnavailableError(f"{shown(str(path))}: not a path; it holds a NUL character")
+    try:
+        is_file = path.exists() and not path.is_dir()
+        found = (path / SIDECAR).exists()
+        other_half = elsewhere or rebuildable(path)
+    except OSError as error:
+        raise StoreUnavailableError(f"{path}: the store can't be opened: {error.strerror}") from error
+    if is_file:
+        raise StoreUnavailableError(f"{path}: is a file; a store is a folder")
+    if read_only and not found and other_half:
+        raise StoreUnavailableError(f"{path}: the sidecar is missing; open it once for writing to rebuild it")
+    if not found and not other_half and (read_only or not create):
+        raise StoreUnavailableError(f"{path}: no store there")
+
+
+def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> Opened:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK):
+            raise StoreReadOnlyError(f"{path}: the folder can't be written; open it with read_only=True")
+        lock = WriterLock(path)
+    except PermissionError as error:
+        raise StoreReadOnlyError(f"{path}: the folder can't be written: {error.strerror}") from error
+    except OSError as error:
+        raise StoreUnavailableError(f"{path}: the store can't be opened: {error.strerror}") from error
+    repairs: list[str] = []
+    try:
+        chroma_files.tidy(path)
+        sidecar = writable_sidecar(path, embedder, given, repairs)
+        return Opened(path, sidecar, lock=lock, repairs=repairs)
+    except OSError as error:
+        lock.release()
+        raise StoreUnavailableError(f"{path}: the store can't be opened: {error}") from error
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _check_server(opened: Opened, given: ChromaServer | None, *, move: bool) -> None:
+    known, path = chroma_server.noted(opened.sidecar.meta()), opened.path
+    if path is None or given is None:
+        return
+    if move and given.url is not None:
+        moved = replace(given, collection=known.collection if known else None)
+        with opened.sidecar.transaction() as connection:
+            set_meta(connection, moved.note())
+        return
+    chroma_server.agreed(path, known, given, local=known is None)
+
+
+def _check_marker(opened: Opened, embedder: Embedder, *, re_embed: bool) -> None:
+    if not opened.read_only:
+        upgrade(opened.sidecar)
+    marker = recovery.marker_of(opened.sidecar)
+    if not marker:
+        raise StoreUnavailableError(f"{opened.path}: the store was never finished; open it once for writing")
+    if marker["schema"] in EARLIER and opened.read_only:
+        made = f"made with schema {marker['schema']}"
+        raise StoreUnavailableError(f"{opened.path}: {made}; open it once for writing to upgrade it")
+    if int(marker["schema"]) != SCHEMA_VERSION or marker["metric"] != METRIC:
+        raise StoreUnavailableError(
+            f"{opened.path}: made with schema {marker['schema']} and metric {marker['metric']}; "
+            f"this version reads schema {SCHEMA_VERSION} and {METRIC}"
+        )
+    if re_embed and marker["fingerprint"] != embedder.fingerprint:
+        rebuild.re_embed(opened.sidecar, embedder)
+        return
+    check_embedder(opened.path, marker, embedder)
+
+
+def reader_chroma(opened: Opened, place: Place, marker: Mapping[str, str]) -> ChromaSide:
+    """Open Chroma for a reader, which never makes or repairs anything.
+
+    Raises:
+        ChromaError: it is missing, damaged, can't be reached, or belongs to another generation.
+    """
+    if isinstance(place, Path):
+        _check_files(opened, place)
+    chroma = ChromaSide(place, marker, create=False)
+    if chroma.marker() != dict(marker):
+        chroma.close()
+        raise ChromaError("Chroma is of another generation; open the store once for writing")
+    return chroma
+
+
+def _check_files(opened: Opened, folder: Path) -> None:
+    if not (folder / chroma_files.DATABASE).exists():
+        raise ChromaError("Chroma's files are missing; open the store once for writing")
+    state = files_as_left(opened.path, opened.sidecar.meta())
+    # Trying once is enough: what a writer has opened since, it has tried itself.
+    if state == "changed" or (state == "open" and not opened.unclean and not sound(folder)):
+        raise ChromaError("Chroma's files are damaged; open the store once for writing")
+    opened.unclean = opened.unclean or state == "open"

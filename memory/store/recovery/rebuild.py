@@ -1,0 +1,120 @@
+"""Rebuilding the sidecar: with another embedder, or from what Chroma holds (STORE-4, STORE-5)."""
+
+from __future__ import annotations
+
+import os
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from recall_loop.memory.store.encoding.indexing import index_text
+from recall_loop.memory.store.recovery.recovery import CHUNK, Progress, new_marker, size
+from recall_loop.memory.store.sqlite.prepared_records import lay_out
+from recall_loop.memory.store.sqlite.rows import Row
+from recall_loop.memory.store.sqlite.sqlite_store import SUSPECT, Sidecar, set_meta
+from recall_loop.memory.store.write.commits import touch_tenant, write
+from recall_loop.memory.store.write.context_windows import reindex
+from recall_loop.memory.store.write.stored_tokens import codec_for, embed_with_tokens, prepare, put
+from recall_loop.state.records.records import RECORD_ADAPTER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from recall_loop.memory.store.chroma.chroma_index import ChromaSide
+    from recall_loop.memory.store.embed.embedders import Embedder
+
+_T = TypeVar("_T")
+_NAME = "sidecar.sqlite3"
+_BUILDING = "sidecar.building.sqlite3"
+_EVERY = """SELECT r.rowid, r.kind, r.place, b.record, b.terms, '', ''
+FROM records r JOIN bodies b ON b.rowid = r.rowid ORDER BY r.rowid"""
+
+
+def re_embed(sidecar: Sidecar, embedder: Embedder, progress: Progress | None = None) -> None:
+    """Embed every record anew and start a new generation, in one transaction (STORE-5).
+
+    Raises:
+        EmbedderError: the embedder fails; the store is as before.
+    """
+    dimension, total, codec = embedder.dimension, size(sidecar), codec_for(sidecar, embedder)
+    with sidecar.transaction() as connection:
+        prepare(connection, codec)
+        rows = [Row(*values) for values in connection.execute(_EVERY)]
+        for done, part in _chunks(rows):
+            texts = [(row.record.kind, index_text(row.record.model_dump(mode="json"))) for row in part]
+            made, packed = embed_with_tokens(embedder, codec, dimension, texts)
+            put(connection, {row.rowid: tokens for row, tokens in zip(part, packed, strict=True)})
+            vectors = [vector.tobytes() for vector in made.astype(np.float16)]
+            values = [(vector, vector, row.rowid) for vector, row in zip(vectors, part, strict=True)]
+            connection.executemany("UPDATE vectors SET own = ?, context = ? WHERE rowid = ?", values)
+            if progress is not None:
+                progress(done, total)
+        for _, part in _chunks(rows):
+            reindex(connection, {row.rowid for row in part}, ())
+        for (tenant,) in connection.execute("SELECT tenant FROM tenants").fetchall():
+            touch_tenant(connection, tenant)
+        set_meta(connection, new_marker(embedder))
+
+
+def _chunks(items: Sequence[_T]) -> Iterator[tuple[int, Sequence[_T]]]:
+    for start in range(0, len(items), CHUNK):
+        part = items[start : start + CHUNK]
+        yield start + len(part), part
+
+
+def sidecar_from_chroma(
+    file: Path, chroma: ChromaSide, marker: dict[str, str], embedder: Embedder, notes: Mapping[str, str]
+) -> int:
+    """Write a lost sidecar anew from what Chroma holds; return how many records that were.
+
+    Own vectors are embedded again. It is built under another name and moved into place when whole. Its
+    rows are left pending, and so are sent back to Chroma with their windows made anew. `notes` are what
+    else the store notes of itself.
+    """
+    building = file.with_name(_BUILDING)
+    clear(building)
+    sidecar = Sidecar(building)
+    try:
+        rows = sorted(chroma.rows(), key=lambda row: (row.tenant, row.rowid))
+        dimension = int(marker["dimension"])
+        for tenant, group in groupby(rows, key=lambda row: row.tenant):
+            for _, part in _chunks(list(group)):
+                records = [(RECORD_ADAPTER.validate_json(row.record), row.rowid) for row in part]
+                drafts = [lay_out(tenant, record, rowid) for record, rowid in records]
+                write(sidecar, embedder, dimension, drafts)
+        with sidecar.transaction() as connection:
+            set_meta(connection, {**marker, **notes})
+    finally:
+        sidecar.close()
+    os.replace(building, file)
+    return len(rows)
+
+
+def clear(building: Path) -> None:
+    """Remove what a crash left of a sidecar that was being built."""
+    for leftover in building.parent.glob(f"{building.name}*"):
+        leftover.unlink()
+
+
+def set_aside(store: Path) -> str:
+    """Move a damaged sidecar out of the way, with its write-ahead file; return its new name.
+
+    Raises:
+        OSError: it can't be renamed.
+    """
+    number = 1
+    while any(store.glob(f"sidecar.damaged-{number}*")):
+        number += 1
+    name = f"sidecar.damaged-{number}.sqlite3"
+    for ending in ("-wal", "-shm", ""):
+        if (store / f"{_NAME}{ending}").exists():
+            (store / f"{_NAME}{ending}").rename(store / f"{name}{ending}")
+    (store / SUSPECT).unlink(missing_ok=True)
+    return name
+
+
+def kept_aside(store: Path) -> list[Path]:
+    """Return damaged sidecars that were set aside."""
+    return sorted(store.glob("sidecar.damaged-*"))

@@ -1,0 +1,288 @@
+"""Keeping both sides equal: pending writes, repair at open, and Chroma made anew from the sidecar (STORE-4).
+
+The sidecar is the commit point. What it holds as pending or as a tombstone may or may not have
+reached Chroma; sending it again is harmless, so that repair is simply the rest of the write.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recall_loop.memory.store.chroma import chroma_files, chroma_server
+from recall_loop.memory.store.chroma.chroma_client import Place
+from recall_loop.memory.store.chroma.chroma_index import (
+    COLLECTION,
+    ChromaError,
+    ChromaRow,
+    ChromaSide,
+    CollectionMissingError,
+)
+from recall_loop.memory.store.chroma.chroma_server import ChromaServer
+from recall_loop.memory.store.chroma.probe import sound
+from recall_loop.memory.store.index.row_queries import ids_json
+from recall_loop.memory.store.sqlite.schema import APPLIED, METRIC, PENDING, SCHEMA_VERSION
+from recall_loop.memory.store.sqlite.sqlite_store import Sidecar, set_meta
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.embed.embedders import Embedder
+
+Progress = Callable[[int, int], None]
+CHUNK = 256
+MARKER = ("generation", "schema", "embedder", "fingerprint", "dimension", "metric")
+
+_PENDING_ROWS = """SELECT r.rowid, r.key, r.tenant, r.revision, b.record, v.context FROM records r
+JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
+WHERE r.state = 1 LIMIT ?"""
+_BACK = "SELECT t.key FROM tombstones t JOIN records r ON r.key = t.key"
+_APPLY = "UPDATE records SET state = ? WHERE rowid IN (SELECT value FROM json_each(?))"
+# A collection on a server that is being filled, and those that may be left over there.
+_BUILDING = "chroma_building"
+
+
+def new_marker(embedder: Embedder) -> dict[str, str]:
+    """Return the generation marker of a store that `embedder` fills from now on."""
+    return {
+        "generation": uuid.uuid4().hex,
+        "schema": str(SCHEMA_VERSION),
+        "embedder": embedder.name,
+        "fingerprint": embedder.fingerprint,
+        "dimension": str(embedder.dimension),
+        "metric": METRIC,
+    }
+
+
+def flush(sidecar: Sidecar, chroma: ChromaSide | None) -> None:
+    """Send everything pending to Chroma, then note it as applied. Without Chroma just note it.
+
+    Raises:
+        ChromaError: Chroma fails; what was not sent stays pending.
+    """
+    while True:
+        with sidecar.reading() as connection:
+            gone = [row[0] for row in connection.execute("SELECT key FROM tombstones LIMIT ?", (CHUNK,))]
+            rows = [_chroma_row(row) for row in connection.execute(_PENDING_ROWS, (CHUNK,))]
+            back = {row[0] for row in connection.execute(_BACK)}
+        if not gone and not rows:
+            return
+        if chroma is not None:
+            chroma.delete([key for key in gone if key not in back])
+            chroma.upsert(rows)
+        with sidecar.transaction() as connection:
+            connection.executemany("DELETE FROM tombstones WHERE key = ?", [(key,) for key in gone])
+            connection.execute(_APPLY, (APPLIED, ids_json(row.rowid for row in rows)))
+
+
+def _chroma_row(row: tuple[int, str, str, int, str, bytes]) -> ChromaRow:
+    rowid, key, tenant, revision, body, context = row
+    vector = np.frombuffer(context, dtype=np.float16).astype(np.float32)
+    return ChromaRow(key, tenant, rowid, revision, body, vector)
+
+
+def marker_of(sidecar: Sidecar) -> dict[str, str]:
+    """Return the generation marker of a sidecar; empty if it was never finished."""
+    meta = sidecar.meta()
+    return {name: meta[name] for name in MARKER} if "generation" in meta else {}
+
+
+def size(sidecar: Sidecar) -> int:
+    """Return the number of records of all tenants."""
+    with sidecar.reading() as connection:
+        return int(connection.execute("SELECT count(*) FROM records").fetchone()[0])
+
+
+def data_version(sidecar: Sidecar) -> int:
+    """Return a number that every write of any tenant raises."""
+    with sidecar.reading() as connection:
+        return int(connection.execute("SELECT total(version) FROM tenants").fetchone()[0])
+
+
+def place_of(path: Path | None, sidecar: Sidecar, api_key: str | None = None) -> Place:
+    """Return where a store's Chroma is, as its sidecar notes it."""
+    known = chroma_server.noted(sidecar.meta())
+    if known is not None:
+        return replace(known, api_key=api_key)
+    return None if path is None else path / chroma_files.CHROMA
+
+
+def open_chroma(
+    path: Path | None,
+    sidecar: Sidecar,
+    *,
+    probe: bool = False,
+    broken: bool = False,
+    api_key: str | None = None,
+    refilling: bool = True,
+) -> ChromaSide:
+    """Open the Chroma side for writing, and repair it: finish pending writes, or make it anew.
+
+    Args:
+        path: the store's folder; None in memory.
+        sidecar: the sidecar, open for writing.
+        probe: try Chroma's files in another process first, and make them anew if that one dies.
+        broken: its files are known to be damaged.
+        api_key: key of the server.
+        refilling: whether it may be made anew, which takes long.
+
+    Raises:
+        ChromaError: Chroma can't be opened or written, or would have to be made anew and may not be.
+    """
+    place = place_of(path, sidecar, api_key)
+    if isinstance(place, ChromaServer) and place.collection is None:
+        return refill(path, sidecar, api_key=api_key)
+    if isinstance(place, Path) and place.is_dir():
+        broken = broken or (probe and not _tried(place))
+    try:
+        found = None if broken else _opened(place, sidecar)
+    except CollectionMissingError:
+        found = None
+    except ChromaError:
+        if not isinstance(place, Path) or not chroma_files.damaged(place):
+            raise
+        found = None
+    if found is not None:
+        return found
+    if not refilling:
+        raise ChromaError("Chroma has to be made anew: the next write does it, or `recall-loop store rebuild`")
+    return refill(path, sidecar, api_key=api_key)
+
+
+def _tried(folder: Path) -> bool:
+    """Return whether files that were not closed can be read, and clear what their writer couldn't."""
+    if not sound(folder):
+        return False
+    try:
+        chroma_files.scrub(folder)
+    except OSError as error:
+        raise ChromaError(f"Chroma's files can't be written: {error}") from error
+    return True
+
+
+def _opened(place: Place, sidecar: Sidecar) -> ChromaSide | None:
+    """Return Chroma with every row in it, or None if it isn't the sidecar's other half."""
+    marker = marker_of(sidecar)
+    chroma = ChromaSide(place, marker, create=not isinstance(place, ChromaServer))
+    try:
+        found = chroma.marker()
+        if found | {"schema": marker["schema"]} == marker:
+            if found != marker:  # an upgrade of the sidecar leaves Chroma's rows as they are
+                chroma.complete(marker)
+            flush(sidecar, chroma)
+            if chroma.count() == size(sidecar):
+                return chroma
+        elif place is None or (isinstance(place, Path) and chroma.count() == size(sidecar) == 0):
+            fill(sidecar, chroma)
+            _apply_all(sidecar)
+            return chroma
+    except BaseException:
+        chroma.close()
+        raise
+    chroma.close()
+    return None
+
+
+def refill(
+    path: Path | None, sidecar: Sidecar, progress: Progress | None = None, *, api_key: str | None = None
+) -> ChromaSide:
+    """Make Chroma anew from the sidecar, beside the old one, which it then replaces. No client may be open.
+
+    A crash at any point leaves the old one, or the new one whole.
+
+    Raises:
+        ChromaError: Chroma or the disk fails; the old one stays.
+    """
+    place = place_of(path, sidecar, api_key)
+    if isinstance(place, ChromaServer):
+        return _refill_server(path, sidecar, place, progress)
+    if path is None or place is None:
+        return _filled(None, sidecar, progress)
+    try:
+        building = _filled(chroma_files.begin_building(path), sidecar, progress)
+        building.touch()
+        building.close()
+        chroma_files.scrub(path / chroma_files.BUILDING)
+        chroma_files.put_in_place(path)
+    except OSError as error:
+        raise ChromaError(f"Chroma can't be made anew: {error}") from error
+    finally:
+        with suppress(OSError):
+            chroma_files.remove(path / chroma_files.BUILDING)
+    _apply_all(sidecar)
+    return ChromaSide(place, marker_of(sidecar), create=False)
+
+
+def _filled(place: Place, sidecar: Sidecar, progress: Progress | None) -> ChromaSide:
+    chroma = ChromaSide(place, marker_of(sidecar))
+    try:
+        fill(sidecar, chroma, progress)
+        if place is None:
+            _apply_all(sidecar)
+    except BaseException:
+        chroma.close()
+        raise
+    return chroma
+
+
+def _refill_server(path: Path | None, sidecar: Sidecar, old: ChromaServer, progress: Progress | None) -> ChromaSide:
+    """Fill a new collection; the store's notes name it once it is whole, and then the old one goes."""
+    new = replace(old, collection=f"{COLLECTION}-{uuid.uuid4().hex}")
+    left = sidecar.meta().get(_BUILDING, "")
+    with sidecar.transaction() as connection:
+        set_meta(connection, {_BUILDING: f"{left} {new.collection}".strip()})
+    chroma = _filled(new, sidecar, progress)
+    with sidecar.transaction() as connection:
+        set_meta(connection, {**new.note(), _BUILDING: f"{left} {old.collection or ''}".strip()})
+    _apply_all(sidecar)
+    try:
+        if path is not None:
+            new.write(path)
+    except OSError as error:
+        chroma.close()
+        raise ChromaError(f"the server can't be noted: {error}") from error
+    _clear_server(sidecar, new)
+    return chroma
+
+
+def _clear_server(sidecar: Sidecar, current: ChromaServer) -> None:
+    """Delete collections that are no longer used. Those that can't be deleted are tried again the next time."""
+    for name in sidecar.meta().get(_BUILDING, "").split():
+        try:
+            unused = ChromaSide(replace(current, collection=name), {}, create=False)
+        except CollectionMissingError:
+            continue
+        except ChromaError:
+            return
+        with suppress(ChromaError):
+            unused.drop()
+        unused.close()
+    with sidecar.transaction() as connection:
+        set_meta(connection, {_BUILDING: ""})
+
+
+def fill(sidecar: Sidecar, chroma: ChromaSide, progress: Progress | None = None) -> None:
+    """Write every row of the sidecar to an empty collection and mark it complete."""
+    query = _PENDING_ROWS.replace("r.state = 1", "r.rowid > ? ORDER BY r.rowid")
+    total, done, last = size(sidecar), 0, 0
+    while True:
+        with sidecar.reading() as connection:
+            rows = [_chroma_row(row) for row in connection.execute(query, (last, CHUNK))]
+        if not rows:
+            break
+        chroma.upsert(rows)
+        last, done = rows[-1].rowid, done + len(rows)
+        if progress is not None:
+            progress(done, total)
+    chroma.complete(marker_of(sidecar))
+
+
+def _apply_all(sidecar: Sidecar) -> None:
+    """Note that nothing is pending: a Chroma made anew has taken its place."""
+    with sidecar.transaction() as connection:
+        connection.execute("DELETE FROM tombstones")
+        connection.execute("UPDATE records SET state = ? WHERE state = ?", (APPLIED, PENDING))

@@ -1,0 +1,287 @@
+"""Do the sidecar and Chroma agree, and is either damaged? Looks, and changes nothing (STORE-4)."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recall_loop.memory.store.chroma import chroma_files
+from recall_loop.memory.store.chroma.chroma_client import Place
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaRow, ChromaSide, CollectionMissingError
+from recall_loop.memory.store.chroma.probe import sound
+from recall_loop.memory.store.recovery import lexical_index, rebuild, recovery
+from recall_loop.memory.store.recovery.opening import check_path
+from recall_loop.memory.store.recovery.repair import SIDECAR
+from recall_loop.memory.store.sqlite.schema import METRIC, SCHEMA_VERSION
+from recall_loop.memory.store.sqlite.sqlite_store import Sidecar, SidecarDamagedError
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.recovery.chroma_connection import ChromaLink
+    from recall_loop.memory.store.recovery.opening import Opened
+
+_SHOWN = 3
+_PAGE = 5_000
+# Half precision and Chroma's own normalising turn a vector by less than this.
+_SAME = 0.999
+# Each gives the number of rows that stand alone.
+_ALONE = {
+    "records without a body": "SELECT count(*) FROM records WHERE rowid NOT IN (SELECT rowid FROM bodies)",
+    "records without vectors": "SELECT count(*) FROM records WHERE rowid NOT IN (SELECT rowid FROM vectors)",
+    "bodies without a record": "SELECT count(*) FROM bodies WHERE rowid NOT IN (SELECT rowid FROM records)",
+    "vectors without a record": "SELECT count(*) FROM vectors WHERE rowid NOT IN (SELECT rowid FROM records)",
+    "tags without a record": "SELECT count(*) FROM record_tags WHERE record NOT IN (SELECT rowid FROM records)",
+    "agents whose groups are miscounted": """SELECT count(*) FROM (
+        SELECT tenant, agent_id, group_id, records FROM memberships
+        EXCEPT SELECT tenant, agent_id, group_id, count(*) FROM records
+        WHERE agent_id IS NOT NULL AND group_id IS NOT NULL GROUP BY 1, 2, 3)""",
+}
+_LENGTHS = "SELECT count(*) FROM vectors WHERE length(own) != ? OR length(context) != ?"
+_ROWS = """SELECT r.key, r.rowid, r.revision, r.id, v.context FROM records r LEFT JOIN vectors v ON v.rowid = r.rowid
+WHERE r.key IN (SELECT value FROM json_each(?))"""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What verifying found.
+
+    Attributes:
+        findings: what is wrong, a line each; empty if the store is sound.
+        notes: what is worth knowing and not wrong.
+        records: records in the sidecar; None if it can't be read.
+        chroma_rows: rows in Chroma; None if it can't be read.
+    """
+
+    findings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    records: int | None = None
+    chroma_rows: int | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as plain JSON."""
+        return {"sound": self.sound, **asdict(self)}
+
+
+@dataclass
+class _Look:
+    findings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    records: int | None = None
+    chroma_rows: int | None = None
+
+    def report(self) -> Report:
+        return Report(tuple(self.findings), tuple(self.notes), self.records, self.chroma_rows)
+
+
+def verify_folder(path: Path, *, api_key: str | None = None) -> Report:
+    """Verify the store in a folder, open or not, whatever state it is in. Takes no lock, needs no embedder.
+
+    Raises:
+        StoreUnavailableError: there is no store.
+    """
+    look = _Look()
+    check_path(path, create=False, read_only=False)
+    if not (path / SIDECAR).exists():
+        look.findings.append("the sidecar is missing: open the store for writing to rebuild it from Chroma")
+        return look.report()
+    try:
+        sidecar = Sidecar(path / SIDECAR, read_only=True)
+    except SidecarDamagedError as error:
+        look.findings.append(f"{error}: open the store for writing to rebuild it from Chroma")
+        return look.report()
+    try:
+        _verify(look, path, sidecar, None, api_key)
+    finally:
+        sidecar.close()
+    return look.report()
+
+
+def verify_open(opened: Opened, link: ChromaLink) -> Report:
+    """Verify an open store; see `MemoryStore.verify`."""
+    look = _Look()
+    if link.reason is not None:
+        look.findings.append(f"works without Chroma: {link.detail}")
+    _verify(look, opened.path, opened.sidecar, None if opened.read_only else link.chroma, opened.api_key)
+    return look.report()
+
+
+def _verify(look: _Look, path: Path | None, sidecar: Sidecar, chroma: ChromaSide | None, api_key: str | None) -> None:
+    try:
+        if not _sidecar_is_whole(look, sidecar) or not _marker_is_known(look, sidecar):
+            return
+        _lexical(look, sidecar)
+        _leftovers(look, path, sidecar)
+        _chroma(look, sidecar, recovery.place_of(path, sidecar, api_key), chroma)
+    except SidecarDamagedError as error:
+        look.findings.append(str(error))
+
+
+def _sidecar_is_whole(look: _Look, sidecar: Sidecar) -> bool:
+    with sidecar.reading() as connection:
+        found = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_SHOWN})")]
+    if found != ["ok"]:
+        look.findings += [f"the sidecar is malformed: {line}" for line in found]
+        sidecar.suspect()
+        return False
+    return True
+
+
+def _marker_is_known(look: _Look, sidecar: Sidecar) -> bool:
+    marker = recovery.marker_of(sidecar)
+    if not marker:
+        look.findings.append("the store was never finished: open it once for writing")
+    elif int(marker["schema"]) != SCHEMA_VERSION or marker["metric"] != METRIC:
+        look.findings.append(f"made with schema {marker['schema']} and metric {marker['metric']}")
+    else:
+        return True
+    return False
+
+
+def _lexical(look: _Look, sidecar: Sidecar) -> None:
+    """Check the rows of the sidecar against each other, and the full-text table against itself."""
+    dimension = int(recovery.marker_of(sidecar)["dimension"])
+    with sidecar.reading() as connection:
+        look.records = recovery.size(sidecar)
+        for words, query in _ALONE.items():
+            try:
+                count = connection.execute(query).fetchone()[0]
+            except sqlite3.OperationalError as error:  # a table of the full-text index is gone
+                look.findings.append(f"{words} can't be counted: {error}")
+                continue
+            if count:
+                look.findings.append(f"{words}: {count}")
+        odd = connection.execute(_LENGTHS, (2 * dimension, 2 * dimension)).fetchone()[0]
+        pending, gone = connection.execute(
+            "SELECT (SELECT count(*) FROM records WHERE state = 1), (SELECT count(*) FROM tombstones)"
+        ).fetchone()
+    if odd:
+        look.findings.append(f"vectors of another length than {dimension}: {odd}")
+    if pending or gone:
+        look.findings.append(f"not yet in Chroma: {pending} written and {gone} deleted records")
+    with _lockable(look, sidecar) as lockable:
+        if lockable is not None and (complaint := lexical_index.complaint(lockable)):
+            look.findings.append(f"the lexical index is damaged: {complaint}")
+
+
+@contextmanager
+def _lockable(look: _Look, sidecar: Sidecar) -> Iterator[Sidecar | None]:
+    """Give a sidecar that can take the write lock for the check of the full-text table, or None."""
+    file = sidecar.file
+    if not sidecar.read_only:
+        yield sidecar
+    elif file is None or not os.access(file.parent, os.W_OK) or not os.access(file, os.W_OK):
+        look.notes.append("the lexical index was not checked: the folder can't be written")
+        yield None
+    else:
+        own = Sidecar(file)
+        try:
+            yield own
+        finally:
+            own.close()
+
+
+def _leftovers(look: _Look, path: Path | None, sidecar: Sidecar) -> None:
+    if path is None:
+        return
+    for file in rebuild.kept_aside(path):
+        if file.suffix == ".sqlite3":
+            look.notes.append(f"a damaged sidecar is kept as {file.name}; compaction removes it")
+    for name in (chroma_files.BUILDING, chroma_files.OLD):
+        if (path / name).exists():
+            look.notes.append(f"{name} is left of a rebuild; the next open for writing clears it")
+
+
+def _chroma(look: _Look, sidecar: Sidecar, place: Place, chroma: ChromaSide | None) -> None:
+    if place is None and chroma is None:
+        return  # in memory it is filled when a search first needs it
+    # Files that this process has open are left alone: closing them would drop Chroma's own locks.
+    if isinstance(place, Path):
+        if (chroma is None and chroma_files.damaged(place)) or not (place / chroma_files.DATABASE).exists():
+            look.findings.append("Chroma's database is missing or malformed: open the store for writing, or rebuild")
+            return
+        if not sound(place):
+            look.findings.append("Chroma's files end the process that reads them: open for writing, or rebuild")
+            return
+    try:
+        side = chroma or ChromaSide(place, {}, create=False)
+        try:
+            _compare(look, sidecar, side)
+        finally:
+            if chroma is None:
+                side.close()
+    except CollectionMissingError as error:
+        look.findings.append(f"{error}: open the store for writing, or rebuild")
+    except ChromaError as error:
+        look.findings.append(str(error))
+
+
+def _compare(look: _Look, sidecar: Sidecar, chroma: ChromaSide) -> None:
+    """Compare generation, ids, revisions and vectors of both sides; what is still to be sent is left out."""
+    side = chroma.marker()
+    if side != recovery.marker_of(sidecar):
+        words = f"generation {side['generation']}" if side else "never completely filled"
+        look.findings.append(f"Chroma is not the sidecar's other half: {words}")
+        return
+    with sidecar.reading() as connection:
+        waiting = {row[0] for row in connection.execute("SELECT key FROM records WHERE state = 1")}
+        waiting |= {row[0] for row in connection.execute("SELECT key FROM tombstones")}
+        settled = connection.execute("SELECT count(*) FROM records WHERE state = 0").fetchone()[0]
+    wrong: dict[str, list[str]] = {}
+    look.chroma_rows = seen = 0
+    for rows in _pages(chroma):
+        look.chroma_rows += len(rows)
+        ours = _ours(sidecar, [row.key for row in rows])
+        for row in rows:
+            if row.key in waiting:
+                continue
+            known = ours.get(row.key)
+            seen += known is not None
+            if (what := _difference(row, known)) is not None:
+                wrong.setdefault(what, []).append(row.key if known is None else known[2])
+    if seen < settled:
+        look.findings.append(f"records missing from Chroma: {settled - seen}")
+    for words, ids in wrong.items():
+        look.findings.append(f"{words}: {len(ids)} ({', '.join(ids[:_SHOWN])}{', …' if len(ids) > _SHOWN else ''})")
+
+
+def _pages(chroma: ChromaSide) -> Iterator[list[ChromaRow]]:
+    page: list[ChromaRow] = []
+    for row in chroma.rows(vectors=True):
+        page.append(row)
+        if len(page) == _PAGE:
+            yield page
+            page = []
+    if page:
+        yield page
+
+
+def _ours(sidecar: Sidecar, keys: list[str]) -> dict[str, tuple[int, int, str, bytes | None]]:
+    with sidecar.reading() as connection:
+        return {row[0]: row[1:] for row in connection.execute(_ROWS, (json.dumps(keys),))}
+
+
+def _difference(row: ChromaRow, known: tuple[int, int, str, bytes | None] | None) -> str | None:
+    if known is None:
+        return "rows in Chroma that the sidecar doesn't have"
+    rowid, revision, _, context = known
+    if (row.rowid, row.revision) != (rowid, revision):
+        return "records of another revision in Chroma"
+    if context is None:
+        return None
+    ours, theirs = np.frombuffer(context, dtype=np.float16).astype(np.float32), np.asarray(row.vector, dtype=np.float32)
+    scale = float(np.linalg.norm(ours) * np.linalg.norm(theirs))
+    if ours.shape != theirs.shape or (scale > 0 and float(ours @ theirs) < _SAME * scale):
+        return "records with another vector in Chroma"
+    return None

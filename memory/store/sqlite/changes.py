@@ -1,0 +1,110 @@
+"""What has changed since a version of a tenant's data, so that an index in memory needn't be built anew.
+
+Each write raises the tenant's version by one. A row notes the version at which its record, its window
+or its vectors last changed; a deleted row leaves its number behind, and nothing else (STORE-6).
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recall_loop.memory.store.encoding.indexing import slot_of
+from recall_loop.memory.store.sqlite.schema import FROM_1_TO_2, FROM_2_TO_3, SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+
+KEPT_DELETIONS = 10_000
+# Schemas that are upgraded when the store is opened for writing.
+EARLIER = ("1", "2")
+
+# One statement sees one state of the data. Rows of records and of deletions never share a number.
+_CHANGED = """SELECT 0, version, horizon FROM tenants WHERE tenant = :tenant
+UNION ALL SELECT 1, rowid, 0 FROM records WHERE tenant = :tenant AND changed > :since
+UNION ALL SELECT 1, rowid, 0 FROM deleted WHERE tenant = :tenant AND version > :since"""
+_NEXT = "SELECT version + 1 FROM tenants WHERE tenant = ?"
+_FIRST_TOO_MANY = """SELECT version FROM deleted WHERE tenant = ?
+ORDER BY version DESC, rowid DESC LIMIT 1 OFFSET ?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Rows that changed after some version.
+
+    Attributes:
+        version: version of the tenant's data that these changes lead to.
+        rowids: rows that were written, got another window or vector, or were deleted; ascending.
+    """
+
+    version: int
+    rowids: NDArray[np.int64]
+
+
+def changes(sidecar: Sidecar, tenant: str, since: int) -> Changes | None:
+    """Return the rows of a tenant that changed after version `since`, or None if that isn't known.
+
+    It isn't known if deletions of that time are forgotten (the newest 10,000 are kept), if the store
+    was made before changes were noted, or if `since` is ahead of the data.
+
+    Raises:
+        StoreUnavailableError: SQLite fails.
+    """
+    with sidecar.reading() as connection:
+        found = connection.execute(_CHANGED, {"tenant": tenant, "since": since}).fetchall()
+    version, horizon = next((row[1:] for row in found if row[0] == 0), (0, 0))
+    if not horizon <= since <= version:
+        return None
+    rowids = np.fromiter((row[1] for row in found if row[0]), dtype=np.int64)
+    return Changes(version, np.unique(rowids))
+
+
+def next_version(connection: sqlite3.Connection, tenant: str) -> int:
+    """Return the version that the current transaction leads to, before `touch_tenant` is called."""
+    found = connection.execute(_NEXT, (tenant,)).fetchone()
+    return int(found[0]) if found else 1
+
+
+def note_deleted(connection: sqlite3.Connection, tenant: str, rowids: Iterable[int]) -> None:
+    """Note rows that this transaction deletes; forget the oldest deletions beyond 10,000."""
+    version = next_version(connection, tenant)
+    values = [(tenant, version, rowid) for rowid in rowids]
+    connection.executemany("INSERT INTO deleted VALUES (?, ?, ?)", values)
+    oldest = connection.execute(_FIRST_TOO_MANY, (tenant, KEPT_DELETIONS)).fetchone()
+    if oldest:
+        connection.execute("DELETE FROM deleted WHERE tenant = ? AND version <= ?", (tenant, *oldest))
+        connection.execute("UPDATE tenants SET horizon = ? WHERE tenant = ?", (*oldest, tenant))
+
+
+def upgrade(sidecar: Sidecar) -> None:
+    """Bring a store of an earlier schema, open for writing, to this one; any other store is left as it is.
+
+    Raises:
+        StoreUnavailableError: SQLite fails; the store is as before.
+    """
+    if sidecar.meta().get("schema") not in EARLIER:
+        return
+    with sidecar.transaction() as connection:
+        # A sidecar that was made anew from the Chroma side of an earlier schema has the tables already.
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
+        if "changed" not in columns:
+            for statement in FROM_1_TO_2:
+                connection.execute(statement)
+        if "slot" not in columns:
+            for statement in FROM_2_TO_3:
+                connection.execute(statement)
+            _note_slots(connection)
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(SCHEMA_VERSION),))
+
+
+def _note_slots(connection: sqlite3.Connection) -> None:
+    query = "SELECT b.record, r.rowid FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.kind = 'fact'"
+    slots = [(slot_of(json.loads(body)), rowid) for body, rowid in connection.execute(query)]
+    connection.executemany("UPDATE records SET slot = ? WHERE rowid = ?", slots)

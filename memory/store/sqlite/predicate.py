@@ -1,0 +1,204 @@
+"""Scope, filters and content types as one SQL predicate: the wall that every read passes (STORE-3).
+
+Table alias `r` is `records`. The tenant always comes first, and every part is about the record itself. Where all of
+it can be said by columns, `tests` says the same once more, for the index of one tenant's rows in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from recall_loop.memory.store.encoding.indexing import facet, microseconds
+from recall_loop.memory.store.sqlite import trajectory_predicate
+from recall_loop.memory.store.sqlite.trajectory_predicate import ScoreTests
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.types import ContentType, ScopeMode
+
+# The agent, agents that share a group with it, and the records of those groups (SEARCH-4). The tenant stands in
+# both halves so that each is looked up in an index of its own.
+_CONSTELLATION = """((r.tenant = ? AND r.agent_id IN (SELECT ? UNION ALL
+  SELECT other.agent_id FROM memberships mine CROSS JOIN memberships other
+    ON other.tenant = mine.tenant AND other.group_id = mine.group_id
+    WHERE mine.tenant = ? AND mine.agent_id = ?))
+ OR (r.tenant = ? AND r.group_id IN (SELECT group_id FROM memberships WHERE tenant = ? AND agent_id = ?)))"""
+
+_EVERYTHING = Filters(include_superseded=True)
+_EQUAL = ("role", "label", "fact_type", "conversation_id", "session", "user_id")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTests:
+    """A predicate as tests of columns, for an index that holds a tenant's rows in memory.
+
+    Attributes:
+        values: columns of `records` with the values of which a row must have one.
+        start: least `created_at` in microseconds since 1970; None = any, also none.
+        end: `created_at` must be less.
+        tags: tags of which a row must have all; they stand in a table of their own.
+        scores: what a trajectory's learning value must satisfy; None = nothing.
+        as_of: `created_at` must not be greater, where there is one.
+        superseded: whether facts that are superseded (with `as_of`: had ceased to be true then) pass.
+    """
+
+    values: tuple[tuple[str, tuple[str, ...]], ...]
+    start: int | None
+    end: int | None
+    tags: tuple[str, ...] = ()
+    scores: ScoreTests | None = None
+    as_of: int | None = None
+    superseded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A compiled predicate.
+
+    Attributes:
+        tenant: the tenant that it is confined to.
+        where: SQL over `records r`.
+        params: values for its question marks.
+        facets: FTS5 expression that holds for every row that `where` allows; narrows the lexical index.
+        tests: the same as tests of columns; None where `where` looks beyond the row's own columns.
+    """
+
+    tenant: str
+    where: str
+    params: tuple[Any, ...]
+    facets: str
+    tests: ColumnTests | None = None
+
+
+def compile_predicate(
+    scope: Scope, filters: Filters | None = None, content_types: Iterable[ContentType | str] | None = None
+) -> Predicate:
+    """Compile what a call may read and what it asks for (SEARCH-3, SEARCH-4).
+
+    Without `filters` superseded facts pass too; with them only where they ask for it.
+
+    `filters.min_similarity` is a property of results, not of records: the search applies it.
+
+    Raises:
+        InvalidInputError: an unknown content type, or none at all.
+    """
+    clauses: list[str] = ["r.tenant = ?"]
+    params: list[Any] = [scope.tenant]
+    facets = [facet("t", scope.tenant)]
+    _add_scope(scope, clauses, params, facets)
+    kinds = _kinds(content_types)
+    if kinds is not None:
+        clauses.append(f"r.kind IN ({_marks(kinds)})")
+        params += kinds
+    if filters is not None:
+        _add_filters(filters, clauses, params, facets)
+    narrow = " AND ".join(f'"{token}"' for token in dict.fromkeys(facets))
+    tests = _tests(scope, filters or _EVERYTHING, kinds)
+    return Predicate(scope.tenant, " AND ".join(clauses), tuple(params), f"facets : ({narrow})", tests)
+
+
+def _tests(scope: Scope, filters: Filters, kinds: list[str] | None) -> ColumnTests | None:
+    """Return scope, filters and kinds as tests of columns; None where those aren't enough."""
+    if filters.tools_used is not None or (scope.agent_id and scope.mode is ScopeMode.CONSTELLATION):
+        return None
+    given: list[tuple[str, tuple[str, ...] | None]] = [("kind", None if kinds is None else tuple(kinds))]
+    for name in ("agent_id", "user_id", "conversation_id"):
+        given.append((name, _one(getattr(scope, name))))
+    given.append(("agent_id", filters.agent_ids))
+    given += [(name, _one(getattr(filters, name))) for name in _EQUAL]
+    if trajectory_predicate.asks_of_runs(filters):
+        given += [("kind", (ContentType.TRAJECTORY.value,)), *trajectory_predicate.column_values(filters)]
+    values = tuple((name, wanted) for name, wanted in given if wanted is not None)
+    tags = tuple(dict.fromkeys(filters.tags or ()))
+    times = microseconds(filters.start_time), microseconds(filters.end_time)
+    validity = microseconds(filters.as_of), bool(filters.include_superseded)
+    return ColumnTests(values, *times, tags, trajectory_predicate.score_tests(filters), *validity)
+
+
+def _one(value: object) -> tuple[str, ...] | None:
+    return None if value is None else (str(value),)
+
+
+def _add_scope(scope: Scope, clauses: list[str], params: list[Any], facets: list[str]) -> None:
+    if scope.agent_id is not None:
+        if scope.mode is ScopeMode.CONSTELLATION:
+            clauses.append(_CONSTELLATION)
+            own = (scope.tenant, scope.agent_id)
+            params += [*own, *own, scope.tenant, *own]
+        else:
+            clauses.append("r.agent_id = ?")
+            params.append(scope.agent_id)
+            facets.append(facet("a", scope.agent_id))
+    for name, token in (("user_id", "u"), ("conversation_id", "c")):
+        value = getattr(scope, name)
+        if value is not None:
+            clauses.append(f"r.{name} = ?")
+            params.append(value)
+            facets.append(facet(token, value))
+
+
+def _add_filters(filters: Filters, clauses: list[str], params: list[Any], facets: list[str]) -> None:
+    if filters.agent_ids is not None:
+        clauses.append("r.agent_id IN (SELECT value FROM json_each(?))")  # one parameter, however many there are
+        params.append(json.dumps(filters.agent_ids))
+    for name in _EQUAL:
+        value = getattr(filters, name)
+        if value is not None:
+            clauses.append(f"r.{name} = ?")
+            params.append(str(value))
+    for name, token in (("user_id", "u"), ("conversation_id", "c"), ("session", "s")):
+        value = getattr(filters, name)
+        if value is not None:
+            facets.append(facet(token, value))
+    for value, sign in ((filters.start_time, ">="), (filters.end_time, "<")):
+        if value is not None:
+            clauses.append(f"r.created_at {sign} ?")
+            params.append(microseconds(value))
+    for tag in dict.fromkeys(filters.tags or ()):
+        clauses.append("EXISTS (SELECT 1 FROM record_tags g WHERE g.tag = ? AND g.record = r.rowid)")
+        params.append(tag)
+    _add_validity(filters, clauses, params)
+    _add_trajectory_filters(filters, clauses, params)
+
+
+def _add_validity(filters: Filters, clauses: list[str], params: list[Any]) -> None:
+    moment = microseconds(filters.as_of)
+    if moment is not None:
+        clauses.append("(r.created_at IS NULL OR r.created_at <= ?)")
+        params.append(moment)
+    if filters.include_superseded:
+        return
+    if moment is None:
+        clauses.append("r.superseded_by IS NULL")
+    else:
+        clauses.append("(r.valid_until IS NULL OR r.valid_until > ?)")
+        params.append(moment)
+
+
+def _add_trajectory_filters(filters: Filters, clauses: list[str], params: list[Any]) -> None:
+    if trajectory_predicate.asks_of_runs(filters):
+        wanted, values = trajectory_predicate.clauses(filters, "t.record")
+        clauses.append("r.kind = ?")
+        clauses.append(f"EXISTS (SELECT 1 FROM bodies t WHERE t.rowid = r.rowid AND {' AND '.join(wanted)})")
+        params += [str(ContentType.TRAJECTORY), *values]
+
+
+def _kinds(content_types: Iterable[ContentType | str] | None) -> list[str] | None:
+    """Return the kinds that are asked for, or None for all."""
+    if content_types is None:
+        return None
+    given = [content_types] if isinstance(content_types, str) else list(content_types)
+    allowed = [kind.value for kind in ContentType]
+    for kind in given:
+        if kind not in allowed:
+            raise InvalidInputError("content_types", kind, ", ".join(allowed))
+    if not given:
+        raise InvalidInputError("content_types", given, "at least one of " + ", ".join(allowed))
+    kinds = list(dict.fromkeys(str(kind) for kind in given))
+    return None if len(kinds) == len(allowed) else kinds
+
+
+def _marks(values: Iterable[object]) -> str:
+    return ",".join("?" for _ in values)

@@ -1,0 +1,158 @@
+"""Records on their way into the store: validated, and laid out as columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from recall_loop.memory.store.encoding.indexing import (
+    has_thread,
+    index_text,
+    microseconds,
+    order_key,
+    place_of,
+    record_key,
+    slot_of,
+)
+from recall_loop.memory.store.sqlite.schema import COLUMNS
+from recall_loop.state.errors import InvalidInputError, from_validation
+from recall_loop.state.records.records import RECORD_ADAPTER, Fact, Record
+from recall_loop.text.words.tokens import stems
+
+_JSON = json.JSONEncoder(ensure_ascii=False)
+_MOST_POSITION = 2**63 - 1
+_TENANT, _KEY, _KIND = (COLUMNS.index(name) for name in ("tenant", "key", "kind"))
+
+Status = Literal["created", "replaced", "unchanged", "rejected"]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOutcome:
+    """What became of one record of a batch (STORE-2).
+
+    Attributes:
+        index: its place in the batch, from 0.
+        id: its id, as far as it could be read.
+        status: created, replaced, unchanged (the very same record is there) or rejected.
+        error: why it was rejected.
+    """
+
+    index: int
+    id: str | None
+    status: Status
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One valid record, ready to be written.
+
+    Attributes:
+        columns: values in the order of `schema.COLUMNS`.
+        body: the record as JSON without empty fields; equal records have equal bodies.
+        text: index text.
+        terms: its stems, joined by blanks.
+        tags: the record's tags, each once.
+        rowid: the row to be taken; None for the next free one.
+    """
+
+    id: str
+    columns: tuple[Any, ...]
+    body: str
+    text: str
+    terms: str
+    tags: tuple[str, ...]
+    rowid: int | None = None
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is."""
+        return str(self.columns[_TENANT])
+
+    @property
+    def kind(self) -> str:
+        """What kind of record it is."""
+        return str(self.columns[_KIND])
+
+    @property
+    def key(self) -> str:
+        """Key of tenant and id, under which Chroma holds the record."""
+        return str(self.columns[_KEY])
+
+
+def draft(tenant: str, given: object, index: int) -> Draft:
+    """Validate one record and lay it out.
+
+    Raises:
+        InvalidInputError: names the field, its value and what is allowed.
+    """
+    return lay_out(tenant, _validated(given, index))
+
+
+def lay_out(tenant: str, record: Record, rowid: int | None = None) -> Draft:
+    """Lay a valid record out as columns and index data."""
+    dumped = record.model_dump(mode="json", exclude_defaults=True)
+    plain = {"id": dumped.pop("id"), "kind": record.kind.value, **dumped}
+    created = microseconds(record.created_at)
+    text = index_text(plain)
+    place = place_of(tenant, plain)
+    columns = (
+        tenant,
+        record.id,
+        record_key(tenant, record.id),
+        plain["kind"],
+        record.agent_id,
+        record.group_id,
+        record.user_id,
+        record.conversation_id,
+        record.session,
+        record.position,
+        plain.get("role"),
+        record.label,
+        record.fact_type,
+        created,
+        place,
+        place if has_thread(plain) else None,
+        order_key(record.position, created),
+        microseconds(record.valid_until) if isinstance(record, Fact) else None,
+        record.superseded_by if isinstance(record, Fact) else None,
+        slot_of(plain),
+    )
+    body = body_of(plain)
+    tags = tuple(dict.fromkeys(record.tags))
+    return Draft(record.id, columns, body, text, " ".join(stems(text)), tags, rowid)
+
+
+def body_of(plain: Mapping[str, Any]) -> str:
+    """Return a record's fields, without empty ones, as they are stored."""
+    return _JSON.encode(plain)
+
+
+def _validated(given: object, index: int) -> Record:
+    if isinstance(given, Record):
+        given = {**given.model_dump(exclude_defaults=True), "kind": given.kind}
+    if not isinstance(given, Mapping):
+        raise InvalidInputError(f"records.{index}", given, "a record or a mapping with its fields")
+    try:
+        record = RECORD_ADAPTER.validate_python(dict(given))
+    except ValidationError as error:
+        raise from_validation(error, f"records.{index}") from error
+    if record.position is not None and record.position > _MOST_POSITION:
+        raise InvalidInputError(f"records.{index}.position", record.position, f"at most {_MOST_POSITION}")
+    return record
+
+
+def id_of(given: object) -> str | None:
+    """Return the id of a record that may be no record at all; None for one that is no text of Unicode's."""
+    found = given.get("id") if isinstance(given, Mapping) else getattr(given, "id", None)
+    if not isinstance(found, str):
+        return None
+    try:
+        found.encode()
+    except UnicodeEncodeError:  # lone surrogates: whoever reports on the record couldn't write them down
+        return None
+    return found

@@ -1,0 +1,58 @@
+"""A stored row as searches see it."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+
+from recall_loop.memory.store.encoding.indexing import decode, index_text
+from recall_loop.memory.store.sqlite.sqlite_store import SidecarDamagedError
+from recall_loop.state.records.records import RECORD_ADAPTER, Record
+
+
+class Row:
+    """One row with its index data; what costs time is worked out when first asked for.
+
+    Attributes:
+        rowid: number of the row in the store: the order of first insertion.
+        kind: kind of the record.
+        place: opaque id of the record's user, conversation and session.
+        window: text that is indexed with the record: for a message its neighbouring turns too.
+    """
+
+    def __init__(
+        self, rowid: int, kind: str, place: str, body: str, terms: str, window: str, window_terms: str
+    ) -> None:
+        self.rowid = rowid
+        self.kind = kind
+        self.place = place
+        self.window = window
+        self._body, self._terms, self._window_terms = body, terms, window_terms
+
+    @cached_property
+    def record(self) -> Record:
+        """The record, parsed once. Raises `SidecarDamagedError` where it is none."""
+        try:
+            return RECORD_ADAPTER.validate_json(self._body)
+        except ValueError as error:
+            raise SidecarDamagedError(
+                f"the sidecar is damaged: what stands in row {self.rowid} is no record"
+            ) from error
+
+    @cached_property
+    def index_text(self) -> str:
+        """The text that the record is indexed with: author, subject or label first (STORE-7)."""
+        return index_text(json.loads(self._body))
+
+    @cached_property
+    def terms(self) -> list[str]:
+        """Stems of the record's own index text, in order, with repeats."""
+        return self._terms.split()
+
+    @cached_property
+    def window_terms(self) -> list[str]:
+        """Stems of the window: previous turn, the record twice, next turn."""
+        return [decode(token) for token in self._window_terms.split()]
+
+    def __repr__(self) -> str:
+        return f"Row(rowid={self.rowid}, kind={self.kind!r})"

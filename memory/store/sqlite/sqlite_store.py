@@ -1,0 +1,305 @@
+"""The SQLite sidecar: connections, transactions and the generation marker.
+
+It is the commit point of every write and the source of every read; Chroma follows it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+from recall_loop.memory.store.files import integrity
+from recall_loop.memory.store.sqlite.schema import DDL
+from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError
+
+_BUSY_MS = 10_000
+_CACHE_KIB = 32_000
+# Stands beside a sidecar in which damage was met: the next open for writing examines it.
+SUSPECT = "sidecar.suspect"
+# What working with a row raises that isn't what was written; a text that can't be decoded is a ValueError too.
+_ODD = (KeyError, TypeError, ValueError)
+
+
+class SidecarDamagedError(StoreUnavailableError):
+    """The sidecar file is no database or malformed: it can be made anew from Chroma."""
+
+
+class LexicalIndexError(StoreUnavailableError):
+    """The lexical index is damaged, and nothing else: it can be made anew from the records."""
+
+
+class Sidecar:
+    """One sidecar file (or memory), safe for several threads.
+
+    A file has one connection for writing and one for reading per thread; readers see the last
+    committed state and never wait. In memory there is a single connection behind a lock.
+
+    Attributes:
+        file: the database file; None in memory.
+        read_only: whether it was opened for reading only.
+        lexical_damage: what was met when the lexical index failed, until it is made anew.
+
+    Raises:
+        SidecarDamagedError: the file is not a database, or malformed.
+        StoreUnavailableError: the file can't be opened.
+    """
+
+    def __init__(self, file: Path | None, *, read_only: bool = False) -> None:
+        self.file = file
+        self.read_only = read_only
+        self.lexical_damage: str | None = None
+        self._local = threading.local()
+        self._lock = threading.RLock()
+        self._readers: list[tuple[threading.Thread, sqlite3.Connection]] = []
+        self._writer: sqlite3.Connection | None = None
+        self._closed = False
+        try:
+            if not read_only:
+                self._writer = self._connect()
+                if not self.has_table("meta"):
+                    self._create(self._writer)
+            else:
+                self.has_table("meta")
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            self.close()
+            raise self.failure(error, f"{file}: the sidecar can't be opened") from error
+
+    def _create(self, connection: sqlite3.Connection) -> None:
+        with self.transaction() as cursor:
+            for statement in _statements(DDL):
+                cursor.execute(statement)
+
+    def _connect(self) -> sqlite3.Connection:
+        target = ":memory:" if self.file is None else self._uri(self.file)
+        connection = sqlite3.connect(target, uri=True, isolation_level=None, check_same_thread=False)
+        try:
+            self._configure(connection)
+        except (sqlite3.Error, UnicodeDecodeError):
+            connection.close()
+            raise
+        return connection
+
+    def _uri(self, file: Path) -> str:
+        base = file.absolute().as_uri()
+        if not self.read_only:
+            return base
+        # Without a write-ahead file and in a folder that can't be written, SQLite needs to be told.
+        sealed = not os.access(file.parent, os.W_OK) and not Path(f"{file}-wal").exists()
+        return f"{base}?mode=ro" + ("&immutable=1" if sealed else "")
+
+    def _configure(self, connection: sqlite3.Connection) -> None:
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        if self.file is None:
+            return
+        if self.read_only or self._writer is not None:
+            connection.execute("PRAGMA query_only = ON")
+            return
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("PRAGMA journal_mode = WAL")
+        # FULL syncs the write-ahead file at every commit: a commit survives a power loss too.
+        connection.execute("PRAGMA synchronous = FULL")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that sees committed rows.
+
+        Raises:
+            StoreUnavailableError: the store is closed, or SQLite fails.
+        """
+        with self._lock if self.file is None else nullcontext():
+            connection = self._open_writer() if self.file is None else self._reader()
+            try:
+                yield connection
+            except (sqlite3.Error, MemoryError) as error:
+                raise self.failure(error, "the sidecar can't be read", connection) from error
+            except _ODD as error:
+                self._check_rows(error, connection)
+                raise
+
+    def _reader(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StoreUnavailableError("the store is closed")
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._connect()
+            with self._lock:
+                for thread, unused in self._readers:
+                    if not thread.is_alive():
+                        unused.close()
+                self._readers = [entry for entry in self._readers if entry[0].is_alive()]
+                self._readers.append((threading.current_thread(), connection))
+            self._local.connection = connection
+        return connection
+
+    def _open_writer(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StoreUnavailableError("the store is closed")
+        if self._writer is None:
+            raise StoreReadOnlyError("the store is open for reading only")
+        return self._writer
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Give the writing connection inside a transaction: all of it is committed, or nothing.
+
+        Raises:
+            StoreUnavailableError: the store is closed, or SQLite fails (a full disk, for one).
+            StoreReadOnlyError: the store is open for reading only.
+        """
+        with self._lock:
+            connection = self._open_writer()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
+            except (sqlite3.Error, MemoryError) as error:
+                _roll_back(connection)
+                raise self.failure(error, "the sidecar can't be written", connection) from error
+            except _ODD as error:
+                _roll_back(connection)
+                self._check_rows(error, connection)
+                raise
+            except BaseException:
+                _roll_back(connection)
+                raise
+
+    def _check_rows(self, error: Exception, connection: sqlite3.Connection) -> None:
+        """Look for damage behind an error of Python's, met while rows were worked with.
+
+        Raises:
+            SidecarDamagedError: there is some: the rows are not what was written.
+        """
+        if not isinstance(error, RecallError) and (complaint := integrity.complaint(connection)) is not None:
+            self.suspect()
+            raise SidecarDamagedError(f"the sidecar is damaged: {complaint}") from error
+
+    def failure(
+        self,
+        error: sqlite3.Error | MemoryError | UnicodeDecodeError,
+        words: str,
+        connection: sqlite3.Connection | None = None,
+    ) -> StoreUnavailableError:
+        """Return the typed error for one of SQLite's, and note damage for the next open.
+
+        A damaged full-text table may name sizes that no machine has: SQLite then reports a lack of memory.
+
+        Raises:
+            MemoryError: the one given, where the full-text table of `connection` isn't the cause.
+        """
+        if isinstance(error, MemoryError):
+            if connection is None or _reads_lexical(connection):
+                raise error
+            error = sqlite3.DatabaseError("it names sizes that no machine has")
+            lexical = True
+        else:
+            lexical = _is_lexical(error)
+        text = f"{words}: {error}"
+        if lexical:
+            self.lexical_damage = f"the lexical index is damaged: {error}"
+            self.suspect()
+            return LexicalIndexError(text)
+        if _is_damage(error):
+            self.suspect()
+            return SidecarDamagedError(text)
+        return StoreUnavailableError(text)
+
+    def suspect(self) -> None:
+        """Note that damage was met: the next open for writing examines the file, and repairs it."""
+        if self.file is not None and os.access(self.file.parent, os.W_OK):
+            self.file.with_name(SUSPECT).touch()
+
+    def has_table(self, name: str) -> bool:
+        """Return whether a table exists; a file that a crash left empty has none."""
+        with self._lock:
+            connection = self._writer if self._writer is not None else self._reader()
+            query = "SELECT 1 FROM sqlite_master WHERE name = ?"
+            return connection.execute(query, (name,)).fetchone() is not None
+
+    def meta(self) -> dict[str, str]:
+        """Return the generation marker and the other notes of the store about itself."""
+        with self.reading() as connection:
+            return dict(connection.execute("SELECT key, value FROM meta"))
+
+    def compact(self) -> None:
+        """Make the lexical index anew, give free pages back and empty the write-ahead file (STORE-6).
+
+        Raises:
+            StoreUnavailableError: SQLite fails, or a reader is at work and keeps the old pages alive.
+        """
+        with self._lock:
+            connection = self._open_writer()
+            try:
+                connection.execute("INSERT INTO fts(fts) VALUES ('rebuild')")
+                connection.execute("VACUUM")
+                busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            except (sqlite3.Error, MemoryError) as error:
+                raise self.failure(error, "the sidecar can't be compacted", connection) from error
+        if busy:
+            raise StoreUnavailableError(
+                "compacted, but a reader keeps the old write-ahead file alive: erased words are gone from the disk "
+                "once the readers have ended and compaction is repeated"
+            )
+
+    def close(self) -> None:
+        """Close every connection; the last one to a file folds its write-ahead file in."""
+        with self._lock:
+            self._closed = True
+            for _, connection in self._readers:
+                connection.close()
+            self._readers.clear()
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+
+
+def _code(error: sqlite3.Error | UnicodeDecodeError) -> int:
+    return int(getattr(error, "sqlite_errorcode", None) or 0)
+
+
+def _is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+    """Return whether a file is no database or malformed, or holds text that is none; Python gives that no code."""
+    code = _code(error) & 0xFF
+    undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode")
+    return undecodable or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _is_lexical(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+    """Return whether only the full-text table is damaged: SQLite says so, or the table is missing."""
+    text = str(error)
+    missing = text.startswith("no such table: ") and text.rsplit(".", 1)[-1].removeprefix("no such table: ")
+    return _code(error) == sqlite3.SQLITE_CORRUPT_VTAB or (bool(missing) and str(missing).startswith("fts"))
+
+
+def _reads_lexical(connection: sqlite3.Connection) -> bool:
+    """Return whether the full-text table answers a small query."""
+    try:
+        connection.execute("SELECT count(*) FROM fts WHERE fts MATCH 'a'").fetchone()
+    except (sqlite3.Error, MemoryError):
+        return False
+    return True
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def set_meta(connection: sqlite3.Connection, values: dict[str, str]) -> None:
+    """Write notes of the store about itself, within a transaction."""
+    connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(values.items()))
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script into statements; `executescript` would commit in between."""
+    gathered = ""
+    for line in script.splitlines(keepends=True):
+        gathered += line
+        if sqlite3.complete_statement(gathered):
+            yield gathered
+            gathered = ""

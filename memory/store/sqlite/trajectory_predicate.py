@@ -1,0 +1,143 @@
+"""What filters ask of a trajectory (TRAJ-8): as SQL over its attributes, and as tests of columns in memory.
+
+Both say the same. The SQL parses JSON for every row that it looks at; the columns were read once.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recall_loop.state.records.legacy_trajectories import STATUS_OF_OLD_TYPE
+from recall_loop.state.scope import ExecutionStatus, Filters
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ROOT = "$.attributes."
+# What filters look at lies here in a record (`recall_loop.state.records.trajectories.RunData`).
+_PATHS = MappingProxyType(
+    {
+        "execution_status": "execution.status",
+        "task_category": "task_category",
+        "complexity_level": "complexity_level",
+    }
+)
+# Where the score lies, and where it and the status lie in records from before `migrate` (TRAJ-4); first found counts.
+SCORE_PATHS = ("outcome_score", "data.outcome_score", "outcome.score", "data.outcome.score")
+_OLD_OUTCOMES = ("outcome.type", "outcome", "data.outcome.type", "data.outcome")
+_TOOLS = "metadata.tools_used"
+_SIGNS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = MappingProxyType(
+    {
+        "min_outcome_score": (">=", operator.ge),
+        "max_outcome_score": ("<=", operator.le),
+        "above_outcome_score": (">", operator.gt),
+        "below_outcome_score": ("<", operator.lt),
+    }
+)
+_FIELDS = (*_PATHS, *_SIGNS, "scored", "tools_used")
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTests:
+    """What a learning value must satisfy.
+
+    Attributes:
+        bounds: names of `Filters` fields with their values; all must hold.
+        scored: whether there must be a value, or must be none; None = either.
+    """
+
+    bounds: tuple[tuple[str, float], ...]
+    scored: bool | None
+
+    def matching(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which of n scores pass; NaN is no score."""
+        there = ~np.isnan(scores)
+        passed = ~there if self.scored is False else np.ones(len(scores), dtype=bool)
+        if self.scored or self.bounds:
+            passed &= there
+        for name, value in self.bounds:
+            passed &= _SIGNS[name][1](scores, value)
+        return passed
+
+
+def asks_of_runs(filters: Filters) -> bool:
+    """Return whether a filter is given that only a trajectory can satisfy."""
+    return any(getattr(filters, name) is not None for name in _FIELDS)
+
+
+def column_values(filters: Filters) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return columns of the index in memory with the value that each must have."""
+    given = [(name, getattr(filters, name)) for name in _PATHS]
+    return tuple((name, (str(value),)) for name, value in given if value is not None)
+
+
+def score_tests(filters: Filters) -> ScoreTests | None:
+    """Return what is asked of the score; None where nothing is."""
+    bounds = _bounds(filters)
+    return ScoreTests(bounds, filters.scored) if bounds or filters.scored is not None else None
+
+
+def _bounds(filters: Filters) -> tuple[tuple[str, float], ...]:
+    given = [(name, getattr(filters, name)) for name in _SIGNS]
+    return tuple((name, value) for name, value in given if value is not None)
+
+
+def text_at(body: str, name: str) -> str:
+    """Return SQL for a column's value in the JSON of `body`: text, or NULL where there is none.
+
+    A status that isn't given is `unknown`; a list or a number where text should stand is shown as it is stored, and
+    equals no filter's value.
+    """
+    path = f"'{_ROOT}{_PATHS[name]}'"
+    if name == "execution_status":
+        old = ", ".join(f"json_extract({body}, '{_ROOT}{place}')" for place in _OLD_OUTCOMES)
+        known = " ".join(f"WHEN '{kind}' THEN '{status}'" for kind, status in STATUS_OF_OLD_TYPE.items())
+        inner = f"json_extract({body}, '{_ROOT}data.execution.status')"
+        return (
+            f"coalesce(json_extract({body}, {path}), {inner}, CASE coalesce({old}) {known} END, "
+            f"'{ExecutionStatus.UNKNOWN}')"
+        )
+    return f"CASE json_type({body}, {path}) WHEN 'text' THEN json_extract({body}, {path}) END"
+
+
+def score_at(body: str) -> str:
+    """Return SQL for the score in the JSON of `body`; NULL where it is no number from 0 to 1.
+
+    Text is never a score: SQLite counts any text as more than any number.
+    """
+    found = []
+    for place in SCORE_PATHS:
+        path = f"'{_ROOT}{place}'"
+        value = f"json_extract({body}, {path})"
+        number = f"json_type({body}, {path}) IN ('integer', 'real') AND {value} BETWEEN 0 AND 1"
+        found.append(f"CASE WHEN {number} THEN {value} END")
+    return f"coalesce({', '.join(found)})"
+
+
+def clauses(filters: Filters, body: str) -> tuple[list[str], list[Any]]:
+    """Return SQL over the JSON of `body` that holds for what the filters allow, with the values of its marks."""
+    wanted: list[str] = []
+    values: list[Any] = []
+    for name, texts in column_values(filters):
+        wanted.append(f"{text_at(body, name)} = ?")
+        values += texts
+    for name, bound in _bounds(filters):
+        wanted.append(f"{score_at(body)} {_SIGNS[name][0]} ?")
+        values.append(bound)
+    if filters.scored is not None:
+        wanted.append(f"{score_at(body)} IS {'NOT ' if filters.scored else ''}NULL")
+    if filters.tools_used is not None:
+        tools = tuple(dict.fromkeys(filters.tools_used))
+        path = f"'{_ROOT}{_TOOLS}'"
+        used = f"SELECT u.value FROM json_each({body}, {path}) u WHERE u.type = 'text'"
+        wanted.append(f"json_type({body}, {path}) = 'array'")
+        wanted.append(f"NOT EXISTS (SELECT value FROM json_each(?) EXCEPT {used})")
+        values.append(json.dumps(tools))
+    return wanted, values

@@ -1,0 +1,206 @@
+"""Writes to the sidecar: each chunk is one transaction, which leaves its rows pending for Chroma."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recall_loop.memory.store.encoding.indexing import index_text
+from recall_loop.memory.store.sqlite.changes import next_version, note_deleted
+from recall_loop.memory.store.sqlite.prepared_records import Draft, Status
+from recall_loop.memory.store.sqlite.schema import COLUMNS
+from recall_loop.memory.store.sqlite.supersession_undo import restore
+from recall_loop.memory.store.write.context_windows import Part, beside, facets_of, neighbours, reindex
+from recall_loop.memory.store.write.stored_tokens import codec_for, embed_with_tokens, prepare, put
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recall_loop.memory.store.chroma.chroma_index import ChromaRow
+    from recall_loop.memory.store.embed.embedders import Embedder
+    from recall_loop.memory.store.embed.token_vectors import TokenCodec
+    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+
+_MARKS = ",".join("?" for _ in COLUMNS)
+_INSERT = f"INSERT INTO records (rowid, {','.join(COLUMNS)}, terms, changed) VALUES (?, {_MARKS}, ?, ?)"
+_UPDATE = f"UPDATE records SET {','.join(f'{name} = ?' for name in COLUMNS)}, terms = ? WHERE rowid = ?"
+_PLACE = {name: COLUMNS.index(name) for name in ("key", "agent_id", "user_id", "conversation_id", "session")}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of drafts, and the rows that are now pending for Chroma."""
+
+    statuses: list[Status]
+    pending: list[ChromaRow]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    rowid: int
+    revision: int
+    body: str
+    own: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Vectors:
+    """Own vectors by key, and packed token vectors of texts that were embedded now."""
+
+    own: dict[str, NDArray[np.float16]]
+    tokens: dict[str, bytes | None]
+
+
+def write(sidecar: Sidecar, embedder: Embedder, dimension: int, drafts: Sequence[Draft]) -> Written:
+    """Write drafts of any tenants in one transaction, as if one after another; return what became of each.
+
+    Of several drafts with one id the last is written. The same record again is left as it is, and a
+    text is embedded again only if it has changed.
+
+    Raises:
+        EmbedderError: the embedder fails, or gives vectors of another length; nothing was written.
+        StoreUnavailableError: SQLite fails; nothing was written.
+    """
+    stored = _stored(sidecar, drafts)
+    bodies = {key: old.body for key, old in stored.items()}
+    statuses: list[Status] = []
+    final: dict[str, Draft] = {}
+    for draft in drafts:
+        old = final[draft.key].body if draft.key in final else bodies.get(draft.key)
+        statuses.append("created" if old is None else "unchanged" if old == draft.body else "replaced")
+        final[draft.key] = draft
+    changed = [draft for draft in final.values() if bodies.get(draft.key) != draft.body]
+    if not changed:
+        return Written(statuses, [])
+    codec = codec_for(sidecar, embedder)
+    made = _own_vectors(embedder, codec, dimension, changed, stored)
+    pending: list[ChromaRow] = []
+    with sidecar.transaction() as connection:
+        prepare(connection, codec)
+        for part in _by_tenant(changed).values():
+            pending += _write_tenant(connection, part, stored, made)
+    return Written(statuses, pending)
+
+
+def _write_tenant(
+    connection: sqlite3.Connection, drafts: Sequence[Draft], stored: Mapping[str, _Stored], made: _Vectors
+) -> list[ChromaRow]:
+    """Write changed drafts of one tenant, within a transaction; return the rows that are now pending."""
+    moved = [stored[draft.key].rowid for draft in drafts if draft.key in stored]
+    touched = beside(neighbours(connection, moved)) if moved else set()
+    rowids = _put(connection, drafts, stored)
+    parts = {
+        rowid: _part(draft, made.own[draft.key], stored.get(draft.key))
+        for rowid, draft in zip(rowids, drafts, strict=True)
+    }
+    pending = reindex(connection, parts.keys(), touched, parts)
+    placed = zip(rowids, drafts, strict=True)
+    put(connection, {rowid: made.tokens[draft.key] for rowid, draft in placed if draft.key in made.tokens})
+    touch_tenant(connection, drafts[0].tenant)
+    return pending
+
+
+def _by_tenant(drafts: Sequence[Draft]) -> dict[str, list[Draft]]:
+    found: dict[str, list[Draft]] = {}
+    for draft in drafts:
+        found.setdefault(draft.tenant, []).append(draft)
+    return found
+
+
+def remove(sidecar: Sidecar, tenant: str, ids: Sequence[str]) -> int:
+    """Delete records of a tenant; return how many there were.
+
+    What a deleted fact had superseded is as if it had never been: `restore` says how.
+
+    Raises:
+        StoreUnavailableError: SQLite fails; nothing was deleted.
+    """
+    query = "SELECT rowid, key FROM records WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))"
+    with sidecar.transaction() as connection:
+        found = dict(connection.execute(query, (tenant, json.dumps(list(ids)))))
+        if not found:
+            return 0
+        touched = beside(neighbours(connection, found)) - found.keys()
+        restored = restore(connection, tenant, found)
+        connection.executemany("DELETE FROM records WHERE rowid = ?", [(rowid,) for rowid in found])
+        keys = [(key,) for key in found.values()]
+        connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?)", keys)
+        reindex(connection, restored, touched)
+        note_deleted(connection, tenant, found)
+        touch_tenant(connection, tenant)
+    return len(found)
+
+
+def touch_tenant(connection: sqlite3.Connection, tenant: str) -> None:
+    """Raise the version of a tenant's data, at the end of a transaction, so that caches everywhere follow."""
+    connection.execute(
+        "INSERT INTO tenants (tenant, version) VALUES (?, 1) ON CONFLICT DO UPDATE SET version = version + 1", (tenant,)
+    )
+
+
+def _stored(sidecar: Sidecar, drafts: Sequence[Draft]) -> dict[str, _Stored]:
+    """Return what is there under the drafts' keys."""
+    query = """SELECT r.key, r.rowid, r.revision, b.record, v.own FROM records r
+        JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
+        WHERE r.tenant = ? AND r.id IN (SELECT value FROM json_each(?))"""
+    found: dict[str, _Stored] = {}
+    with sidecar.reading() as connection:
+        for tenant, part in _by_tenant(drafts).items():
+            for key, *rest in connection.execute(query, (tenant, json.dumps([draft.id for draft in part]))):
+                found[key] = _Stored(*rest)
+    return found
+
+
+def _own_vectors(
+    embedder: Embedder,
+    codec: TokenCodec | None,
+    dimension: int,
+    drafts: Sequence[Draft],
+    stored: Mapping[str, _Stored],
+) -> _Vectors:
+    """Return own vectors, embedding only texts that the store doesn't hold for the same id; of those also tokens."""
+    own = {
+        draft.key: np.frombuffer(stored[draft.key].own, dtype=np.float16)
+        for draft in drafts
+        if draft.key in stored and index_text(json.loads(stored[draft.key].body)) == draft.text
+    }
+    new = [draft for draft in drafts if draft.key not in own]
+    if not new:
+        return _Vectors(own, {})
+    made, packed = embed_with_tokens(embedder, codec, dimension, [(draft.kind, draft.text) for draft in new])
+    own |= {draft.key: vector for draft, vector in zip(new, made.astype(np.float16), strict=True)}
+    return _Vectors(own, {draft.key: data for draft, data in zip(new, packed, strict=True)})
+
+
+def _put(connection: sqlite3.Connection, drafts: Sequence[Draft], stored: Mapping[str, _Stored]) -> list[int]:
+    """Insert or replace the rows of records and their tags; return their rowids."""
+    last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
+    version = next_version(connection, drafts[0].tenant)
+    free, rowids, new, old = count(int(last[0]) + 1 if last else 1), [], [], []
+    for draft in drafts:
+        length = draft.terms.count(" ") + 1 if draft.terms else 0
+        known = stored.get(draft.key)
+        if known is not None:
+            rowids.append(known.rowid)
+            old.append((*draft.columns, length, known.rowid))
+        else:
+            rowids.append(draft.rowid if draft.rowid is not None else next(free))
+            new.append((rowids[-1], *draft.columns, length, version))
+    connection.executemany(_INSERT, new)
+    connection.executemany(_UPDATE, old)
+    connection.executemany("DELETE FROM record_tags WHERE record = ?", [(row[-1],) for row in old])
+    tags = [(rowid, tag) for rowid, draft in zip(rowids, drafts, strict=True) for tag in draft.tags]
+    connection.executemany("INSERT INTO record_tags VALUES (?, ?)", tags)
+    return rowids
+
+
+def _part(draft: Draft, vector: NDArray[np.float16], old: _Stored | None) -> Part:
+    tenant, (key, *owners) = draft.columns[0], [draft.columns[place] for place in _PLACE.values()]
+    revision = old.revision if old is not None else 0
+    return Part(tenant, key, revision, draft.body, draft.text, draft.terms, vector, facets_of(tenant, owners))

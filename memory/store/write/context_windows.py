@@ -1,0 +1,205 @@
+"""Neighbours and windows in the sidecar (STORE-7)."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recall_loop.memory.store.chroma.chroma_index import ChromaRow
+from recall_loop.memory.store.encoding.indexing import (
+    context_vectors,
+    encoded,
+    facet,
+    index_text,
+    window_of,
+    window_terms,
+)
+from recall_loop.memory.store.index.row_queries import ids_json
+from recall_loop.memory.store.sqlite.schema import PENDING
+
+_LINKS = """SELECT r.rowid,
+ (SELECT p.rowid FROM records p WHERE p.thread = r.thread
+   AND (p.order_key, p.rowid) < (r.order_key, r.rowid) ORDER BY p.order_key DESC, p.rowid DESC LIMIT 1),
+ (SELECT n.rowid FROM records n WHERE n.thread = r.thread
+   AND (n.order_key, n.rowid) > (r.order_key, r.rowid) ORDER BY n.order_key, n.rowid LIMIT 1)
+FROM records r WHERE r.rowid IN (SELECT value FROM json_each(?)) AND r.thread IS NOT NULL"""
+
+_PARTS = """SELECT r.rowid, r.tenant, r.key, r.revision, b.record, b.terms, b.window, v.own, v.context,
+ r.agent_id, r.user_id, r.conversation_id, r.session
+FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
+WHERE r.rowid IN (SELECT value FROM json_each(?))"""
+
+# The version that the transaction leads to: it is raised at the transaction's end.
+_VERSION = "coalesce((SELECT t.version FROM tenants t WHERE t.tenant = records.tenant), 0) + 1"
+_NOTE = f"UPDATE records SET revision = ?, state = {PENDING}, changed = {_VERSION} WHERE rowid = ?"
+
+Links = dict[int, tuple[int | None, int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A row as far as windows need it.
+
+    Attributes:
+        revision: of the row as it stands; 0 for a row that wasn't there before.
+        text: index text.
+        terms: its stems, joined by blanks.
+        own: own vector, as it is stored.
+        window: window as it is stored; None if the record itself was written in this transaction.
+        context: context vector as it is stored.
+    """
+
+    tenant: str
+    key: str
+    revision: int
+    body: str
+    text: str
+    terms: str
+    own: NDArray[np.float16]
+    facets: str
+    window: str | None = None
+    context: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """What is to be written of one row."""
+
+    rowid: int
+    part: Part
+    window: str
+    context: bytes
+    tokens: str
+    vector: Any
+
+
+def neighbours(connection: sqlite3.Connection, rowids: Iterable[int]) -> Links:
+    """Return previous and next row of each message that has a thread."""
+    found = connection.execute(_LINKS, (ids_json(rowids),))
+    return {rowid: (before, after) for rowid, before, after in found}
+
+
+def beside(links: Links) -> set[int]:
+    """Return all rows that stand beside others."""
+    return {rowid for pair in links.values() for rowid in pair if rowid is not None}
+
+
+def facets_of(tenant: str, owners: Sequence[str | None]) -> str:
+    """Return the lexical index's tokens for tenant, agent, user, conversation and session."""
+    named = zip("taucs", (tenant, *owners), strict=True)
+    return " ".join(facet(name, value) for name, value in named if value is not None)
+
+
+def reindex(
+    connection: sqlite3.Connection,
+    changed: Collection[int],
+    touched: Collection[int],
+    written: Mapping[int, Part] | None = None,
+) -> list[ChromaRow]:
+    """Bring windows, context vectors and lexical index up to date, within a transaction.
+
+    Args:
+        connection: the sidecar's writing connection.
+        changed: rows whose own record or vector was written; always indexed again.
+        touched: rows that may have got other neighbours; with the rows beside `changed`, indexed
+            again if their window has changed.
+        written: rows of `changed` whose bodies and vectors are still to be written: done here.
+
+    Returns:
+        The rows that are now pending for Chroma.
+    """
+    known = dict(written or {})
+    links = neighbours(connection, changed)
+    others = {*touched, *beside(links)}.difference(changed)
+    links |= neighbours(connection, others)
+    affected = others.union(changed)
+    parts = _load(connection, (affected | beside(links)) - known.keys()) | known
+    stale = _stale(sorted(affected & parts.keys()), links, parts, changed)
+    _save(connection, stale)
+    return [
+        ChromaRow(row.part.key, row.part.tenant, row.rowid, row.part.revision + 1, row.part.body, row.vector)
+        for row in stale
+    ]
+
+
+def _load(connection: sqlite3.Connection, rowids: Iterable[int]) -> dict[int, Part]:
+    found: dict[int, Part] = {}
+    for rowid, tenant, key, revision, body, terms, window, own, context, *owners in connection.execute(
+        _PARTS, (ids_json(rowids),)
+    ):
+        vector = np.frombuffer(own, dtype=np.float16)
+        text = index_text(json.loads(body))
+        facets = facets_of(tenant, owners)
+        found[rowid] = Part(tenant, key, revision, body, text, terms, vector, facets, window, context)
+    return found
+
+
+def _stale(rowids: Sequence[int], links: Links, parts: Mapping[int, Part], changed: Collection[int]) -> list[_Indexed]:
+    """Work out rows anew; return those that differ from what is stored."""
+    contexts, halves = _contexts(rowids, links, parts)
+    always, found = set(changed), []
+    for number, rowid in enumerate(rowids):
+        before, after = links.get(rowid, (None, None))
+        part = parts[rowid]
+        beside_it = parts[before] if before is not None else None, parts[after] if after is not None else None
+        texts = [side.text if side else None for side in beside_it]
+        window, context = window_of([texts[0], part.text, texts[1]]), halves[number].tobytes()
+        if rowid in always or window != part.window or context != part.context:
+            tokens = _tokens(part, *beside_it)
+            found.append(_Indexed(rowid, part, window, context, tokens, contexts[number]))
+    return found
+
+
+def _tokens(part: Part, before: Part | None, after: Part | None) -> str:
+    if before is None and after is None:
+        return encoded(part.terms)
+    sides = [encoded(side.terms) if side else "" for side in (before, after)]
+    return window_terms(sides[0], encoded(part.terms), sides[1])
+
+
+def _contexts(
+    rowids: Sequence[int], links: Links, parts: Mapping[int, Part]
+) -> tuple[NDArray[np.float32], NDArray[np.float16]]:
+    """Return the rows' context vectors as they will be read back, and the halves they are stored as."""
+    if not rowids:
+        return np.empty((0, 0), dtype=np.float32), np.empty((0, 0), dtype=np.float16)
+    place = {rowid: number for number, rowid in enumerate(parts)}
+    own = np.stack([part.own for part in parts.values()]).astype(np.float32)
+    sides = [[place[side] if side is not None else -1 for side in links.get(rowid, (None, None))] for rowid in rowids]
+    chosen = np.array([place[rowid] for rowid in rowids])
+    halves = context_vectors(own, chosen, np.array(sides)).astype(np.float16)
+    return halves.astype(np.float32), halves
+
+
+def _save(connection: sqlite3.Connection, rows: Sequence[_Indexed]) -> None:
+    """Write what was worked out; the index's old entry is taken out where there was one."""
+    whole = [row for row in rows if row.part.window is None]
+    rest = [row for row in rows if row.part.window is not None]
+    connection.executemany(
+        "INSERT OR REPLACE INTO bodies VALUES (?, ?, ?, ?)",
+        [(row.rowid, row.part.body, row.part.terms, row.window) for row in whole],
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)",
+        [(row.rowid, row.part.own.tobytes(), row.context) for row in whole],
+    )
+    connection.executemany("UPDATE bodies SET window = ? WHERE rowid = ?", [(row.window, row.rowid) for row in rest])
+    connection.executemany("UPDATE vectors SET context = ? WHERE rowid = ?", [(row.context, row.rowid) for row in rest])
+    connection.executemany("DELETE FROM fts WHERE rowid = ?", [(row.rowid,) for row in rows if row.part.revision])
+    connection.executemany(
+        "INSERT INTO fts (rowid, facets, window) VALUES (?, ?, ?)",
+        [(row.rowid, row.part.facets, row.tokens) for row in rows],
+    )
+    lengths = [(_count(row.tokens), row.rowid) for row in rows]
+    connection.executemany("UPDATE records SET window_terms = ? WHERE rowid = ?", lengths)
+    connection.executemany(_NOTE, [(row.part.revision + 1, row.rowid) for row in rows if row.part.revision])
+
+
+def _count(terms: str) -> int:
+    return terms.count(" ") + 1 if terms else 0

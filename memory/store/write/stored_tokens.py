@@ -1,0 +1,193 @@
+"""Token vectors in the sidecar: written with a record, read for the pool that is reranked (STORE-3).
+
+They can be made again from the records at any time, so a store without them is whole: it is neither exported
+nor repaired with them.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.store.embed.embedders import Embedder, TokenEmbedder, checked, parted
+from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_of
+from recall_loop.memory.store.encoding.indexing import index_text
+from recall_loop.memory.store.index.row_queries import ids_json
+from recall_loop.memory.store.sqlite.sqlite_store import set_meta
+from recall_loop.memory.store.write.context_windows import Links, neighbours
+from recall_loop.state.errors import EmbedderError, UnsupportedOptionError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+
+# The note that tells what the stored tokens were made with.
+NOTE = "tokens"
+_OFF = "off"
+
+_TOKENS = """SELECT t.rowid, t.vectors FROM tokens t JOIN records r ON r.rowid = t.rowid
+WHERE +r.tenant = ? AND t.rowid IN (SELECT value FROM json_each(?))"""
+
+_BODIES = """SELECT r.rowid, b.record FROM records r JOIN bodies b ON b.rowid = r.rowid
+WHERE +r.tenant = ? AND r.rowid IN (SELECT value FROM json_each(?))"""
+
+_ANY_BODIES = "SELECT rowid, record FROM bodies WHERE rowid IN (SELECT value FROM json_each(?))"
+_MISSING = "SELECT rowid FROM records WHERE rowid NOT IN (SELECT rowid FROM tokens) ORDER BY rowid"
+_CHUNK = 256
+
+_TENANTS_ROWS = "SELECT rowid FROM records WHERE +tenant = ? AND rowid IN (SELECT value FROM json_each(?))"
+
+
+class StoredTokens:
+    """The token vectors of one tenant, as `late_interaction` asks for them; holds nothing itself.
+
+    Rows of another tenant are never given, whatever is asked for.
+    """
+
+    def __init__(self, sidecar: Sidecar, tenant: str, codec: TokenCodec) -> None:
+        self._sidecar, self._tenant, self._codec = sidecar, tenant, codec
+        self._fits: bool | None = None
+
+    def neighbours(self, rowids: Iterable[int]) -> Links:
+        """Return previous and next row of each message that stands in a thread.
+
+        Raises:
+            StoreUnavailableError: the sidecar can't be read; so for the other methods.
+        """
+        with self._sidecar.reading() as connection:
+            mine = [row for (row,) in connection.execute(_TENANTS_ROWS, (self._tenant, ids_json(rowids)))]
+            return neighbours(connection, mine)
+
+    def tokens(self, rowids: Iterable[int]) -> dict[int, PackedTokens]:
+        """Return the stored vectors; none where the store holds those of another model or basis."""
+        if self._fits is None:
+            self._fits = holds(self._sidecar, self._codec)
+        if not self._fits:
+            return {}
+        with self._sidecar.reading() as connection:
+            found = connection.execute(_TOKENS, (self._tenant, ids_json(rowids))).fetchall()
+        return {rowid: self._codec.unpack(vectors) for rowid, vectors in found}
+
+    def texts(self, rowids: Iterable[int]) -> dict[int, tuple[str, str]]:
+        """Return kinds and index texts, whole."""
+        with self._sidecar.reading() as connection:
+            found = connection.execute(_BODIES, (self._tenant, ids_json(rowids))).fetchall()
+        return {rowid: _kind_and_text(record) for rowid, record in found}
+
+
+def _kind_and_text(body: str) -> tuple[str, str]:
+    record = json.loads(body)
+    return record["kind"], index_text(record)
+
+
+def codec_for(sidecar: Sidecar, embedder: Embedder) -> TokenCodec | None:
+    """Return how token vectors are stored; None where the embedder gives none, or they were switched off.
+
+    Raises:
+        EmbedderError: the projection's file is missing or damaged.
+        StoreUnavailableError: the sidecar can't be read.
+    """
+    return None if sidecar.meta().get(NOTE) == _OFF else codec_of(embedder)
+
+
+def holds(sidecar: Sidecar, codec: TokenCodec) -> bool:
+    """Tell whether the store holds token vectors that were made with the embedder and basis of `codec`."""
+    return sidecar.meta().get(NOTE) == codec.fingerprint and sidecar.has_table("tokens")
+
+
+def embed_with_tokens(
+    embedder: Embedder, codec: TokenCodec | None, dimension: int, texts: Sequence[tuple[str, str]]
+) -> tuple[NDArray[np.float32], list[bytes | None]]:
+    """Return vectors [n, dimension], and for each text its packed token vectors, from one run of the model.
+
+    Without a codec (the embedder gives no token vectors, or they aren't wanted) the list holds None. Where
+    the embedder has another one for talk, texts go to two models.
+
+    Args:
+        embedder: makes the vectors.
+        codec: how token vectors are stored.
+        dimension: length of a vector.
+        texts: each record's kind and index text.
+
+    Raises:
+        EmbedderError: the embedder fails, or gives vectors of another length, number or NaN.
+    """
+    import numpy as np
+
+    vectors = np.zeros((len(texts), dimension), dtype=np.float32)
+    packed: list[bytes | None] = [None] * len(texts)
+    for model, rows in parted(embedder, [kind for kind, _ in texts]):
+        vectors[rows], tokens = _embedded(model, codec, dimension, [texts[row][1] for row in rows])
+        for row, matrix in zip(rows, tokens, strict=True):
+            packed[row] = matrix
+    return vectors, packed
+
+
+def _embedded(
+    embedder: Embedder, codec: TokenCodec | None, dimension: int, texts: Sequence[str]
+) -> tuple[NDArray[np.float32], list[bytes | None]]:
+    if codec is None or not isinstance(embedder, TokenEmbedder):
+        return checked(embedder, embedder.embed_documents(texts), len(texts), dimension), [None] * len(texts)
+    vectors, tokens = embedder.embed_documents_with_tokens(texts)
+    if len(tokens) != len(texts):
+        raise EmbedderError(f"{embedder.name}: token vectors of {len(tokens)} texts; asked for {len(texts)}")
+    return checked(embedder, vectors, len(texts), dimension), [codec.pack(matrix) for matrix in tokens]
+
+
+def prepare(connection: sqlite3.Connection, codec: TokenCodec | None) -> None:
+    """Drop token vectors that were made with something else, within a transaction; call it before `put`."""
+    wanted = "" if codec is None else codec.fingerprint
+    found = connection.execute("SELECT value FROM meta WHERE key = ?", (NOTE,)).fetchone()
+    if (found[0] if found else "") not in (wanted, _OFF):
+        connection.execute("DELETE FROM tokens")
+        set_meta(connection, {NOTE: wanted})
+
+
+def put(connection: sqlite3.Connection, packed: Mapping[int, bytes | None]) -> None:
+    """Write packed token vectors by rowid, within a transaction; None removes those of an earlier text."""
+    kept = [(rowid, vectors) for rowid, vectors in packed.items() if vectors is not None]
+    gone = [(rowid,) for rowid, vectors in packed.items() if vectors is None]
+    connection.executemany("INSERT OR REPLACE INTO tokens VALUES (?, ?)", kept)
+    connection.executemany("DELETE FROM tokens WHERE rowid = ?", gone)
+
+
+def switch_off(sidecar: Sidecar) -> None:
+    """Drop all token vectors, and keep none from now on.
+
+    Raises:
+        StoreUnavailableError: SQLite fails; nothing was dropped.
+    """
+    with sidecar.transaction() as connection:
+        connection.execute("DELETE FROM tokens")
+        set_meta(connection, {NOTE: _OFF})
+
+
+def refill(sidecar: Sidecar, embedder: Embedder, progress: Callable[[int, int], None] | None = None) -> int:
+    """Make the token vectors of all records that have none, and keep them from now on; return how many.
+
+    Raises:
+        UnsupportedOptionError: the embedder gives no token vectors.
+        EmbedderError: the embedder fails; what was made until then is kept.
+        StoreUnavailableError: SQLite fails; what was made until then is kept.
+    """
+    codec = codec_of(embedder)
+    if codec is None:
+        raise UnsupportedOptionError("token_vectors", True, f"False: embedder {embedder.name} gives no token vectors")
+    with sidecar.transaction() as connection:
+        connection.execute("DELETE FROM meta WHERE key = ? AND value = ?", (NOTE, _OFF))
+        prepare(connection, codec)
+        missing = [row for (row,) in connection.execute(_MISSING)]
+    for start in range(0, len(missing), _CHUNK):
+        part = missing[start : start + _CHUNK]
+        with sidecar.transaction() as connection:
+            found = connection.execute(_ANY_BODIES, (ids_json(part),)).fetchall()
+            texts = [_kind_and_text(record) for _, record in found]
+            packed = embed_with_tokens(embedder, codec, embedder.dimension, texts)[1]
+            put(connection, dict(zip([rowid for rowid, _ in found], packed, strict=True)))
+        if progress is not None:
+            progress(start + len(part), len(missing))
+    return len(missing)

@@ -1,0 +1,1 @@
+"""From the messages of a run to a trajectory record."""

@@ -1,0 +1,213 @@
+"""A finished run as `RunData` (TRAJ-1): turns, metadata and how it ended, with secrets masked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from recall_loop.memory.trajectories.capture.execution_status import Ending, execution_of
+from recall_loop.memory.trajectories.capture.masking import Masking
+from recall_loop.memory.trajectories.capture.sources import Heard, hear_all
+from recall_loop.memory.trajectories.capture.to_json import plain_mapping, plain_text
+from recall_loop.memory.trajectories.capture.tool_calls import RawCall
+from recall_loop.memory.trajectories.capture.turns import in_steps
+from recall_loop.state.records.trajectories import RunData, RunMetadata, ToolUse, Turn, TurnMessage
+from recall_loop.state.types import Role
+
+DEFAULT_MASKING = Masking()
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What is known of a run beside its messages; whatever is left out is read from them.
+
+    Attributes:
+        run_status: the source's word for the run's state, such as `completed`; never a verdict or a reward.
+        stop_reason: the source's word for why it stopped.
+        waiting: it was interrupted, or steps were still to come.
+        duration_seconds: wall time.
+        extra: anything else to be kept with the run's metadata.
+    """
+
+    run_id: str | None = None
+    task: str | None = None
+    summary: str | None = None
+    run_status: str | None = None
+    stop_reason: str | None = None
+    error: str | None = None
+    waiting: bool = False
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    duration_seconds: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    model: str | None = None
+    run_type: str | None = None
+    extra: dict[str, JsonValue] = field(default_factory=dict)
+
+
+def convert(messages: Iterable[object], info: RunInfo | None = None, masking: Masking = DEFAULT_MASKING) -> RunData:
+    """Convert the messages of a run, oldest first, of any kind that `sources` reads.
+
+    Raises:
+        InvalidInputError: something among them is no message.
+    """
+    return convert_heard(hear_all(messages), info or RunInfo(), masking)
+
+
+def convert_heard(heard: Sequence[Heard], info: RunInfo, masking: Masking = DEFAULT_MASKING) -> RunData:
+    """Convert messages that were read already."""
+    veil = _Veil(masking, heard, info)
+    turns = tuple(_turn(messages, veil) for messages in in_steps(heard))
+    spoken = [message for turn in turns for message in turn.messages]
+    error = veil.text(info.error)
+    stop_reason = veil.text(info.stop_reason) or _last_stop_reason(turns)
+    ending = Ending(veil.text(info.run_status), stop_reason, error, info.waiting, spoken)
+    return RunData(
+        task=veil.text(info.task) or _task(spoken),
+        summary=veil.text(info.summary),
+        execution=execution_of(ending),
+        metadata=_metadata(turns, spoken, info, veil, error, stop_reason),
+        turns=turns,
+    )
+
+
+class _Veil:
+    """Masks the parts of one run; knows the secrets that its calls name, wherever they stand again."""
+
+    def __init__(self, masking: Masking, heard: Sequence[Heard], info: RunInfo) -> None:
+        self._masking = masking.narrowed(_texts(heard, info))
+        found: set[str] = set()
+        for message in heard:
+            for call in message.calls:
+                masking.collect(call.arguments, found)
+        self._repeated = sorted(found, key=len, reverse=True)
+
+    def text(self, text: str | None) -> str | None:
+        """Return a text masked; None and blank text are None."""
+        if text is None or not text.strip():
+            return None
+        return self._masking.text(plain_text(text), self._repeated)
+
+    def content(self, text: str) -> str:
+        return self._masking.text(text, self._repeated) if self._repeated or self._masking.patterns else text
+
+    def fields(self, values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        masked = self._masking.value(values, self._repeated) if values else {}
+        return masked if isinstance(masked, dict) else {}
+
+    def call(self, call: RawCall) -> ToolUse:
+        given = call.arguments
+        masked = self._masking.value(given, self._repeated) if given else given
+        arguments = masked if isinstance(masked, dict) else str(masked)
+        return ToolUse(
+            name=call.name, arguments=arguments, id=call.id, error=self.text(call.error), extra=self.fields(call.extra)
+        )
+
+
+def _texts(heard: Iterable[Heard], info: RunInfo) -> Iterator[str]:
+    """Yield every text of a run that masking looks at."""
+    yield repr((info.task, info.summary, info.error, info.extra, info.stop_reason, info.run_status))
+    for message in heard:
+        yield message.content
+        if message.error or message.extra or message.stop_reason:
+            yield repr((message.error, message.extra, message.stop_reason))
+        for call in message.calls:
+            yield repr((call.arguments, call.error, call.extra))
+
+
+def _turn(heard: Sequence[Heard], veil: _Veil) -> Turn:
+    return Turn(
+        step_id=heard[0].step_id,
+        model=next((message.model for message in heard if message.model), None),
+        input_tokens=_sum(message.input_tokens for message in heard),
+        output_tokens=_sum(message.output_tokens for message in heard),
+        stop_reason=veil.text(next((message.stop_reason for message in reversed(heard) if message.stop_reason), None)),
+        messages=tuple(_message(message, veil) for message in heard),
+    )
+
+
+def _message(heard: Heard, veil: _Veil) -> TurnMessage:
+    fields: dict[str, object] = {"role": heard.role, "content": veil.content(heard.content)}
+    # Most messages have few of these; leaving the rest out is half the price of a message.
+    if heard.calls:
+        fields["tool_calls"] = tuple(veil.call(call) for call in heard.calls)
+    if heard.error:
+        fields["error"] = veil.text(heard.error)
+    if heard.extra:
+        fields["extra"] = veil.fields(heard.extra)
+    if heard.name is not None:
+        fields["name"] = heard.name
+    if heard.tool_call_id is not None:
+        fields["tool_call_id"] = heard.tool_call_id
+    if heard.timestamp is not None:
+        fields["timestamp"] = heard.timestamp
+    return TurnMessage.model_validate(fields)
+
+
+def _metadata(
+    turns: Sequence[Turn],
+    spoken: Sequence[TurnMessage],
+    info: RunInfo,
+    veil: _Veil,
+    error: str | None,
+    stop_reason: str | None,
+) -> RunMetadata:
+    times = [message.timestamp for message in spoken if message.timestamp]
+    start, end = info.start_time or min(times, default=None), info.end_time or max(times, default=None)
+    duration = info.duration_seconds
+    if duration is None and start and end and end >= start:
+        duration = (end - start).total_seconds()
+    models = [info.model, *(turn.model for turn in turns)]
+    return RunMetadata(
+        run_id=info.run_id,
+        start_time=start,
+        end_time=end,
+        duration_seconds=duration,
+        step_count=_steps(turns),
+        message_count=len(spoken),
+        tools_used=_tools(spoken),
+        input_tokens=_given(info.input_tokens, _sum(turn.input_tokens for turn in turns)),
+        output_tokens=_given(info.output_tokens, _sum(turn.output_tokens for turn in turns)),
+        models=tuple(dict.fromkeys(model for model in models if model)),
+        run_type=info.run_type,
+        stop_reason=stop_reason,
+        error=error,
+        extra=veil.fields(plain_mapping({**info.extra, "run_status": info.run_status})),
+    )
+
+
+def _steps(turns: Iterable[Turn]) -> int:
+    """Count the agent's own steps; turns of one step id count once."""
+    own = [turn.step_id for turn in turns if any(message.role is Role.ASSISTANT for message in turn.messages)]
+    named = {step for step in own if step is not None}
+    return len(named) + own.count(None)
+
+
+def _tools(spoken: Sequence[TurnMessage]) -> tuple[str, ...]:
+    """Return the tools that were called, in order of first use; where no call is recorded, those that answered."""
+    called = [call.name for message in spoken for call in message.tool_calls]
+    answered = [message.name for message in spoken if message.role is Role.TOOL and message.name]
+    return tuple(dict.fromkeys(called or answered))
+
+
+def _task(spoken: Iterable[TurnMessage]) -> str:
+    """Return what was asked: the first words of the user, else the first text of all."""
+    texts = [(message.role, message.content) for message in spoken if message.content.strip()]
+    return next((text for role, text in texts if role is Role.USER), texts[0][1] if texts else "")
+
+
+def _last_stop_reason(turns: Sequence[Turn]) -> str | None:
+    return turns[-1].stop_reason if turns else None
+
+
+def _given(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,133 @@
+"""A LangGraph checkpoint history as a run (TRAJ-1), without importing LangGraph.
+
+`graph.get_state_history(config)` gives snapshots, newest first; their `values`, or plain state mappings,
+oldest first, are read too. A snapshot repeats the messages of those before it, so each message is taken
+once, where it first appears; one that was changed or trimmed away later is kept as it was then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_heard
+from recall_loop.memory.trajectories.capture.masking import Masking
+from recall_loop.memory.trajectories.capture.sources import Heard, hear_all
+from recall_loop.memory.trajectories.capture.values import moment_of, text_of
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.records.trajectories import RunData
+
+_START_OF_INPUT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """One state of the run. `step` is LangGraph's superstep; -1 takes in the input."""
+
+    messages: Sequence[object]
+    created_at: datetime | None = None
+    step: int | None = None
+    snapshot: Any = None
+
+
+def convert_history(
+    states: Iterable[object],
+    info: RunInfo | None = None,
+    masking: Masking = DEFAULT_MASKING,
+    *,
+    messages_key: str = "messages",
+) -> RunData:
+    """Convert a checkpoint history: snapshots in any order, or state mappings oldest first.
+
+    Each message's step is the superstep in which it appeared. The last snapshot tells how the run ended:
+    a failed task's exception, an interrupt, or steps that were still to come.
+
+    Raises:
+        InvalidInputError: a state is neither, or holds something that is no message.
+    """
+    moments = [_moment(state, messages_key, index) for index, state in enumerate(states)]
+    if any(moment.snapshot is not None for moment in moments):
+        moments = _oldest_first(moments)
+    heard = list(_news(moments))
+    return convert_heard(heard, _info(moments, info or RunInfo()), masking)
+
+
+def _moment(state: object, key: str, index: int) -> _Moment:
+    if isinstance(state, Mapping):
+        return _Moment(_messages(state, key))
+    values = getattr(state, "values", None)
+    if values is None or callable(values):
+        raise InvalidInputError(f"states.{index}", state, "a StateSnapshot, or a state as a mapping")
+    metadata = getattr(state, "metadata", None) or {}
+    step = metadata.get("step")
+    created = moment_of(getattr(state, "created_at", None))
+    return _Moment(_messages(values, key), created, step if isinstance(step, int) else None, state)
+
+
+def _messages(values: object, key: str) -> Sequence[object]:
+    """Return a state's messages; the state may also be the list itself, or a snapshot that was written down."""
+    if isinstance(values, Mapping) and key not in values and isinstance(values.get("values"), Mapping | list | tuple):
+        values = values["values"]
+    found = values.get(key) if isinstance(values, Mapping) else getattr(values, key, values)
+    return list(found) if isinstance(found, list | tuple) else []
+
+
+def _oldest_first(moments: list[_Moment]) -> list[_Moment]:
+    """Order snapshots by time; where some have none, by step, since a history comes newest first."""
+    if all(moment.created_at is not None for moment in moments):
+        return sorted(reversed(moments), key=lambda moment: moment.created_at or datetime.max)
+    steps = [moment.step for moment in moments if moment.step is not None]
+    return list(reversed(moments)) if steps and steps[0] >= steps[-1] else moments
+
+
+def _news(moments: Iterable[_Moment]) -> Iterator[Heard]:
+    """Yield every message that no earlier state had, with the step and the time at which it appeared."""
+    known: Counter[str] = Counter()
+    for moment in moments:
+        here: Counter[str] = Counter()
+        for heard in hear_all(moment.messages):
+            key = repr((heard.id, heard.role, heard.content, heard.calls, heard.tool_call_id))
+            here[key] += 1
+            if here[key] > known[key]:
+                yield _placed(heard, moment)
+        known |= here
+
+
+def _placed(heard: Heard, moment: _Moment) -> Heard:
+    if heard.step_id is None and moment.step is not None and moment.step > _START_OF_INPUT:
+        heard = replace(heard, step_id=str(moment.step))
+    return replace(heard, timestamp=moment.created_at) if heard.timestamp is None else heard
+
+
+def _info(moments: Sequence[_Moment], info: RunInfo) -> RunInfo:
+    """Fill in what the last snapshot and the times of the history say; what the caller says comes first."""
+    snapshot = moments[-1].snapshot if moments else None
+    if snapshot is None:
+        return info
+    times = [moment.created_at for moment in moments if moment.created_at]
+    waiting = bool(getattr(snapshot, "next", ())) or bool(getattr(snapshot, "interrupts", ()))
+    error = _error(snapshot)
+    configurable = (getattr(snapshot, "config", None) or {}).get("configurable", {})
+    status = info.run_status or (None if waiting or error else "completed")
+    return replace(
+        info,
+        run_id=info.run_id or text_of(configurable.get("thread_id")),
+        error=info.error or error,
+        waiting=info.waiting or waiting,
+        run_status=status,
+        start_time=info.start_time or min(times, default=None),
+        end_time=info.end_time or max(times, default=None),
+        run_type=info.run_type or "langgraph",
+    )
+
+
+def _error(snapshot: Any) -> str | None:
+    """Return the exception of a task that failed."""
+    for task in getattr(snapshot, "tasks", None) or ():
+        error = getattr(task, "error", None)
+        if error is not None:
+            return text_of(error if isinstance(error, str) else f"{type(error).__name__}: {error}") or "error"
+    return None

@@ -1,0 +1,145 @@
+"""Runs out of JSON Lines files: one run a line, in whatever shape, as records (TRAJ-1).
+
+A line holds `messages` (of any kind that `sources` reads) or `states` (a checkpoint history's values, oldest
+first), and beside them what is known of the run. A verdict on the result, such as a reward or a status of
+`success`, is kept with the run and never read as how it ended. A line that is a record already (the output
+of `recall-loop trajectories convert`) is taken as it is, with its secrets masked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert
+from recall_loop.memory.trajectories.capture.execution_status import is_run_status
+from recall_loop.memory.trajectories.capture.history import convert_history
+from recall_loop.memory.trajectories.capture.masking import Masking
+from recall_loop.memory.trajectories.capture.to_json import plain_mapping
+from recall_loop.memory.trajectories.capture.values import count_of, error_of, moment_of, seconds_of, text_of
+from recall_loop.memory.trajectories.indexing_text import searchable_text
+from recall_loop.state.errors import InvalidInputError, RecallError, parse
+from recall_loop.state.records.records import Trajectory
+from recall_loop.state.records.trajectories import RunData, trajectory_record
+
+# Names under which sources tell the same thing, the most telling first.
+_TEXTS = {
+    "task": ("task", "instruction", "goal", "question", "prompt"),
+    "summary": ("summary", "searchable_summary"),
+    "stop_reason": ("stop_reason", "termination", "termination_reason", "finish_reason"),
+    "model": ("model", "agent_model"),
+    "run_type": ("run_type",),
+}
+_ERRORS = {"error": ("error", "exception")}
+_COUNTS = {
+    "input_tokens": ("input_tokens", "prompt_tokens"),
+    "output_tokens": ("output_tokens", "completion_tokens"),
+}
+_MOMENTS = {
+    "start_time": ("start_time", "started_at", "created_at", "timestamp"),
+    "end_time": ("end_time", "ended_at", "finished_at", "completed_at"),
+}
+_SECONDS = {"duration_seconds": ("duration_seconds", "duration_s", "duration")}
+_READERS: tuple[tuple[Mapping[str, tuple[str, ...]], Callable[[Any], Any]], ...] = (
+    (_TEXTS, text_of),
+    (_ERRORS, error_of),
+    (_COUNTS, count_of),
+    (_MOMENTS, moment_of),
+    (_SECONDS, seconds_of),
+)
+_OF_RECORD = ("agent_id", "agent_name", "group_id", "user_id", "conversation_id", "label")
+_ID_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """One line of a file: the record, or why there is none."""
+
+    number: int
+    record: Trajectory | None
+    reason: str = ""
+
+
+def read_runs(path: Path, masking: Masking = DEFAULT_MASKING) -> Iterator[RunLine]:
+    """Yield the lines of a file as records; a bad line is reported and spoils no other.
+
+    Raises:
+        OSError: the file can't be read.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield _line(number, line, masking)
+
+
+def _line(number: int, line: bytes, masking: Masking) -> RunLine:
+    try:
+        given = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+    except (ValueError, RecursionError) as error:
+        return RunLine(number, None, f"not JSON in UTF-8: {str(error) or 'nested too deeply'}")
+    if not isinstance(given, dict):
+        return RunLine(number, None, f"not a JSON object but {type(given).__name__}")
+    try:
+        return RunLine(number, record_of_run(given, masking))
+    except RecallError as error:
+        return RunLine(number, None, str(error))
+
+
+def record_of_run(given: Mapping[str, Any], masking: Masking = DEFAULT_MASKING) -> Trajectory:
+    """Return one run as a record. Without an id it gets one made of what it holds.
+
+    Raises:
+        InvalidInputError: it holds no run, or something that no record can hold.
+    """
+    if "attributes" in given:
+        masked = masking.value(plain_mapping(given))
+        return parse(Trajectory, masked if isinstance(masked, dict) else {}, "record")
+    left = dict(given)
+    run, run_id = _run(left, masking)
+    fields = {name: given[name] for name in _OF_RECORD if given.get(name) is not None}
+    tags = given.get("tags")
+    if isinstance(tags, list):
+        fields["tags"] = tuple(dict.fromkeys(str(tag) for tag in tags if str(tag).strip()))
+    return trajectory_record(run, id=run_id or derived_id(run, fields), text=searchable_text(run), **fields)
+
+
+def derived_id(run: RunData, fields: Mapping[str, Any]) -> str:
+    """Return an id that the same line always gets; equal words at another time, or of another agent, get another."""
+    whose = {name: fields[name] for name in _OF_RECORD if name in fields}
+    plain = run.model_dump_json(include={"task", "turns", "execution", "metadata"}) + json.dumps(whose, default=str)
+    return f"run-{hashlib.blake2b(plain.encode(), digest_size=_ID_BYTES).hexdigest()}"
+
+
+def _run(left: dict[str, Any], masking: Masking) -> tuple[RunData, str | None]:
+    name = next((name for name in ("messages", "states") if isinstance(left.get(name), list)), None)
+    if name is None:
+        raise InvalidInputError("messages", left.get("messages"), "a list of messages (or of `states`)")
+    body = left.pop(name)
+    run_id = text_of(left.pop("id", None) or left.get("run_id"))
+    left.pop("run_id", None)
+    info = _info(left, run_id)
+    return (convert(body, info, masking) if name == "messages" else convert_history(body, info, masking)), run_id
+
+
+def _info(left: dict[str, Any], run_id: str | None) -> RunInfo:
+    """Take what is known of a run out of a line's fields; all others go along as `extra`."""
+    known: dict[str, Any] = {}
+    for table, read in _READERS:
+        for name, spellings in table.items():
+            for spelling in spellings:
+                value = read(left.get(spelling))
+                if value is not None and name not in known:
+                    known[name] = value
+                    left.pop(spelling)
+    for spelling in ("run_status", "status"):
+        word = text_of(left.get(spelling))
+        if word and is_run_status(word) and "run_status" not in known:
+            known["run_status"] = word
+            left.pop(spelling)
+    taken = (*_OF_RECORD, "tags") if isinstance(left.get("tags"), list) else _OF_RECORD
+    kept = {name: value for name, value in left.items() if name not in taken}
+    return RunInfo(run_id=run_id, extra=plain_mapping(kept), **known)

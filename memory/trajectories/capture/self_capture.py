@@ -1,0 +1,152 @@
+"""This agent's own runs as trajectories (TRAJ-9): which strategies and queries brought something new."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import JsonValue
+
+from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_heard
+from recall_loop.memory.trajectories.capture.masking import Masking
+from recall_loop.memory.trajectories.capture.sources import Heard
+from recall_loop.memory.trajectories.capture.to_json import plain
+from recall_loop.memory.trajectories.capture.tool_calls import RawCall
+from recall_loop.state.records.records import Trajectory
+from recall_loop.state.records.trajectories import RunData, trajectory_record
+from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.result import RetrieveResult
+from recall_loop.state.types import Role, StopReason
+
+RUN_TYPE = "retrieval"
+TAG = "recall-loop-run"
+_CUT_SHORT = {StopReason.DEADLINE, StopReason.ITERATION_LIMIT, StopReason.STEP_LIMIT}
+
+
+def capture(
+    result: RetrieveResult,
+    request: RetrieveRequest,
+    masking: Masking = DEFAULT_MASKING,
+    *,
+    finished_at: datetime | None = None,
+) -> Trajectory:
+    """Return a retrieval run as the record to be stored.
+
+    `finished_at` is when it ended; absent, the request's reference time, which a replay may set far back.
+
+    With the trace of a `debug` result the run holds every call with its queries, and `extra` holds what
+    planning needs: new facts and results by strategy and by query. Without one it holds the counters only.
+    The facts that were found are named by id, never copied: deleting a memory deletes it.
+    """
+    run = run_of_result(result, request, masking, finished_at=finished_at)
+    identity = hashlib.blake2b(f"{request.tenant}\n{result.request_id}".encode(), digest_size=16).hexdigest()
+    return trajectory_record(
+        run,
+        id=f"run-{identity}",
+        text=run.task,  # a similar request is found by the question, in its own words
+        tags=(TAG,),
+        agent_id=request.agent_id,
+        user_id=request.user_id,
+        conversation_id=request.conversation_id,
+    )
+
+
+def run_of_result(
+    result: RetrieveResult,
+    request: RetrieveRequest,
+    masking: Masking = DEFAULT_MASKING,
+    *,
+    finished_at: datetime | None = None,
+) -> RunData:
+    """Return a retrieval run as data; see `capture`."""
+    trace = result.metadata.get("trace")
+    calls = trace.get("tool_calls", []) if isinstance(trace, Mapping) else []
+    outcomes = trace.get("query_results", []) if isinstance(trace, Mapping) else []
+    duration = float(result.metadata.get("duration_ms") or 0.0) / 1000
+    ended = finished_at or result.reference_time
+    info = RunInfo(
+        run_id=result.request_id,
+        task=_question(request),
+        run_status=None if result.stop.reason is StopReason.TOOL_FAILURE else "completed",
+        stop_reason=_stop_word(result.stop.reason),
+        error=_last_error(calls) if result.stop.reason is StopReason.TOOL_FAILURE else None,
+        start_time=ended - timedelta(seconds=duration),
+        end_time=ended,
+        duration_seconds=duration,
+        output_tokens=result.metadata.get("llm_tokens") or None,
+        run_type=RUN_TYPE,
+        extra={"stop": str(result.stop.reason), **_counters(result)},
+    )
+    run = convert_heard(_heard(result, request, calls), info, masking)
+    found = masking.value({"strategies": _strategies(calls), "queries": _queries(outcomes)})
+    return run.model_copy(update={"extra": found})
+
+
+def _question(request: RetrieveRequest) -> str:
+    asked = [message.content for message in request.messages if message.role is Role.USER]
+    question = asked[-1] if asked else request.messages[-1].content
+    return f"{question}\nGoal: {request.goal}" if request.goal else question
+
+
+def _stop_word(reason: StopReason) -> str:
+    """Return a stop reason in the words of the rules of `status`; this agent's own words are in `extra`."""
+    if reason is StopReason.TOOL_FAILURE:
+        return str(reason)
+    return str(reason) if reason in _CUT_SHORT else "end_turn"
+
+
+def _last_error(calls: Iterable[Mapping[str, Any]]) -> str:
+    errors = [str(call["error"]) for call in calls if call.get("error")]
+    return errors[-1] if errors else "The memory could not be searched."
+
+
+def _heard(result: RetrieveResult, request: RetrieveRequest, calls: Sequence[Mapping[str, Any]]) -> list[Heard]:
+    """Tell the run as a conversation: the question, each call with what it brought, the answer."""
+    heard = [
+        Heard(message.role, message.content, message.author, timestamp=message.timestamp)
+        for message in request.messages
+    ]
+    for number, call in enumerate(calls, start=1):
+        step, call_id = str(call.get("iteration", number)), f"call-{number}"
+        arguments = {"strategy": call.get("strategy"), **call.get("input", {})}
+        made = RawCall(str(call.get("name")), _object(arguments), call_id)
+        heard.append(Heard(Role.ASSISTANT, calls=[made], step_id=step))
+        heard.append(Heard(Role.TOOL, _brought(call), made.name, [], call_id, error=call.get("error"), step_id=step))
+    found = ", ".join(fact.id for fact in result.facts[:30]) or "nothing"
+    said = f"Found {len(result.facts)} facts: {found}"  # not the answer: it repeats what memories say
+    heard.append(Heard(Role.ASSISTANT, said, stop_reason=_stop_word(result.stop.reason)))
+    return heard
+
+
+def _brought(call: Mapping[str, Any]) -> str:
+    words = f"{call.get('result_count', 0)} results, {call.get('new_facts', 0)} new facts"
+    return f"{words}, mean similarity {call.get('mean_similarity', 0.0):.2f}"
+
+
+def _strategies(calls: Iterable[Mapping[str, Any]]) -> dict[str, JsonValue]:
+    """Return calls, results and new facts by strategy, in the order in which they were tried."""
+    totals: dict[str, dict[str, int]] = {}
+    for call in calls:
+        total = totals.setdefault(str(call.get("strategy")), {"calls": 0, "results": 0, "new_facts": 0})
+        total["calls"] += 1
+        total["results"] += int(call.get("result_count") or 0)
+        total["new_facts"] += int(call.get("new_facts") or 0)
+    return _object(totals)
+
+
+def _queries(outcomes: Iterable[Mapping[str, Any]]) -> JsonValue:
+    """Return what each query brought, in the order in which they were asked."""
+    names = ("query", "source", "strategy", "iteration", "tool", "results", "new_facts", "error")
+    return plain([{name: one[name] for name in names if one.get(name) is not None} for one in outcomes])
+
+
+def _counters(result: RetrieveResult) -> dict[str, JsonValue]:
+    left = {name: value for name, value in result.metadata.items() if name not in ("trace", "duration_ms")}
+    return _object({**left, "facts": [fact.id for fact in result.facts]})
+
+
+def _object(value: Mapping[str, Any]) -> dict[str, JsonValue]:
+    found = plain(value)
+    return found if isinstance(found, dict) else {}

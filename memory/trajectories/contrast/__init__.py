@@ -1,0 +1,1 @@
+"""Contrast search over runs: successes, failures and moderate ones side by side."""

@@ -1,0 +1,210 @@
+"""Search of past runs, with or without contrasts (TRAJ-5, TRAJ-6, TRAJ-8).
+
+Every tier is searched for itself, by one call that embeds the query once: no tier starves because another one
+matches better, and no score lies between two tiers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.search.engine import search_many
+from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
+from recall_loop.memory.trajectories.contrast.result_notes import (
+    contrasts_message,
+    fallback_message,
+    note,
+    nothing_message,
+    plain_message,
+)
+from recall_loop.memory.trajectories.contrast.results import Details, TrajectoriesFound, TrajectoryItem
+from recall_loop.memory.trajectories.contrast.tiers import (
+    FAILURE_THRESHOLD,
+    SUCCESS_THRESHOLD,
+    Thresholds,
+    Tier,
+    narrowed,
+    score_of,
+    tier_filters,
+)
+from recall_loop.state.records.trajectories import run_of
+from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.types import ContentType
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.state.records.records import SearchHit
+
+TRAJ_MIN_SIMILARITY = 0.3
+LIMIT = 5
+_SUMMARY = 500
+_UNSHOWN = frozenset({"turns", "scoring"})
+_Items = dict[Tier, tuple[TrajectoryItem, ...]]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """The responses to one search: of each tier, or one for everything."""
+
+    responses: Sequence[SearchResponse]
+    thresholds: Thresholds
+
+    @property
+    def allowed(self) -> int:
+        return sum(response.allowed for response in self.responses)
+
+    @property
+    def degraded_reason(self) -> str | None:
+        return next((response.degraded_reason for response in self.responses if response.degraded_reason), None)
+
+
+def search_trajectories(
+    store: MemoryStore,
+    query: str,
+    *,
+    scope: Scope,
+    min_score: float | None = None,
+    max_score: float | None = None,
+    min_similarity: float = TRAJ_MIN_SIMILARITY,
+    limit: int = LIMIT,
+    include_contrasts: bool = False,
+    success_threshold: float = SUCCESS_THRESHOLD,
+    failure_threshold: float = FAILURE_THRESHOLD,
+    filters: Filters | None = None,
+    options: SearchOptions | None = None,
+    reference_time: datetime | None = None,
+) -> TrajectoriesFound:
+    """Search the trajectories that `scope` may read.
+
+    Args:
+        store: the store to search.
+        query: what the run should be about; may end in a time, such as `< 3 days`.
+        scope: who may see what. With an agent its own runs only, unless the scope's mode is `constellation`; without
+            one those of all agents of the tenant. Another tenant's never (TRAJ-8).
+        min_score: least learning value in [0,1]; unscored runs are outside of every bound.
+        max_score: most learning value in [0,1].
+        min_similarity: least similarity in [0,1]; `filters.min_similarity` goes before it.
+        limit: most results, 1–1000; with contrasts for each tier.
+        include_contrasts: group by learning value, each tier searched for itself.
+        success_threshold: from this learning value on a run is a success.
+        failure_threshold: up to this learning value it is a failure; less than `success_threshold`.
+        filters: what results must satisfy besides: execution status, tags, tools used, task category, complexity …
+        options: how to search; its `limit` doesn't count.
+        reference_time: what times in the query count from; absent = now.
+
+    Raises:
+        InvalidInputError: a blank query, a number out of range, thresholds in the wrong order.
+        StoreUnavailableError: the store can't be read.
+        EmbedderError: the embedder fails and the mode needs it.
+    """
+    thresholds = Thresholds(success_threshold, failure_threshold)
+    asked = narrowed(filters, min_score, max_score, min_similarity)
+    parts = tier_filters(asked, thresholds) if include_contrasts else {}
+    # No part is left where a bound excludes every tier: the whole is searched then, which finds nothing.
+    each = list(parts.values()) or [asked]
+    responses = search_many(
+        store,
+        [query] * len(each),
+        scope=scope,
+        filters=each,
+        content_types=(ContentType.TRAJECTORY,),
+        options=_options(options, limit, len(each)),
+        reference_time=reference_time,
+    )
+    answer = _Answer(responses, thresholds)
+    if not include_contrasts:
+        return _plain(query, answer, asked)
+    return _contrasted(query, answer, dict(zip(parts, responses, strict=False)), asked, limit)
+
+
+def _options(options: SearchOptions | None, limit: int, parts: int) -> SearchOptions:
+    """Return the options of each part; together the parts rerank no more than one search would."""
+    given = options or SearchOptions()
+    return replace(given, limit=limit, rerank_pool=max(given.rerank_pool // parts, 1))
+
+
+def _plain(query: str, answer: _Answer, asked: Filters) -> TrajectoriesFound:
+    items = tuple(_item(hit, answer.thresholds) for response in answer.responses for hit in response.hits)
+    message = plain_message(len(items)) if items else nothing_message(answer.allowed, asked.min_similarity or 0.0)
+    return TrajectoriesFound(
+        query=query,
+        message=message,
+        include_contrasts=False,
+        trajectories=items,
+        allowed=answer.allowed,
+        degraded_reason=answer.degraded_reason,
+    )
+
+
+def _contrasted(
+    query: str, answer: _Answer, responses: Mapping[Tier, SearchResponse], asked: Filters, limit: int
+) -> TrajectoriesFound:
+    items = {tier: _of_tier(tier, response, answer.thresholds) for tier, response in responses.items()}
+    counts = {tier: len(found) for tier, found in items.items()}
+    relevant: tuple[TrajectoryItem, ...] = ()
+    if items.get(Tier.SUCCESS) or items.get(Tier.FAILURE):
+        message = contrasts_message(counts, answer.thresholds)
+    else:
+        relevant, items = _best(items, limit), {}
+        counts = _counts(relevant, answer.thresholds)
+        message = fallback_message(counts, len(relevant), answer.thresholds)
+    if not relevant and not any(items.values()):
+        message = nothing_message(answer.allowed, asked.min_similarity or 0.0)
+    return TrajectoriesFound(
+        query=query,
+        message=message,
+        include_contrasts=True,
+        successes=items.get(Tier.SUCCESS, ()),
+        moderate=items.get(Tier.MODERATE, ()),
+        failures=items.get(Tier.FAILURE, ()),
+        unscored=items.get(Tier.UNSCORED, ()),
+        relevant_experiences=relevant,
+        allowed=answer.allowed,
+        degraded_reason=answer.degraded_reason,
+    )
+
+
+def _of_tier(tier: Tier, response: SearchResponse, thresholds: Thresholds) -> tuple[TrajectoryItem, ...]:
+    """Return a tier's items; one that was scored anew while the search ran belongs to another tier by now."""
+    items = (_item(hit, thresholds) for hit in response.hits)
+    return tuple(item for item in items if thresholds.tier(item.outcome_score) is tier)
+
+
+def _best(items: _Items, limit: int) -> tuple[TrajectoryItem, ...]:
+    """Return the best matches of all tiers: similarity compares across searches, the order within one doesn't."""
+    joined = [item for found in items.values() for item in found]
+    return tuple(sorted(joined, key=lambda item: -item.similarity)[:limit])
+
+
+def _counts(items: Sequence[TrajectoryItem], thresholds: Thresholds) -> dict[Tier, int]:
+    tiers = [thresholds.tier(item.outcome_score) for item in items]
+    return {tier: tiers.count(tier) for tier in Tier}
+
+
+def _item(hit: SearchHit, thresholds: Thresholds) -> TrajectoryItem:
+    record = hit.record
+    # Reading a long run's turns takes longer than finding it, and nothing of them is shown.
+    slim = {name: value for name, value in record.attributes.items() if name not in _UNSHOWN}
+    run = run_of(record.model_copy(update={"attributes": slim}))
+    score = score_of(record.attributes)
+    return TrajectoryItem(
+        id=record.id,
+        similarity=hit.similarity,
+        outcome_score=score,
+        scoring_pending=run.scoring_pending,
+        summary=" ".join((run.summary or run.task or record.text).split())[:_SUMMARY],
+        note=note(thresholds.tier(score), thresholds),
+        details=Details(
+            status=run.execution.status,
+            tools_used=run.metadata.tools_used,
+            step_count=run.metadata.step_count,
+            task_category=run.task_category,
+            complexity_level=run.complexity_level,
+        ),
+        tags=record.tags,
+        agent_id=record.agent_id,
+        created_at=record.created_at,
+    )

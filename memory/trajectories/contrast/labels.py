@@ -1,0 +1,98 @@
+"""The words for how a run ended and for what it teaches (TRAJ-3); every surface takes them from here.
+
+"Execution" and "Learning value" are never mixed up, and the word "success" is used for neither.
+"""
+
+from __future__ import annotations
+
+from math import floor
+
+from recall_loop.state.records.trajectories import RunData
+from recall_loop.state.scope import ExecutionStatus
+from recall_loop.state.types import ComplexityLevel
+
+EXECUTION = "Execution"
+LEARNING_VALUE = "Learning value"
+UNSCORED = "not scored"
+UNSCORED_PENDING = "not scored yet, waiting to be scored"
+
+_SIGNS = {
+    ExecutionStatus.COMPLETED: "✅",
+    ExecutionStatus.INCOMPLETE: "⏸",
+    ExecutionStatus.FAILED: "❌",
+    ExecutionStatus.ERROR: "⚠",
+    ExecutionStatus.UNKNOWN: "❔",
+}
+EXECUTION_EXPLAINED = (
+    "How the run ended, technically. It says nothing about the quality of the result or about what can be learned "
+    "from the run."
+)
+STATUS_EXPLAINED = {
+    ExecutionStatus.COMPLETED: "The run went on to its own end.",
+    ExecutionStatus.INCOMPLETE: "A limit cut the run short (tokens, steps, time), or it waits to be continued.",
+    ExecutionStatus.FAILED: "The run gave up, was refused or was cancelled.",
+    ExecutionStatus.ERROR: "An exception or a tool's error ended the run.",
+    ExecutionStatus.UNKNOWN: "Nothing in the record says how the run ended.",
+}
+LEARNING_EXPLAINED = (
+    "How much can be learned from the run, from 0 to 1: depth of the interaction (35 %), complexity of the task "
+    "(30 %), use of tools (20 %), value as an example (15 %). A run that ended in an error may score high, and one "
+    "that completed may score low."
+)
+UNSCORED_EXPLAINED = "Nobody has judged what can be learned from the run; that is not the same as a low score."
+COMPLEXITY_EXPLAINED = {
+    ComplexityLevel.TRIVIAL: "one step, no thought needed",
+    ComplexityLevel.SIMPLE: "a few plain steps",
+    ComplexityLevel.MODERATE: "several steps that depend on each other",
+    ComplexityLevel.COMPLEX: "many steps, with choices and corrections",
+    ComplexityLevel.EXPERT: "long, deep work that needs special knowledge",
+}
+
+
+def stars(score: float) -> str:
+    """Return five stars of which floor(5 × score + 0.5) are full; `score` in [0,1]."""
+    # Rounding first keeps 0.3 (whose product lies a hair under 1.5) on the side where arithmetic puts it.
+    full = floor(round(5 * min(max(score, 0.0), 1.0) + 0.5, 9))
+    return "⭐" * full + "☆" * (5 - full)
+
+
+def execution_value(status: ExecutionStatus) -> str:
+    """Return sign and word, such as "✅ Completed"."""
+    return f"{_SIGNS[status]} {status.value.capitalize()}"
+
+
+def execution_line(status: ExecutionStatus) -> str:
+    """Return "Execution: ✅ Completed"."""
+    return f"{EXECUTION}: {execution_value(status)}"
+
+
+def score_number(score: float | None) -> str:
+    """Return the score with two decimals; 0.0 is "0.00", and an absent one is said to be so."""
+    return UNSCORED if score is None else f"{score:.2f}"
+
+
+def learning_value(score: float | None, *, pending: bool = False) -> str:
+    """Return stars and number, such as "⭐⭐⭐☆☆ (0.50)", or that there is no score."""
+    if score is None:
+        return UNSCORED_PENDING if pending else UNSCORED
+    return f"{stars(score)} ({score:.2f})"
+
+
+def learning_line(score: float | None, *, pending: bool = False) -> str:
+    """Return "Learning value: ⭐⭐⭐☆☆ (0.50)"."""
+    return f"{LEARNING_VALUE}: {learning_value(score, pending=pending)}"
+
+
+def execution_tooltip(status: ExecutionStatus) -> str:
+    """Say what the status means, and what it doesn't."""
+    return f"{STATUS_EXPLAINED[status]} {EXECUTION_EXPLAINED}"
+
+
+def learning_tooltip(score: float | None) -> str:
+    """Say what the learning value means, and what its absence does."""
+    return UNSCORED_EXPLAINED if score is None else LEARNING_EXPLAINED
+
+
+def both_lines(run: RunData) -> tuple[str, str]:
+    """Return the two labels of a run, one under the other on every surface."""
+    return execution_line(run.execution.status), learning_line(run.outcome_score, pending=run.scoring_pending)

@@ -1,0 +1,133 @@
+"""Tiers of learning value: [0,1] without a gap, and those that nobody has scored (TRAJ-5). Pure decisions.
+
+    0 ───── failure_threshold ───── success_threshold ───── 1
+      failures                moderate                successes       and, apart from these, unscored
+
+Both thresholds belong to the outer tiers, so that every score is in exactly one. The names are about learning value:
+a run that ended in an error may be a success here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeGuard
+
+from pydantic import JsonValue
+
+from recall_loop.memory.store.sqlite.trajectory_predicate import SCORE_PATHS
+from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.scope import Filters
+
+SUCCESS_THRESHOLD = 0.7
+FAILURE_THRESHOLD = 0.3
+
+
+class Tier(StrEnum):
+    """Where a trajectory stands by its learning value."""
+
+    SUCCESS = "success"
+    MODERATE = "moderate"
+    FAILURE = "failure"
+    UNSCORED = "unscored"
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Where the tiers meet; 0 <= failure < success <= 1.
+
+    Raises:
+        InvalidInputError: a threshold is no such number.
+    """
+
+    success: float = SUCCESS_THRESHOLD
+    failure: float = FAILURE_THRESHOLD
+
+    def __post_init__(self) -> None:
+        """Refuse thresholds out of range, or in the wrong order."""
+        for name, value in (("success_threshold", self.success), ("failure_threshold", self.failure)):
+            if not _is_unit(value):
+                raise InvalidInputError(name, value, "a number from 0 to 1")
+        if not self.failure < self.success:
+            raise InvalidInputError("failure_threshold", self.failure, f"less than success_threshold ({self.success})")
+
+    def tier(self, score: float | None) -> Tier:
+        """Return the one tier that a score belongs to."""
+        if score is None:
+            return Tier.UNSCORED
+        if score >= self.success:
+            return Tier.SUCCESS
+        return Tier.FAILURE if score <= self.failure else Tier.MODERATE
+
+
+def _is_unit(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0.0 <= value <= 1.0
+
+
+def score_of(attributes: Mapping[str, JsonValue]) -> float | None:
+    """Return the learning value that a trajectory's attributes hold, as filters read it; None where there is none."""
+    for path in SCORE_PATHS:
+        value: JsonValue = dict(attributes)
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        if _is_unit(value):
+            return float(value)
+    return None
+
+
+def tier_filters(filters: Filters, thresholds: Thresholds) -> dict[Tier, Filters]:
+    """Return for each tier that `filters` leave room for what its trajectories satisfy.
+
+    Bounds on the score that the filters have already stay in force: tiers outside of them are left out, and so are
+    unscored ones, which lie outside of every bound.
+    """
+    low, high = filters.min_outcome_score, filters.max_outcome_score
+    bounds = (low, high, filters.above_outcome_score, filters.below_outcome_score)
+    found: dict[Tier, Filters] = {}
+    if filters.scored is not False:
+        least = max(thresholds.success, low or 0.0)
+        if high is None or least <= high:
+            found[Tier.SUCCESS] = _with(filters, min_outcome_score=least)
+        found[Tier.MODERATE] = _with(filters, **_between(filters, thresholds))
+        most = min(thresholds.failure, 1.0 if high is None else high)
+        if low is None or low <= most:
+            found[Tier.FAILURE] = _with(filters, max_outcome_score=most)
+    if filters.scored is not True and all(bound is None for bound in bounds):
+        found[Tier.UNSCORED] = _with(filters, scored=False)
+    return found
+
+
+def _between(filters: Filters, thresholds: Thresholds) -> dict[str, float]:
+    above, below = filters.above_outcome_score, filters.below_outcome_score
+    return {
+        "above_outcome_score": max(thresholds.failure, above if above is not None else 0.0),
+        "below_outcome_score": min(thresholds.success, below if below is not None else 1.0),
+    }
+
+
+def _with(filters: Filters, **changed: Any) -> Filters:
+    return filters.model_copy(update=changed)
+
+
+def narrowed(
+    filters: Filters | None, min_score: float | None, max_score: float | None, min_similarity: float
+) -> Filters:
+    """Return the filters with the bounds of a search; of two bounds the stricter holds.
+
+    Raises:
+        InvalidInputError: a bound is no number from 0 to 1, or they leave no score.
+    """
+    given = filters or Filters()
+    for name, value in (("min_score", min_score), ("max_score", max_score), ("min_similarity", min_similarity)):
+        if value is not None and not _is_unit(value):
+            raise InvalidInputError(name, value, "a number from 0 to 1")
+    lows = [value for value in (min_score, given.min_outcome_score) if value is not None]
+    highs = [value for value in (max_score, given.max_outcome_score) if value is not None]
+    if lows and highs and max(lows) > min(highs):
+        raise InvalidInputError("min_score", max(lows), f"at most max_score ({min(highs)})")
+    values = given.model_dump(exclude_none=True)
+    values["min_similarity"] = given.min_similarity if given.min_similarity is not None else min_similarity
+    values |= {"min_outcome_score": max(lows)} if lows else {}
+    values |= {"max_outcome_score": min(highs)} if highs else {}
+    return parse(Filters, values, "filters")

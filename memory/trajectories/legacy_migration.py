@@ -1,0 +1,135 @@
+"""Old records into the new shape (TRAJ-4): once, in batches, and again as often as one likes.
+
+A record that is in the new shape is left alone, so a run that was killed is simply started again: what it
+had written was acknowledged, the rest is still there in the old shape. Nothing is deleted, and what has no
+place in the new shape is kept under `extra`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from recall_loop.state.records.legacy_trajectories import is_legacy
+from recall_loop.state.records.trajectories import attributes_of, run_of
+from recall_loop.state.scope import Scope
+from recall_loop.state.types import ContentType
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.state.records.records import Record
+
+BATCH = 200
+
+
+@dataclass(slots=True)
+class MigrationReport:
+    """What a migration found and did.
+
+    Attributes:
+        trajectories: trajectories in scope, before; migration never changes their number.
+        before: old records by their `outcome` type.
+        after: the same records by execution status, as they are (or would be) now.
+        migrated: records rewritten; with `dry_run` those that would be.
+        failed: id and reason of each record that couldn't be rewritten; it stands as it was.
+        trajectories_after: trajectories in scope, afterwards.
+        legacy_after: old records that are left.
+    """
+
+    tenant: str
+    dry_run: bool
+    trajectories: int = 0
+    before: Counter[str] = field(default_factory=Counter)
+    after: Counter[str] = field(default_factory=Counter)
+    migrated: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    trajectories_after: int = 0
+    legacy_after: int = 0
+
+    @property
+    def legacy(self) -> int:
+        """Old records that were found."""
+        return self.before.total()
+
+
+def tenants_of(store: MemoryStore) -> list[str]:
+    """Return the tenants that have records, sorted."""
+    with store.sidecar.reading() as connection:
+        return sorted(str(row[0]) for row in connection.execute("SELECT DISTINCT tenant FROM records"))
+
+
+def migrate(
+    store: MemoryStore,
+    tenant: str,
+    *,
+    dry_run: bool = False,
+    batch_size: int = BATCH,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> MigrationReport:
+    """Rewrite a tenant's old trajectories; `on_progress` is told (done, all) after each acknowledged batch.
+
+    Raises:
+        StoreError: the store can't be read or written; batches before are done.
+    """
+    scope = Scope(tenant=tenant)
+    report = MigrationReport(tenant, dry_run)
+    wanted: list[str] = []  # ids first: writing while scanning would show the scan its own work
+    for record in _trajectories(store, scope):
+        report.trajectories += 1
+        if is_legacy(record.attributes):
+            wanted.append(record.id)
+            report.before[old_type(record)] += 1
+    done = 0
+    ids = iter(wanted)
+    while batch := list(islice(ids, batch_size)):
+        _rewrite(store, scope, batch, report)
+        done += len(batch)
+        if on_progress:
+            on_progress(done, len(wanted))
+    _count_after(store, scope, report)
+    return report
+
+
+def old_type(record: Record) -> str:
+    """Return an old record's outcome type, or `(none)`."""
+    data = record.attributes.get("data")
+    outcome = record.attributes.get("outcome", data.get("outcome") if isinstance(data, dict) else None)
+    kind = outcome.get("type") if isinstance(outcome, dict) else outcome
+    return str(kind) if kind is not None else "(none)"
+
+
+def modernised(record: Record) -> Record:
+    """Return an old record in the new shape; everything but its attributes stays as it is."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # this is the cure that the warning asks for
+        run = run_of(record)
+    return record.model_copy(update={"attributes": attributes_of(run)})
+
+
+def _rewrite(store: MemoryStore, scope: Scope, ids: list[str], report: MigrationReport) -> None:
+    # Read again: a record may have been changed, migrated or deleted since the scan.
+    old = [record for record in store.get(ids, scope=scope) if is_legacy(record.attributes)]
+    new = [modernised(record) for record in old]
+    rejected: dict[str, str] = {}
+    if new and not report.dry_run:
+        outcomes = store.upsert(new, tenant=scope.tenant)
+        rejected = {str(one.id): one.error or "" for one in outcomes if one.status == "rejected"}
+    report.failed += rejected.items()
+    for record in new:
+        if record.id not in rejected:
+            report.migrated += 1
+            report.after[run_of(record).execution.status.value] += 1
+
+
+def _count_after(store: MemoryStore, scope: Scope, report: MigrationReport) -> None:
+    for record in _trajectories(store, scope):
+        report.trajectories_after += 1
+        report.legacy_after += is_legacy(record.attributes)
+
+
+def _trajectories(store: MemoryStore, scope: Scope) -> Iterator[Record]:
+    return store.scan(scope, content_types=[ContentType.TRAJECTORY])

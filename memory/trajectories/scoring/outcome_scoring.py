@@ -1,0 +1,140 @@
+"""Scoring runs: who judges, what a judgement is, and how it gets into a run (TRAJ-2). No I/O but the scorer's own.
+
+A scorer that fails makes up no score: the run stays unscored and is queued (`scoring_pending`) with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from recall_loop.memory.trajectories.indexing_text import retold, spoken
+from recall_loop.memory.trajectories.scoring import rubric
+from recall_loop.state.records.records import Record, Trajectory
+from recall_loop.state.records.trajectories import RunData, Scoring, SubScores, run_of, trajectory_record
+from recall_loop.state.types import ComplexityLevel, Role
+
+_ASKED, _ANSWERED = 200, 200
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a scorer says of a run; the learning value follows from the sub-scores.
+
+    Attributes:
+        scorer: `rules-1`, or `llm:` and the model's name.
+        sub_scores: the four parts, each in [0,1].
+        reasoning: why, in a sentence or two.
+        summary: what was asked and done.
+        tags: short lower-case tags, joined with those that the record has.
+        task_category: kind of task; None where the scorer can't tell.
+        complexity_level: how hard the task was; None where the scorer can't tell.
+    """
+
+    scorer: str
+    sub_scores: SubScores
+    reasoning: str
+    summary: str | None = None
+    tags: tuple[str, ...] = ()
+    task_category: str | None = None
+    complexity_level: ComplexityLevel | None = None
+
+    @property
+    def outcome_score(self) -> float:
+        """The learning value in [0,1]."""
+        return rubric.overall(self.sub_scores)
+
+
+@dataclass(frozen=True)
+class ScoringFailure:
+    """Why there is no score: one short line without any text of the run.
+
+    `later` says that the scorer can't be asked at all for now, so that the runs that follow needn't be tried.
+    """
+
+    detail: str
+    later: bool = False
+
+
+Outcome = Judgement | ScoringFailure
+Scorer = Callable[[RunData], Outcome]
+
+
+def score_by_rules(run: RunData) -> Judgement:
+    """Judge a run by the rubric's table: the same run, the same score; never fails."""
+    counts = rubric.count(run)
+    parts = rubric.sub_scores(counts)
+    score = rubric.overall(parts)
+    category = rubric.category(counts)
+    level = rubric.level(parts.task_complexity)
+    tags = (category, "corrected-errors") if counts.corrections else (category,)
+    return Judgement(rubric.SCORER, parts, _reasons(counts, score), _summary(run), tags, category, level)
+
+
+def _reasons(counts: rubric.Counts, score: float) -> str:
+    parts = [
+        f"{_many(counts.user_turns, 'user message')}, {counts.refinements} of them refining",
+        f"{_many(counts.words, 'different word')} from users",
+        f"{_many(counts.calls, 'different call')} of {_many(counts.tools, 'tool')}",
+    ]
+    if counts.corrections:
+        parts.append(f"{_many(counts.corrections, 'error')} followed by another attempt")
+    return f"Learning value {score:.2f}, {rubric.band(score)}: {'; '.join(parts)}."
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _summary(run: RunData) -> str:
+    """Say what was asked, what was used and what was answered last."""
+    last = [
+        message.content
+        for turn in run.turns
+        for message in turn.messages
+        if message.role is Role.ASSISTANT and message.content.strip()
+    ]
+    tools = ", ".join(spoken(name) for name in run.metadata.tools_used)
+    parts = (
+        _clip(run.task, _ASKED),
+        f"Tools: {tools}." if tools else "",
+        f"Last reply: {_clip(last[-1], _ANSWERED)}" if last else "",
+    )
+    return " ".join(part for part in parts if part)
+
+
+def _clip(text: str, most: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def judged(run: RunData, outcome: Outcome, at: datetime) -> RunData:
+    """Return the run with what a scorer said of it at a time (UTC).
+
+    A failure leaves a run without a score unscored and queued; a score that it has already stays.
+    """
+    if isinstance(outcome, ScoringFailure):
+        return run.model_copy(update={"scoring_pending": run.outcome_score is None, "scoring_error": outcome.detail})
+    scoring = Scoring(scorer=outcome.scorer, sub_scores=outcome.sub_scores, reasoning=outcome.reasoning, scored_at=at)
+    return run.model_copy(
+        update={
+            "outcome_score": outcome.outcome_score,
+            "scoring": scoring,
+            "scoring_pending": False,
+            "scoring_error": None,
+            "summary": outcome.summary or run.summary,
+            "task_category": outcome.task_category or run.task_category,
+            "complexity_level": outcome.complexity_level or run.complexity_level,
+        }
+    )
+
+
+def scored_record(record: Record, outcome: Outcome, at: datetime) -> Trajectory:
+    """Return the stored record with what a scorer said: new attributes, more tags, and a text made here made anew."""
+    run = judged(run_of(record), outcome, at)
+    tags = record.tags
+    if isinstance(outcome, Judgement):
+        tags = tuple(dict.fromkeys((*tags, *outcome.tags)))
+    kept = record.model_dump(exclude={"id", "kind", "text", "attributes", "tags"})
+    return trajectory_record(run, id=record.id, text=retold(record, run), tags=tags, **kept)

@@ -1,0 +1,165 @@
+"""The rubric by rules: what is counted in a run, and which sub-score follows from it (TRAJ-2). Scorer `rules-1`.
+
+| sub-score (weight) | points | curve: points → sub-score |
+|---|---|---|
+| interaction depth (35 %) | 1 for each later user message that says something new and has words, 1/4 for each step of tools after the first | nobody answered: 0.10; else 0 → 0.40, 1 → 0.50, 2 → 0.58, 4 → 0.68, 7 → 0.78, 12 → 0.88, 20 → 0.95, 40 → 1 |
+| task complexity (30 %) | 1 for each 25 different words that users said, at most 8; 1 for each different tool; 1/4 for each different call | 0 → 0.20, 1 → 0.32, 3 → 0.45, 6 → 0.58, 10 → 0.72, 16 → 0.84, 24 → 0.93, 50 → 1 |
+| tool usage (20 %) | 1 for each different tool, 1/4 for each further different call | 0 → 0.25, 1 → 0.40, 2 → 0.50, 4 → 0.62, 7 → 0.74, 11 → 0.84, 16 → 0.92, 30 → 1 |
+| learning value (15 %) | 1 if somebody answered in words, 1/2 for each different tool, 1/2 for each later user message that says something new, 1 for each error that was followed by a different call | 0 → 0.20, 1 → 0.40, 3 → 0.55, 6 → 0.68, 10 → 0.82, 15 → 0.92, 30 → 1 |
+
+Between the points the curve is straight. Points only add up and curves only rise, so more of anything never lowers a
+sub-score. How the run ended isn't counted anywhere; an error counts as something to learn from, and only if work went on.
+
+Bands: from 0.9 exceptional, from 0.7 good, from 0.5 mediocre, from 0.3 poor, below that hardly anything to learn. A single
+exchange without tools stays at 0.5 or below: 0.35 × 0.40 + 0.30 × 0.65 + 0.20 × 0.25 + 0.15 × 0.40 = 0.445.
+"""  # noqa: E501  # a table
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from recall_loop.state.records.trajectories import RunData, SubScores, ToolUse, TurnMessage
+from recall_loop.state.types import ComplexityLevel, Role
+from recall_loop.text.words.tokens import stems
+
+SCORER = "rules-1"
+WEIGHTS = {"interaction_depth": 0.35, "task_complexity": 0.30, "tool_usage": 0.20, "learning_value": 0.15}
+
+Curve = Sequence[tuple[float, float]]
+_UNANSWERED = 0.10
+_DEPTH: Curve = ((0, 0.40), (1, 0.50), (2, 0.58), (4, 0.68), (7, 0.78), (12, 0.88), (20, 0.95), (40, 1.0))
+_COMPLEXITY: Curve = ((0, 0.20), (1, 0.32), (3, 0.45), (6, 0.58), (10, 0.72), (16, 0.84), (24, 0.93), (50, 1.0))
+_TOOLS: Curve = ((0, 0.25), (1, 0.40), (2, 0.50), (4, 0.62), (7, 0.74), (11, 0.84), (16, 0.92), (30, 1.0))
+_LEARNING: Curve = ((0, 0.20), (1, 0.40), (3, 0.55), (6, 0.68), (10, 0.82), (15, 0.92), (30, 1.0))
+_WORDS_A_POINT, _MOST_WORD_POINTS = 25, 8
+_BANDS = ((0.9, "exceptional"), (0.7, "good"), (0.5, "mediocre"), (0.3, "poor"))
+_LEAST_BAND = "hardly anything to learn"
+# Task complexity from which a level begins.
+_LEVELS = (
+    (0.84, ComplexityLevel.EXPERT),
+    (0.65, ComplexityLevel.COMPLEX),
+    (0.45, ComplexityLevel.MODERATE),
+    (0.32, ComplexityLevel.SIMPLE),
+)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the rubric counts; each number only grows with what happened in a run.
+
+    Attributes:
+        answered: whether the agent said or did anything.
+        replied: whether it said anything in words.
+        user_turns: user messages with words.
+        refinements: user messages after the first that say something new.
+        words: different stems in what users said.
+        tools: different tools.
+        calls: different calls: name and arguments.
+        steps: messages with calls.
+        corrections: errors of tools that were followed by a call not made before.
+    """
+
+    answered: bool = False
+    replied: bool = False
+    user_turns: int = 0
+    refinements: int = 0
+    words: int = 0
+    tools: int = 0
+    calls: int = 0
+    steps: int = 0
+    corrections: int = 0
+
+
+def count(run: RunData) -> Counts:
+    """Count a run's messages."""
+    messages = [message for turn in run.turns for message in turn.messages]
+    said = [frozenset(stems(message.content)) for message in messages if message.role is Role.USER]
+    said = [part for part in said if part]
+    calls = [call for message in messages for call in message.tool_calls]
+    replied = any(message.role is Role.ASSISTANT and stems(message.content) for message in messages)
+    return Counts(
+        answered=replied or bool(calls),
+        replied=replied,
+        user_turns=len(said),
+        refinements=_refinements(said),
+        words=len(frozenset().union(*said)),
+        tools=len({call.name for call in calls}),
+        calls=len({_key(call) for call in calls}),
+        steps=sum(bool(message.tool_calls) for message in messages),
+        corrections=_corrections(messages),
+    )
+
+
+def _refinements(said: Sequence[frozenset[str]]) -> int:
+    """Count messages that have a word which none before them had."""
+    known: set[str] = set(said[0]) if said else set()
+    found = 0
+    for part in said[1:]:
+        found += not part <= known
+        known |= part
+    return found
+
+
+def _key(call: ToolUse) -> str:
+    return json.dumps([call.name, call.arguments], sort_keys=True)
+
+
+def _corrections(messages: Iterable[TurnMessage]) -> int:
+    """Count errors after which a new call came; several errors in a row count as one."""
+    known: set[str] = set()
+    failing, found = False, 0
+    for message in messages:
+        new = {_key(call) for call in message.tool_calls} - known
+        if failing and new:
+            found, failing = found + 1, False
+        known |= new
+        failing = failing or bool(message.error) or any(call.error for call in message.tool_calls)
+    return found
+
+
+def sub_scores(counts: Counts) -> SubScores:
+    """Return the four sub-scores of what was counted, by the table of this module."""
+    further = max(counts.calls - counts.tools, 0) / 4
+    depth = counts.refinements + max(counts.steps - 1, 0) / 4
+    said = min(counts.words / _WORDS_A_POINT, _MOST_WORD_POINTS)
+    learned = counts.replied + counts.tools / 2 + counts.refinements / 2 + counts.corrections
+    return SubScores(
+        interaction_depth=_at(_DEPTH, depth) if counts.answered and counts.user_turns + counts.steps else _UNANSWERED,
+        task_complexity=_at(_COMPLEXITY, said + counts.tools + counts.calls / 4),
+        tool_usage=_at(_TOOLS, counts.tools + further),
+        learning_value=_at(_LEARNING, learned),
+    )
+
+
+def _at(curve: Curve, points: float) -> float:
+    """Return the height of a curve of straight pieces; its last height beyond its end."""
+    for (left, low), (right, high) in pairwise(curve):
+        if points <= right:
+            return round(low + (high - low) * (points - left) / (right - left), 4)
+    return curve[-1][1]
+
+
+def overall(parts: SubScores) -> float:
+    """Return the learning value: the weighted sum of the sub-scores, in [0,1], with four decimals."""
+    total: float = sum(weight * getattr(parts, name) for name, weight in WEIGHTS.items())
+    return round(min(max(total, 0.0), 1.0), 4)
+
+
+def band(score: float) -> str:
+    """Return the word for a learning value."""
+    return next((word for least, word in _BANDS if score >= least), _LEAST_BAND)
+
+
+def level(complexity: float) -> ComplexityLevel:
+    """Return the level that belongs to a task complexity in [0,1]."""
+    return next((name for least, name in _LEVELS if complexity >= least), ComplexityLevel.TRIVIAL)
+
+
+def category(counts: Counts) -> str:
+    """Return the kind of a run by its shape: who took part, and whether tools were used."""
+    if counts.tools:
+        return "assisted-task" if counts.user_turns > 1 else "autonomous-task"
+    return "dialogue" if counts.user_turns > 1 else "single-question"

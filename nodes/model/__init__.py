@@ -1,0 +1,1 @@
+"""The steps that ask a language model: planning, judging, answering."""

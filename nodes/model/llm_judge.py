@@ -1,0 +1,44 @@
+"""What a language model says of the evidence: stop or go on (STOP-2, `llm_confident`).
+
+It is asked only where its word can count: where the metrics agree that stopping may be right. So a model that is
+talked into stopping ends a run no earlier than they allow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from recall_loop.nodes.model.llm_step import ask
+from recall_loop.nodes.model.prompt_builder import brief
+from recall_loop.nodes.runtime.resources import Run
+from recall_loop.policy.stopping import Progress, figures, metrics_agree, stop_reason
+from recall_loop.prompts.replies import EvaluateReply
+from recall_loop.state.agent_state import AgentState, LlmStep
+from recall_loop.state.types import ConfidenceLabel, StopReason
+
+
+def judge(
+    state: AgentState, run: Run, progress: Progress
+) -> tuple[StopReason | None, EvaluateReply | None, LlmStep | None]:
+    """Return the reason to stop, the judgement, and the step that asked for it; None where there is none.
+
+    Judgement, metrics and decision stand together in the step.
+    """
+    reason = stop_reason(progress, run.settings)
+    if reason is not None or run.door is None or not metrics_agree(progress, run.settings):
+        return reason, None, None
+    ranked = [item.entry for item in run.memo.ranked(state["evidence_pool"])]
+    reply, step = ask(run, state, "evaluate", brief("evaluate", state, run, ranked, EvaluateReply), EvaluateReply)
+    if reply is None:
+        return None, None, step
+    sure = list(ConfidenceLabel).index(reply.confidence) >= list(ConfidenceLabel).index(
+        run.settings.stop_confidence_required
+    )
+    reason = stop_reason(replace(progress, judged_enough=reply.stop and sure), run.settings)
+    step["detail"] = {
+        "judgement": reply.model_dump(mode="json"),
+        "metrics": figures(progress),
+        "metrics_agree": True,
+        "decision": reason.value if reason else "go_on",
+    }
+    return reason, reply, step

@@ -1,0 +1,103 @@
+"""What a language model adds to a plan (LOOP-3, LOOP-6).
+
+One call chooses tool, strategy and queries, and in a refinement says what is missing and changes parameters.
+
+What it narrows (a tool, a role, a time) counts for its own queries alone, on top of the request's scope and
+filters: the deterministic queries of the same round search everything that the request allows. So neither a bad
+choice nor a memory that tells the model what to do can hide anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from recall_loop.nodes.model.llm_step import ask
+from recall_loop.nodes.model.prompt_builder import brief, strategy_lines, tool_lines
+from recall_loop.nodes.runtime.resources import Run
+from recall_loop.policy.planning.query_forms import planned, shorten
+from recall_loop.policy.planning.refinement import refine_reasons
+from recall_loop.policy.planning.round_plan import REFINE, Advice, Known, tool_for
+from recall_loop.policy.planning.strategies import order
+from recall_loop.prompts.replies import PlanReply, RefineReply
+from recall_loop.state.agent_state import AgentState, LlmStep, Narrowed, PlannedQuery
+from recall_loop.state.types import QuerySource, Strategy, ToolName
+
+_OFFERED_STRATEGIES = 4
+
+
+def advise(state: AgentState, run: Run, known: Known, origin: str) -> tuple[Advice, LlmStep]:
+    """Ask for a plan; where that fails the advice is empty, and the step says why."""
+    tools, strategies = _tools(run), _strategies(known)
+    more = {"tools": tool_lines(tools), "strategies": strategy_lines(strategies)}
+    if origin == REFINE:
+        calls, pool, new = state["tool_calls"], state["evidence_pool"], state["new_facts_last_iteration"]
+        more["reasons"] = ", ".join(refine_reasons(calls, pool, new, run.settings))
+    schema: type[PlanReply] | type[RefineReply] = RefineReply if origin == REFINE else PlanReply
+    prompt = brief(origin, state, run, known.ranked, schema, **more)
+    reply, step = ask(run, state, origin, prompt, schema)
+    if reply is None:
+        return Advice(), step
+    return _advice(reply, run, tools, strategies), step
+
+
+def _tools(run: Run) -> list[ToolName]:
+    """Return the tools that search no more than the request's content types."""
+    kinds = run.request.content_types
+    return list(dict.fromkeys([tool_for(kinds), *(tool_for([kind]) for kind in kinds)]))
+
+
+def _strategies(known: Known) -> list[Strategy]:
+    """Return the strategies on offer, the one that is due first; a first round is direct."""
+    if not known.outcomes:
+        return [Strategy.DIRECT]
+    return order(known.used, known.outcomes.values(), known.experience)[:_OFFERED_STRATEGIES]
+
+
+def _advice(
+    reply: PlanReply | RefineReply, run: Run, tools: Sequence[ToolName], strategies: Sequence[Strategy]
+) -> Advice:
+    narrowed = _narrowed(reply, run, tools)
+    longest = run.settings.fallback_max_length
+    queries = [_query(shorten(text, longest), narrowed) for text in reply.queries.texts()]
+    strategy = reply.strategy if reply.strategy in strategies else None
+    if isinstance(reply, PlanReply):
+        return Advice(queries, strategy)
+    return Advice(queries, strategy, reply.missing, reply.wider, reply.fuzzy)
+
+
+def _query(text: str, narrowed: Narrowed | None) -> PlannedQuery:
+    return {**planned(text, QuerySource.LLM), "narrowed": narrowed}
+
+
+def _narrowed(reply: PlanReply | RefineReply, run: Run, tools: Sequence[ToolName]) -> Narrowed | None:
+    """Return what the model's queries are narrowed to; a tool that isn't on offer counts as none."""
+    tool = reply.tool.value if reply.tool and reply.tool in tools[1:] else None
+    filters = _filters(reply, run) if isinstance(reply, RefineReply) else {}
+    return {"tool": tool, "filters": filters} if tool or filters else None
+
+
+def _filters(reply: RefineReply, run: Run) -> dict[str, Any]:
+    """Return filters inside of the request's own; those that contradict it or each other are left out."""
+    own = run.request.filters
+    found: dict[str, Any] = {}
+    if reply.role is not None and own.role is None:
+        found["role"] = reply.role.value
+    start, end = _start(reply.start_date), _start(reply.end_date, days=1)
+    starts = [time for time in (own.start_time, start) if time]
+    ends = [time for time in (own.end_time, end) if time]
+    if starts and ends and max(starts) >= min(ends):
+        return found
+    if start:
+        found["start_time"] = max(starts).isoformat()
+    if end:
+        found["end_time"] = min(ends).isoformat()
+    return found
+
+
+def _start(day: date | None, days: int = 0) -> datetime | None:
+    """Return the beginning of a day in UTC, `days` later; None without one, or past the end of the calendar."""
+    if day is None or day > date.max - timedelta(days=1):
+        return None
+    return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=days)

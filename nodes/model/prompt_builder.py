@@ -1,0 +1,96 @@
+"""Prompts of one run: what a language model is shown, within the token budget of one prompt (LOOP-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel
+
+from recall_loop.llm.structured.output_schemas import shape_tokens
+from recall_loop.nodes.runtime.resources import Run
+from recall_loop.policy.prompting import briefing
+from recall_loop.prompts.templates import Prompt, render_prompt, strategy_instructions, variables
+from recall_loop.state.agent_state import AgentState, PoolEntry
+from recall_loop.state.types import Strategy, ToolName
+from recall_loop.text.words.token_budget import estimate_tokens
+
+ANSWER_CHARACTERS = 600
+# The most of a prompt that the question and the goal take.
+QUESTION_SHARE, GOAL_SHARE = 0.12, 0.06
+_TOOLS = {
+    ToolName.ALL: "everything",
+    ToolName.FACTS: "statements that were drawn from conversations",
+    ToolName.MESSAGES: "what was said, turn by turn",
+    ToolName.ARCHIVAL: "longer notes and passages",
+    ToolName.TRAJECTORIES: "past runs of agents",
+}
+
+
+def brief(
+    name: str, state: AgentState, run: Run, ranked: Sequence[PoolEntry], schema: type[BaseModel], **more: str
+) -> Prompt:
+    """Return the prompt `name`, of at most `llm_prompt_tokens` tokens by estimate.
+
+    Room is kept for the reply's `schema`, which stands in the prompt where an endpoint takes it no other way.
+    `more` are the prompt's own variables.
+    """
+    values, open_values, room = _frame(name, run, schema, more)
+    return render_prompt(name, **values, **_sections(open_values, state, run, ranked, room))
+
+
+def answer_brief(
+    state: AgentState, run: Run, ranked: Sequence[PoolEntry], schema: type[BaseModel]
+) -> tuple[Prompt, list[int]]:
+    """Return the prompt of the answer, and the places in `ranked`, from 1, of the facts that stand in it."""
+    values, open_values, room = _frame("answer", run, schema, {})
+    said = briefing.conversation(run.request.messages, run.question.text, int(briefing.CONVERSATION_SHARE * room))
+    shown = briefing.facts(ranked, room - estimate_tokens(said), run.terms, ANSWER_CHARACTERS)
+    sections = {**open_values, "conversation": said, "facts": "\n".join(shown.values())}
+    return render_prompt("answer", **values, **sections), list(shown)
+
+
+def _frame(
+    name: str, run: Run, schema: type[BaseModel], more: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str], int]:
+    """Return the fixed values of a prompt, its open ones, and the tokens that are left for these."""
+    most = run.settings.llm_prompt_tokens
+    values = {
+        "question": briefing.within(run.question.text, int(QUESTION_SHARE * most)),
+        "now": run.reference.date().isoformat(),
+        "goal": briefing.within(run.request.goal or "", int(GOAL_SHARE * most)),
+        **more,
+    }
+    open_values = dict.fromkeys(variables(name) - set(values), "")
+    bare = render_prompt(name, **values, **open_values)
+    room = most - estimate_tokens(bare.system) - estimate_tokens(bare.user) - shape_tokens(schema)
+    return values, open_values, max(room, 0)
+
+
+def _sections(
+    wanted: Mapping[str, str], state: AgentState, run: Run, ranked: Sequence[PoolEntry], room: int
+) -> dict[str, str]:
+    """Fill the sections that a prompt has; what the first ones leave goes to what was found."""
+    shares = {
+        "conversation": briefing.CONVERSATION_SHARE,
+        "uncovered": briefing.UNCOVERED_SHARE,
+        "tried": briefing.TRIED_SHARE,
+    }
+    budgets = {section: int(share * room) for section, share in shares.items()}
+    made = {
+        "conversation": briefing.conversation(run.request.messages, run.question.text, budgets["conversation"]),
+        "uncovered": briefing.uncovered([*state["judged_uncovered"], *state["uncovered"]], budgets["uncovered"]),
+        "tried": briefing.tried(state["query_results"].values(), budgets["tried"]) if "tried" in wanted else "",
+    }
+    left = room - sum(map(estimate_tokens, made.values()))
+    made["found"] = briefing.found(ranked, state["iteration"], left, run.terms)
+    return {section: made[section] for section in wanted}
+
+
+def tool_lines(tools: Sequence[ToolName]) -> str:
+    """Return the tools that may be chosen, one a line."""
+    return "\n".join(f"- {tool.value}: {_TOOLS[tool]}" for tool in tools)
+
+
+def strategy_lines(strategies: Sequence[Strategy]) -> str:
+    """Return the strategies that may be chosen with their instructions, one a line."""
+    return "\n".join(f"- {strategy.value}: {strategy_instructions()[strategy]}" for strategy in strategies)

@@ -1,0 +1,1 @@
+"""What every node of a run shares: resources, the run itself, its inputs."""

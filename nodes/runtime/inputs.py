@@ -1,0 +1,134 @@
+"""From the graph's input to a validated request: messages in, defaults filled from context and settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, ChatMessage, FunctionMessage, SystemMessage, ToolMessage
+from pydantic import ValidationError
+
+from recall_loop.state.agent_state import AgentState
+from recall_loop.state.context import Context
+from recall_loop.state.errors import InvalidInputError, from_validation, parse
+from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.settings.settings import Settings
+
+RECALL_MARK = "recall_loop"
+_ROLES = ((AIMessage, "assistant"), (SystemMessage, "system"), (ToolMessage, "tool"), (FunctionMessage, "tool"))
+_FIELDS = (
+    "goal",
+    "tenant",
+    "agent_id",
+    "user_id",
+    "conversation_id",
+    "scope",
+    "filters",
+    "content_types",
+    "max_facts",
+    "max_iterations",
+    "max_context_tokens",
+    "write_answer",
+    "reference_time",
+    "debug",
+)
+_REWRITTEN = ("request_id", "reference_time")
+_FROM_CONTEXT = ("tenant", "agent_id", "user_id", "conversation_id", "scope")
+_FROM_SETTINGS = ("max_facts", "max_iterations", "max_context_tokens")
+
+
+def request_from(state: AgentState, context: Context, settings: Settings) -> RetrieveRequest:
+    """Return the request that the graph's input stands for; its own fields win over context and settings.
+
+    Raises:
+        InvalidInputError: no message with text, or a field that is out of its range.
+    """
+    raw = given_fields(state)
+    if "request_id" in raw:
+        raw["id"] = raw.pop("request_id")
+    for name in _FROM_CONTEXT:
+        if name not in raw and getattr(context, name) is not None:
+            raw[name] = getattr(context, name)
+    raw.setdefault("tenant", settings.tenant)
+    for name in _FROM_SETTINGS:
+        raw.setdefault(name, getattr(settings, name))
+    raw["messages"] = chat_messages(state.get("messages") or [])
+    request = parse(RetrieveRequest, raw)
+    try:
+        request.read_scope()  # known only now: the agent may have come from the context
+    except ValidationError as error:
+        raise from_validation(error, "scope") from error
+    return request
+
+
+def chat_messages(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
+    """Return the conversation's messages with text; our own context blocks are left out.
+
+    Raises:
+        InvalidInputError: there is no message, or the last one of the user has no text.
+    """
+    others = [message for message in messages if not message.additional_kwargs.get(RECALL_MARK)]
+    if not others:
+        raise InvalidInputError("messages", [], "at least one message")
+    window = [_chat_message(message) for message in others]
+    asked = [message for message in window if message["role"] == "user"] or window
+    if not asked[-1]["content"].strip():
+        raise InvalidInputError(
+            "messages.content",
+            asked[-1]["content"],
+            "text with at least one character that is not white space",
+        )
+    return [message for message in window if message["content"].strip()]
+
+
+def _chat_message(message: AnyMessage) -> dict[str, Any]:
+    return {
+        "role": role_of(message),
+        "author": message.name or None,
+        "content": _text(message.content),
+        "timestamp": message.additional_kwargs.get("timestamp"),
+    }
+
+
+def role_of(message: AnyMessage) -> str:
+    """Return the role; by class, because a streamed chunk's `type` is a name of its own."""
+    if isinstance(message, ChatMessage):
+        return message.role
+    return next((role for kind, role in _ROLES if isinstance(message, kind)), "user")
+
+
+def _text(content: Any) -> str:
+    """Return the text parts of a message's content."""
+    if isinstance(content, str):
+        return content
+    parts = (part if isinstance(part, str) else part.get("text", "") for part in content)
+    return "\n".join(part for part in parts if isinstance(part, str) and part)
+
+
+def given_fields(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that the caller gave.
+
+    `request_id` and `reference_time` are outputs too: what the thread's last run left there is not given.
+    """
+    made_up = state.get("made_up") or {}
+    names = [name for name in (*_FIELDS, "request_id") if state.get(name) is not None]
+    return {name: state[name] for name in names if name not in made_up or state[name] != made_up[name]}
+
+
+def spent_inputs(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the update that ends a run: what was asked of it is not asked of the thread's next turn."""
+    return {
+        **{name: None for name in _FIELDS if name not in _REWRITTEN},
+        "made_up": {name: state[name] for name in _REWRITTEN},
+    }
+
+
+def run_key(state: Mapping[str, Any], context: Context) -> str:
+    """Return what tells one run of a thread from the next: its input's fields, its context, its messages' ids."""
+    messages = [(message.id, _text(message.content)) for message in state.get("messages") or []]
+    # The run rewrites these two in a spelling of its own.
+    given = {name: value for name, value in given_fields(state).items() if name not in _REWRITTEN}
+    plain = json.dumps([given, context.model_dump(mode="json"), messages], sort_keys=True, default=str)
+    return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,0 +1,1 @@
+"""How sure a result is: raw score, signals, and the fitted mapping."""

@@ -1,0 +1,170 @@
+"""The mapping from what a run measured to probabilities (CONF-4): read, checked and applied; fitting is done elsewhere.
+
+A mapping is a small JSON object:
+
+- `intercept`, and for every feature its `mean`, `scale` and `weight`: the weighted sum of standardised values, cut at
+  ±4, goes through the logistic function. Features are the raw score, the four components and the signals of
+  `policy.signals`;
+- `products` (optional): weights of products of two signals' standardised values (`one*other`), cut at ±4;
+- `curve` (optional): points of a rising line that the result, or without features the raw score, goes through;
+- `thresholds`: from which scores a result is `medium` and `high`;
+- `answerable` (optional): a second one of the same kind, for the probability that memory holds an answer at all. All of
+  the evidence can't be found where there is no answer, so the score is never above it.
+
+The raw score and the components have no negative weight and the curves never fall, so both rise with each of them.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from recall_loop.policy.confidence.confidence_score import PLAIN_THRESHOLDS, RAW, UNCALIBRATED, WEIGHTS
+from recall_loop.policy.confidence.confidence_signals import SIGNALS
+from recall_loop.state.types import Unit
+
+FEATURES = frozenset({RAW, *WEIGHTS, *SIGNALS})
+RISING = frozenset({RAW, *WEIGHTS})
+_DIGITS = 6
+LARGEST = 4.0
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+Method = Literal["identity", "isotonic", "logistic", "logistic+isotonic"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Feature(_Part):
+    """How one feature counts: weight × (value − mean) / scale."""
+
+    mean: _Finite
+    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    weight: _Finite
+
+
+class Thresholds(_Part):
+    """Scores in [0,1] from which a label holds; `precisions` says what share each was to hold for."""
+
+    medium: Unit
+    high: Unit
+    precisions: dict[str, Unit] = Field(default_factory=dict)
+
+
+class _Regression(_Part):
+    """A logistic regression, with a curve behind it if there is one."""
+
+    intercept: _Finite = 0.0
+    features: dict[str, Feature] = Field(default_factory=dict)
+    products: dict[str, _Finite] = Field(default_factory=dict, description="Weights of pairs of signals.")
+    curve: tuple[tuple[Unit, Unit], ...] = Field((), description="Points (before, after), both ascending.")
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Self:
+        unknown = sorted(set(self.features) - FEATURES)
+        if unknown:
+            raise ValueError(f"features that this version can't compute: {', '.join(unknown)}")
+        if any(not _is_pair(name, self.features) for name in self.products):
+            raise ValueError("products of two signals that are features too")
+        if any(self.features[name].weight < 0 for name in RISING & set(self.features)):
+            raise ValueError("the raw score and the components with weights of 0 or more")
+        if not _rises([before for before, _ in self.curve]) or not _rises([after for _, after in self.curve]):
+            raise ValueError("a curve whose points rise")
+        return self
+
+    def probability(self, values: Mapping[str, float]) -> float:
+        """Return the probability in [0,1]; `values` holds the raw score, the components and the signals."""
+        return round(_on_curve(self.curve, self._sum(values) if self.features else values[RAW]), _DIGITS)
+
+    @cached_property
+    def _pairs(self) -> list[tuple[str, str, float]]:
+        parted = ((name.partition("*"), weight) for name, weight in self.products.items())
+        return [(one, other, weight) for (one, _, other), weight in parted]
+
+    def _sum(self, values: Mapping[str, float]) -> float:
+        standard = {name: _cut((values[name] - part.mean) / part.scale) for name, part in self.features.items()}
+        single = math.fsum(part.weight * standard[name] for name, part in self.features.items())
+        paired = math.fsum(weight * _cut(standard[one] * standard[other]) for one, other, weight in self._pairs)
+        return _logistic(self.intercept + single + paired)
+
+
+class Answerable(_Regression):
+    """The mapping to the probability that memory holds an answer at all, and from where on it is taken to hold none."""
+
+    method: Method
+    event: str = Field("", description="What it is the probability of.")
+    abstain_below: Unit = Field(description="Below this the label is low: memory is taken to hold no answer.")
+    wrongly: Unit | None = Field(None, description="Share of the answerable questions that was to fall below.")
+    figures: dict[str, Any] = Field(default_factory=dict, description="Measured out of fold.")
+
+
+class Calibration(_Regression):
+    """A fitted mapping, and what it was fitted on."""
+
+    version: Literal[1] = 1
+    id: str = Field(min_length=1, max_length=100)
+    method: Method
+    event: str = Field("", description="What the score is the probability of.")
+    thresholds: Thresholds
+    answerable: Answerable | None = Field(None, description="For the probability that memory holds an answer at all.")
+    fitted_on: dict[str, Any] = Field(default_factory=dict, description="Sets, counts, date.")
+    figures: dict[str, Any] = Field(default_factory=dict, description="Measured out of fold, before and after.")
+
+    @model_validator(mode="after")
+    def _is_in_order(self) -> Self:
+        if self.thresholds.medium > self.thresholds.high:
+            raise ValueError("thresholds with medium at most high")
+        return self
+
+    def score(self, values: Mapping[str, float]) -> float:
+        """Return the calibrated score in [0,1], at most what `holds_answer` gives; `values` as in `probability`."""
+        score, most = self.probability(values), self.holds_answer(values)
+        return score if most is None else min(score, most)
+
+    def holds_answer(self, values: Mapping[str, float]) -> float | None:
+        """Return the probability that memory holds an answer at all; None where the mapping doesn't tell."""
+        return self.answerable.probability(values) if self.answerable else None
+
+
+def _cut(value: float) -> float:
+    """Bound how far a value beyond all that was fitted on can lead."""
+    return min(max(value, -LARGEST), LARGEST)
+
+
+def _is_pair(name: str, features: Mapping[str, Feature]) -> bool:
+    parts = name.split("*")
+    return len(parts) == 2 and all(part in SIGNALS and part in features for part in parts)
+
+
+def identity() -> Calibration:
+    """Return the mapping that leaves the raw score as it is."""
+    medium, high = PLAIN_THRESHOLDS
+    return Calibration(id=UNCALIBRATED, method="identity", thresholds=Thresholds(medium=medium, high=high))
+
+
+def _logistic(value: float) -> float:
+    if value >= 0:
+        return 1.0 / (1.0 + math.exp(-min(value, 700.0)))
+    grown = math.exp(max(value, -700.0))
+    return grown / (1.0 + grown)
+
+
+def _on_curve(curve: Sequence[tuple[float, float]], value: float) -> float:
+    """Return where `value` lies on the line through the points; level before the first and after the last."""
+    if not curve:
+        return value
+    at = bisect_right([before for before, _ in curve], value)
+    if at == 0 or at == len(curve):
+        return curve[min(at, len(curve) - 1)][1]
+    (left, low), (right, high) = curve[at - 1], curve[at]
+    return low + (high - low) * (value - left) / (right - left)
+
+
+def _rises(values: Sequence[float]) -> bool:
+    return all(one <= other for one, other in pairwise(values))

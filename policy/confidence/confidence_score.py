@@ -1,0 +1,151 @@
+"""Confidence from retrieval signals (CONF-1 to CONF-3); deterministic, and monotone in each component.
+
+raw_score = 0.35 relevance + 0.20 evidence + 0.25 novelty_coverage + 0.20 reliability. `policy.calibration` makes the
+score of it (CONF-4); under the mapping `identity-1` the score is the raw score.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from recall_loop.policy.evidence.ranking import Ranked
+from recall_loop.state.agent_state import ToolCallEntry
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.settings.settings import Settings
+from recall_loop.state.types import ConfidenceLabel
+
+WEIGHTS: Mapping[str, float] = {
+    "relevance": 0.35,
+    "evidence": 0.20,
+    "novelty_coverage": 0.25,
+    "reliability": 0.20,
+}
+RAW = "raw_score"
+UNCALIBRATED = "identity-1"
+PLAIN_THRESHOLDS = (0.5, 0.75)
+TOP_FACTS = 3
+LOOKED_AT = 10
+_ENOUGH_SOURCES = 3.0
+FULL_LEAD = 0.4
+_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Signals:
+    """What confidence is computed from; only relevant facts count for evidence and novelty.
+
+    Attributes:
+        ranked: the returned facts, best first.
+        coverage: supported share of the request, in [0,1].
+        single: share that the best single record supports, in [0,1].
+        calls: all search calls.
+        least_similarity: similarity from which a fact is relevant.
+    """
+
+    ranked: Sequence[Ranked]
+    coverage: float
+    single: float
+    calls: Sequence[ToolCallEntry]
+    least_similarity: float
+
+
+def components(signals: Signals) -> dict[str, float]:
+    """Return the four components, each in [0,1]; all 0 without facts."""
+    if not signals.ranked:
+        return dict.fromkeys(WEIGHTS, 0.0)
+    relevant = [item for item in signals.ranked if item.entry["similarity"] >= signals.least_similarity]
+    found = {
+        "relevance": _relevance([item.entry["similarity"] for item in signals.ranked[:LOOKED_AT]]),
+        "evidence": _evidence(relevant[:LOOKED_AT]),
+        "novelty_coverage": 0.5 * signals.single
+        + 0.3 * signals.coverage
+        + 0.2 * _saturating(len(relevant[:LOOKED_AT]), 5.0),
+        "reliability": _reliability(relevant[:LOOKED_AT], signals.calls),
+    }
+    return {name: round(min(max(value, 0.0), 1.0), _DIGITS) for name, value in found.items()}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _relevance(similar: Sequence[float]) -> float:
+    """Mean similarity of the best three, and how far the first stands above the mean of the rest.
+
+    A store always has something nearest; what answers a request stands out from what merely resembles it.
+    """
+    lead = similar[0] - _mean(similar[1:])
+    return 0.5 * _mean(similar[:TOP_FACTS]) + 0.5 * min(max(lead, 0.0) / FULL_LEAD, 1.0)
+
+
+def _saturating(count: float, scale: float) -> float:
+    return 1.0 - math.exp(-count / scale)
+
+
+def _evidence(relevant: Sequence[Ranked]) -> float:
+    """Sources of all relevant facts, and sources for each."""
+    if not relevant:
+        return 0.0
+    sources = {key for item in relevant for key in item.entry["evidence_keys"]}
+    each = _mean([min(len(item.entry["evidence_keys"]) / _ENOUGH_SOURCES, 1.0) for item in relevant])
+    return 0.6 * _saturating(len(sources), _ENOUGH_SOURCES) + 0.4 * each
+
+
+def _reliability(relevant: Sequence[Ranked], calls: Sequence[ToolCallEntry]) -> float:
+    """Share of calls that worked at once, agreement of different queries on the best facts, and few rounds."""
+    attempts = sum(call["attempts"] for call in calls)
+    clean = sum(1 for call in calls if call["success"]) / attempts if attempts else 0.0
+    agreeing = _mean([_saturating(len(item.entry["matches"]), 2.0) for item in relevant[:TOP_FACTS]])
+    return 0.3 * clean + 0.3 * agreeing + 0.4 / math.sqrt(max(len(calls), 1))
+
+
+def compute_confidence_score(parts: Mapping[str, float]) -> float:
+    """Return the weighted sum of the components, in [0,1].
+
+    Raises:
+        InvalidInputError: a component is missing, unknown, or not a number in [0,1].
+    """
+    if set(parts) != set(WEIGHTS):
+        raise InvalidInputError("components", sorted(parts), f"exactly {', '.join(WEIGHTS)}")
+    for name, value in parts.items():
+        if not 0.0 <= value <= 1.0:
+            raise InvalidInputError(f"components.{name}", value, "a number from 0 to 1")
+    return round(min(sum(WEIGHTS[name] * value for name, value in parts.items()), 1.0), _DIGITS)
+
+
+def compute_confidence(
+    score: float,
+    parts: Mapping[str, float],
+    settings: Settings,
+    thresholds: tuple[float, float] = PLAIN_THRESHOLDS,
+    *,
+    abstains: bool = False,
+) -> ConfidenceLabel:
+    """Map a score in [0,1] to its label; weak relevance caps it at low, however well the tools ran (CONF-3).
+
+    `thresholds` are the mapping's own for medium and high; settings that are given stand over them. Where `abstains`
+    is set, memory is taken to hold no answer, and the label is low.
+    """
+    medium, high = _thresholds(settings, thresholds)
+    if abstains or parts["relevance"] < settings.conf_min_relevance or score < medium:
+        return ConfidenceLabel.LOW
+    return ConfidenceLabel.HIGH if score >= high else ConfidenceLabel.MEDIUM
+
+
+def abstention(answerable: float | None, settings: Settings, threshold: float | None) -> bool:
+    """Tell whether memory is taken to hold no answer: its probability in [0,1] is below the threshold.
+
+    `threshold` is the mapping's own; `conf_answerable` stands over it. Never where the mapping doesn't tell.
+    """
+    least = threshold if settings.conf_answerable is None else settings.conf_answerable
+    return answerable is not None and least is not None and answerable < least
+
+
+def _thresholds(settings: Settings, thresholds: tuple[float, float]) -> tuple[float, float]:
+    """Return the thresholds that hold; where one is given, the other gives way to it."""
+    medium, high = settings.conf_medium, settings.conf_high
+    if medium is None:
+        medium = thresholds[0] if high is None else min(thresholds[0], high)
+    return medium, max(thresholds[1], medium) if high is None else high

@@ -1,0 +1,235 @@
+"""Signals beside the four components that a fitted mapping may use (CONF-4); each is a plain figure in [-1,1].
+
+They say how sharply the best facts stand out, how much of the question they hold, whether they come from whom the
+question names, and what kind of question it is. No signal knows a data set, an id or a text; only the best twenty facts
+count, so that they mean the same whatever number of facts was asked for, from twenty up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from recall_loop.policy.evidence.coverage import own_terms, window_terms
+from recall_loop.policy.evidence.ranking import Ranked
+from recall_loop.policy.question.question import Question
+from recall_loop.state.agent_state import PoolEntry
+from recall_loop.state.types import ContentType, QuerySource
+from recall_loop.text.words.grammatical_person import voice
+from recall_loop.text.words.tokens import content_words, stems
+
+SIGNALS: Mapping[str, str] = {
+    "top_over_tail": "mean score of the best ten facts less that of the next ten (without any: of the last)",
+    "largest_step": "largest fall of the score from one of the best ten facts to the next",
+    "first_support": "share of the question's weight that the first fact supports",
+    "first_own": "share of the question's words in the first fact's own text",
+    "first_window": "share of the question's words in the first fact's window",
+    "own_lead": "the best fact's share of the question's words, less the mean of the ten",
+    "window_lead": "the same of windows",
+    "named_first": "1 if the first fact comes from, or is about, somebody that the question names",
+    "named_lead": "how far the first fact leads the second; below 0 if it isn't from whom the question names",
+    "named_own": "best share of rare question words in facts from the named, less that in facts from others",
+    "named_window": "the same of windows",
+    "named_vote": "the same of all ten facts together, earlier ones counting more",
+    "named_told": "named_vote, each fact counting as far as it tells of its own author: I and my for it, you against",
+    "told_share": "mean share of rare question words in what the named tell of themselves; if none does, in all ten",
+    "named_alike": "best similarity of what the named tell of themselves, less that of what the others do",
+    "told_alike": "mean similarity of the best three that the named tell of themselves; of any if none does",
+    "names": "how many names the question has (1 = four or more)",
+    "asks_date": "1 if it asks for a time",
+    "asks_number": "1 if it asks for a number",
+    "asks_person": "1 if it asks for a person",
+    "says_time": "1 if it says when",
+}
+LOOKED_AT, BEST = 20, 10
+_VOTE_SCALE = 4.5
+_FEW = 3
+_MOST_NAMES = 4
+_DIGITS = 6
+_OF_NAMED = (
+    "named_first",
+    "named_lead",
+    "named_own",
+    "named_window",
+    "named_vote",
+    "named_told",
+    "named_alike",
+)
+_FROM = ("author", "subject", "label")
+
+
+def signals_of(ranked: Sequence[Ranked], question: Question, first_support: float) -> dict[str, float]:
+    """Return every signal by name, each in [-1,1]; all 0 without facts.
+
+    Args:
+        ranked: the facts, best first; those after the twentieth don't count.
+        question: the analysed request.
+        first_support: share of the facets' weight that the first fact supports, in [0,1].
+    """
+    if not ranked:
+        return dict.fromkeys(SIGNALS, 0.0)
+    facts = _Facts(ranked[:LOOKED_AT], question)
+    found = _scores(facts) | _words(facts) | _attribution(facts) | _kind(question) | {"first_support": first_support}
+    return {name: round(min(max(found[name], -1.0), 1.0), _DIGITS) for name in SIGNALS}
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """The best facts beside the question, as sets of stems."""
+
+    ranked: Sequence[Ranked]
+    question: Question
+
+    @cached_property
+    def scores(self) -> list[float]:
+        return [item.score for item in self.ranked]
+
+    @cached_property
+    def similar(self) -> list[float]:
+        return [_similarity(item.entry) for item in self.ranked[:BEST]]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(term for name in self.question.names for term in stems(name))
+
+    @cached_property
+    def asked(self) -> list[str]:
+        """The stems of the question's words, names left out."""
+        return sorted(set(stems(" ".join(content_words(self.question.text)))) - self.names)
+
+    @cached_property
+    def own(self) -> list[frozenset[str]]:
+        return [own_terms(item.entry) for item in self.ranked]
+
+    @cached_property
+    def windows(self) -> list[frozenset[str]]:
+        return [window_terms(item.entry) for item in self.ranked[:BEST]]
+
+    @cached_property
+    def from_named(self) -> list[bool]:
+        """Whether each of the best facts comes from, or is about, somebody that the question names."""
+        records = [item.entry["record"] for item in self.ranked[:BEST]]
+        return [
+            bool(self.names & set(stems(" ".join(str(record.get(key) or "") for key in _FROM)))) for record in records
+        ]
+
+    @cached_property
+    def rarity(self) -> dict[str, float]:
+        """How much each asked word says: more if few of the facts have it."""
+        count = len(self.own)
+        return {term: math.log(1 + count / (0.5 + sum(term in terms for terms in self.own))) for term in self.asked}
+
+    @cached_property
+    def telling(self) -> list[float]:
+        """How far each of the best facts tells of whom it comes from or is about, from 0 to 1.
+
+        Only a message speaks to somebody: what else is kept is about whom it names as its subject.
+        """
+        records = [item.entry["record"] for item in self.ranked[:BEST]]
+        return [
+            (1.0 + voice(record["text"])) / 2.0 if record["kind"] == ContentType.MESSAGE else 1.0 for record in records
+        ]
+
+    @cached_property
+    def has_teller(self) -> list[bool]:
+        """Whether each of the best facts comes from, or is about, anybody: a passage without an author is nobody's."""
+        records = [item.entry["record"] for item in self.ranked[:BEST]]
+        return [bool(record.get("author") or record.get("subject")) for record in records]
+
+    def share(self, terms: frozenset[str]) -> float:
+        return sum(term in terms for term in self.asked) / len(self.asked) if self.asked else 0.0
+
+    def rare_share(self, terms: frozenset[str]) -> float:
+        whole = math.fsum(self.rarity.values())
+        return math.fsum(weight for term, weight in self.rarity.items() if term in terms) / whole if whole else 0.0
+
+
+def _similarity(entry: PoolEntry) -> float:
+    """Return how near a fact is to the question; what only a model's own queries found is near to these."""
+    own = [match["similarity"] for match in entry["matches"] if match["source"] != QuerySource.LLM]
+    return entry["similarity"] if len(own) == len(entry["matches"]) else max(own, default=0.0)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else 0.0
+
+
+def _scores(facts: _Facts) -> dict[str, float]:
+    scores = facts.scores
+    best = scores[:BEST]
+    # A memory of ten facts or fewer has no tail: the last of them stands for it.
+    tail = scores[BEST:] or best[-1:]
+    return {
+        "top_over_tail": _mean(best) - _mean(tail),
+        "largest_step": max((one - other for one, other in pairwise(best)), default=0.0),
+    }
+
+
+def _words(facts: _Facts) -> dict[str, float]:
+    own = [facts.share(terms) for terms in facts.own[:BEST]]
+    windows = [facts.share(terms) for terms in facts.windows]
+    return {
+        "first_own": own[0],
+        "first_window": windows[0],
+        "own_lead": max(own) - _mean(own),
+        "window_lead": max(windows) - _mean(windows),
+    }
+
+
+def _attribution(facts: _Facts) -> dict[str, float]:
+    """Compare facts from whom the question names with the others: what somebody else said may be no answer."""
+    own = [facts.rare_share(terms) for terms in facts.own[:BEST]]
+    if not facts.names:
+        return dict.fromkeys(_OF_NAMED, 0.0) | {"told_share": _mean(own), "told_alike": _best(facts.similar)}
+    sides = [1.0 if mine else -1.0 for mine in facts.from_named]
+    lead = max(facts.scores[0] - facts.scores[1], 0.0) if len(facts.scores) > 1 else max(facts.scores[0], 0.0)
+    told = [share * telling for share, telling in zip(own, facts.telling, strict=True)]
+    tellers = [side if known else max(side, 0.0) for side, known in zip(sides, facts.has_teller, strict=True)]
+    alike = [similarity * telling for similarity, telling in zip(facts.similar, facts.telling, strict=True)]
+    any_named = any(facts.from_named)
+    return {
+        "named_first": float(facts.from_named[0]),
+        "named_lead": sides[0] * lead if any_named else 0.0,
+        "named_own": _gap(own, sides),
+        "named_window": _gap([facts.rare_share(terms) for terms in facts.windows], sides),
+        "named_vote": _vote(own, sides),
+        "named_told": _vote(told, tellers),
+        "named_alike": _gap(alike, tellers),
+        "told_share": math.fsum(_not_others(told, tellers)) / len(told) if any_named else _mean(own),
+        "told_alike": _best(_not_others(alike, tellers) if any_named else facts.similar),
+    }
+
+
+def _not_others(values: Sequence[float], sides: Sequence[float]) -> list[float]:
+    """Return the values without those of the other side."""
+    return [value for value, side in zip(values, sides, strict=True) if side >= 0]
+
+
+def _best(similar: Sequence[float]) -> float:
+    """Return the mean of the three largest: how many others stand beside them depends on how many there are."""
+    return _mean(sorted(similar, reverse=True)[:_FEW])
+
+
+def _vote(shares: Sequence[float], sides: Sequence[float]) -> float:
+    """Return the shares of one side less those of the other, earlier ones counting more."""
+    parts = (side * share / math.log2(at + 2) for at, (side, share) in enumerate(zip(sides, shares, strict=True)))
+    return math.fsum(parts) / _VOTE_SCALE
+
+
+def _gap(shares: Sequence[float], sides: Sequence[float]) -> float:
+    """Return the best share of one side less that of the other; a side without facts has 0."""
+    mine = max((share for share, side in zip(shares, sides, strict=True) if side > 0), default=0.0)
+    return mine - max((share for share, side in zip(shares, sides, strict=True) if side < 0), default=0.0)
+
+
+def _kind(question: Question) -> dict[str, float]:
+    return {
+        "names": min(len(question.names), _MOST_NAMES) / _MOST_NAMES,
+        "asks_date": float(question.asked == "date"),
+        "asks_number": float(question.asked == "number"),
+        "asks_person": float(question.asked == "person"),
+        "says_time": float(bool(question.times)),
+    }

@@ -1,0 +1,1 @@
+"""What was found: coverage, merging, ranking, novelty."""

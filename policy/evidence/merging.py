@@ -1,0 +1,200 @@
+"""The evidence pool: what all iterations found, each fact once (RANK-1, RANK-2).
+
+A pool entry is known by its fact key; what another query or iteration finds again adds a match, and another
+source adds evidence. An entry's `relevance` is the best credit that any of its queries gave it, and its
+`similarity` likewise.
+
+Credit: a hit of an ordinary query counts its score and its similarity times the query's weight. A hit of a
+bridge counts only if it names the bridge's entity; then it gets 0.95 of its seed's relevance, times its share
+of the best score in that query, divided by the fourth root of its rank, and 0.9 of that if it has none of the
+missing words. The record whose label is the entity is about it: it takes the first rank, and its score counts
+1.3, though never more than the best. So a bridge leads to a place below its seed, never above it; and a chain
+is as strong as its weakest link: its similarity is at most the seed's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from recall_loop.policy.evidence.coverage import own_terms, window_terms
+from recall_loop.state.agent_state import Match, PlannedQuery, PoolEntry
+from recall_loop.state.records.records import Record, SearchHit
+from recall_loop.text.words.keys import evidence_key, fact_key
+from recall_loop.text.words.snippets import best_snippet
+from recall_loop.text.words.tokens import stems
+
+BRIDGE_SHARE = 0.95
+BRIDGE_DECAY = 0.25
+BRIDGE_NOTHING_MISSING = 0.9
+BRIDGE_ABOUT = 1.3
+BRIDGE_DEPTH = 3
+MOST_EVIDENCE = 20
+SNIPPET_CHARACTERS = 240
+_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The most that a query's hits may count, both in [0,1]."""
+
+    relevance: float
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one query found: its hits, and the most that they may count."""
+
+    query: PlannedQuery
+    hits: Sequence[SearchHit]
+    ceiling: Ceiling | None = None
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The new pool, keys of entries that this call added, and how many hits were known already."""
+
+    pool: dict[str, PoolEntry]
+    added: frozenset[str]
+    new_evidence: int
+    duplicates: int
+
+
+def merge(pool: Mapping[str, PoolEntry], found: Sequence[Found], iteration: int, terms: frozenset[str]) -> Merged:
+    """Return the pool with the hits of one call.
+
+    Args:
+        pool: the pool so far; it isn't changed.
+        found: hits by query, each best first.
+        iteration: the running iteration, from 1.
+        terms: stems of the question, which the evidence snippets shall show.
+    """
+    merged = dict(pool)
+    added: set[str] = set()
+    new_evidence = duplicates = 0
+    for part in found:
+        for hit, match in _matches(part, pool, iteration):
+            key = fact_key(hit.record)
+            old = merged.get(key)
+            entry = _entry(key, hit, iteration) if old is None else _joined(old, hit, terms)
+            if old is None:
+                added.add(key)
+            else:
+                duplicates += 1
+            new_evidence += len(entry["evidence_keys"]) - (len(old["evidence_keys"]) if old else 0)
+            merged[key] = _matched(entry, match)
+    return Merged(merged, frozenset(added), new_evidence, duplicates)
+
+
+def _matches(part: Found, pool: Mapping[str, PoolEntry], iteration: int) -> Iterator[tuple[SearchHit, Match]]:
+    """Yield hits with the credit that their query gives them."""
+    hits = sorted(part.hits, key=lambda hit: -hit.score)
+    query = part.query
+    seed = pool.get(query["seed"]) if query["seed"] else None
+    credited = _crossing(query, seed, hits) if seed else [(hit, query["weight"], query["weight"]) for hit in hits]
+    ceiling = part.ceiling or Ceiling(1.0, seed["similarity"] if seed else 1.0)
+    for rank, (hit, score, similarity) in enumerate(credited, 1):
+        # Below a ceiling of relevance the order of the hits stays what it was.
+        most = ceiling.relevance / rank**BRIDGE_DECAY if part.ceiling else 1.0
+        yield (
+            hit,
+            {
+                "query": query["text"],
+                "source": query["source"],
+                "iteration": iteration,
+                "score": round(min(score * hit.score, most), _DIGITS),
+                "similarity": round(min(similarity * hit.similarity, ceiling.similarity), _DIGITS),
+            },
+        )
+
+
+def _crossing(
+    query: PlannedQuery, seed: PoolEntry, hits: Sequence[SearchHit]
+) -> Iterator[tuple[SearchHit, float, float]]:
+    """Yield those hits that cross the bridge, with the factors of their score and similarity."""
+    entity = frozenset(stems(query["entity"] or ""))
+    missing = {term for word in query["missing"] for term in stems(word)}
+    others = [hit for hit in hits if hit.score > 0.0 and not _beside(seed, hit)]
+    about = next((hit for hit in others if hit.record.label and frozenset(stems(hit.record.label)) == entity), None)
+    rest = [hit for hit in others if hit is not about][:BRIDGE_DEPTH]
+    for rank, hit in enumerate([about, *rest] if about else rest, 1):
+        looked_at = probe(hit)
+        if entity <= own_terms(looked_at):
+            credit = BRIDGE_SHARE * seed["relevance"] / others[0].score / rank**BRIDGE_DECAY
+            if hit is about:
+                credit *= min(BRIDGE_ABOUT, others[0].score / hit.score)
+            yield hit, credit * (1.0 if missing & window_terms(looked_at) else BRIDGE_NOTHING_MISSING), BRIDGE_SHARE
+
+
+def _beside(seed: PoolEntry, hit: SearchHit) -> bool:
+    """Tell whether a hit is the seed itself or stands in the seed's window."""
+    return hit.record.id == seed["record"]["id"] or bool(seed["window"] and hit.record.text in seed["window"])
+
+
+def probe(hit: SearchHit) -> PoolEntry:
+    """Return a hit in the shape of an entry, to look at its terms."""
+    return _entry("", hit, 0)
+
+
+def _entry(key: str, hit: SearchHit, iteration: int) -> PoolEntry:
+    # The entry's own snippets are cut when it is returned: most entries never are.
+    evidence = _evidence(hit.record, None)
+    return {
+        "key": key,
+        # Attributes may hold numbers that no checkpoint takes, blocks repeat the text: neither is used here.
+        "record": hit.record.model_dump(mode="json", exclude_none=True, exclude={"attributes", "blocks"}),
+        "window": hit.window,
+        "similarity": 0.0,
+        "relevance": 0.0,
+        "matches": [],
+        "evidence": evidence,
+        "evidence_keys": [_evidence_key(item) for item in evidence],
+        "first_iteration": iteration,
+        "is_new": False,
+        "legs": hit.debug or {},
+    }
+
+
+def _joined(old: PoolEntry, hit: SearchHit, terms: frozenset[str]) -> PoolEntry:
+    """Add the evidence of a hit to an entry of the same fact."""
+    if old["record"]["id"] == hit.record.id:
+        return old
+    if old["record"].get("superseded_by") and getattr(hit.record, "superseded_by", None) is None:
+        current = _entry(old["key"], hit, old["first_iteration"])  # said again later: the same fact holds anew
+        old = {**old, "record": current["record"], "window": current["window"], "legs": current["legs"]}
+    keys, evidence = list(old["evidence_keys"]), list(old["evidence"])
+    for item in _evidence(hit.record, terms):
+        key = _evidence_key(item)
+        if key not in keys:
+            keys.append(key)
+            evidence.append(item)
+    return {**old, "evidence": evidence, "evidence_keys": keys}
+
+
+def _matched(entry: PoolEntry, match: Match) -> PoolEntry:
+    known = any(match["query"] == other["query"] for other in entry["matches"])
+    return {
+        **entry,
+        "matches": entry["matches"] if known else [*entry["matches"], match],
+        "relevance": max(entry["relevance"], match["score"]),
+        "similarity": max(entry["similarity"], match["similarity"]),
+    }
+
+
+def _evidence(record: Record, terms: frozenset[str] | None) -> list[dict[str, object]]:
+    """Return a record's evidence: its sources where it names them, else itself.
+
+    What a source says isn't known here, and a fact's own words are no quotation of it.
+    """
+    if record.source_ids:
+        return [
+            {"source_id": source, "snippet": "", "author": None, "created_at": None} for source in record.source_ids
+        ]
+    snippet = "" if terms is None else best_snippet(record.text, terms, SNIPPET_CHARACTERS)
+    made = record.created_at.isoformat() if record.created_at else None
+    return [{"source_id": record.id, "snippet": snippet, "author": record.author, "created_at": made}]
+
+
+def _evidence_key(item: Mapping[str, object]) -> str:
+    return evidence_key(str(item["source_id"]), None, str(item["snippet"]))

@@ -1,0 +1,1 @@
+"""How a new fact relates to stored ones."""

@@ -1,0 +1,1 @@
+"""What to search next: strategies, query forms, bridges, feedback, refinement."""

@@ -1,0 +1,190 @@
+"""The next iteration's plan without a language model: strategy, queries, tool and parameters (LOOP-6, LOOP-7)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from recall_loop.policy.planning.experience import Experience
+from recall_loop.policy.planning.feedback import feedback_queries, missing_queries
+from recall_loop.policy.planning.repeated_queries import RepeatFilter
+from recall_loop.policy.planning.strategies import order, queries_of
+from recall_loop.policy.question.question import Question
+from recall_loop.state.agent_state import Plan, PlannedQuery, PoolEntry, QueryOutcome
+from recall_loop.state.scope import Filters
+from recall_loop.state.settings.settings import Settings
+from recall_loop.state.types import ContentType, SearchMode, Strategy, ToolName
+
+PLAN, REFINE = "plan", "refine"
+_STRATEGY_QUERIES = 2
+_MAJOR_WEIGHT = 0.8
+_MINOR_LIMIT = 6
+MOST_LIMIT = 1000
+_TOOLS = {
+    ContentType.FACT: ToolName.FACTS,
+    ContentType.MESSAGE: ToolName.MESSAGES,
+    ContentType.ARCHIVAL: ToolName.ARCHIVAL,
+    ContentType.TRAJECTORY: ToolName.TRAJECTORIES,
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What planning sees (LOOP-3): everything tried with its yield, and everything found, best first."""
+
+    question: Question
+    ranked: Sequence[PoolEntry]
+    outcomes: Mapping[str, QueryOutcome]
+    used: Sequence[str]
+    bridges: Sequence[PlannedQuery]
+    uncovered: Sequence[str] = ()
+    experience: Experience | None = None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What a language model adds to a plan; its queries come on top of the deterministic ones.
+
+    Attributes:
+        queries: its queries, best first.
+        strategy: how it wants to ask; None = the one that is due.
+        missing: what it says is missing (LOOP-6).
+        wider: look further down the lists of results.
+        fuzzy: fuzzy level of the coming call, 0 to 2.
+    """
+
+    queries: Sequence[PlannedQuery] = ()
+    strategy: Strategy | None = None
+    missing: Sequence[str] = ()
+    wider: bool = False
+    fuzzy: int = 0
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan, how many queries were generated for it, and the texts of those that were dropped as repeats.
+
+    `advised` counts those of a language model that are in the plan.
+    """
+
+    plan: Plan
+    generated: int
+    repeats: tuple[str, ...]
+    advised: int = 0
+
+
+def tool_for(content_types: Sequence[ContentType]) -> ToolName:
+    """Return the tool that searches exactly these types; search_all for several."""
+    return _TOOLS[content_types[0]] if len(content_types) == 1 else ToolName.ALL
+
+
+def types_of(tool: ToolName, content_types: Sequence[ContentType]) -> Sequence[ContentType]:
+    """Return the content types that a tool searches; search_all searches those of the request."""
+    return next(([kind] for kind, name in _TOOLS.items() if name is tool), content_types)
+
+
+@dataclass(frozen=True)
+class Marker:
+    """Gives a query's fingerprint: what makes one without results worth asking again (LOOP-4).
+
+    That is another tool, or other filters: those of the request, and what the query itself is narrowed to.
+    """
+
+    tool: str
+    filters: Filters
+
+    def __call__(self, query: PlannedQuery) -> str:
+        """Return the fingerprint of one query."""
+        tool, filters = self.tool, self.filters.model_dump(mode="json", exclude_none=True)
+        if query["narrowed"]:
+            tool, filters = query["narrowed"]["tool"] or tool, filters | query["narrowed"]["filters"]
+        return json.dumps([tool, filters], sort_keys=True)
+
+
+def plan_next(
+    known: Known,
+    content_types: Sequence[ContentType],
+    settings: Settings,
+    origin: str,
+    filters: Filters | None = None,
+    advice: Advice | None = None,
+) -> Planned:
+    """Return the next plan; its queries are empty where nothing untried is left.
+
+    Bridges come first, then the queries of the next strategy that has an untried one. A refinement also asks
+    for each part of the question that is still uncovered, takes feedback queries and looks deeper; a first
+    iteration takes the whole fallback set. The queries of a language model come on top: they pass the same
+    repeat filter, and take no place from the others.
+    """
+    advice = advice or Advice()
+    tool = tool_for(content_types).value
+    repeats = RepeatFilter(known.outcomes, settings.repeat_similarity)
+    mark = Marker(tool, filters or Filters())
+    chosen, generated = _bridged(known, settings, repeats, mark)
+    used, rotated, offered = _rotated(known, settings, repeats, mark, len(chosen), advice.strategy)
+    chosen += rotated
+    generated += offered
+    if origin == REFINE and len(chosen) < settings.fallback_max_queries:
+        longest = settings.fallback_max_length
+        more = missing_queries(known.question, known.uncovered, longest)
+        more += feedback_queries(known.question, known.ranked, longest)
+        generated += len(more)
+        chosen += repeats.keep(more, settings.fallback_max_queries - len(chosen), mark)
+    advised = repeats.keep(advice.queries, len(advice.queries), mark)
+    plan: Plan = {
+        "tool": tool,
+        "strategy": used.value,
+        "queries": [{**query, "rank": rank} for rank, query in enumerate([*chosen, *advised], 1)],
+        "parameters": _parameters(settings, origin, advice),
+        "origin": origin,
+        "missing": list(dict.fromkeys([*advice.missing, *known.uncovered])),
+    }
+    return Planned(plan, generated + len(advice.queries), tuple(repeats.refused), len(advised))
+
+
+def _bridged(known: Known, settings: Settings, repeats: RepeatFilter, mark: Marker) -> tuple[list[PlannedQuery], int]:
+    """Return the bridges that are no repeats, with room left for a strategy, and how many there were."""
+    if not known.outcomes:
+        return [], len(known.bridges)
+    most = settings.fallback_max_queries
+    reserved = min(_STRATEGY_QUERIES, most - 1)
+    return repeats.keep(known.bridges, most - reserved, mark), len(known.bridges)
+
+
+def _rotated(
+    known: Known, settings: Settings, repeats: RepeatFilter, mark: Marker, taken: int, wanted: Strategy | None
+) -> tuple[Strategy, list[PlannedQuery], int]:
+    """Return the next strategy with an untried query, its queries, and how many were offered on the way.
+
+    A wanted strategy goes first, but not before the first iteration's fallback set.
+    """
+    most, longest = settings.fallback_max_queries, settings.fallback_max_length
+    first = not known.outcomes
+    turns = order(known.used, known.outcomes.values(), known.experience)
+    if wanted is not None and not first:
+        turns = list(dict.fromkeys([wanted, *turns]))
+    offered = 0
+    for strategy in turns:
+        queries = queries_of(strategy, known.question, known.ranked, most, longest)
+        offered += len(queries)
+        if known.experience is not None and not first:
+            queries = known.experience.first_sources(queries, lambda query: query["source"])
+        kept = repeats.keep(queries, most if first else min(_STRATEGY_QUERIES, most - taken), mark)
+        if kept:
+            return strategy, kept, offered
+    return (Strategy(known.used[-1]) if known.used else Strategy.DIRECT), [], offered
+
+
+def limit_name(weight: float) -> str:
+    """Return which parameter limits a query's results: those of a minor query only count at its top."""
+    return "limit" if weight >= _MAJOR_WEIGHT else "minor_limit"
+
+
+def _parameters(settings: Settings, origin: str, advice: Advice) -> dict[str, int]:
+    """Return the search parameters; a refinement looks twice as deep, and twice again where that is advised."""
+    factor = (2 if origin == REFINE else 1) * (2 if advice.wider else 1)
+    limit, minor = settings.search_limit, min(settings.search_limit, _MINOR_LIMIT)
+    found = {"limit": min(factor * limit, MOST_LIMIT), "minor_limit": min(factor * minor, MOST_LIMIT)}
+    words = settings.search_mode is not SearchMode.VECTOR  # vectors know no typos
+    return found | ({"fuzzy": advice.fuzzy} if advice.fuzzy and words else {})

@@ -1,0 +1,1 @@
+"""What a language model is shown, and what is kept of its answer."""

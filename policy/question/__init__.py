@@ -1,0 +1,1 @@
+"""What a question asks: facets, names, times, speakers, titles."""

@@ -1,0 +1,56 @@
+"""Who has said what a question asks for, as its own words tell (RANK-3). English only.
+
+What people ask of themselves ("When does my lease end?") they once said themselves; the assistant's answers repeat it
+among general advice. What they ask the assistant about its own words ("What did you recommend?") the assistant said.
+"""
+
+from __future__ import annotations
+
+import re
+
+from recall_loop.state.types import Role
+from recall_loop.text.words.grammatical_person import voice
+from recall_loop.text.words.stop_words import STOP_WORDS
+
+_SAY = "advise|describe|explain|give|list|mention|propose|recommend|say|show|suggest|tell|write"
+_SAID = (
+    "advised|described|explained|gave|given|listed|mentioned|proposed|recommended|said|showed|shown|suggested|told"
+    "|written|wrote"
+)
+_BETWEEN = r"(?:\s+(?:also|already|ever|just|once|last|first|originally))?\s+"
+_YOU_SAID = re.compile(
+    rf"\bdid\s+(?:you|(?:my|our|the)\s+(?:ai\s+|chat)?(?:assistant|bot)){_BETWEEN}(?:{_SAY})\b"
+    rf"|\b(?:have|had)\s+you{_BETWEEN}(?:{_SAID})\b"
+    rf"|\bfrom\s+you\b|\byou(?:['\u2019](?:ve|d)|\s+have|\s+had)?{_BETWEEN}(?:{_SAID})\b",
+    re.IGNORECASE,
+)
+_I_SAID = re.compile(
+    rf"\bdid\s+I\b|\b(?:have|had)\s+I\b|\bI(?:['\u2019](?:ve|d)|\s+have|\s+had)?{_BETWEEN}(?:{_SAID}|asked)\b",
+    re.IGNORECASE,
+)
+# Words of other languages look like English ones of the first person; a question in English has one of these.
+_ENGLISH = re.compile(
+    r"\b(?:who|whose|what|when|where|which|why|how|am|is|are|was|were|do|does|did|have|has|had|can|could|will|would"
+    r"|should|my|the)\b",
+    re.IGNORECASE,
+)
+_COUNTRY = re.compile(r"\bU\.?S\.?(?=\W|$)")
+_NUMERAL = re.compile(r"\b([A-Z][a-z]+) I\b")
+# Somebody wants to be served, which says nothing of himself.
+_SERVE = re.compile(rf"\b(?:{_SAY}|help|teach|remind|let)\s+(?:me|us)\b", re.IGNORECASE)
+
+
+def teller(question: str) -> Role | None:
+    """Return the role of whoever has said what is asked for; None where the words don't tell."""
+    if _YOU_SAID.search(question):
+        return Role.ASSISTANT
+    if _I_SAID.search(_NUMERAL.sub(_named, question)):
+        return Role.USER
+    if not _ENGLISH.search(question) or _SERVE.search(question):
+        return None
+    return Role.USER if voice(_NUMERAL.sub(_named, _COUNTRY.sub("", question))) == 1.0 else None
+
+
+def _named(found: re.Match[str]) -> str:
+    """Keep "Did I", and take the numeral off "Elizabeth I"."""
+    return found[0] if found[1].lower() in STOP_WORDS else found[1]

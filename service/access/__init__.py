@@ -1,0 +1,1 @@
+"""API keys: who may read or write which tenant."""

@@ -1,0 +1,1 @@
+"""What the whole service stands on: configuration, problem documents, deadlines, metrics."""

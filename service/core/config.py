@@ -1,0 +1,107 @@
+"""What the HTTP service itself can be told; what concerns the memory and the loop stands in `Settings`."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from recall_loop.state.allowed_values import allowed
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.types import Real, Whole
+
+PREFIX = "RECALL_LOOP_SERVICE_"
+MIB = 1024 * 1024
+
+
+class ServiceConfig(BaseSettings):
+    """Address, keys, limits and logs of the service: `ServiceConfig(port=9000)` > `RECALL_LOOP_SERVICE_PORT` > default.
+
+    Raises:
+        InvalidInputError: names the field or the environment variable, its value and what is allowed.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True)
+
+    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on.")
+    port: Whole = Field(8321, ge=0, le=65_535, description="Port to listen on; 0 = a free one.")
+    workers: Whole = Field(1, ge=1, le=64, description="Processes that answer; above 1 a Chroma server is needed.")
+    keys_file: Path | None = Field(None, description="File of API keys, hashed; absent = no keys, on loopback only.")
+    read_only: bool | None = Field(
+        None, description="Open the store for reading only; absent = only where another process writes to it."
+    )
+    max_body_bytes: Whole = Field(
+        4 * MIB, ge=1024, le=1024 * MIB, description="Longest request body in bytes; a longer one gets 413."
+    )
+    max_bulk_bytes: Whole = Field(
+        256 * MIB, ge=1024, le=64 * 1024 * MIB, description="Longest body of a bulk upload in bytes."
+    )
+    concurrency: Whole = Field(
+        16, ge=1, le=1000, description="Requests that one worker works on at once; each takes a thread."
+    )
+    queue: Whole = Field(
+        64, ge=0, le=100_000, description="Requests that wait for their turn in one worker; further ones get 429."
+    )
+    rate_per_minute: Whole = Field(
+        6000, ge=1, le=10_000_000, description="Requests a minute that one key may make, over all workers."
+    )
+    rate_burst: Whole = Field(
+        200, ge=1, le=1_000_000, description="Requests that one key may make at once before the rate counts."
+    )
+    timeout_seconds: Real = Field(
+        60.0, gt=0, le=3600, description="Longest time for one request, waiting included; a longer one gets 504."
+    )
+    bulk_timeout_seconds: Real = Field(600.0, gt=0, le=86_400, description="The same for a bulk upload.")
+    shutdown_seconds: Real = Field(
+        30.0, gt=0, le=3600, description="At the end, what is in flight has this time to finish."
+    )
+    request_log: Path | None = Field(
+        None, description="File to which each retrieval request is appended, with its words, for `recall-loop replay`."
+    )
+    open_metrics: bool = Field(False, description="Serve /metrics without a key, where keys are in use.")
+    allowed_hosts: tuple[str, ...] = Field(
+        (), description="Host names, besides those of loopback, that requests may name where no keys are in use."
+    )
+
+    shared_rates: Path | None = Field(None, description="Set for workers: file of their common rate limit.")
+    owner_socket: Path | None = Field(None, description="Set for workers: socket of the process that writes.")
+    parent: Whole | None = Field(None, ge=1, description="Set for workers: process with whose end they end.")
+
+    def __init__(self, **values: Any) -> None:
+        """Read the environment, then take `values` over it."""
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise _explain(error, values) from error
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether `host` can be reached from this machine only."""
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or address means this machine and nobody else's."""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
+
+
+def _explain(error: ValidationError, values: Mapping[str, Any]) -> InvalidInputError:
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][0]).lower().removeprefix(PREFIX.lower())
+    first["loc"] = (name, *first["loc"][1:])
+    words = allowed(first, ServiceConfig.model_json_schema())
+    variable = next((known for known in os.environ if known.upper() == PREFIX + name.upper()), None)
+    return InvalidInputError(name if name in values or variable is None else variable, first.get("input"), words)

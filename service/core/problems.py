@@ -1,0 +1,164 @@
+"""Errors as problem documents (RFC 9457): what went wrong, where, and what would have been accepted.
+
+Every error of every route comes so, with the media type `application/problem+json`. `type` is a URN whose last part
+names the kind of error; clients may rely on it, while titles and details are for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from recall_loop.service.core.deadline import RequestTimeoutError
+from recall_loop.state.errors import (
+    EmbedderError,
+    InvalidInputError,
+    RecallError,
+    StoreError,
+    StoreReadOnlyError,
+    UnsupportedOptionError,
+)
+
+MEDIA_TYPE = "application/problem+json"
+URN = "urn:recall-loop:problem:"
+RETRY_SECONDS = 5
+_TITLES = {
+    401: "A valid API key is needed",
+    413: "The body is too long",
+    429: "Too many requests",
+    503: "Not available at the moment",
+    504: "The request took too long",
+}
+_DETAILS = {
+    400: "The body can't be read.",
+    408: "The body didn't come in time.",
+    404: "There is no such address.",
+    405: "This address doesn't take that method.",
+    413: "The body is longer than the service takes.",
+    500: "The service failed. Its log has more under the request's id.",
+}
+
+
+class Problem(BaseModel):
+    """A problem document (RFC 9457)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(description="Kind of error, as a URN.", examples=[URN + "invalid_input"])
+    title: str = Field(description="The kind of error in words.")
+    status: int = Field(description="The response's status.")
+    detail: str = Field(description="What went wrong with this request.")
+    request_id: str | None = Field(None, description="The request's id, as in the header X-Request-Id and in the log.")
+    field: str | None = Field(None, description="Dotted name of the field that is to blame.")
+    value: str | None = Field(None, description="Its value, as given, shortened.")
+    allowed: str | None = Field(None, description="What would have been accepted.")
+
+
+class ProblemError(RecallError):
+    """An error that says itself which problem document it becomes."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        kind: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **extra: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.kind = kind or slug(status)
+        self.headers = dict(headers or {})
+        self.extra = {name: value for name, value in extra.items() if value is not None}
+
+
+def slug(status: int) -> str:
+    """Return the kind of error that a status stands for by itself."""
+    # Of these Python's own names have changed between its versions.
+    names = {413: "content_too_large", 422: "unprocessable_content"}
+    return names.get(status) or _phrase(status).lower().replace(" ", "_").replace("-", "_")
+
+
+def _phrase(status: int) -> str:
+    known = HTTPStatus.__members__.values()
+    return next((one.phrase for one in known if one == status), "Error")
+
+
+def problem_of(error: BaseException) -> ProblemError:
+    """Return the problem that an exception becomes; an unknown one tells nothing of the service's inside."""
+    if isinstance(error, ProblemError):
+        return error
+    if isinstance(error, InvalidInputError):
+        kind = "unsupported_option" if isinstance(error, UnsupportedOptionError) else "invalid_input"
+        return ProblemError(422, str(error), kind=kind, field=error.field, value=error.value, allowed=error.allowed)
+    if isinstance(error, RequestTimeoutError):
+        return ProblemError(
+            504,
+            "The request took longer than it may. A write may still come to its end; repeating it is safe.",
+        )
+    if isinstance(error, StoreReadOnlyError):
+        return ProblemError(403, "The service has opened this memory for reading only.", kind="read_only")
+    if isinstance(error, StoreError | EmbedderError):
+        return _unavailable(error)
+    return ProblemError(500, _DETAILS[500], kind="internal")
+
+
+def _unavailable(error: RecallError) -> ProblemError:
+    retry = {"Retry-After": str(RETRY_SECONDS)}
+    if isinstance(error, StoreError):
+        detail = "The memory can't be read or written at the moment. A write is not acknowledged; repeating it is safe."
+        return ProblemError(503, detail, kind="store_unavailable", headers=retry)
+    return ProblemError(503, "Texts can't be embedded at the moment.", kind="embedder_unavailable", headers=retry)
+
+
+def document(problem: ProblemError, request_id: str | None) -> Problem:
+    """Return the document of a problem."""
+    extra = {name: _sound(value) if isinstance(value, str) else value for name, value in problem.extra.items()}
+    return Problem(
+        type=URN + problem.kind,
+        title=_TITLES.get(problem.status) or _phrase(problem.status),
+        status=problem.status,
+        detail=_sound(problem.detail),
+        request_id=request_id,
+        **extra,
+    )
+
+
+def _sound(text: str) -> str:
+    """Return `text` as UTF-8 can hold it: the name of a field may have lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def problem_response(problem: ProblemError, request_id: str | None = None) -> Response:
+    """Return a problem as a response."""
+    body = document(problem, request_id).model_dump_json(exclude_none=True)
+    return Response(body, problem.status, headers=problem.headers, media_type=MEDIA_TYPE)
+
+
+def plain_problem(status: int, headers: Mapping[str, str] | None = None, detail: str | None = None) -> ProblemError:
+    """Return the problem that a bare status stands for."""
+    words = detail or _DETAILS.get(status) or _phrase(status)
+    return ProblemError(status, words, headers=headers)
+
+
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` of a route: what it may answer besides success and what every route may answer."""
+    return {status: documented(status) for status in statuses}
+
+
+def documented(status: int) -> dict[str, Any]:
+    """Return what OpenAPI says about an error."""
+    found: dict[str, Any] = {
+        "description": _TITLES.get(status) or _phrase(status),
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    if status in (429, 503):
+        retry = {"description": "Seconds to wait before the next try.", "schema": {"type": "integer"}}
+        found["headers"] = {"Retry-After": retry}
+    return found

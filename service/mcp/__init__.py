@@ -1,0 +1,1 @@
+"""The same memory for clients that speak the Model Context Protocol."""

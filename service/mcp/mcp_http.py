@@ -1,0 +1,73 @@
+"""The MCP server at the service's /mcp: the same keys, limits and walls as its other addresses (OPS-6)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.routing import Route
+
+from recall_loop.service.core.deadline import Work
+from recall_loop.service.mcp.mcp_server import Context, make_server
+from recall_loop.service.mcp.mcp_tools import Desk
+from recall_loop.service.middleware.dependencies import Caller, current_work
+from recall_loop.service.process.lifecycle import not_running
+from recall_loop.state.scope import Scope
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Send
+    from starlette.types import Scope as AsgiScope
+
+    from recall_loop.service.process.lifecycle import Service
+
+
+class McpEndpoint:
+    """An ASGI application for streamable HTTP. Every request stands by itself, so that any worker can answer it.
+
+    Host and origin are checked by the gate before it, and so is the key: its tenant is all that a call can reach.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._sessions: StreamableHTTPSessionManager | None = None
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Serve until the block ends."""
+        self._sessions = StreamableHTTPSessionManager(
+            make_server(_received, self._desk),
+            stateless=True,
+            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+            max_request_body_size=self._service.config.max_body_bytes,
+        )
+        try:
+            async with self._sessions.run():
+                yield
+        finally:
+            self._sessions = None
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if self._sessions is None:
+            raise not_running()
+        scope["state"]["work"] = current_work()
+        await self._sessions.handle_request(scope, receive, send)
+
+    def _desk(self, caller: Caller) -> Desk:
+        service = self._service
+        scope = Scope(tenant=caller.tenant)
+        return Desk(service.store, service.settings, scope, caller, service.llm, service.note)
+
+
+def _received(context: Context) -> tuple[Caller, Work]:
+    """Return who calls, as the gate has found out for this very request, and what the request may use."""
+    state: Any = context.request.state  # type: ignore[union-attr]
+    return state.caller, state.work
+
+
+def route(endpoint: McpEndpoint, path: str) -> Route:
+    """Return the route. A client may only post: a stream without a request would have nothing to say."""
+    return Route(path, endpoint=endpoint, methods=["POST"])

@@ -1,0 +1,39 @@
+"""The MCP server over standard input and output, for a program that starts it (OPS-6)."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from mcp.server.stdio import stdio_server
+
+from recall_loop.service.core.deadline import Work
+from recall_loop.service.mcp.mcp_server import make_server
+from recall_loop.service.mcp.mcp_tools import Desk
+from recall_loop.service.middleware.dependencies import Caller, Role
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.state.scope import Scope
+    from recall_loop.state.settings.settings import Settings
+
+_THREADS = 4
+
+
+def serve_stdio(store: MemoryStore, settings: Settings, scope: Scope, *, seconds: float) -> None:
+    """Serve one client until it closes standard input; each call takes at most `seconds`.
+
+    Whose memory it is and which part of it says `scope`, and no call can say otherwise. A store that is open for
+    reading only has no tools that write.
+    """
+    caller = Caller(scope.tenant, None, Role.READ if store.read_only else Role.ADMIN)
+    desk = Desk(store, settings, scope, caller)
+
+    async def run() -> None:
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="recall-loop-mcp") as pool:
+            server = make_server(lambda _: (caller, Work(pool, seconds)), lambda _: desk)
+            async with stdio_server() as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+
+    asyncio.run(run())

@@ -1,0 +1,116 @@
+"""What routes ask for: who calls, the store, and threads for blocking calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Depends, Request
+
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.service.access.api_keys import Role
+from recall_loop.service.core.deadline import cancelled, current_work, run_blocking
+from recall_loop.service.core.problems import ProblemError
+
+if TYPE_CHECKING:
+    from recall_loop.service.process.lifecycle import Service
+
+__all__ = [
+    "AdminDep",
+    "Caller",
+    "CallerDep",
+    "JsonBody",
+    "NdjsonBody",
+    "Role",
+    "StoreDep",
+    "WriterDep",
+    "cancelled",
+    "current_work",
+    "own_tenant",
+    "run_blocking",
+    "service_of",
+]
+
+JSON = ("application/json",)
+NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl")
+
+
+_RANKS = {Role.METRICS: 0, Role.READ: 1, Role.WRITE: 2, Role.ADMIN: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, as the credential says and nothing else.
+
+    Attributes:
+        tenant: whose memory it is.
+        key_id: public part of the key; None where the service runs without keys.
+        role: what it may do: read; write records and trajectories; erase whole scopes.
+    """
+
+    tenant: str
+    key_id: str | None
+    role: Role
+
+    def may(self, role: Role) -> bool:
+        """Return whether it may do what `role` may."""
+        return _RANKS[self.role] >= _RANKS[role]
+
+
+def service_of(request: Request) -> Service:
+    """Return the running service of a request."""
+    service: Service = request.app.state.service
+    return service
+
+
+def _caller(role: Role) -> Callable[[Request], Caller]:
+    def caller(request: Request) -> Caller:
+        found: Caller = request.state.caller
+        if not found.may(role):
+            raise ProblemError(403, f"This needs a key with the role {role.value}; yours is {found.role.value}.")
+        return found
+
+    return caller
+
+
+def _store(request: Request) -> MemoryStore:
+    return service_of(request).store
+
+
+CallerDep = Annotated[Caller, Depends(_caller(Role.READ))]
+WriterDep = Annotated[Caller, Depends(_caller(Role.WRITE))]
+AdminDep = Annotated[Caller, Depends(_caller(Role.ADMIN))]
+# Writes go through the same object, whether this process owns the store or forwards them to the one that does.
+StoreDep = Annotated[MemoryStore, Depends(_store)]
+ServiceDep = Annotated[Any, Depends(service_of)]
+
+
+def own_tenant(caller: Caller, named: str | None) -> str:
+    """Return the caller's tenant, which a request may repeat but not change.
+
+    Raises:
+        ProblemError: 403, the request names another one.
+    """
+    if named is not None and named != caller.tenant:
+        raise ProblemError(
+            403, "The request names a tenant that isn't the key's own.", kind="foreign_tenant", field="tenant"
+        )
+    return caller.tenant
+
+
+def _media(*types: str) -> Callable[[Request], None]:
+    def check(request: Request) -> None:
+        given = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        suffixed = types == JSON and given.startswith("application/") and given.endswith("+json")
+        if given not in types and not suffixed:
+            raise ProblemError(
+                415, f"The body's Content-Type must be {' or '.join(types)}.", headers={"Accept": types[0]}
+            )
+
+    return check
+
+
+# For `dependencies=[…]` of routes with a body; also keeps pages of other sites from posting forms here.
+JsonBody = Depends(_media(*JSON))
+NdjsonBody = Depends(_media(*NDJSON))

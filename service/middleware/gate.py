@@ -1,0 +1,193 @@
+"""The gate that every request passes: an id, who calls, limits, its time, and errors as problem documents."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+from opentelemetry import trace
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.middleware.body_limit import RequestBodyLimitResponder
+
+from recall_loop.service.core.deadline import ClientGoneError, Work, working
+from recall_loop.service.core.page_paths import PAGE_PATHS
+from recall_loop.service.core.problems import MEDIA_TYPE, ProblemError, plain_problem, problem_of, problem_response
+from recall_loop.service.middleware.callers import identify
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from recall_loop.service.core.config import ServiceConfig
+    from recall_loop.service.process.lifecycle import Service
+
+# What an orchestrator asks, and what describes the service: no key, and no part in the limits.
+OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json"}) | PAGE_PATHS
+# The one that takes long uploads.
+BULK = ("POST", "/api/memory/records/bulk")
+METRICS_PATH = "/metrics"
+MCP_PATH = "/mcp"
+_CLIENT_GONE = 499
+_HIDDEN = "REDACTED"  # OpenTelemetry's own word
+# The end of an answer may be sent when the request's time is over; its reader has this much time for each part.
+_LEAST_SECONDS = 10.0
+_log = logging.getLogger(__name__)
+
+
+class Gate:
+    """Pure ASGI: nothing is buffered, and a stream's events go out as they come."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self.app = app
+        self.service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request; lifespan events go through."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request_id, began, metrics = secrets.token_hex(8), time.perf_counter(), self.service.metrics
+        scope.setdefault("state", {})["request_id"] = request_id
+        reply = _Reply(send, request_id, json_errors=scope["path"] == MCP_PATH)
+        if "fastapi.telemetry" in scope and not self.service.settings.trace_content:
+            _hide_address(scope)
+        metrics.in_flight.inc()
+        try:
+            await self._handle(scope, receive, reply, request_id)
+        finally:
+            metrics.in_flight.dec()
+            route = scope["path"] if scope["path"] in OPEN_PATHS else getattr(scope.get("route"), "path", "unmatched")
+            metrics.request(route, scope["method"], reply.status or _CLIENT_GONE, time.perf_counter() - began)
+
+    async def _handle(self, scope: Scope, receive: Receive, reply: _Reply, request_id: str) -> None:
+        try:
+            if scope["path"] in OPEN_PATHS:
+                with working(self.service.work(self.service.config.timeout_seconds, spare=True)):
+                    await self.app(scope, receive, reply.send)
+            else:
+                await self._admit(scope, receive, reply)
+        except ClientGoneError:
+            return
+        except Exception as error:
+            problem = problem_of(error)
+            if problem.status == 500:
+                _log.exception("request %s failed", request_id)
+            if reply.started:  # too late for another answer: the server breaks the connection off
+                raise
+            await problem_response(problem, request_id)(scope, receive, reply.send)
+
+    async def _admit(self, scope: Scope, receive: Receive, reply: _Reply) -> None:
+        service, headers = self.service, Headers(scope=scope)
+        caller = identify(service, headers, scope.get("client"), metrics=scope["path"] == METRICS_PATH)
+        scope["state"]["caller"] = caller
+        if wait := service.rate.take(caller.key_id or caller.tenant):
+            service.metrics.refused.labels("rate").inc()
+            raise _too_many("The key makes more requests than it may.", wait, "rate_limited")
+        if service.active >= service.config.concurrency + service.config.queue:
+            service.metrics.refused.labels("concurrency").inc()
+            raise _too_many("The service has as many requests as it can take.", 1.0, "busy")
+        service.active += 1
+        try:
+            with working(service.work(service.config.timeout_seconds)) as work:
+                await self.app(scope, _timed(receive, work), _timed_out(reply.send, work))
+        finally:
+            service.active -= 1
+
+
+def _hide_address(scope: Scope) -> None:
+    """Take ids and filters out of FastAPI's own span; the route stands in it all the same."""
+    hidden = {"url.path": _HIDDEN} | ({"url.query": _HIDDEN} if scope.get("query_string") else {})
+    trace.get_current_span().set_attributes(hidden)
+
+
+def _too_many(detail: str, wait: float, kind: str) -> ProblemError:
+    return ProblemError(429, detail, kind=kind, headers={"Retry-After": str(max(1, math.ceil(wait)))})
+
+
+def _timed(receive: Receive, work: Work) -> Receive:
+    """Return `receive`, with the request's time for its body; afterwards it waits for the client to leave."""
+    whole = False
+
+    async def timed() -> Message:
+        nonlocal whole
+        if whole:
+            return await receive()
+        try:
+            message = await asyncio.wait_for(receive(), work.remaining)
+        except TimeoutError as error:
+            raise HTTPException(408) from error
+        whole = not message.get("more_body", False)
+        return message
+
+    return timed
+
+
+def _timed_out(send: Send, work: Work) -> Send:
+    """Return `send`, with the request's time for each part: who reads nothing doesn't keep a place for ever."""
+
+    async def timed(message: Message) -> None:
+        try:
+            async with asyncio.timeout(max(work.remaining, _LEAST_SECONDS)) as limit:
+                await send(message)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise ClientGoneError from error
+
+    return timed
+
+
+class BodyLimit:
+    """Refuses bodies that are too long, whatever length they claim: pieces are counted as they come."""
+
+    def __init__(self, app: ASGIApp, config: ServiceConfig) -> None:
+        self.app = app
+        self.config = config
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        bulk = (scope["method"], scope["path"]) == BULK
+        most = self.config.max_bulk_bytes if bulk else self.config.max_body_bytes
+        await RequestBodyLimitResponder(self.app, most)(scope, receive, send)
+
+
+class _Reply:
+    """A response on its way: it gets the request's id, and an error that isn't a problem document becomes one.
+
+    With `json_errors` one that is JSON stays as it is: MCP has errors of its own.
+    """
+
+    def __init__(self, send: Send, request_id: str, *, json_errors: bool) -> None:
+        self._send = send
+        self._own = (MEDIA_TYPE.encode(), *((b"application/json",) if json_errors else ()))
+        self._request_id = request_id
+        self._replaced = False
+        self.started = False
+        self.status = 0
+
+    async def send(self, message: Message) -> None:
+        """Send a message on."""
+        if message["type"] != "http.response.start":
+            if not self._replaced:
+                await self._send(message)
+            return
+        self.started, self.status = True, message["status"]
+        headers = list(message.get("headers", []))
+        media = next((value for name, value in headers if name.lower() == b"content-type"), b"")
+        if self.status >= 400 and not media.startswith(self._own):
+            self._replaced = True
+            response = problem_response(plain_problem(self.status), self._request_id)
+            await self._send({**message, "headers": [*response.raw_headers, self._id()]})
+            await self._send({"type": "http.response.body", "body": response.body})
+            return
+        await self._send({**message, "headers": [*headers, self._id()]})
+
+    def _id(self) -> tuple[bytes, bytes]:
+        return b"x-request-id", self._request_id.encode()

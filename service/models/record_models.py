@@ -1,0 +1,123 @@
+"""What the routes of records take and give."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from recall_loop.service.models.scope_models import ListQuery
+from recall_loop.state.records.records import Record
+from recall_loop.state.types import ContentType, Identifier
+
+MOST_IN_BATCH = 1000
+Status = Literal["created", "replaced", "unchanged", "rejected"]
+_EXAMPLE: dict[str, JsonValue] = {
+    "kind": "fact",
+    "text": "Ada works at the harbour office.",
+    "subject": "Ada",
+    "fact_type": "works_at",
+    "source_ids": ["m-7"],
+    "user_id": "u-5",
+}
+
+_BATCH: dict[str, JsonValue] = {"records": [{"id": "f-12", **_EXAMPLE}]}
+
+
+class RecordBody(Record):
+    """A record without its id, which the address has; the tenant is never a field, for the key says it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    id: Identifier | None = Field(None, description="May repeat the id of the address.")  # type: ignore[assignment]
+
+
+class RecordBatch(BaseModel):
+    """Records to be written; each with its id. A bad one rejects itself only."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_BATCH]})
+
+    records: list[dict[str, Any]] = Field(
+        min_length=1, max_length=MOST_IN_BATCH, description="1 to 1,000 records: the fields of a record with its `id`."
+    )
+
+
+class Outcome(BaseModel):
+    """What became of one record of a batch."""
+
+    index: int = Field(description="Its place in the batch, from 0.")
+    id: str | None = Field(None, description="Its id, as far as it could be read.")
+    status: Status = Field(description="`unchanged`: the very same record was there already.")
+    error: str | None = Field(None, description="Why it was rejected: field, value and what is allowed.")
+
+
+class BatchWritten(BaseModel):
+    """What became of a batch. Whatever isn't rejected is acknowledged: it survives the death of the service."""
+
+    created: int
+    replaced: int
+    unchanged: int
+    rejected: int
+    outcomes: list[Outcome] = Field(description="One for each record, in order.")
+
+
+class RecordWritten(BaseModel):
+    """What became of one record."""
+
+    id: str
+    status: Literal["created", "replaced", "unchanged"]
+
+
+class Ids(BaseModel):
+    """Ids of records."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"ids": ["f-12", "f-13"]}]})
+
+    ids: list[Identifier] = Field(min_length=1, max_length=MOST_IN_BATCH, description="1 to 1,000 ids.")
+
+
+class Deleted(BaseModel):
+    """What a deletion found."""
+
+    deleted: int = Field(description="Records that were there, and are deleted now.")
+    missing: int = Field(description="Ids that no record of the tenant has.")
+
+
+class RecordsPage(BaseModel):
+    """Records by ascending id."""
+
+    records: list[Record]
+    next_cursor: str | None = Field(None, description="`cursor` of the next page; absent at the end.")
+
+
+class RecordsQuery(ListQuery):
+    """Which records a page holds."""
+
+    content_types: list[ContentType] | None = Field(None, min_length=1, description="Kinds of records; absent = all.")
+
+
+BulkStatus = Annotated[
+    Literal["created", "replaced", "unchanged", "rejected", "failed"],
+    Field(description="`failed`: it may not be durable; send it again. The others are as in a batch."),
+]
+
+
+class BulkLine(BaseModel):
+    """One line of a bulk upload's answer."""
+
+    line: int = Field(description="Number of the line that was sent, from 1; blank ones count.")
+    id: str | None = None
+    status: BulkStatus
+    error: str | None = None
+
+
+class BulkSummary(BaseModel):
+    """The last line of a bulk upload's answer; where it is missing, the answer is cut off."""
+
+    done: bool = Field(description="Whether every line that was sent was looked at.")
+    created: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    rejected: int = 0
+    failed: int = 0
+    error: str | None = Field(None, description="Why lines failed, or weren't looked at.")

@@ -1,0 +1,270 @@
+"""What the routes of past runs take and give; how a run ended and what it teaches are two things (TRAJ-3)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from recall_loop.memory.search.query.options import SearchOptions
+from recall_loop.memory.trajectories.contrast.contrast_search import LIMIT, TRAJ_MIN_SIMILARITY
+from recall_loop.memory.trajectories.contrast.labels import (
+    EXECUTION,
+    LEARNING_VALUE,
+    execution_tooltip,
+    execution_value,
+    learning_tooltip,
+    learning_value,
+)
+from recall_loop.memory.trajectories.contrast.results import Details, TrajectoriesFound, TrajectoryItem
+from recall_loop.memory.trajectories.contrast.tiers import FAILURE_THRESHOLD, SUCCESS_THRESHOLD
+from recall_loop.service.models.scope_models import ListQuery, QueryText, ScopeFields
+from recall_loop.service.models.search_models import Fuzzy, Limit
+from recall_loop.state.records.records import Record
+from recall_loop.state.records.trajectories import RunData, attributes_of, run_of
+from recall_loop.state.scope import ExecutionStatus, Filters
+from recall_loop.state.types import SearchMode, Timestamp, Unit, Whole
+
+ScorerName = Literal["auto", "rules", "llm"]
+MOST_SCORED = 200
+
+
+class Label(BaseModel):
+    """One of the two things said of a run, in the words of every surface."""
+
+    label: str = Field(examples=[EXECUTION, LEARNING_VALUE])
+    value: str = Field(examples=["✅ Completed", "⭐⭐⭐☆☆ (0.50)"])
+    tooltip: str = Field(description="What it means, and what it doesn't.")
+
+
+def execution_label(status: ExecutionStatus) -> Label:
+    """Return how a run ended."""
+    return Label(label=EXECUTION, value=execution_value(status), tooltip=execution_tooltip(status))
+
+
+def learning_label(score: float | None, *, pending: bool = False) -> Label:
+    """Return what a run teaches."""
+    return Label(label=LEARNING_VALUE, value=learning_value(score, pending=pending), tooltip=learning_tooltip(score))
+
+
+class _Labelled(BaseModel):
+    execution: Label = Field(description="How the run ended; no judgement of its worth.")
+    learning_value: Label = Field(description="How much can be learned from the run; no matter how it ended.")
+
+
+class TrajectorySearch(ScopeFields):
+    """A search of past runs."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"query": "book a ferry", "include_contrasts": True},
+                {"query": "deploy failed", "min_score": 0.5, "filters": {"execution_status": "error"}},
+            ]
+        }
+    )
+
+    query: QueryText = Field(description="What the runs should be about; may end in a time, such as `< 3 days`.")
+    min_score: Unit | None = Field(None, description="Least learning value, 0 to 1; leaves out runs without one.")
+    max_score: Unit | None = Field(None, description="Most learning value, 0 to 1; leaves out runs without one.")
+    min_similarity: Unit = Field(TRAJ_MIN_SIMILARITY, description="Least similarity to the query, 0 to 1.")
+    limit: Limit = Field(LIMIT, description="Most runs, 1 to 1,000; with contrasts of each tier.")
+    include_contrasts: bool = Field(False, description="Group by learning value, each tier searched for itself.")
+    success_threshold: Unit = Field(SUCCESS_THRESHOLD, description="Learning value from which a run is a success.")
+    failure_threshold: Unit = Field(FAILURE_THRESHOLD, description="Learning value up to which it is a failure.")
+    filters: Filters = Field(Filters(), description="What runs must satisfy; every one that is given.")
+    mode: SearchMode = Field(SearchMode.AUTO, description="`vector`: meaning; `fts`: words; `hybrid`, `auto`: both.")
+    fuzzy: Fuzzy = 0
+    reference_time: Timestamp | None = Field(None, description="What a time in the query counts from.")
+
+    def options(self) -> SearchOptions:
+        """Return how to search.
+
+        Raises:
+            UnsupportedOptionError: an option that the mode can't honour.
+        """
+        return SearchOptions(mode=self.mode, fuzzy=self.fuzzy)
+
+
+class FoundItem(_Labelled):
+    """One run that matches."""
+
+    id: str
+    similarity: float = Field(ge=0, le=1)
+    outcome_score: float | None = Field(ge=0, le=1, description="Learning value; null where nobody scored it.")
+    scoring_pending: bool
+    summary: str
+    note: str = Field(description="What it may be good for.")
+    details: Details
+    tags: tuple[str, ...]
+    agent_id: str | None
+    created_at: Timestamp | None
+
+    @classmethod
+    def of(cls, item: TrajectoryItem) -> FoundItem:
+        """Return an item with its labels."""
+        return cls(
+            **item.model_dump(),
+            execution=execution_label(item.details.status),
+            learning_value=learning_label(item.outcome_score, pending=item.scoring_pending),
+        )
+
+
+class TrajectoryResults(BaseModel):
+    """Runs, best match first. Without contrasts they stand in `trajectories`, with them in tiers.
+
+    Where neither a success nor a failure matches, all tiers are empty and the best matches of any learning value are
+    in `relevant_experiences`; `message` says why.
+    """
+
+    query: str
+    message: str
+    include_contrasts: bool
+    trajectories: list[FoundItem]
+    successes: list[FoundItem]
+    moderate: list[FoundItem]
+    failures: list[FoundItem]
+    unscored: list[FoundItem] = Field(description="Nobody has judged these; that is not a low learning value.")
+    relevant_experiences: list[FoundItem]
+    allowed: int = Field(description="Runs that scope and filters leave, whatever their similarity.")
+    degraded: bool
+    degraded_reason: str | None
+
+    @classmethod
+    def of(cls, found: TrajectoriesFound) -> TrajectoryResults:
+        """Return a result with labels."""
+        groups = ("trajectories", "successes", "moderate", "failures", "unscored", "relevant_experiences")
+        items: dict[str, Any] = {name: [FoundItem.of(item) for item in getattr(found, name)] for name in groups}
+        return cls(
+            query=found.query,
+            message=found.message,
+            include_contrasts=found.include_contrasts,
+            allowed=found.allowed,
+            degraded=found.degraded_reason is not None,
+            degraded_reason=found.degraded_reason,
+            **items,
+        )
+
+
+class TrajectoryFields(Record):
+    """A stored run. `attributes` is the run itself: written back as they are, the fields give the same run."""
+
+    attributes: RunData  # type: ignore[assignment]  # the same JSON, with its fields named
+
+
+class StoredTrajectory(_Labelled):
+    """A stored run with its labels."""
+
+    trajectory: TrajectoryFields
+
+    @classmethod
+    def of(cls, record: Record) -> dict[str, JsonValue]:
+        """Return a stored run as plain JSON, without what is empty."""
+        run = run_of(record)
+        fields = record.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+        fields |= {"kind": record.kind.value, "attributes": attributes_of(run)}
+        return {"trajectory": fields, **labels_of(run)}
+
+
+class TrajectorySummary(_Labelled):
+    """A stored run without its turns."""
+
+    id: str
+    task: str
+    summary: str | None = None
+    outcome_score: float | None = Field(None, ge=0, le=1, description="Learning value; absent where nobody scored it.")
+    scoring_pending: bool = False
+    details: Details
+    tags: tuple[str, ...] = ()
+    agent_id: str | None = None
+    user_id: str | None = None
+    conversation_id: str | None = None
+    created_at: Timestamp | None = None
+
+    @classmethod
+    def of(cls, record: Record) -> TrajectorySummary:
+        """Return what is known of a stored run beside its turns."""
+        slim = {name: value for name, value in record.attributes.items() if name != "turns"}
+        run = run_of(record.model_copy(update={"attributes": slim}))
+        names = ("id", "tags", "agent_id", "user_id", "conversation_id", "created_at")
+        return cls(
+            **{name: getattr(record, name) for name in names},
+            task=run.task,
+            summary=run.summary,
+            outcome_score=run.outcome_score,
+            scoring_pending=run.scoring_pending,
+            details=Details(
+                status=run.execution.status,
+                tools_used=run.metadata.tools_used,
+                step_count=run.metadata.step_count,
+                task_category=run.task_category,
+                complexity_level=run.complexity_level,
+            ),
+            **labels_of(run),
+        )
+
+
+def labels_of(run: RunData) -> dict[str, Any]:
+    """Return both labels of a run as plain JSON."""
+    learning = learning_label(run.outcome_score, pending=run.scoring_pending)
+    return {
+        "execution": execution_label(run.execution.status).model_dump(),
+        "learning_value": learning.model_dump(),
+    }
+
+
+class TrajectoriesPage(BaseModel):
+    """Stored runs by ascending id."""
+
+    trajectories: list[TrajectorySummary]
+    next_cursor: str | None = Field(None, description="`cursor` of the next page; absent at the end.")
+
+
+class TrajectoryWritten(_Labelled):
+    """What became of a run."""
+
+    id: str
+    status: Literal["created", "replaced", "unchanged"]
+    outcome_score: float | None = Field(None, ge=0, le=1, description="Learning value; absent where there is none yet.")
+
+
+class AddQuery(BaseModel):
+    """How a run is added."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    score: Literal["auto", "rules", "llm", "later"] = Field(
+        "auto",
+        description="Who judges the learning value: `rules`, the language model `llm`, the model where one is set "
+        "(`auto`), or nobody yet (`later`). A score that the run brings along stays.",
+    )
+
+
+class ScorerQuery(BaseModel):
+    """Who scores."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    scorer: ScorerName = Field("auto", description="`rules`, `llm`, or `auto`: the model where one is set.")
+
+
+class ScoringRequest(ScopeFields):
+    """Which runs without a learning value to score."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"scorer": "rules", "limit": 50}]})
+
+    scorer: ScorerName = Field("auto", description="`rules`, `llm`, or `auto`: the model where one is set.")
+    limit: Annotated[Whole, Field(ge=1, le=MOST_SCORED)] = Field(20, description="Most runs to try, 1 to 200.")
+    queued_only: bool = Field(False, description="Only runs that are queued, not all without a score.")
+
+
+class ScoringDone(BaseModel):
+    """What became of the runs that were tried."""
+
+    scored: int
+    failed: int = Field(description="Runs that stay unscored and queued; never a made-up low score.")
+    errors: dict[str, str] = Field(description="Why, by id.")
+
+
+class TrajectoriesQuery(ListQuery):
+    """Which runs a page holds."""

@@ -1,0 +1,249 @@
+"""What a running service holds from start to end: store, threads, keys, figures."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import threading
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from recall_loop.service.access.api_keys import KeyRing, KeysUnreadableError
+from recall_loop.service.core.deadline import Work
+from recall_loop.service.core.problems import ProblemError
+from recall_loop.service.core.rate_limits import RateLimit
+from recall_loop.service.core.request_log import RequestLog
+from recall_loop.service.core.service_metrics import Metrics
+from recall_loop.service.workers.parent_watchdog import watch
+from recall_loop.service.workers.store_factory import open_store
+from recall_loop.state.errors import EmbedderError, InvalidInputError, RecallError, StoreError
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from recall_loop.memory.store.embed.embedders import Embedder
+    from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.service.core.config import ServiceConfig
+    from recall_loop.state.request import RetrieveRequest
+    from recall_loop.state.result import RetrieveResult
+    from recall_loop.state.settings.settings import Settings
+
+NO_KEYS = (
+    "No API keys are in use: everybody on this machine may read, write and erase. "
+    "Make keys with `recall-loop keys add`, and name their file with --keys."
+)
+# For what must not wait behind requests: /health, /ready, and the look after Chroma.
+_SPARE_THREADS = 2
+_PROBE_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
+_OPENING_SECONDS = 3600.0
+_log = logging.getLogger(__name__)
+
+
+class Lack(NamedTuple):
+    """Something that is missing; the detail may name paths and addresses."""
+
+    what: str
+    detail: str
+
+
+Condition = tuple[tuple[Lack, ...], tuple[Lack, ...]]
+
+
+@dataclass
+class Service:
+    """One process of the service.
+
+    Attributes:
+        embedder: bound by whoever makes the app; None = what the settings name.
+        llm: a chat model bound likewise; None = what the settings name, if any.
+        warnings: what an operator should know, as /ready shows it.
+        active: requests that are being answered or wait for their turn.
+
+    Raises:
+        InvalidInputError: there are no keys, and the service would be reached from elsewhere.
+        KeysUnreadableError: the file of keys can't be read.
+        OSError: the request log can't be written.
+    """
+
+    config: ServiceConfig
+    settings: Settings
+    embedder: Embedder | None = None
+    llm: BaseChatModel | None = None
+    metrics: Metrics = field(default_factory=Metrics)
+    warnings: list[str] = field(default_factory=list)
+    keys: KeyRing | None = None
+    active: int = 0
+    _store: MemoryStore | None = None
+    _pool: ThreadPoolExecutor | None = None
+    _spare: ThreadPoolExecutor | None = None
+    _requests: RequestLog | None = None
+    _embedded: bool = False
+    _looking: threading.Lock = field(default_factory=threading.Lock)
+    _looked_at: float = -math.inf
+    _condition: Condition = ((), ())
+
+    def __post_init__(self) -> None:
+        """Check keys and address before anything is opened."""
+        config = self.config
+        self.keys = check_access(config)
+        if self.keys is None:
+            self.warnings.append(NO_KEYS)
+        self.rate = RateLimit(config.rate_per_minute, config.rate_burst, config.shared_rates)
+
+    @property
+    def store(self) -> MemoryStore:
+        """The opened store.
+
+        Raises:
+            ProblemError: 503, the service is starting or ending.
+        """
+        if self._store is None:
+            raise not_running()
+        return self._store
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writes are refused."""
+        return self._store is not None and not self._store.writable
+
+    def work(self, seconds: float, *, spare: bool = False) -> Work:
+        """Return what a request may use: the service's threads, for so many seconds.
+
+        `spare` gives the threads that no request of a client keeps busy.
+
+        Raises:
+            ProblemError: 503, the service is starting or ending.
+        """
+        pool = self._spare if spare else self._pool
+        if pool is None:
+            raise not_running()
+        return Work(pool, seconds)
+
+    def note(self, request: RetrieveRequest, result: RetrieveResult) -> None:
+        """Count a run, and log its request where that is asked for."""
+        self.metrics.run(result)
+        if self._requests is not None:
+            try:
+                self._requests.append(request, result)
+            except OSError as error:  # the answer is good all the same
+                _log.error("the request log can't be written: %s", error)
+
+    def condition(self) -> Condition:
+        """Return what is missing so that nothing can be answered, and what answers have to do without.
+
+        Looked at once a second at most, however often it is asked for.
+        """
+        with self._looking:
+            if time.monotonic() - self._looked_at > _LOOK_SECONDS:
+                self._condition = self._look()
+                self._looked_at = time.monotonic()
+            return self._condition
+
+    def _look(self) -> Condition:
+        missing: list[Lack] = []
+        lacking: list[Lack] = []
+        try:
+            self._load_embedder()
+        except EmbedderError as error:
+            lacking.append(Lack("texts can't be embedded", str(error)))
+        try:
+            reason = self.store.probe()
+            lacking += [Lack("the store works without one of its parts", reason)] if reason else []
+        except StoreError as error:
+            missing.append(Lack("the store can't be read", str(error)))
+        try:
+            if self.keys is not None:
+                self.keys.refresh()
+        except KeysUnreadableError as error:
+            missing.append(Lack("the API keys can't be read", str(error)))
+        return tuple(missing), tuple(lacking)
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Open the store, serve, and at the end let begun work finish before the store is closed."""
+        if self.config.parent is None:  # else the parent has said so
+            for warning in self.warnings:
+                _log.warning("%s", warning)
+        pool = ThreadPoolExecutor(self.config.concurrency, thread_name_prefix="recall-loop-service")
+        spare = ThreadPoolExecutor(_SPARE_THREADS, thread_name_prefix="recall-loop-spare")
+        probing: asyncio.Task[None] | None = None
+        try:
+            if self.config.request_log is not None:
+                self._requests = RequestLog(self.config.request_log)
+            if self._store is None:
+                await Work(pool, _OPENING_SECONDS).run(self.open)
+            self._pool, self._spare = pool, spare
+            if self.config.parent is not None:
+                watch(self.config.parent)
+            probing = asyncio.create_task(self._probe(spare))
+            yield
+        finally:
+            self._pool = self._spare = None
+            if probing is not None:
+                probing.cancel()
+                await asyncio.wait({probing})  # however it ended, the store is closed
+            last = ThreadPoolExecutor(1, thread_name_prefix="recall-loop-close")
+            await asyncio.wrap_future(last.submit(self._close, [pool, spare]))
+            last.shutdown()
+
+    def open(self) -> None:
+        """Open the store, and load the embedder.
+
+        Raises:
+            StoreError: the store can't be opened.
+        """
+        self._store = open_store(self.config, self.settings, self.embedder, self.warnings)
+        self.embedder = self._store.embedder
+        try:
+            self._load_embedder()
+        except EmbedderError as error:  # a remote one may come back; /ready tells
+            _log.error("texts can't be embedded: %s", error)
+
+    def _load_embedder(self) -> None:
+        """Embed a word once: a model that is loaded then stays so."""
+        if not self._embedded and self.embedder is not None:
+            self.embedder.embed_queries(["ready"])
+            self._embedded = True
+
+    async def _probe(self, spare: ThreadPoolExecutor) -> None:
+        """Look after Chroma every few seconds, so that its death shows in answers before a write meets it."""
+        while True:
+            await asyncio.sleep(_PROBE_SECONDS)
+            with suppress(RecallError):  # /ready and the requests meet it too, and tell
+                await Work(spare, _OPENING_SECONDS).run(self.store.probe)
+
+    def _close(self, pools: list[ThreadPoolExecutor]) -> None:
+        for pool in pools:
+            pool.shutdown(wait=True, cancel_futures=True)
+        if self._store is not None:
+            store, self._store = self._store, None
+            store.close()
+        if self._requests is not None:
+            self._requests.close()
+        self.rate.close()
+
+
+def not_running() -> ProblemError:
+    """Return the problem of a service that has no store: it is starting or ending."""
+    return ProblemError(503, "The service is starting or ending.", kind="not_running", headers={"Retry-After": "1"})
+
+
+def check_access(config: ServiceConfig) -> KeyRing | None:
+    """Return the keys that are in use, or None.
+
+    Raises:
+        InvalidInputError: there are none, and the service would be reached from elsewhere.
+        KeysUnreadableError: the file of keys can't be read.
+    """
+    if config.keys_file is not None:
+        return KeyRing(config.keys_file)
+    if not config.on_loopback:
+        allowed = "a loopback address such as 127.0.0.1, unless API keys are in use (--keys)"
+        raise InvalidInputError("host", config.host, allowed)
+    return None

@@ -1,0 +1,231 @@
+"""A bulk upload: lines written while they arrive, each answered by a line, with bounded memory (STORE-2, STORE-4).
+
+Reading and answering don't wait for each other: most clients read nothing before they have sent everything, and a
+service that waited for them to read would wait for ever. What they haven't read yet waits in a temporary file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from recall_loop.memory.intake.files.lines import BadLine, RawLine, parse_object
+from recall_loop.service.core.deadline import RequestTimeoutError
+from recall_loop.service.core.problems import plain_problem, problem_of
+from recall_loop.service.middleware.dependencies import NDJSON, cancelled, current_work, run_blocking
+from recall_loop.service.models.record_models import BulkLine, BulkStatus, BulkSummary
+from recall_loop.service.routes.bulk_lines import Batches
+from recall_loop.state.errors import EmbedderError, StoreError
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from recall_loop.memory.store.store import MemoryStore
+
+_PART = 64 * 1024
+_SHOWN_ID = 512
+_IN_MEMORY = 1024 * 1024
+# A sender that pauses for so long may be waiting for answers before it goes on.
+_PAUSE_SECONDS = 0.05
+
+
+class _StoppedError(Exception):
+    """Nothing more is written; says why."""
+
+
+class Results:
+    """Answer lines that the client hasn't read yet: up to 1 MiB in memory, more in a file without a name."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  # closed by `close`
+        self._lock = threading.Lock()
+        self._at = 0
+        self._ended = False
+        self._news = asyncio.Event()
+
+    def add(self, lines: Sequence[BaseModel]) -> None:
+        """Append lines; for any thread. Call `wake` on the event loop afterwards."""
+        body = b"".join(line.model_dump_json(exclude_none=True).encode() + b"\n" for line in lines)
+        with self._lock:
+            self._file.seek(0, 2)
+            self._file.write(body)
+
+    def wake(self, *, ended: bool = False) -> None:
+        """Tell the reader that there are lines, or that nothing follows."""
+        self._ended = self._ended or ended
+        self._news.set()
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """Yield what was added, as it comes, to the end."""
+        while True:
+            ended = self._ended
+            while part := self._next():
+                yield part
+            if ended:
+                return
+            await self._news.wait()
+            self._news.clear()
+
+    def _next(self) -> bytes:
+        # At most 64 KiB that were written a moment ago: not worth a thread.
+        with self._lock:
+            self._file.seek(self._at)
+            part = self._file.read(_PART)
+        self._at += len(part)
+        return part
+
+    def close(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._file.close()
+
+
+class Upload:
+    """One upload: reads lines, writes them batch by batch, and answers each."""
+
+    def __init__(self, store: MemoryStore, tenant: str, pieces: AsyncIterator[bytes]) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._pieces = pieces
+        self._counts: Counter[str] = Counter()
+        self._coming: asyncio.Task[bytes | None] | None = None
+        self.results = Results()
+
+    async def run(self) -> None:
+        """Read to the end. Errors of the store stop the writing, and end as words in the last line.
+
+        Without a last line the upload came to no end of its own: whoever sent it is gone, or the service failed.
+        """
+        try:
+            reason = await self._read()
+            self.results.add([BulkSummary(done=reason is None, error=reason, **self._counts)])
+        except ClientDisconnect:
+            pass
+        finally:
+            if self._coming is not None:
+                self._coming.cancel()
+            self.results.wake(ended=True)
+
+    async def _read(self) -> str | None:
+        """Write every line; return why that wasn't possible, if it wasn't."""
+        try:
+            await self._write_all()
+        except _StoppedError as stopped:
+            await self._drain()
+            return str(stopped)
+        except RequestTimeoutError as error:
+            return problem_of(error).detail
+        except HTTPException as error:  # the body is longer than it may be
+            return plain_problem(error.status_code).detail
+        return None
+
+    async def _write_all(self) -> None:
+        batches = Batches()
+        while True:
+            await asyncio.wait({self._asked()}, timeout=_patience(pausing=batches.waiting))
+            if not self._asked().done():
+                if not batches.waiting:
+                    raise RequestTimeoutError("the sender is too slow")
+                await self._write(batches.take())
+                continue
+            piece = await self._piece()
+            if piece is None:
+                break
+            for batch in batches.feed(piece):
+                await self._write(batch)
+        await self._write(batches.finish())
+
+    def _asked(self) -> asyncio.Task[bytes | None]:
+        """Return the wait for the next piece; there is one at a time, whoever takes its result."""
+        if self._coming is None:
+            self._coming = asyncio.ensure_future(self._from_sender())
+        return self._coming
+
+    async def _from_sender(self) -> bytes | None:
+        return await anext(self._pieces, None)
+
+    async def _piece(self) -> bytes | None:
+        """Return the next piece; None at the end."""
+        piece = await self._asked()
+        self._coming = None
+        return piece
+
+    async def _drain(self) -> None:
+        """Read what is still sent: a sender that is cut off may never read the answers that it has."""
+        try:
+            async with asyncio.timeout(current_work().remaining):
+                while await self._piece() is not None:
+                    pass
+        except (TimeoutError, HTTPException):
+            return
+
+    async def _write(self, batch: list[RawLine]) -> None:
+        if not batch:
+            return
+        try:
+            counts = await run_blocking(self._write_batch, batch)
+        except (StoreError, EmbedderError, RequestTimeoutError) as error:
+            reason = problem_of(error).detail
+            failed = [BulkLine(line=line.number, status="failed", error=reason) for line in batch]
+            self.results.add(failed)
+            self._counts["failed"] += len(failed)
+            raise _StoppedError(reason) from error
+        finally:
+            self.results.wake()
+        self._counts.update(counts)
+
+    def _write_batch(self, batch: list[RawLine]) -> Counter[BulkStatus]:
+        parsed = [(line, parse_object(line)) for line in batch]
+        bad = [(line, found) for line, found in parsed if isinstance(found, BadLine)]
+        good = [(line, found) for line, found in parsed if not isinstance(found, BadLine)]
+        answers: list[BulkLine] = [
+            BulkLine(line=line.number, status="rejected", error=found.reason) for line, found in bad
+        ]
+        rows = self._store.upsert([found for _, found in good], tenant=self._tenant)
+        for (line, _), row in zip(good, rows, strict=True):
+            error = row.error and row.error.removeprefix(f"records.{row.index}.")
+            answers.append(BulkLine(line=line.number, id=row.id and row.id[:_SHOWN_ID], status=row.status, error=error))
+        if not cancelled():  # else the lines are answered as failed by now
+            self.results.add(sorted(answers, key=attrgetter("line")))
+        return Counter(answer.status for answer in answers)
+
+
+def _patience(*, pausing: bool) -> float:
+    """Return how long to wait for the sender; what it has sent already doesn't wait for what may come."""
+    remaining = current_work().remaining
+    return min(_PAUSE_SECONDS, remaining) if pausing else remaining
+
+
+class BulkResponse(Response):
+    """The answers to an upload, sent while it goes on."""
+
+    media_type = NDJSON[0]
+
+    def __init__(self, upload: Upload) -> None:
+        self.status_code = 200
+        self.background = None
+        self._upload = upload
+        self.init_headers({"cache-control": "no-store", "x-accel-buffering": "no"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send; the body is read by the upload, so that nothing else may ask `receive`."""
+        reading = asyncio.create_task(self._upload.run())
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async for part in self._upload.results.parts():
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await reading
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            reading.cancel()
+            self._upload.results.close()

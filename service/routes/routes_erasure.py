@@ -1,0 +1,132 @@
+"""`POST /api/memory/erasure`: everything of a user, an agent, a conversation or the tenant, gone (STORE-6)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from recall_loop.service.core.problems import problem_responses
+from recall_loop.service.core.responses import NoQuery, answer
+from recall_loop.service.middleware.dependencies import (
+    AdminDep,
+    JsonBody,
+    ServiceDep,
+    StoreDep,
+    current_work,
+    run_blocking,
+)
+from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, parse
+from recall_loop.state.scope import Scope
+from recall_loop.state.types import Identifier
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.store import MemoryStore
+
+router = APIRouter(prefix="/api/memory", tags=["erasure"])
+_log = logging.getLogger(__name__)
+# A reader holds old pages for the length of one read.
+_TRIES, _PAUSE_SECONDS = 8, 0.25
+_NOT_YET = (
+    "Nothing reads or finds the records any more. Their bytes may stand in free pages and logs of the store's files "
+    "until these are compacted: the same request with `compact`, or `recall-loop store compact`."
+)
+_COMPACTED = (
+    "The records are out of the store's files. This process may hold parts of them in memory, which Chroma may write "
+    "out when it begins a new index: they are gone for certain once the service has been restarted."
+)
+_ON_SERVER = " What the Chroma server keeps on its own disk is gone after `chroma vacuum` there."
+_IN_MEMORY = "The store lives in memory only: nothing of it was on disk."
+
+
+class Of(StrEnum):
+    """Whose records are erased."""
+
+    USER = "user"
+    AGENT = "agent"
+    CONVERSATION = "conversation"
+    TENANT = "tenant"
+
+
+class ErasureRequest(BaseModel):
+    """What to erase."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"of": "user", "id": "u-5", "compact": True}, {"of": "tenant", "id": "acme"}]},
+    )
+
+    of: Of
+    id: Identifier = Field(description="Id of the user, agent or conversation; of the tenant, its own name.")
+    compact: bool = Field(
+        False, description="Rewrite the store's files afterwards, so that no erased byte stays in them; takes a while."
+    )
+
+
+class Erased(BaseModel):
+    """What was erased, and what is still on the disk."""
+
+    erased: int = Field(description="Records that there were.")
+    compacted: bool = Field(description="Whether the store's files were rewritten without them.")
+    on_disk: str = Field(description="What may still be on a disk, and what takes it away.")
+
+
+@router.post(
+    "/erasure",
+    summary="Erase a user, an agent, a conversation or the tenant",
+    response_model=Erased,
+    dependencies=[JsonBody, NoQuery],
+    responses=problem_responses(422),
+)
+async def erase(asked: ErasureRequest, caller: AdminDep, store: StoreDep, service: ServiceDep) -> Response:
+    """Erase records, past runs and all, from every index, and from neighbours' windows. Needs the role `admin`.
+
+    Repeating it is safe. `compacted: false` where `compact` was asked for means that others kept reading old pages:
+    the records are erased, and the request may be repeated for the rest.
+    """
+    scope = _scope(asked, caller.tenant)
+    if asked.compact:  # as long as rewriting all of the store's files takes
+        current_work().extend(service.config.bulk_timeout_seconds)
+    return await run_blocking(_erase, store, scope, compact=asked.compact)
+
+
+def _scope(asked: ErasureRequest, tenant: str) -> Scope:
+    if asked.of is not Of.TENANT:
+        return parse(Scope, {"tenant": tenant, f"{asked.of}_id": asked.id})
+    if asked.id != tenant:
+        raise InvalidInputError("id", asked.id, "the name of the key's own tenant, as a confirmation")
+    return Scope(tenant=tenant)
+
+
+def _erase(store: MemoryStore, scope: Scope, *, compact: bool) -> Response:
+    erased = store.erase(scope)
+    compacted = compact and _compacted(store)
+    return answer(Erased(erased=erased, compacted=compacted, on_disk=_on_disk(store, compacted=compacted)))
+
+
+def _compacted(store: MemoryStore) -> bool:
+    """Compact between the reads of others; return whether that succeeded in the request's time."""
+    work = current_work()
+    for left in reversed(range(_TRIES)):
+        try:
+            store.compact()
+        except StoreUnavailableError as error:
+            _log.warning("compaction after an erasure failed: %s", error)
+            if not left or work.cancelled.is_set() or work.remaining < _PAUSE_SECONDS:
+                return False
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return True
+    return False
+
+
+def _on_disk(store: MemoryStore, *, compacted: bool) -> str:
+    if store.path is None:
+        return _IN_MEMORY
+    words = _COMPACTED if compacted else _NOT_YET
+    return words + (_ON_SERVER if store.info()["url"] else "")

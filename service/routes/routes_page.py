@@ -1,0 +1,91 @@
+"""The inspector page at `/`: static files of our own, which need no key and hold no data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from recall_loop.service.core.page_paths import PAGE_FILES
+from recall_loop.state.enum_words import CONFIDENCE_WORDS, CONTENT_WORDS, STOP_WORDS
+
+router = APIRouter(include_in_schema=False)
+
+_MEDIA = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "json": "application/json",
+}
+# Nothing from elsewhere, nothing inline, no text turned into HTML by a script, no frame around the page.
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",  # asked again each time, and answered with 304 while it is the same
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    body: bytes
+    media: str
+    tag: str
+
+
+@cache
+def _file(name: str) -> _File:
+    body = _words() if name == "words.json" else files("recall_loop.service").joinpath("page", name).read_bytes()
+    return _File(body, _MEDIA[name.rpartition(".")[2]], f'"{hashlib.sha256(body).hexdigest()[:24]}"')
+
+
+def _words() -> bytes:
+    """Return the words that every surface shares."""
+    return json.dumps({"stop": STOP_WORDS, "content": CONTENT_WORDS, "confidence": CONFIDENCE_WORDS}).encode()
+
+
+@router.get("/")
+async def page(request: Request) -> Response:
+    """Return the page."""
+    return _answer(request, "index.html")
+
+
+def _answer(request: Request, name: str) -> Response:
+    file = _file(name)
+    headers = {**_HEADERS, "ETag": file.tag}
+    if request.headers.get("if-none-match") == file.tag:
+        return Response(status_code=304, headers=headers)
+    return Response(file.body, media_type=file.media, headers=headers)
+
+
+def _route(name: str) -> None:
+    async def part(request: Request) -> Response:
+        return _answer(request, name)
+
+    router.add_api_route(f"/page/{name}", part, methods=["GET"], name=f"page-{name}")
+
+
+for _name in PAGE_FILES:
+    _route(_name)

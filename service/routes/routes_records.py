@@ -1,0 +1,160 @@
+"""Records over HTTP (STORE-1, STORE-2): written, read, listed and deleted, always of the key's own tenant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from recall_loop.service.core.problems import ProblemError, problem_responses
+from recall_loop.service.core.responses import NoQuery, answer, missing
+from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, WriterDep, run_blocking
+from recall_loop.service.models.record_models import (
+    BatchWritten,
+    Deleted,
+    Ids,
+    Outcome,
+    RecordBatch,
+    RecordBody,
+    RecordsPage,
+    RecordsQuery,
+    RecordWritten,
+)
+from recall_loop.service.models.scope_models import cursor_of
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.records.records import Record
+from recall_loop.state.scope import Scope
+from recall_loop.state.types import Identifier
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.store import MemoryStore
+
+router = APIRouter(prefix="/api/memory/records", tags=["records"])
+# An id may hold slashes.
+RecordId = Annotated[Identifier, Path(description="The record's id, percent-encoded.", examples=["f-12"])]
+_ONE = "/{record_id:path}"
+
+
+@router.post(
+    "",
+    summary="Write records",
+    response_model=BatchWritten,
+    dependencies=[JsonBody, NoQuery],
+    responses=problem_responses(422),
+)
+async def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Response:
+    """Write up to 1,000 records, replacing wholly what has the same id, and report on each.
+
+    A bad record rejects itself only. Of several with one id the last wins. The answer is the acknowledgement.
+    """
+    return await run_blocking(_write, store, caller.tenant, batch)
+
+
+def _write(store: MemoryStore, tenant: str, batch: RecordBatch) -> Response:
+    rows = store.upsert(batch.records, tenant=tenant)
+    outcomes = [Outcome(index=row.index, id=row.id, status=row.status, error=row.error) for row in rows]
+    counts = [row.status for row in rows]
+    return answer(
+        BatchWritten(
+            created=counts.count("created"),
+            replaced=counts.count("replaced"),
+            unchanged=counts.count("unchanged"),
+            rejected=counts.count("rejected"),
+            outcomes=outcomes,
+        )
+    )
+
+
+@router.get("", summary="List records", response_model=RecordsPage, responses=problem_responses(422))
+async def list_records(asked: Annotated[RecordsQuery, Query()], caller: CallerDep, store: StoreDep) -> Response:
+    """Return records that scope and filters leave, by ascending id, a page at a time.
+
+    Follow `next_cursor` until it is absent; a page may hold fewer records than `limit`. Writing and deleting in
+    between shifts nothing.
+    """
+    return await run_blocking(_list, store, caller.tenant, asked)
+
+
+def _list(store: MemoryStore, tenant: str, asked: RecordsQuery) -> Response:
+    found = store.page(
+        asked.read_scope(tenant), asked.filters(), asked.content_types, after=asked.after, limit=asked.limit
+    )
+    return answer(RecordsPage(records=list(found.records), next_cursor=cursor_of(found.after)))
+
+
+@router.delete(
+    "",
+    summary="Delete records",
+    response_model=Deleted,
+    dependencies=[JsonBody, NoQuery],
+    responses=problem_responses(422),
+)
+async def delete_records(wanted: Ids, caller: WriterDep, store: StoreDep) -> Response:
+    """Delete up to 1,000 records by id. Erasure of a user, agent, conversation or tenant: `/api/memory/erasure`."""
+    return await run_blocking(_delete, store, caller.tenant, wanted.ids)
+
+
+def _delete(store: MemoryStore, tenant: str, ids: list[str]) -> Response:
+    wanted = list(dict.fromkeys(ids))
+    deleted = store.delete(wanted, tenant=tenant)
+    return answer(Deleted(deleted=deleted, missing=len(wanted) - deleted))
+
+
+@router.get(
+    _ONE,
+    summary="Read a record",
+    response_model=Record,
+    dependencies=[NoQuery],
+    responses=problem_responses(404, 422),
+)
+async def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Response:
+    """Return a record; what another tenant has under the id can't be told from what nobody has."""
+    return await run_blocking(_read, store, caller.tenant, record_id)
+
+
+def _read(store: MemoryStore, tenant: str, record_id: str) -> Response:
+    found = store.get([record_id], scope=Scope(tenant=tenant))
+    if not found:
+        raise missing("record", record_id)
+    return answer(found[0])
+
+
+@router.put(
+    _ONE,
+    summary="Write a record",
+    response_model=RecordWritten,
+    dependencies=[JsonBody, NoQuery],
+    responses={
+        201: {"model": RecordWritten, "description": "There was none with this id."},
+        **problem_responses(422),
+    },
+)
+async def write_record(record_id: RecordId, body: RecordBody, caller: WriterDep, store: StoreDep) -> Response:
+    """Write a record under an id, replacing wholly what is there. The answer is the acknowledgement."""
+    return await run_blocking(_put, store, caller.tenant, record_id, body)
+
+
+def _put(store: MemoryStore, tenant: str, record_id: str, body: RecordBody) -> Response:
+    if body.id is not None and body.id != record_id:
+        raise InvalidInputError("id", body.id, "the id of the address, or none")
+    fields = {**body.model_dump(exclude_unset=True), "id": record_id}
+    outcome = store.upsert([fields], tenant=tenant)[0]
+    if outcome.status == "rejected":  # what the model lets through and SQLite can't hold
+        raise ProblemError(422, (outcome.error or "").removeprefix("records.0."), kind="invalid_input")
+    return answer(RecordWritten(id=record_id, status=outcome.status), 201 if outcome.status == "created" else 200)
+
+
+@router.delete(
+    _ONE,
+    status_code=204,
+    response_class=Response,
+    summary="Delete a record",
+    dependencies=[NoQuery],
+    responses=problem_responses(404, 422),
+)
+async def delete_record(record_id: RecordId, caller: WriterDep, store: StoreDep) -> Response:
+    """Delete a record by id."""
+    if not await run_blocking(store.delete, [record_id], tenant=caller.tenant):
+        raise missing("record", record_id)
+    return Response(status_code=204)

@@ -1,0 +1,193 @@
+"""`POST /api/memory/retrieve`, and the same as a stream of events (OPS-1)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Body, Request
+from fastapi.sse import format_sse_event
+from pydantic import Field
+from starlette.responses import Response, StreamingResponse
+
+from recall_loop.graph.run import retrieve, stream_retrieve
+from recall_loop.service.core.deadline import ClientGoneError, Work, current_work
+from recall_loop.service.core.problems import document, problem_of
+from recall_loop.service.middleware.dependencies import Caller, CallerDep, JsonBody, own_tenant, service_of
+from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.result import RetrieveResult
+from recall_loop.state.types import Identifier
+
+if TYPE_CHECKING:
+    from recall_loop.service.process.lifecycle import Service
+
+router = APIRouter(prefix="/api/memory", tags=["retrieve"], dependencies=[JsonBody])
+_PING_SECONDS = 15.0
+_log = logging.getLogger(__name__)
+
+EXAMPLES: dict[str, Any] = {
+    "question": {
+        "summary": "One question",
+        "value": {"messages": [{"role": "user", "content": "When did we order the windows?"}]},
+    },
+    "conversation": {
+        "summary": "A conversation, with bounds and filters",
+        "value": {
+            "messages": [
+                {"role": "user", "author": "Ada", "content": "The new windows are beautiful."},
+                {"role": "user", "author": "Ada", "content": "When did we order them?"},
+            ],
+            "filters": {"start_time": "2024-01-01T00:00:00Z"},
+            "content_types": ["fact", "message"],
+            "max_facts": 10,
+            "reference_time": "2024-06-01T12:00:00Z",
+            "debug": True,
+        },
+    },
+}
+
+
+class RetrieveBody(RetrieveRequest):
+    """One retrieval request. The tenant is that of the API key."""
+
+    tenant: Identifier | None = Field(  # type: ignore[assignment]
+        None, description="May be left out. If given it must be the key's own tenant."
+    )
+
+    def request_of(self, caller: Caller) -> RetrieveRequest:
+        """Return the request in the caller's tenant.
+
+        Raises:
+            ProblemError: 403, it names another tenant.
+            InvalidInputError: scope and agent don't fit.
+        """
+        tenant = own_tenant(caller, self.tenant)
+        return RetrieveRequest.model_validate({**self.model_dump(exclude_unset=True), "tenant": tenant})
+
+
+RetrieveDep = Annotated[RetrieveBody, Body(openapi_examples=EXAMPLES)]
+
+
+@router.post("/retrieve", response_model=RetrieveResult, summary="Search until there is enough new evidence")
+async def retrieve_route(request: Request, body: RetrieveDep, caller: CallerDep) -> Response:
+    """Run one retrieval to its end.
+
+    The answer has ranked facts with where they come from, a text to paste into a prompt, how sure the result is, and
+    why the search stopped. With `debug` it has score components and the trace. When part of the system is missing,
+    `degraded` is true and `warnings` say what.
+    """
+    service = service_of(request)
+    asked = body.request_of(caller)
+    running = asyncio.ensure_future(current_work().run(_answer, service, asked))
+    leaving = asyncio.ensure_future(_client_left(request))
+    try:
+        await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            raise ClientGoneError  # the run ends at its next step
+        return Response(await running, media_type="application/json")
+    finally:
+        leaving.cancel()
+        running.cancel()
+
+
+def _answer(service: Service, request: RetrieveRequest) -> bytes:
+    """Run in one of the service's threads."""
+    result = retrieve(request, store=service.store, settings=service.settings, llm=service.llm)
+    service.note(request, result)
+    return result.model_dump_json().encode()
+
+
+async def _client_left(request: Request) -> None:
+    """Return when the client has closed the connection. The body has been read by now."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Server-sent events: `accepted`, the progress of the run, and last `result` or `problem`.",
+        "content": {
+            "text/event-stream": {
+                "schema": {"description": "One event."},
+                "example": (
+                    'event: accepted\ndata: {"type": "accepted", "request_id": "6f0c…"}\n\n'
+                    'event: queries_planned\ndata: {"type": "queries_planned", "iteration": 1, …}\n\n'
+                    'event: call_done\ndata: {"type": "call_done", "iteration": 1, …}\n\n'
+                    'event: stopped\ndata: {"type": "stopped", "reason": "enough_facts", …}\n\n'
+                    'event: result\ndata: {"request_id": …, "facts": […], …}\n\n'
+                ),
+            }
+        },
+    }
+}
+
+
+@router.post(
+    "/retrieve/stream",
+    response_class=StreamingResponse,
+    responses=_STREAM,
+    summary="The same, with progress events as they happen",
+)
+async def stream_route(request: Request, body: RetrieveDep, caller: CallerDep) -> Response:
+    """Run one retrieval and tell its progress as server-sent events.
+
+    Each event's name is the `type` of its data. The last one is `result`, with what `/api/memory/retrieve` answers, or
+    `problem`, with a problem document. A comment line comes every 15 seconds in which nothing happens. Closing the
+    connection ends the run.
+    """
+    service, asked = service_of(request), body.request_of(caller)
+    events = _events(service, asked, current_work(), request.state.request_id)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+
+Put = Callable[[tuple[str, str] | None], None]
+
+
+async def _events(service: Service, asked: RetrieveRequest, work: Work, request_id: str) -> AsyncIterator[bytes]:
+    loop, heard = asyncio.get_running_loop(), asyncio.Queue[tuple[str, str] | None]()
+
+    def put(event: tuple[str, str] | None) -> None:
+        loop.call_soon_threadsafe(heard.put_nowait, event)
+
+    running = asyncio.ensure_future(work.run(_follow, service, asked, put))
+    running.add_done_callback(lambda _: heard.put_nowait(None))
+    try:
+        yield _event("accepted", json.dumps({"type": "accepted", "request_id": request_id}))
+        while True:
+            try:
+                event = await asyncio.wait_for(heard.get(), _PING_SECONDS)
+            except TimeoutError:
+                yield format_sse_event(comment="ping")
+                continue
+            if event is None:
+                break
+            yield _event(*event)
+        if (error := running.exception()) is not None:
+            yield _problem(error, request_id)
+    finally:
+        running.cancel()
+
+
+def _follow(service: Service, asked: RetrieveRequest, put: Put) -> None:
+    """Run in one of the service's threads."""
+    for step in stream_retrieve(asked, store=service.store, settings=service.settings, llm=service.llm):
+        if isinstance(step, RetrieveResult):
+            service.note(asked, step)
+            put(("result", step.model_dump_json()))
+        else:
+            put((step["type"], json.dumps(step, ensure_ascii=False)))
+
+
+def _event(name: str, data: str) -> bytes:
+    return format_sse_event(event=name, data_str=data)
+
+
+def _problem(error: BaseException, request_id: str) -> bytes:
+    problem = problem_of(error)
+    if problem.status == 500:
+        _log.error("request %s failed", request_id, exc_info=error)
+    return _event("problem", document(problem, request_id).model_dump_json(exclude_none=True))

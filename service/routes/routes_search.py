@@ -1,0 +1,49 @@
+"""`POST /api/memory/search`: one query to the search engine, without the loop (SEARCH-1 to SEARCH-10)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from recall_loop.memory.search.engine import search
+from recall_loop.memory.search.present.serialization import as_json
+from recall_loop.service.core.problems import problem_responses
+from recall_loop.service.core.responses import NoQuery, answer
+from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, run_blocking
+from recall_loop.service.models.search_models import SearchRequest, SearchResults
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.store import MemoryStore
+
+router = APIRouter(prefix="/api/memory", tags=["search"])
+
+
+@router.post(
+    "/search",
+    summary="Search once",
+    response_model=SearchResults,
+    dependencies=[JsonBody, NoQuery],
+    responses=problem_responses(422),
+)
+async def search_memory(asked: SearchRequest, caller: CallerDep, store: StoreDep) -> Response:
+    """Search facts, archival entries, messages and trajectories; no planning, no further rounds.
+
+    An option that the mode can't honour is an error. Texts are whole unless a `profile` is named.
+    """
+    return await run_blocking(_search, store, caller.tenant, asked)
+
+
+def _search(store: MemoryStore, tenant: str, asked: SearchRequest) -> Response:
+    profile = asked.shown()
+    found = search(
+        store,
+        asked.query,
+        scope=asked.read_scope(tenant),
+        filters=asked.filters,
+        content_types=asked.kinds(),
+        options=asked.options(),
+        reference_time=asked.reference_time,
+    )
+    return answer(as_json(found, profile))

@@ -1,0 +1,73 @@
+"""Whether the service lives, whether it can answer, and its figures."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from recall_loop.service.core.problems import ProblemError
+from recall_loop.service.middleware.callers import is_near
+from recall_loop.service.middleware.dependencies import run_blocking, service_of
+
+router = APIRouter(tags=["status"])
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(BaseModel):
+    """What the service can do at the moment."""
+
+    status: Literal["ready", "degraded"] = Field(description="`degraded` answers, with less than everything.")
+    reasons: list[str] = Field(description="What is missing.")
+    warnings: list[str] = Field(description="What an operator should know; shown on the same machine only.")
+    read_only: bool = Field(description="Whether writes are refused.")
+
+
+@router.get("/health", summary="Whether the process answers")
+async def health() -> Health:
+    """Answer at once, whatever the store does; see `/ready` for more."""
+    return Health()
+
+
+@router.get("/ready", summary="Whether the service can answer requests")
+async def ready(request: Request) -> Readiness:
+    """Read from the store, and say what is missing; 503, with `reasons`, where nothing can be answered."""
+    return await run_blocking(_readiness, request)
+
+
+def _readiness(request: Request) -> Readiness:
+    service = service_of(request)
+    missing, lacking = service.condition()
+    # Nobody needs a key for this: paths and addresses are for whoever sits at the machine.
+    near = is_near(request.headers, request.scope.get("client"))
+    reasons = [f"{lack.what}: {lack.detail}" if near else lack.what for lack in (*missing, *lacking)]
+    if missing:
+        raise ProblemError(
+            503, "Requests can't be answered.", kind="not_ready", headers={"Retry-After": "5"}, reasons=reasons
+        )
+    return Readiness(
+        status="degraded" if lacking else "ready",
+        reasons=reasons,
+        warnings=service.warnings if near else [],
+        read_only=service.read_only,
+    )
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Figures"}},
+    summary="Figures for Prometheus",
+)
+async def metrics(request: Request) -> Response:
+    """Return counters and histograms of all workers, in Prometheus's text format."""
+    body = await run_blocking(service_of(request).metrics.exposition)
+    return Response(body, media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,253 @@
+"""Past runs over HTTP: added, read, listed, deleted and scored, always of the key's own tenant (TRAJ-1, -2, -3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Query
+from starlette.responses import Response
+
+from recall_loop.memory.trajectories.capture.runs_file import record_of_run
+from recall_loop.memory.trajectories.scoring.adding import add_runs
+from recall_loop.memory.trajectories.scoring.pending_scores import score_pending, score_run
+from recall_loop.memory.trajectories.scoring.scorers import scorer_of
+from recall_loop.service.core.problems import ProblemError, problem_responses
+from recall_loop.service.core.responses import NoQuery, answer, missing
+from recall_loop.service.middleware.dependencies import (
+    CallerDep,
+    JsonBody,
+    ServiceDep,
+    StoreDep,
+    WriterDep,
+    run_blocking,
+)
+from recall_loop.service.models.scope_models import cursor_of
+from recall_loop.service.models.trajectory_models import (
+    AddQuery,
+    ScorerQuery,
+    ScoringDone,
+    ScoringRequest,
+    StoredTrajectory,
+    TrajectoriesPage,
+    TrajectoriesQuery,
+    TrajectorySummary,
+    TrajectoryWritten,
+    labels_of,
+)
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.records.records import Record
+from recall_loop.state.records.trajectories import run_of
+from recall_loop.state.scope import Scope
+from recall_loop.state.types import ContentType, Identifier
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.memory.trajectories.scoring.outcome_scoring import Scorer
+    from recall_loop.service.process.lifecycle import Service
+
+router = APIRouter(prefix="/api/trajectories", tags=["trajectories"])
+RunId = Annotated[Identifier, Path(description="The run's id, percent-encoded.", examples=["r-1"])]
+_ONE = "/{run_id:path}"
+_EXAMPLES: dict[str, Any] = {
+    "messages": {
+        "summary": "The messages of a run, as chat APIs have them",
+        "value": {
+            "id": "r-1",
+            "agent_id": "a-1",
+            "messages": [
+                {"role": "user", "content": "Book the ferry to Saaremaa for Friday."},
+                {"role": "assistant", "tool_calls": [{"id": "1", "name": "book", "arguments": {"to": "Saaremaa"}}]},
+                {"role": "tool", "tool_call_id": "1", "content": "Booked, nine o'clock."},
+                {"role": "assistant", "content": "Done: the ferry at nine."},
+            ],
+        },
+    },
+    "trajectory": {
+        "summary": "A trajectory, as it is read back",
+        "value": {
+            "id": "r-1",
+            "text": "Book the ferry.",
+            "attributes": {"task": "Book the ferry.", "execution": {"status": "failed"}, "outcome_score": 0.8},
+        },
+    },
+}
+RunBody = Annotated[
+    dict[str, Any],
+    Body(
+        description="A finished run: an object with `messages` (LangGraph's or OpenAI's) or `states` (a checkpoint "
+        "history's values, oldest first) and whatever else is known of it; or a trajectory as it is read back. "
+        "Secrets are masked before anything is stored.",
+        openapi_examples=_EXAMPLES,
+    ),
+]
+_CREATED: dict[int | str, dict[str, Any]] = {
+    201: {"model": TrajectoryWritten, "description": "There was none with this id."}
+}
+
+
+def _scorer(service: Service, field: str, name: str) -> Scorer | None:
+    return None if name == "later" else scorer_of(field, name, service.settings, service.llm)
+
+
+@router.post(
+    "",
+    summary="Add a finished run",
+    response_model=TrajectoryWritten,
+    dependencies=[JsonBody],
+    responses={**_CREATED, **problem_responses(422)},
+)
+async def add_trajectory(
+    run: RunBody, asked: Annotated[AddQuery, Query()], caller: WriterDep, store: StoreDep, service: ServiceDep
+) -> Response:
+    """Add a run under the id that it brings along, or one that is made of what it holds.
+
+    The same run again is `unchanged`, and isn't scored anew. A scoring that fails leaves it unscored and queued.
+    """
+    return await run_blocking(_add, store, caller.tenant, service, run, asked.score)
+
+
+@router.put(
+    _ONE,
+    summary="Write a run",
+    response_model=TrajectoryWritten,
+    dependencies=[JsonBody],
+    responses={**_CREATED, **problem_responses(422)},
+)
+async def write_trajectory(
+    run_id: RunId,
+    run: RunBody,
+    asked: Annotated[AddQuery, Query()],
+    caller: WriterDep,
+    store: StoreDep,
+    service: ServiceDep,
+) -> Response:
+    """Write a run under an id, replacing wholly what is there."""
+    if run.get("id", run_id) != run_id:
+        raise InvalidInputError("id", run["id"], "the id of the address, or none")
+    return await run_blocking(_add, store, caller.tenant, service, {**run, "id": run_id}, asked.score)
+
+
+def _add(store: MemoryStore, tenant: str, service: Service, run: dict[str, Any], score: str) -> Response:
+    if "tenant" in run:
+        raise InvalidInputError("tenant", run["tenant"], "nothing: the key alone says whose it is")
+    scorer = _scorer(service, "score", score)
+    added = add_runs(store, [record_of_run(run)], tenant=tenant, scorer=scorer)[0]
+    if added.status == "rejected":
+        raise ProblemError(422, (added.error or "").removeprefix("records.0."), kind="invalid_input")
+    found = run_of(added.record)
+    written = TrajectoryWritten(
+        id=added.record.id, status=added.status, outcome_score=found.outcome_score, **labels_of(found)
+    )
+    return answer(written, 201 if added.status == "created" else 200)
+
+
+@router.get("", summary="List runs", response_model=TrajectoriesPage, responses=problem_responses(422))
+async def list_trajectories(
+    asked: Annotated[TrajectoriesQuery, Query()], caller: CallerDep, store: StoreDep
+) -> Response:
+    """Return runs that scope and filters leave, without their turns, by ascending id, a page at a time.
+
+    Follow `next_cursor` until it is absent; a page may hold fewer runs than `limit`.
+    """
+    return await run_blocking(_list, store, caller.tenant, asked)
+
+
+def _list(store: MemoryStore, tenant: str, asked: TrajectoriesQuery) -> Response:
+    kinds = (ContentType.TRAJECTORY,)
+    page = store.page(asked.read_scope(tenant), asked.filters(), kinds, after=asked.after, limit=asked.limit)
+    runs = [TrajectorySummary.of(record) for record in page.records]
+    return answer(TrajectoriesPage(trajectories=runs, next_cursor=cursor_of(page.after)))
+
+
+@router.post(
+    "/score",
+    summary="Score runs that have no learning value",
+    response_model=ScoringDone,
+    dependencies=[JsonBody, NoQuery],
+    responses=problem_responses(422),
+)
+async def score_trajectories(
+    asked: ScoringRequest, caller: WriterDep, store: StoreDep, service: ServiceDep
+) -> Response:
+    """Try up to `limit` runs, each once. Where the model can't be reached, the rest of the queue stays as it is."""
+    return await run_blocking(_score_pending, store, caller.tenant, service, asked)
+
+
+def _score_pending(store: MemoryStore, tenant: str, service: Service, asked: ScoringRequest) -> Response:
+    report = score_pending(
+        store,
+        scorer_of("scorer", asked.scorer, service.settings, service.llm),
+        scope=asked.read_scope(tenant),
+        queued_only=asked.queued_only,
+        limit=asked.limit,
+    )
+    return answer(ScoringDone(scored=report.scored, failed=report.failed, errors=report.errors))
+
+
+@router.post(
+    _ONE + "/score",
+    summary="Score a run",
+    response_model=TrajectoryWritten,
+    responses=problem_responses(404, 409, 422),
+)
+async def score_trajectory(
+    run_id: RunId, asked: Annotated[ScorerQuery, Query()], caller: WriterDep, store: StoreDep, service: ServiceDep
+) -> Response:
+    """Judge what can be learned from a run, also where it has a learning value already.
+
+    A scoring that fails makes up no number: a run without one stays queued, one that has one keeps it (502).
+    """
+    return await run_blocking(_score_one, store, caller.tenant, service, run_id, asked.scorer)
+
+
+def _score_one(store: MemoryStore, tenant: str, service: Service, run_id: str, name: str) -> Response:
+    scorer = scorer_of("scorer", name, service.settings, service.llm)
+    report = score_run(store, _stored(store, tenant, run_id), scorer, tenant=tenant)
+    if report is None:
+        raise ProblemError(409, "The run was changed while it was scored, and is left as it is.")
+    if report.failed:
+        raise ProblemError(502, f"The run could not be scored: {report.errors[run_id]}", kind="scoring_failed")
+    run = run_of(_stored(store, tenant, run_id))
+    return answer(TrajectoryWritten(id=run_id, status="replaced", outcome_score=run.outcome_score, **labels_of(run)))
+
+
+def _stored(store: MemoryStore, tenant: str, run_id: str) -> Record:
+    found = store.get([run_id], scope=Scope(tenant=tenant))
+    if not found or found[0].kind is not ContentType.TRAJECTORY:
+        raise missing("run", run_id)
+    return found[0]
+
+
+@router.get(
+    _ONE,
+    summary="Read a run",
+    response_model=StoredTrajectory,
+    dependencies=[NoQuery],
+    responses=problem_responses(404, 422),
+)
+async def read_trajectory(run_id: RunId, caller: CallerDep, store: StoreDep) -> Response:
+    """Return a run with its turns. What another tenant has under the id can't be told from what nobody has."""
+    return await run_blocking(_read, store, caller.tenant, run_id)
+
+
+def _read(store: MemoryStore, tenant: str, run_id: str) -> Response:
+    return answer(StoredTrajectory.of(_stored(store, tenant, run_id)))
+
+
+@router.delete(
+    _ONE,
+    status_code=204,
+    response_class=Response,
+    summary="Delete a run",
+    dependencies=[NoQuery],
+    responses=problem_responses(404, 422),
+)
+async def delete_trajectory(run_id: RunId, caller: WriterDep, store: StoreDep) -> Response:
+    """Delete a run by id."""
+    await run_blocking(_delete, store, caller.tenant, run_id)
+    return Response(status_code=204)
+
+
+def _delete(store: MemoryStore, tenant: str, run_id: str) -> None:
+    _stored(store, tenant, run_id)
+    store.delete([run_id], tenant=tenant)

@@ -1,0 +1,54 @@
+"""`POST /api/trajectories/search`: past runs of a similar task, with or without contrasts (TRAJ-5, TRAJ-6, TRAJ-8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
+from recall_loop.service.core.problems import problem_responses
+from recall_loop.service.core.responses import NoQuery, answer
+from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, run_blocking
+from recall_loop.service.models.trajectory_models import TrajectoryResults, TrajectorySearch
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.store import MemoryStore
+
+router = APIRouter(prefix="/api/trajectories", tags=["trajectories"])
+
+
+@router.post(
+    "/search",
+    summary="Search past runs",
+    response_model=TrajectoryResults,
+    dependencies=[JsonBody, NoQuery],
+    responses=problem_responses(422),
+)
+async def search_runs(asked: TrajectorySearch, caller: CallerDep, store: StoreDep) -> Response:
+    """Find runs of a similar task. Runs of other agents are searched only where no agent, or its group, is asked for.
+
+    With `include_contrasts` they come in tiers of learning value, each searched for itself. As long as one run in
+    scope is similar enough, the answer is not empty.
+    """
+    return await run_blocking(_search, store, caller.tenant, asked)
+
+
+def _search(store: MemoryStore, tenant: str, asked: TrajectorySearch) -> Response:
+    found = search_trajectories(
+        store,
+        asked.query,
+        scope=asked.read_scope(tenant),
+        min_score=asked.min_score,
+        max_score=asked.max_score,
+        min_similarity=asked.min_similarity,
+        limit=asked.limit,
+        include_contrasts=asked.include_contrasts,
+        success_threshold=asked.success_threshold,
+        failure_threshold=asked.failure_threshold,
+        filters=asked.filters,
+        options=asked.options(),
+        reference_time=asked.reference_time,
+    )
+    return answer(TrajectoryResults.of(found), nulls=True)

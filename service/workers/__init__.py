@@ -1,0 +1,1 @@
+"""Several workers on one store: the writer process, the remote writer, their supervisor."""

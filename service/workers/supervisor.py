@@ -1,0 +1,147 @@
+"""A service of several processes: one that writes, N that answer, and this one, which keeps them alive."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from uvicorn.supervisors import Multiprocess
+
+from recall_loop.memory.store.embed.processors import environment, share
+from recall_loop.service.core.config import PREFIX, ServiceConfig
+from recall_loop.service.core.service_metrics import SHARED
+from recall_loop.service.workers.writer_process import READY
+from recall_loop.state.settings.settings import PREFIX as SETTINGS_PREFIX
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from uvicorn import Config
+
+    from recall_loop.state.settings.settings import Settings
+
+# An owner that dies at once is not started again more often than so.
+_LEAST_SECONDS = 2.0
+_HANDED_ON = ("store_path", "chroma_url", "llm_model", "llm_base_url", "write_answer", "log_format", "log_level")
+_log = logging.getLogger(__name__)
+
+
+class OwnerFailedError(Exception):
+    """The process that writes didn't come up; it has said why on standard error."""
+
+
+class Supervisor(Multiprocess):
+    """uvicorn's keeper of workers, which keeps the owner of the store too.
+
+    Workers end first and the owner last, so that what they forward is still answered.
+    """
+
+    def __init__(self, config: Config, sockets: list[socket], folder: Path) -> None:
+        super().__init__(config, sockets)
+        self._folder = folder
+        self._owner: subprocess.Popen[str] | None = None
+        self._begun = 0.0
+
+    def run(self) -> None:
+        """Start the owner, then the workers, and keep them until told to end.
+
+        Raises:
+            OwnerFailedError: the store can't be opened.
+        """
+        self._owner = self._start_owner()
+        try:
+            stdout = self._owner.stdout
+            if stdout is None or stdout.readline().strip() != READY:
+                raise OwnerFailedError
+            super().run()
+        finally:
+            self._end_owner()
+
+    def keep_subprocess_alive(self) -> None:
+        """Start what has died again; called twice a second."""
+        before = {process.pid for process in self.processes}
+        super().keep_subprocess_alive()
+        for pid in before - {process.pid for process in self.processes}:
+            _forget_gauges(pid, self._folder)
+        owner = self._owner
+        if owner is not None and owner.poll() is not None and time.monotonic() - self._begun > _LEAST_SECONDS:
+            _log.warning("the process that writes ended (%s) and is started again", owner.returncode)
+            _close(owner)
+            self._owner = self._start_owner()
+
+    def _start_owner(self) -> subprocess.Popen[str]:
+        self._begun = time.monotonic()
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "recall_loop.service.workers.writer_process",
+            str(owner_socket(self._folder)),
+        ]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def _end_owner(self) -> None:
+        if self._owner is not None:
+            _close(self._owner)  # its standard input ends, and so does it when it is done
+            self._owner.wait()
+
+
+def _close(owner: subprocess.Popen[str]) -> None:
+    for pipe in (owner.stdin, owner.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
+def _forget_gauges(pid: int | None, folder: Path) -> None:
+    from prometheus_client.multiprocess import mark_process_dead
+
+    if pid is not None:
+        mark_process_dead(pid, str(folder / "metrics"))  # type: ignore[no-untyped-call]
+
+
+def owner_socket(folder: Path) -> Path:
+    """Return where the owner listens; short, since such a path may have 100 characters only."""
+    return folder / "owner"
+
+
+def run_workers(config: ServiceConfig, settings: Settings, uvicorn_config: Config, sock: socket) -> None:
+    """Serve with several workers until told to end.
+
+    Raises:
+        OwnerFailedError: the store can't be opened.
+    """
+    with tempfile.TemporaryDirectory(prefix="recall-loop-") as name:
+        folder = Path(name)
+        (folder / "metrics").mkdir()
+        os.environ[SHARED] = str(folder / "metrics")
+        os.environ.update(_environment(config, settings, folder))
+        for variable, value in environment(share(config.workers)).items():
+            os.environ.setdefault(variable, value)
+        Supervisor(uvicorn_config, [sock], folder).run()
+
+
+def _environment(config: ServiceConfig, settings: Settings, folder: Path) -> dict[str, str]:
+    """Return what tells the workers and the owner the settings of this process."""
+    own = config.model_copy(
+        update={
+            "shared_rates": folder / "rates",
+            "owner_socket": owner_socket(folder),
+            "parent": os.getpid(),
+        }
+    )
+    fields = own.model_dump(mode="json", exclude_none=True)
+    found = {PREFIX + name.upper(): _text(value) for name, value in fields.items()}
+    handed = {name: getattr(settings, name) for name in _HANDED_ON}
+    return found | {SETTINGS_PREFIX + name.upper(): _text(value) for name, value in handed.items() if value is not None}
+
+
+def _text(value: object) -> str:
+    import json
+
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,137 @@
+"""`python -m recall_loop.service.workers.writer_process SOCKET`: the process that writes, for several workers.
+
+It holds the store's writer lock and answers at a Unix socket. It ends when its standard input does: with whoever
+started it, and after the workers. What it has begun it finishes first.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
+from multiprocessing.connection import Listener
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.service.core.ipc_protocol import MOST_BYTES, error_message, pack, unpack
+from recall_loop.state.errors import InvalidInputError, RecallError
+from recall_loop.state.scope import Scope
+from recall_loop.state.types import ContentType
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from recall_loop.memory.store.store import MemoryStore
+
+READY = "ready"
+_THREADS = 32
+_log = logging.getLogger(__name__)
+
+
+class Owner:
+    """Answers the workers' writes at a socket, until it is closed."""
+
+    def __init__(self, store: MemoryStore, socket: Path) -> None:
+        self._store = store
+        socket.unlink(missing_ok=True)  # of one that was killed: the writer lock says that nobody else is there
+        self._listener = Listener(str(socket), family="AF_UNIX", backlog=128)
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="recall-loop-owner")
+        self._closing = False
+        threading.Thread(target=self._accept, name="recall-loop-accept", daemon=True).start()
+
+    def close(self) -> None:
+        """Take nothing more, and finish what has come."""
+        self._closing = True
+        self._listener.close()
+        self._pool.shutdown(wait=True)
+
+    def _accept(self) -> None:
+        while not self._closing:
+            try:
+                connection = self._listener.accept()
+                self._pool.submit(self._serve, connection).add_done_callback(_tell)
+            except (OSError, EOFError, RuntimeError) as error:  # the other end left at once, or we are closing
+                if not self._closing:
+                    _log.warning("a worker's connection failed: %s", error)
+
+    def _serve(self, connection: Connection) -> None:
+        with connection:
+            try:
+                asked = unpack(connection.recv_bytes(MOST_BYTES))
+                connection.send_bytes(pack(self._answer(asked)))
+            except (OSError, EOFError, ValueError) as error:
+                _log.warning("a worker left before its write was answered: %s", error)
+
+    def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return _OPERATIONS[asked["op"]](self._store, asked)
+        except RecallError as error:
+            return error_message(error)
+
+
+def _tell(done: Future[None]) -> None:
+    """Log what went wrong unforeseen; the worker hears that nothing is acknowledged, as the connection is closed."""
+    if (error := done.exception()) is not None:
+        _log.error("a write failed", exc_info=error)
+
+
+def _upsert(store: MemoryStore, asked: dict[str, Any]) -> dict[str, Any]:
+    return {"outcomes": [asdict(one) for one in store.upsert(asked["records"], tenant=asked["tenant"])]}
+
+
+def _delete(store: MemoryStore, asked: dict[str, Any]) -> dict[str, Any]:
+    return {"count": store.delete(asked["ids"], tenant=asked["tenant"])}
+
+
+def _erase(store: MemoryStore, asked: dict[str, Any]) -> dict[str, Any]:
+    return {"count": store.erase(Scope.model_validate(asked["scope"]))}
+
+
+def _compact(store: MemoryStore, _: dict[str, Any]) -> dict[str, Any]:
+    store.compact()
+    return {}
+
+
+_OPERATIONS: dict[str, Callable[[MemoryStore, dict[str, Any]], dict[str, Any]]] = {
+    "upsert": _upsert,
+    "delete": _delete,
+    "erase": _erase,
+    "compact": _compact,
+}
+
+
+def main() -> int:
+    """Own the store that the environment names, until standard input ends."""
+    from recall_loop.memory.store.embed.embedder_factory import make_embedder
+    from recall_loop.memory.store.embed.embedders import parted
+    from recall_loop.service.workers.store_factory import open_folder
+    from recall_loop.state.settings.settings import Settings
+    from recall_loop.telemetry.logs import start_logging
+
+    for name in (signal.SIGINT, signal.SIGTERM):  # meant for all of the service: the workers come first
+        signal.signal(name, signal.SIG_IGN)
+    try:
+        settings = Settings.from_env()
+        start_logging(settings.log_format, settings.log_level, content=settings.trace_content)
+        if settings.store_path is None:
+            raise InvalidInputError("store_path", None, "a folder")
+        with open_folder(settings, make_embedder(settings), read_only=False) as store:
+            for model, _ in parted(store.embedder, list(ContentType)):
+                model.embed_documents(["ready"])
+            owner = Owner(store, Path(sys.argv[1]))
+            sys.stdout.write(f"{READY}\n")
+            sys.stdout.flush()
+            sys.stdin.read()
+            owner.close()
+    except RecallError as error:
+        sys.stderr.write(f"recall-loop: error: {error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The records that a store holds, and trajectories in their earlier shapes."""

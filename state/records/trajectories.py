@@ -1,0 +1,201 @@
+"""What a stored run looks like (TRAJ-1, TRAJ-2): its turns, how it ended, and what it teaches.
+
+A run is kept as a `Trajectory` record. The record's `text` is what is shown and searched; the whole run is
+its `attributes`, in the shape of `RunData`. Two things are never mixed up (TRAJ-3): `execution` says how the
+run ended, `outcome_score` says how much can be learned from it, and neither enters the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainSerializer, ValidationError
+
+from recall_loop.state.errors import parse
+from recall_loop.state.records.legacy_trajectories import is_legacy, joined, upgraded
+from recall_loop.state.records.records import Record, Trajectory
+from recall_loop.state.scope import ExecutionStatus
+from recall_loop.state.types import ComplexityLevel, Real, Role, Timestamp, Unit, Utf8, Whole
+
+Count = Annotated[Whole, Field(ge=0)]
+Seconds = Annotated[Real, Field(ge=0)]
+_MOST_TEXT = 1_000_000
+
+
+def _written(value: datetime) -> str:
+    return value.isoformat()
+
+
+# Written with its offset, so that a run reads back equal to what was stored.
+Moment = Annotated[Timestamp, PlainSerializer(_written, return_type=str, when_used="json-unless-none")]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Execution(_Part):
+    """How a run ended, how sure that is in [0,1], and why (TRAJ-1). Never a judgement of its worth."""
+
+    status: ExecutionStatus
+    confidence: Unit = 0.5
+    reasoning: Utf8 = ""
+
+
+class ToolUse(_Part):
+    """One call of a tool; `arguments` stay text where they can't be read as a JSON object."""
+
+    name: Utf8
+    arguments: dict[str, JsonValue] | Utf8 = Field(default_factory=dict)
+    id: Utf8 | None = None
+    error: Utf8 | None = None
+    extra: dict[str, JsonValue] = Field(default_factory=dict, description="Whatever else the source gave.")
+
+
+class TurnMessage(_Part):
+    """One message of a run. `error` is set for a tool result that reports one."""
+
+    role: Role
+    content: Utf8 = ""
+    name: Utf8 | None = None
+    tool_calls: tuple[ToolUse, ...] = ()
+    tool_call_id: Utf8 | None = None
+    timestamp: Moment | None = None
+    error: Utf8 | None = None
+    extra: dict[str, JsonValue] = Field(default_factory=dict, description="Whatever else the source gave.")
+
+
+class Turn(_Part):
+    """Messages of one step; messages whose source gave no step form turns with `step_id` None."""
+
+    step_id: Utf8 | None = None
+    model: Utf8 | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    stop_reason: Utf8 | None = None
+    messages: tuple[TurnMessage, ...] = ()
+
+
+class RunMetadata(_Part):
+    """Counts and times of a run; times are UTC, `tools_used` in order of first use.
+
+    `step_count` counts the steps of the agent itself: turns in which it spoke.
+    """
+
+    run_id: Utf8 | None = None
+    start_time: Moment | None = None
+    end_time: Moment | None = None
+    duration_seconds: Seconds | None = None
+    step_count: Count = 0
+    message_count: Count = 0
+    tools_used: tuple[Utf8, ...] = ()
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    models: tuple[Utf8, ...] = ()
+    run_type: Utf8 | None = None
+    stop_reason: Utf8 | None = None
+    error: Utf8 | None = None
+    extra: dict[str, JsonValue] = Field(default_factory=dict, description="Whatever else the source gave.")
+
+
+class SubScores(_Part):
+    """The four parts of the learning value, each in [0,1]; weights 35, 30, 20 and 15 % (TRAJ-2)."""
+
+    interaction_depth: Unit
+    task_complexity: Unit
+    tool_usage: Unit
+    learning_value: Unit
+
+
+class Scoring(_Part):
+    """Who scored a run (`rules-1`, or `llm:` and the model), with the parts and the reasons.
+
+    `sub_scores` is absent only for a score that was read from an old record.
+    """
+
+    scorer: Utf8
+    sub_scores: SubScores | None = None
+    reasoning: Utf8 = ""
+    scored_at: Moment | None = None
+
+
+class RunData(_Part):
+    """A whole run. `outcome_score` is its learning value in [0,1], None while it is unscored."""
+
+    task: Utf8 = ""
+    summary: Utf8 | None = None
+    execution: Execution = Execution(status=ExecutionStatus.UNKNOWN)
+    outcome_score: Unit | None = None
+    scoring: Scoring | None = None
+    scoring_pending: bool = False
+    scoring_error: Utf8 | None = None
+    task_category: Utf8 | None = None
+    complexity_level: ComplexityLevel | None = None
+    metadata: RunMetadata = RunMetadata()
+    turns: tuple[Turn, ...] = ()
+    extra: dict[str, JsonValue] = Field(default_factory=dict, description="Whatever else the source gave.")
+
+
+def attributes_of(run: RunData) -> dict[str, JsonValue]:
+    """Return `run` as the attributes of a record: JSON, without what is None or at its default."""
+    return run.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+
+
+def run_of(record: Record) -> RunData:
+    """Read the run that a stored trajectory holds.
+
+    Shapes from before `execution` (an `outcome` with a `type`) are read too, with a DeprecationWarning
+    (TRAJ-4). A search must not break on one odd record, so a field that doesn't validate goes to `extra`
+    as it stands, and a record that holds no run at all gives its text as the task, with status unknown.
+    """
+    attributes: Mapping[str, Any] = record.attributes
+    if is_legacy(attributes):
+        attributes = upgraded(attributes)
+    try:
+        run = RunData.model_validate(attributes)
+    except ValidationError:
+        run = _salvaged(attributes)
+    return run if run.task or run.turns else run.model_copy(update={"task": record.text})
+
+
+def _salvaged(attributes: Mapping[str, Any]) -> RunData:
+    """Keep each field that validates; put every other value under `extra`, where nothing is lost."""
+    extra: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
+    for name, value in attributes.items():
+        if name == "extra":
+            continue
+        try:
+            kept[name] = getattr(RunData.model_validate({name: value}), name)
+        except ValidationError:
+            extra[name] = value
+    return RunData(**kept, extra=joined(attributes.get("extra"), extra))
+
+
+def plain_text(run: RunData) -> str:
+    """Say a run in few lines: task, summary, tools and how it ended. Never empty."""
+    tools = ", ".join(run.metadata.tools_used)
+    lines = [run.task, run.summary or "", f"Tools: {tools}" if tools else "", f"Execution: {run.execution.status}"]
+    return "\n".join(line for line in lines if line.strip())
+
+
+def trajectory_record(run: RunData, *, id: str, text: str | None = None, **fields: Any) -> Trajectory:
+    """Make the record that is stored for `run`.
+
+    Args:
+        run: the run; secrets must be masked already.
+        id: id of the record, unique within its tenant.
+        text: what is shown and searched; absent, `plain_text(run)`. Cut at a million characters, the bound
+            of a record's text; the run itself stays whole in the attributes.
+        **fields: further fields of the record, such as `agent_id`, `tags` or `created_at`. Without a
+            `created_at` the run's end (else its start) is taken.
+
+    Raises:
+        InvalidInputError: a field is not allowed.
+    """
+    shown = (text if text is not None and text.strip() else plain_text(run))[:_MOST_TEXT]
+    moment = run.metadata.end_time or run.metadata.start_time
+    made = {"created_at": moment, **fields, "id": id, "text": shown, "attributes": attributes_of(run)}
+    return parse(Trajectory, made, "trajectory")

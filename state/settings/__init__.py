@@ -1,0 +1,1 @@
+"""Settings: every knob, its range, its default, read from the environment once."""

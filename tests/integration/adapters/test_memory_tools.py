@@ -1,0 +1,206 @@
+"""The searches as LangChain tools: bound scope, honest empties, errors that an agent sees, agents that use them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+
+from recall_loop import InvalidInputError, MemoryStore, Scope, Settings, memory_tools, retrieve_tool
+from recall_loop.state.types import ToolName
+from tests.embedders import WordHashes
+from tests.integration.graph.worlds import COAST, COAST_TEXTS, VALLEY, VALLEY_IDS, Flaky, filled
+from tests.llm_endpoint import ChatEndpoint, Raw, Tool
+
+
+@pytest.fixture(scope="module")
+def store():
+    with filled() as opened:
+        yield opened
+
+
+def named(store, scope=None, **options):
+    return {tool.name: tool for tool in memory_tools(store, scope or Scope(tenant=VALLEY), **options)}
+
+
+def ids(answer):
+    return [result["id"] for result in json.loads(answer)["results"]]
+
+
+def test_each_tool_searches_its_kind(store):
+    """Proves: OPS-5, LOOP-1."""
+    tools = named(store)
+    assert list(tools) == [name.value for name in ToolName]
+    kinds = {
+        name: {
+            result["content_type"] for result in json.loads(tools[name].invoke({"query": "granary Mara"}))["results"]
+        }
+        for name in tools
+        if name != "search_trajectories"
+    }
+    assert kinds == {
+        "search_facts": {"fact"},
+        "search_messages": {"message"},
+        "search_archival": {"archival"},
+        "search_all": {"fact", "message", "archival"},
+    }
+    assert "t-ferry" in tools["search_trajectories"].invoke({"query": "ferry Birk booked a place"})
+    assert list(named(store, tools=["search_facts"])) == ["search_facts"]
+
+
+def test_arguments_narrow_a_search_and_wrong_ones_are_told(store):
+    """Proves: SEARCH-3, OPS-5."""
+    tools = named(store)
+    assert ids(tools["search_facts"].invoke({"query": "Mara", "fact_type": "lives_in"})) == ["f-tallinn"]
+    assert ids(tools["search_archival"].invoke({"query": "lighthouse", "label": "Seals"})) == ["a-seals"]
+    found = tools["search_messages"].invoke({"query": "granary", "role": "assistant", "limit": 1})
+    assert ids(found) == ["m4"]
+    assert "2024-01-12" in tools["search_facts"].invoke({"query": "Mara Tallinn", "limit": 1})
+    for wrong, words in (
+        ({"query": "a", "limit": 0}, "limit"),
+        ({"query": " "}, "query"),
+        ({"query": "a", "role": "robot"}, "role"),
+        ({"query": "a", "start_time": "2024-05-02T00:00:00Z", "end_time": "2024-05-01T00:00:00Z"}, "start_time"),
+    ):
+        call = {"name": "search_messages", "args": wrong, "id": "1", "type": "tool_call"}
+        answer = tools["search_messages"].invoke(call)
+        assert words in answer.content and answer.status == "error", wrong
+
+
+def test_scope_and_tenant_are_not_the_models_to_choose(store):
+    """Proves: STORE-3, OPS-5."""
+    for name, tool in {**named(store), "retrieve": retrieve_tool(store, Scope(tenant=VALLEY))}.items():
+        assert not {"tenant", "scope", "user_id", "agent_id", "config"} & set(tool.args), name
+        asked = {"question": "the boathouse"} if name == "retrieve" else {"query": "the boathouse of Ludo Brandt"}
+        answer = tool.invoke({**asked, "tenant": COAST}, {"configurable": {"tenant": COAST}})
+        assert "tenant" in answer, name
+        answer = tool.invoke(asked, {"configurable": {"tenant": COAST}})
+        assert not any(text in answer for text in COAST_TEXTS)
+    mara = named(store, Scope(tenant=VALLEY, user_id="u-mara"))["search_all"]
+    assert set(ids(mara.invoke({"query": "Ossian ferry seals granary", "limit": 50}))) <= VALLEY_IDS
+    assert "Ossian" not in mara.invoke({"query": "Ossian", "limit": 50})
+
+
+def test_a_function_makes_the_scope_of_each_call(store):
+    """Proves: STORE-3, OPS-5."""
+    tools = named(store, lambda config: Scope(tenant=config["configurable"]["tenant"]))
+    valley = tools["search_facts"].invoke({"query": "granary"}, {"configurable": {"tenant": VALLEY}})
+    coast = tools["search_facts"].invoke({"query": "granary"}, {"configurable": {"tenant": COAST}})
+    assert "f-granary" in ids(valley) and "x-granary" in ids(coast) and not set(ids(valley)) & {"x-granary"}
+    with pytest.raises(KeyError):
+        tools["search_facts"].invoke({"query": "granary"})
+    assert "t-ferry" not in tools["search_trajectories"].invoke({"query": "ferry"}, {"configurable": {"tenant": COAST}})
+
+
+def test_a_function_that_finds_no_scope_opens_no_other(store):
+    """Proves: STORE-3, OPS-5 (nobody's scope is not the default tenant's)."""
+    with MemoryStore.in_memory(embedder=WordHashes()) as memory:
+        memory.upsert([{"id": "s1", "kind": "fact", "text": "The default tenant hides a granary."}])
+        for found in (None, "default"):
+            tools = [
+                *memory_tools(memory, lambda config, found=found: found),
+                retrieve_tool(memory, lambda config: None),
+            ]
+            for tool in tools:
+                asked = {"question" if tool.name == "retrieve_memories" else "query": "granary"}
+                with pytest.raises(InvalidInputError, match="scope"):
+                    tool.invoke(asked)
+    as_mapping = named(store, lambda config: {"tenant": VALLEY})["search_facts"]
+    assert "f-granary" in ids(as_mapping.invoke({"query": "granary"}))
+
+
+def test_texts_are_shortened_by_rank():
+    """Proves: SEARCH-8."""
+    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+        long = [{"id": f"n{at}", "kind": "archival", "text": f"gull {at} " + "word " * 500} for at in range(8)]
+        store.upsert(long)
+        (tool,) = memory_tools(store, tools=["search_archival"])
+        results = json.loads(tool.invoke({"query": "gull"}))["results"]
+        assert [len(result["text"]) > 2000 for result in results] == [True] * 2 + [False] * 6
+        assert all(len(result["text"]) <= 400 and result["truncated"] for result in results[5:])
+        (tool,) = memory_tools(store, tools=["search_archival"], profile="1:50,10")
+        assert all(len(result["text"]) <= 50 for result in json.loads(tool.invoke({"query": "gull"}))["results"])
+
+
+def test_nothing_found_and_nothing_there_are_told_apart(store):
+    """Proves: SEARCH-6, OPS-5."""
+    tool = named(store)["search_facts"]
+    empty = json.loads(tool.invoke({"query": "zeppelin", "min_similarity": 0.99}))
+    assert empty["results"] == [] and "records were looked at" in empty["message"]
+    nobody = named(store, Scope(tenant="nobody"))["search_facts"]
+    assert "Nothing is stored" in json.loads(nobody.invoke({"query": "zeppelin"}))["message"]
+
+
+def test_an_outage_comes_back_as_an_error_that_says_no_path():
+    """Proves: OPS-5, SEARCH-9."""
+    with filled(Flaky(0)) as store:
+        tools = named(store)
+        store.embedder.failures = 10**6
+        call = {"name": "search_facts", "args": {"query": "granary"}, "id": "1", "type": "tool_call"}
+        answer = tools["search_facts"].invoke(call)
+        assert answer.status == "error" and "EmbedderError" in answer.content
+        tried = tools["search_trajectories"].invoke({**call, "name": "search_trajectories"})
+        assert tried.status == "error"
+    assert tools["search_facts"].invoke(call).status == "error"
+
+
+async def test_asynchronously_and_many_at_once(store):
+    """Proves: OPS-5."""
+    tool = named(store)["search_facts"]
+    found = await asyncio.gather(*(tool.ainvoke({"query": "granary"}) for _ in range(8)))
+    assert len(set(found)) == 1 and "f-granary" in ids(found[0])
+
+
+def test_a_tool_node_runs_them(store):
+    """Proves: OPS-5."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("tools", ToolNode(memory_tools(store, Scope(tenant=VALLEY))))
+    builder.add_edge(START, "tools")
+    calls = [
+        {"name": "search_facts", "args": {"query": "granary"}, "id": "1"},
+        {"name": "search_facts", "args": {"query": "granary", "limit": 999}, "id": "2"},
+    ]
+    output = builder.compile().invoke({"messages": [AIMessage("", tool_calls=calls)]})
+    good, bad = output["messages"][1:]
+    assert "f-granary" in ids(good.content) and "limit" in bad.content
+
+
+def test_an_agent_at_an_endpoint_uses_them_and_the_loop(store):
+    """Proves: OPS-5."""
+    answers = iter(
+        [
+            Tool("search_facts", json.dumps({"query": "who owns the granary"}), "tool_calls"),
+            Tool("retrieve_memories", json.dumps({"question": "Who owns the old granary?"}), "tool_calls"),
+            Raw("Pelle Lund owns it [f-granary]."),
+        ]
+    )
+    scope = Scope(tenant=VALLEY)
+    tools = [*memory_tools(store, scope), retrieve_tool(store, scope, settings=Settings(max_facts=5))]
+    with ChatEndpoint(lambda asked: next(answers)) as endpoint:
+        agent = create_agent(endpoint.model(), tools=tools)
+        output = agent.invoke({"messages": [HumanMessage("Who owns the granary?")]})
+        offered = {tool["function"]["name"] for tool in endpoint.asked[0].body["tools"]}
+    assert offered == {*(name.value for name in ToolName), "retrieve_memories"}
+    search, loop = (message for message in output["messages"] if message.type == "tool")
+    assert "f-granary" in ids(search.content)
+    recalled = json.loads(loop.content)
+    assert "[f-granary]" in recalled["memories"] and recalled["confidence"] in ("low", "medium", "high")
+    assert output["messages"][-1].content == "Pelle Lund owns it [f-granary]."
+
+
+def test_what_is_wrong_is_said_with_its_name(store):
+    """Proves: OPS-5."""
+    for name, arguments in (
+        ("scope", {"scope": "valley"}),
+        ("tools", {"tools": ["search_web"]}),
+        ("profile", {"profile": "long"}),
+    ):
+        with pytest.raises(InvalidInputError, match=name):
+            memory_tools(store, **arguments)
+    with pytest.raises(InvalidInputError, match="scope"):
+        retrieve_tool(store, "valley")

@@ -1,0 +1,221 @@
+"""One request under every way of calling the graph, and the same answer each time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from recall_loop.graph.builder import build_graph
+from recall_loop.graph.run import aretrieve, retrieve, stream_retrieve
+from recall_loop.state.result import RetrieveResult
+from recall_loop.state.settings.settings import Settings
+from recall_loop.state.types import StopReason
+from tests.integration.graph.worlds import DIRECT, NOTHING, TWO_HOPS, WordHashes, ask, essence, filled
+
+QUESTIONS = (DIRECT, TWO_HOPS, NOTHING)
+_ORDER = {
+    "start": {"queries_planned"},
+    "queries_planned": {"call_done", "novelty"},
+    "call_done": {"novelty"},
+    "novelty": {"queries_planned", "stopped"},
+    "stopped": set(),
+}
+
+
+@pytest.fixture(scope="module")
+def world(embedder):
+    with filled(embedder) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def graph(world):
+    return build_graph(world)
+
+
+def check_order(events):
+    """Events come in the order of the loop, and each names the iteration that it belongs to."""
+    before, iteration = "start", 0
+    for event in events:
+        assert event["type"] in _ORDER[before], (before, event)
+        if event["type"] == "queries_planned":
+            assert event["iteration"] == iteration + 1
+        elif event["type"] == "call_done":
+            iteration += 1
+            assert event["iteration"] == iteration
+        else:
+            assert event["iteration"] == iteration
+        before = event["type"]
+    assert before == "stopped"
+
+
+async def events_and_output(graph, request):
+    events, output = [], {}
+    async for mode, part in graph.astream(request, stream_mode=["custom", "values"]):
+        if mode == "custom":
+            events.append(part)
+        else:
+            output = part
+    return events, output
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+async def test_every_way_of_calling_gives_the_same(graph, world, question):
+    """Proves: LOOP-9, LOOP-8 (invoke, ainvoke, stream, astream, batch, abatch, retrieve and aretrieve)."""
+    request = ask(question, debug=True)
+    expected = essence(await asyncio.to_thread(graph.invoke, request))
+    assert essence(await graph.ainvoke(request)) == expected
+    streamed = [part async for part in graph.astream(request, stream_mode="values")]
+    assert essence(streamed[-1]) == expected
+    assert essence(list(graph.stream(request, stream_mode="values"))[-1]) == expected
+    assert essence(graph.batch([request])[0]) == expected
+    assert essence((await graph.abatch([request]))[0]) == expected
+    assert essence(retrieve(request, store=world)) == expected
+    assert essence(await aretrieve(request, store=world)) == expected
+
+
+def named(events, name):
+    return [event for event in events if event["type"] == name]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+async def test_events_tell_the_loop_in_order(graph, world, question):
+    """Proves: LOOP-1, OPS-3 (the same events from stream, astream and stream_retrieve)."""
+    request = ask(question)
+    events, output = await events_and_output(graph, request)
+    check_order(events)
+    assert events[-1] == {"type": "stopped", **output["stop"]}
+    executed = [event for event in events if event["type"] == "call_done"]
+    assert len(executed) == output["metadata"]["iterations"] == output["stop"]["iteration"]
+    planned = sum(len(event["queries"]) for event in events if event["type"] == "queries_planned")
+    assert planned == output["metadata"]["queries_executed"]
+    assert [event["new_facts"] for event in events if event["type"] == "novelty"][: len(executed)] == output[
+        "metadata"
+    ]["new_facts_by_iteration"]
+    told = (named(events, name)[: len(executed)] for name in ("queries_planned", "novelty"))
+    for plan, gained in zip(*told, strict=True):
+        assert [query["text"] for query in plan["queries"]] == [brought["query"] for brought in gained["yields"]]
+        assert sum(brought["new_facts"] for brought in gained["yields"]) == gained["new_facts"]
+        assert bool(plan["repeats"]) == bool(plan["dropped_repeats"])
+        assert len(set(plan["repeats"])) == len(plan["repeats"]) <= plan["dropped_repeats"]
+
+    def timeless(parts):
+        return [{key: value for key, value in part.items() if key != "duration_ms"} for part in parts]
+
+    assert timeless(graph.stream(request, stream_mode="custom")) == timeless(events)
+    items = list(stream_retrieve(request, store=world))
+    assert timeless(items[:-1]) == timeless(events)
+    assert isinstance(items[-1], RetrieveResult)
+    assert essence(items[-1]) == essence(output)
+
+
+def test_batches_run_at_once_and_keep_their_order(graph):
+    """Proves: LOOP-9, OPS-2 (batch keeps LangGraph's limit of 25 steps: 7 iterations)."""
+    requests = [ask(question, debug=True) for question in QUESTIONS * 4]
+    single = {question: essence(graph.invoke(ask(question, debug=True))) for question in QUESTIONS}
+    results = graph.batch(requests, {"max_concurrency": 3})
+    for request, output in zip(requests, results, strict=True):
+        question = request["messages"][0]["content"]
+        if output["stop"]["reason"] != StopReason.STEP_LIMIT:
+            assert essence(output) == single[question]
+        assert output["stop"]["iteration"] <= 7
+    assert len({output["request_id"] for output in results}) == len(results)
+
+
+async def test_asynchronous_batches(graph):
+    """Proves: LOOP-9, OPS-2."""
+    single = {question: essence(graph.invoke(ask(question))) for question in QUESTIONS}
+    results = await graph.abatch(
+        [ask(question) for question in QUESTIONS * 2], {"max_concurrency": 2, "recursion_limit": 100}
+    )
+    assert [essence(output) for output in results] == [single[question] for question in QUESTIONS * 2]
+
+
+def test_a_bad_request_of_a_batch_spoils_only_itself(graph):
+    """Proves: OPS-2."""
+    good, bad = graph.batch([ask(DIRECT), ask("  ")], return_exceptions=True)
+    assert good["facts"]
+    assert isinstance(bad, ValueError)
+
+
+class Watching(WordHashes):
+    """An embedder that remembers in which threads queries were embedded."""
+
+    def __init__(self):
+        self.threads = set()
+
+    def embed_queries(self, texts):
+        self.threads.add(threading.current_thread())
+        return super().embed_queries(texts)
+
+
+async def test_searches_never_run_on_the_event_loop():
+    """Proves: LOOP-9, OPS-2 (what blocks runs in other threads than the loop's)."""
+    watching = Watching()
+    with filled(watching) as store:
+        await aretrieve(ask(TWO_HOPS), store=store)
+        await build_graph(store).ainvoke(ask(TWO_HOPS))
+    assert watching.threads
+    assert threading.current_thread() not in watching.threads
+
+
+def test_each_iteration_happens_once(world):
+    """Proves: LOOP-1, LOOP-2 (going on, as against refining, doesn't start the run anew)."""
+    settings = Settings(
+        refine_min_similarity=0,
+        refine_min_confidence=0,
+        refine_drop=1,
+        novelty_min_similarity=0,
+        strong_first_similarity=1,
+        search_limit=1,
+        fallback_max_queries=1,
+        novelty_patience=3,
+    )
+    graph = build_graph(world, settings=settings)
+    routes = set()
+    for question in QUESTIONS:
+        events = list(graph.stream(ask(question), stream_mode="custom"))
+        check_order(events)
+        routes |= {event["route"] for event in events if event["type"] == "novelty"}
+        spelled = ask(question) | {"reference_time": "2024-07-01T00:00:00Z"}
+        check_order(list(graph.stream(spelled, stream_mode="custom")))
+    assert {"continue", "stop"} <= routes
+
+
+def test_a_process_with_other_hash_seeds_gives_the_same_bytes(tmp_path: Path):
+    """Proves: LOOP-9 (sets and dictionaries of another process order nothing)."""
+    with filled(path=tmp_path / "store"):
+        pass
+    code = textwrap.dedent(
+        """
+        import sys
+        from recall_loop.graph.run import retrieve
+        from recall_loop.memory.store.store import MemoryStore
+        from tests.integration.worlds import DIRECT, NOTHING, TWO_HOPS, WordHashes, ask, essence
+        with MemoryStore.open(sys.argv[1], embedder=WordHashes(), create=False, read_only=True) as store:
+            for question in (DIRECT, TWO_HOPS, NOTHING):
+                print(essence(retrieve(ask(question, debug=True), store=store)))
+        """
+    )
+    root = Path(__file__).resolve().parents[3]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "store")],
+            cwd=root,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in ("1", "4242")
+    ]
+    first, second = (process.communicate()[0] for process in running)
+    assert [process.returncode for process in running] == [0, 0]
+    assert first == second
+    assert first.count("\n") == 3

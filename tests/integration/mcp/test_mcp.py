@@ -1,0 +1,275 @@
+"""The MCP server, asked by the SDK's own client over HTTP and over standard input and output."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import httpx2
+import jsonschema
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.service.access.api_keys import Role, add_key
+from recall_loop.state.settings.settings import Settings
+from tests.service_server import running
+
+READ_TOOLS = {"retrieve", "search", "search_trajectories"}
+TOOLS = READ_TOOLS | {"add", "erase"}
+QUESTION = "When does the ferry leave, and who repairs the jetty?"
+RECORDS: list[dict[str, Any]] = [
+    {
+        "id": "f1",
+        "kind": "fact",
+        "text": "The ferry leaves at nine.",
+        "agent_id": "lena",
+        "group_id": "hill",
+        "user_id": "u1",
+    },
+    {
+        "id": "f2",
+        "kind": "fact",
+        "text": "Tove repairs the jetty.",
+        "agent_id": "tomas",
+        "group_id": "hill",
+        "user_id": "u2",
+    },
+    {"id": "f3", "kind": "fact", "text": "Nothing leaves on Sundays, not even the ferry.", "agent_id": "oskar"},
+    {"id": "t1", "kind": "trajectory", "text": "Booked the ferry for Joel.", "agent_id": "lena"},
+]
+OTHERS = [{"id": "s1", "kind": "fact", "text": "The secret ferry leaves at midnight."}]
+
+
+def data(result: Any) -> Any:
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+def fault(result: Any) -> dict[str, Any]:
+    assert result.is_error
+    error = result.structured_content["error"]
+    assert error["message"] == result.content[0].text
+    return error
+
+
+def ids(result: Any) -> set[str]:
+    return {hit["id"] for hit in data(result)["hits"]}
+
+
+# Over HTTP
+
+
+@pytest.fixture(scope="module")
+def served(embedder, tmp_path_factory):
+    """The service with keys of two tenants: its address, and a key of each kind."""
+    folder = tmp_path_factory.mktemp("mcp")
+    keys = {
+        name: add_key(folder / "keys.json", tenant, role)[1]
+        for name, tenant, role in [
+            ("admin", "isle", Role.ADMIN),
+            ("write", "isle", Role.WRITE),
+            ("read", "isle", Role.READ),
+            ("other", "shore", Role.ADMIN),
+        ]
+    }
+    with running(config={"keys_file": folder / "keys.json"}, settings=Settings(), embedder=embedder) as service:
+        store = service.service.store
+        store.upsert(RECORDS, tenant="isle")
+        store.upsert(OTHERS, tenant="shore")
+        yield service, keys
+
+
+@asynccontextmanager
+async def client_of(served: Any, key: str, mode: str = "auto") -> AsyncIterator[Client]:
+    service, keys = served
+    headers = {"Authorization": f"Bearer {keys[key]}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Client(streamable_http_client(f"{service.url}/mcp", http_client=http), mode=mode) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize(("key", "expected"), [("read", READ_TOOLS), ("write", TOOLS), ("admin", TOOLS)])
+async def test_tools_are_those_that_the_key_may_use(served, key, expected):
+    """Proves: OPS-6."""
+    async with client_of(served, key) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert set(tools) == expected
+    for tool in tools.values():
+        jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+        jsonschema.Draft202012Validator.check_schema(tool.output_schema)
+        assert not {"tenant", "scope"} & set(tool.input_schema["properties"])
+        assert tool.annotations.read_only_hint is (tool.name in READ_TOOLS)
+        assert tool.annotations.destructive_hint is ({"add": False, "erase": True}.get(tool.name))
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_it_retrieves_and_tells_each_iteration(served, mode):
+    """Proves: OPS-6, OPS-1 (both protocols; progress only where it is asked for)."""
+    told: list[tuple[float, float | None, str | None]] = []
+
+    async def note(done: float, total: float | None, message: str | None) -> None:
+        told.append((done, total, message))
+
+    async with client_of(served, "read", mode) as client:
+        result = data(await client.call_tool("retrieve", {"question": QUESTION}, progress_callback=note))
+        quiet = await client.call_tool("retrieve", {"question": QUESTION, "max_facts": 1})
+    assert {"f1", "f2"} <= {fact["id"] for fact in result["facts"]}
+    assert result["stop"]["iteration"] == len({done for done, _, _ in told}) >= 1
+    assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
+    assert all(total == 10.0 and message.startswith("iteration ") for _, total, message in told)
+    assert not any(word in json.dumps(told) for word in ("ferry", "jetty"))
+    assert "<memories " in quiet.content[0].text and len(data(quiet)["facts"]) == 1
+
+
+async def test_a_key_reaches_its_own_tenant_only(served):
+    """Proves: OPS-6, SEARCH-4 (searching, adding and erasing)."""
+    async with client_of(served, "admin") as mine, client_of(served, "other") as others:
+        assert ids(await mine.call_tool("search", {"query": "ferry"})) == {"f1", "f2", "f3"}
+        assert ids(await others.call_tool("search", {"query": "ferry"})) == {"s1"}
+        assert data(await mine.call_tool("erase", {"ids": ["s1"]})) == {"erased": 0, "missing": ["s1"]}
+        assert ids(await others.call_tool("search", {"query": "ferry"})) == {"s1"}
+        found = data(await others.call_tool("search_trajectories", {"query": "ferry"}))
+        assert found["trajectories"] == [] and found["allowed"] == 0
+        asked = {"query": "ferry", "tenant": "shore"}
+        assert fault(await mine.call_tool("search", asked))["field"] == "tenant"
+
+
+async def test_past_runs(served):
+    """Proves: OPS-6, TRAJ-5."""
+    async with client_of(served, "read") as client:
+        result = await client.call_tool("search_trajectories", {"query": "book the ferry", "include_contrasts": True})
+    assert [run["id"] for run in data(result)["unscored"] + data(result)["relevant_experiences"]] == ["t1"]
+    assert "t1" in result.content[0].text
+
+
+async def test_what_is_added_is_found_and_can_be_erased(served):
+    """Proves: OPS-6, STORE-2, STORE-6 (all or none; nothing is replaced)."""
+    async with client_of(served, "write") as writer, client_of(served, "admin") as admin:
+        new = [
+            {"text": "Runa tunes the harmonium.", "user_id": "u9"},
+            {"id": "n2", "kind": "archival", "text": "The harmonium is old."},
+        ]
+        added = data(await writer.call_tool("add", {"records": new}))["ids"]
+        assert added[1] == "n2" and len(set(added)) == 2
+        assert set(added) <= ids(await writer.call_tool("search", {"query": "harmonium"}))
+        again = fault(await writer.call_tool("add", {"records": [{"text": "Other harmonium."}, new[1]]}))
+        assert (again["type"], again["field"]) == ("invalid_input", "records.1.id")
+        assert len(ids(await writer.call_tool("search", {"query": "harmonium"})) - {"f1", "f2", "f3"}) == 2
+        refused = fault(await writer.call_tool("erase", {"user_id": "u9"}))
+        assert (refused["field"], refused["value"]) == ("user_id", "'u9'")
+        assert data(await writer.call_tool("erase", {"ids": ["n2", "gone"]})) == {"erased": 1, "missing": ["gone"]}
+        assert data(await admin.call_tool("erase", {"user_id": "u9"})) == {"erased": 1, "missing": []}
+        assert not set(added) & ids(await writer.call_tool("search", {"query": "harmonium"}))
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "field"),
+    [
+        ("retrieve", {}, "question"),
+        ("retrieve", {"question": " "}, "question"),
+        ("retrieve", {"question": "x", "max_facts": 0}, "max_facts"),
+        ("retrieve", {"question": "x", "write_answer": True}, "write_answer"),
+        ("search", {"query": "x", "limit": 101}, "limit"),
+        ("search", {"query": "x", "mode": "vector", "fuzzy": 1}, "fuzzy"),
+        ("search", {"query": "x", "filters": {"nope": 1}}, "filters.nope"),
+        ("search_trajectories", {"query": "x", "min_score": 2}, "min_score"),
+        ("add", {"records": []}, "records"),
+        ("add", {"records": [{"text": ""}]}, "records.0.text"),
+        ("add", {"records": [{"text": "x", "group_id": "hill"}]}, "records.0.group_id"),
+        ("erase", {}, "arguments"),
+        ("erase", {"ids": ["a"], "user_id": "u"}, "ids"),
+    ],
+)
+async def test_wrong_arguments_are_typed_errors(served, tool, arguments, field):
+    """Proves: OPS-6 (what is wrong, what it was, what would be right)."""
+    async with client_of(served, "admin") as client:
+        error = fault(await client.call_tool(tool, arguments))
+    assert error["type"] in ("invalid_input", "unsupported_option")
+    assert error["field"] == field and error["allowed"] and error["value"]
+
+
+async def test_a_tool_that_isnt_there_or_isnt_allowed_is_unknown(served):
+    """Proves: OPS-6."""
+    async with client_of(served, "read") as client:
+        for name in ("add", "erase", "nonsense"):
+            with pytest.raises(MCPError, match="Unknown tool"):
+                await client.call_tool(name, {})
+
+
+def test_nobody_comes_in_without_a_key(served):
+    """Proves: OPS-6."""
+    service, keys = served
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    headers = {"Accept": "application/json, text/event-stream"}
+    for wrong in ({}, {"Authorization": "Bearer rl_000000000000_x"}):
+        answer = httpx.post(f"{service.url}/mcp", json=body, headers=headers | wrong)
+        assert (answer.status_code, answer.json()["status"]) == (401, 401)
+    key = {"Authorization": f"Bearer {keys['read']}"}
+    assert httpx.get(f"{service.url}/mcp", headers=key | {"Accept": "text/event-stream"}).status_code == 405
+
+
+# Over standard input and output
+
+
+@pytest.fixture(scope="module")
+def folder(embedder, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("stdio") / "memory"
+    with MemoryStore.open(path, embedder=embedder) as store:
+        store.upsert(RECORDS, tenant="isle")
+        store.upsert(OTHERS, tenant="shore")
+    return path
+
+
+@asynccontextmanager
+async def spoken(folder: Path, *words: str) -> AsyncIterator[Client]:
+    command = ["-m", "recall_loop.cli", "mcp", "--store", str(folder), "--log-level", "debug", *words]
+    # Everything of this process's environment, for the command is to run the same code.
+    async with Client(StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))) as client:
+        yield client
+
+
+async def test_a_program_speaks_to_it_over_its_standard_streams(folder):
+    """Proves: OPS-6 (the operator's tenant, agent and group; nothing on stdout but the protocol)."""
+    told: list[float] = []
+
+    async def note(done: float, total: float | None, message: str | None) -> None:
+        told.append(done)
+
+    words = ("--tenant", "isle", "--agent", "lena", "--scope", "constellation")
+    async with spoken(folder, *words) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
+        result = data(await client.call_tool("retrieve", {"question": QUESTION}, progress_callback=note))
+        assert {"f1", "f2"} == {fact["id"] for fact in result["facts"]} and told
+        assert ids(await client.call_tool("search", {"query": "ferry"})) <= {"f1", "f2"}
+        filters = {"agent_ids": ["oskar"]}
+        assert ids(await client.call_tool("search", {"query": "ferry", "filters": filters})) == set()
+        # Neighbours may be read, and not be touched.
+        assert data(await client.call_tool("erase", {"ids": ["f2", "f3"]})) == {"erased": 0, "missing": ["f2", "f3"]}
+        assert fault(await client.call_tool("erase", {"agent_id": "tomas"}))["field"] == "agent_id"
+        foreign = {"records": [{"text": "x", "agent_id": "tomas"}]}
+        assert fault(await client.call_tool("add", foreign))["field"] == "records.0.agent_id"
+        taken = {"records": [{"text": "x", "id": "f3"}]}
+        assert fault(await client.call_tool("add", taken))["field"] == "records.0.id"
+        (new,) = data(await client.call_tool("add", {"records": [{"text": "Lena likes the slow ferry."}]}))["ids"]
+        (hit,) = [
+            hit for hit in data(await client.call_tool("search", {"query": "slow ferry"}))["hits"] if hit["id"] == new
+        ]
+        assert hit["agent_id"] == "lena"
+        assert data(await client.call_tool("erase", {"ids": [new]}))["erased"] == 1
+
+
+async def test_read_only_offers_nothing_that_writes(folder):
+    """Proves: OPS-6."""
+    async with spoken(folder, "--tenant", "shore", "--read-only") as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == READ_TOOLS
+        assert ids(await client.call_tool("search", {"query": "ferry", "mode": "fts"})) == {"s1"}

@@ -1,0 +1,135 @@
+"""What a hostile, a broken or a stuck client does to the service, and what it doesn't (OPS-1, STORE-2, STORE-3)."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from recall_loop.state.errors import EmbedderError
+from recall_loop.state.settings.settings import Settings
+from tests.embedders import WordHashes
+from tests.service_server import Running, Served, running
+from tests.waiting import until
+
+BULK = "/api/memory/records/bulk"
+NDJSON = {"Content-Type": "application/x-ndjson"}
+RECORD = '{"id":"m-1","kind":"fact","text":"The ferry leaves at nine."}\n'
+
+
+class Failing(WordHashes):
+    """An embedder that can be away."""
+
+    away = False
+
+    def embed_documents(self, texts):
+        if self.away:
+            raise EmbedderError("the embedder is away")
+        return super().embed_documents(texts)
+
+
+@pytest.fixture(scope="module")
+def embedder_that_fails() -> Failing:
+    return Failing()
+
+
+@pytest.fixture(scope="module")
+def served(embedder_that_fails: Failing) -> Iterator[Running]:
+    config = {"timeout_seconds": 2, "bulk_timeout_seconds": 4}
+    with running(settings=Settings(), embedder=embedder_that_fails, config=config) as service:
+        yield service
+
+
+def begun_upload(served: Running, length: int, receive_bytes: int | None = None) -> socket.socket:
+    """Return a connection on which an upload's head has been sent."""
+    host, port = served.url.removeprefix("http://").split(":")
+    sock = socket.socket()
+    if receive_bytes is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    sock.settimeout(30)
+    sock.connect((host, int(port)))
+    sock.sendall(
+        f"POST {BULK} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+        f"Content-Length: {length}\r\n\r\n".encode()
+    )
+    return sock
+
+
+def until_text(sock: socket.socket, wanted: bytes) -> bytes:
+    """Return what comes, up to and with some bytes."""
+    found = b""
+    while wanted not in found:
+        part = sock.recv(65_536)
+        assert part, found
+        found += part
+    return found
+
+
+def test_an_id_that_no_text_can_hold_rejects_its_own_record_only(served: Running) -> None:
+    """Proves: STORE-2, OPS-1 (a lone surrogate is legal in JSON; a line after it is still written)."""
+    bad = '{"id":"\\ud800","kind":"fact","text":"x"}'
+    with served.client() as client:
+        body = f'{{"records":[{bad},{RECORD}]}}'
+        batch = client.post("/api/memory/records", content=body, headers={"Content-Type": "application/json"})
+        lines = client.post(BULK, content=f"{bad}\n{RECORD}", headers=NDJSON).text.splitlines()
+    assert batch.status_code == 200, batch.text
+    assert [one["status"] for one in batch.json()["outcomes"]] == ["rejected", "created"]
+    answers = [json.loads(line) for line in lines]
+    assert [one.get("status") for one in answers] == ["rejected", "unchanged", None]
+    assert answers[-1]["done"]
+
+
+def test_an_upload_that_pauses_while_the_memory_fails_hears_so(served: Running, embedder_that_fails: Failing) -> None:
+    """Proves: STORE-2 (the last line says why nothing more is written, also where the sender is not at its end)."""
+    rest = b'{"id":"m-3","kind":"fact","text":"Later."}\n'
+    line = b'{"id":"m-2","kind":"fact","text":"The granary is full."}\n'
+    embedder_that_fails.away = True
+    try:
+        with begun_upload(served, len(line) + len(rest)) as sock:
+            sock.sendall(line)
+            said = until_text(sock, b"failed")  # written after a pause, and answered before the upload's end
+            sock.sendall(rest)
+            said += until_text(sock, b"0\r\n\r\n")
+    finally:
+        embedder_that_fails.away = False
+    assert b'"done":false' in said
+    assert b'"failed":1' in said
+
+
+def test_a_client_that_reads_nothing_gives_its_place_back(served: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: OPS-1 (limits of concurrency can't be used up by readers that are stuck)."""
+    monkeypatch.setattr("recall_loop.service.middleware.gate._LEAST_SECONDS", 0.5)
+    body = b"x\n" * 100_000  # each line is answered by one that is far longer
+    with begun_upload(served, len(body), receive_bytes=2048) as sock:
+        until(lambda: served.service.active)
+        sock.sendall(body)
+        until(lambda: not served.service.active)
+
+
+@pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Real-IP"])
+def test_what_a_proxy_passes_on_is_not_of_this_machine(served: Running, header: str) -> None:
+    """Proves: OPS-1 (without keys nobody elsewhere is let in, nor told of the machine)."""
+    with served.client() as client:
+        refused = client.get("/api/memory/records", headers={header: "192.0.2.7"})
+        ready = client.get("/ready", headers={header: "192.0.2.7"})
+        assert client.get("/ready").json()["warnings"]
+    assert (refused.status_code, refused.json()["type"].rpartition(":")[2]) == (403, "not_local")
+    assert not ready.json()["warnings"]
+
+
+def test_the_access_log_has_no_query(tmp_path: Path) -> None:
+    """Proves: OPS-3 (what is asked for is a user's; the path, the status and the address are logged)."""
+    served = Served(["--store", str(tmp_path / "store"), "--access-log"], tmp_path)
+    try:
+        served.ready()
+        with httpx.Client(base_url=served.url, timeout=60, verify=False) as client:
+            assert client.get("/api/memory/records", params={"user_id": "granary"}).status_code == 200
+    finally:
+        served.end()
+    said = served.log.read_text(encoding="utf-8")
+    assert '"GET /api/memory/records HTTP/1.1" 200' in said
+    assert "granary" not in said

@@ -1,0 +1,306 @@
+"""API keys: whose memory a request reaches, and who is let in at all (OPS-1, STORE-3)."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from recall_loop.cli.main import main
+from recall_loop.service.access.api_keys import (
+    KeyRing,
+    KeysUnreadableError,
+    Role,
+    add_key,
+    read_keys,
+    revoke_key,
+    rotate_key,
+)
+from recall_loop.service.app import create_app
+from recall_loop.service.core.config import ServiceConfig
+from recall_loop.service.core.rate_limits import RateLimit
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.settings.settings import Settings
+from tests.embedders import WordHashes
+from tests.service_server import Running, running
+from tests.waiting import until
+
+PATH = "/api/memory/retrieve"
+TENANTS = [f"tenant-{number}" for number in range(20)]
+QUESTION = {"messages": [{"content": "Who owns the granary?"}]}
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("keys") / "keys.json"
+
+
+@pytest.fixture(scope="module")
+def plain(keys: Path) -> dict[str, str]:
+    """A key for each tenant."""
+    return {tenant: add_key(keys, tenant, Role.WRITE)[1] for tenant in TENANTS}
+
+
+@pytest.fixture(scope="module")
+def served(keys: Path, plain: dict[str, str]) -> Iterator[Running]:
+    with running(settings=Settings(), embedder=WordHashes(), config={"keys_file": keys}) as service:
+        for tenant in TENANTS:
+            records = [
+                {"id": f"{tenant}-{at}", "kind": "fact", "text": f"The granary {at} belongs to {tenant}."}
+                for at in range(3)
+            ]
+            service.service.store.upsert(records, tenant=tenant)
+        yield service
+
+
+def ask(served: Running, key: str | None, **more: Any) -> httpx.Response:
+    with served.client(key) as client:
+        return client.post(PATH, json=QUESTION | more)
+
+
+def test_twenty_tenants_at_once_see_their_own(served: Running, plain: dict[str, str]) -> None:
+    """Proves: STORE-3, OPS-1 (random interleaving, no foreign id ever)."""
+    asked = TENANTS * 2
+    random.Random(7).shuffle(asked)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda tenant: ask(served, plain[tenant]), asked))
+    for tenant, answer in zip(asked, answers, strict=True):
+        ids = {fact["id"] for fact in answer.json()["facts"]}
+        assert ids
+        assert all(found.startswith(f"{tenant}-") for found in ids)
+
+
+@pytest.mark.parametrize("tenant", ["tenant-1", "default", "no-such"])
+def test_another_tenant_cannot_be_named(served: Running, plain: dict[str, str], tenant: str) -> None:
+    """Proves: STORE-3."""
+    answer = ask(served, plain["tenant-0"], tenant=tenant)
+    assert (answer.status_code, answer.json()["type"]) == (403, "urn:recall-loop:problem:foreign_tenant")
+
+
+def test_without_a_valid_key_nobody_is_let_in(served: Running, plain: dict[str, str], keys: Path) -> None:
+    """Proves: OPS-1 (missing, forged, another scheme, a right id with a wrong secret, half a key)."""
+    good = plain["tenant-0"]
+    key_id = good.split("_")[1]
+    forged = [
+        "rl",
+        "rl__",
+        f"rl_{key_id}_",
+        f"rl_{key_id}_{plain['tenant-1'].split('_', 2)[2]}",
+        good[:-1],
+        good + "x",
+        good.upper(),
+        read_keys(keys)[0].sha256,
+        "rl_" + "0" * 12 + "_" + good.split("_", 2)[2],
+        "ключ",
+    ]
+    with served.client() as client:
+        headers = [{}, {"Authorization": good}, {"Authorization": f"Basic {good}"}, {"X-Api-Key": good}]
+        headers += [{"Authorization": f"Bearer {key}".encode()} for key in forged]  # type: ignore[dict-item]
+        for given in headers:
+            for path in (PATH, f"{PATH}/stream", "/metrics", "/api/nothing"):
+                answer = client.post(path, json=QUESTION, headers=given)
+                assert answer.status_code == 401, (path, given)
+                assert answer.headers["www-authenticate"].startswith("Bearer")
+                assert answer.headers["content-type"] == "application/problem+json"
+        for path in ("/health", "/ready", "/openapi.json", "/", "/page/app.js"):
+            assert client.get(path).status_code == 200
+
+
+def test_changes_are_seen_at_once(served: Running, keys: Path) -> None:
+    """Proves: OPS-1 (a new key, rotation with and without grace, revocation, expiry)."""
+    first, old = add_key(keys, "tenant-3", Role.READ)
+    assert ask(served, old).status_code == 200
+    second, new = rotate_key(keys, first.id, datetime.now(UTC) + timedelta(hours=1))
+    assert (second.tenant, second.role) == (first.tenant, first.role)
+    assert [ask(served, key).status_code for key in (old, new)] == [200, 200]
+    revoke_key(keys, first.id)
+    assert [ask(served, key).status_code for key in (old, new)] == [401, 200]
+    third, newest = rotate_key(keys, second.id)
+    assert [ask(served, key).status_code for key in (new, newest)] == [401, 200]
+    revoke_key(keys, third.id)
+    assert ask(served, newest).status_code == 401
+    _, gone = add_key(keys, "tenant-3", Role.READ, datetime.now(UTC) - timedelta(seconds=1))
+    assert ask(served, gone).status_code == 401
+    with pytest.raises(InvalidInputError, match="active key; this one is revoked"):
+        rotate_key(keys, first.id)
+    with pytest.raises(InvalidInputError, match="keys list"):
+        revoke_key(keys, "0" * 12)
+
+
+def test_a_key_for_figures_reads_nothing_else(served: Running, keys: Path, plain: dict[str, str]) -> None:
+    """Proves: OPS-1."""
+    _, key = add_key(keys, "operator", Role.METRICS)
+    with served.client(key) as client:
+        assert "recall_loop_http_requests_total" in client.get("/metrics").text
+        assert client.post(PATH, json=QUESTION).status_code == 403
+    with served.client(plain["tenant-0"]) as client:
+        assert client.get("/metrics").status_code == 403
+
+
+def test_keys_that_cannot_be_read_let_nobody_in(served: Running, keys: Path, plain: dict[str, str]) -> None:
+    """Proves: OPS-1 (fails closed, says so, recovers)."""
+    whole = keys.read_bytes()
+    keys.write_bytes(whole[:-20])
+    try:
+        answer = ask(served, plain["tenant-0"])
+        assert (answer.status_code, answer.json()["type"]) == (503, "urn:recall-loop:problem:keys_unreadable")
+        with served.client() as client:
+            until(lambda: client.get("/ready").status_code == 503)
+    finally:
+        keys.write_bytes(whole)
+    assert ask(served, plain["tenant-0"]).status_code == 200
+
+
+def test_the_file_holds_hashes_only(keys: Path, plain: dict[str, str]) -> None:
+    """Proves: OPS-1."""
+    written = keys.read_text(encoding="utf-8")
+    assert not any(key.split("_", 2)[2] in written for key in plain.values())
+    assert keys.stat().st_mode & 0o077 == 0
+    assert len({key.split("_", 2)[2] for key in plain.values()}) == len(TENANTS)
+    assert all(len(key.split("_", 2)[2]) == 43 for key in plain.values())  # 256 bits
+
+
+# Without keys
+
+
+@pytest.fixture(scope="module")
+def open_service() -> Iterator[Running]:
+    config = {"allowed_hosts": ("memory.test",)}
+    with running(settings=Settings(), embedder=WordHashes(), config=config) as service:
+        yield service
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "localhost"}, 200),
+        ({"Host": "127.0.0.1:8321"}, 200),
+        ({"Host": "[::1]:8321"}, 200),
+        ({"Host": "memory.test:80"}, 200),
+        ({"Host": "rebound.example:8321"}, 403),
+        ({"Host": "127.0.0.1.rebound.example"}, 403),
+        ({"Host": "10.0.0.7"}, 403),
+        ({"Host": ""}, 403),
+        ({"Origin": "http://localhost:3000"}, 200),
+        ({"Origin": "https://rebound.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+    ],
+)
+def test_without_keys_only_this_machine_is_answered(
+    open_service: Running, headers: dict[str, str], status: int
+) -> None:
+    """Proves: OPS-1 (a name that was pointed at loopback, and pages of other sites, are refused)."""
+    with open_service.client() as client:
+        assert client.post(PATH, json=QUESTION, headers=headers).status_code == status
+
+
+async def test_without_keys_another_machine_is_refused() -> None:
+    """Proves: OPS-1 (also where a server listens elsewhere than the settings say)."""
+    app = create_app(ServiceConfig(), settings=Settings(), embedder=WordHashes())
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app, client=("10.0.0.9", 4000))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            assert (await client.post(PATH, json=QUESTION)).status_code == 403
+            ready = await client.get("/ready")
+    assert ready.json()["warnings"] == []  # they are for whoever sits at the machine
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "example.org"])
+def test_without_keys_no_other_address_is_listened_on(host: str) -> None:
+    """Proves: OPS-1."""
+    with pytest.raises(InvalidInputError, match="unless API keys are in use"):
+        create_app(ServiceConfig(host=host), settings=Settings())
+
+
+# The command
+
+
+def test_the_command_makes_lists_rotates_and_revokes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: OPS-1."""
+    file = str(tmp_path / "keys.json")
+    assert main(["keys", "add", "--tenant", "acme", "--role", "read", "--expires", "90d", "--keys", file]) == 0
+    plain = capsys.readouterr().out.strip()
+    ring = KeyRing(Path(file))
+    key = ring.find(plain)
+    assert key is not None
+    assert (key.tenant, key.role) == ("acme", Role.READ)
+    assert key.expires_at is not None
+    assert timedelta(days=89) < key.expires_at - datetime.now(UTC) < timedelta(days=91)
+    assert main(["keys", "rotate", key.id, "--grace", "1h", "--keys", file]) == 0
+    newer = capsys.readouterr().out.strip()
+    assert ring.find(plain)
+    assert ring.find(newer)
+    assert main(["keys", "revoke", key.id, "--keys", file]) == 0
+    assert ring.find(plain) is None
+    capsys.readouterr()
+    assert main(["keys", "list", "--json", "--keys", file]) == 0
+    listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["tenant"] for one in listed] == ["acme", "acme"]
+    assert not any("sha256" in one for one in listed)
+    assert main(["keys", "list", "--keys", file]) == 0
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["revoked", "active"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["keys", "list"], "RECALL_LOOP_SERVICE_KEYS_FILE"),
+        (["keys", "list", "--keys", "absent.json"], "can't be read"),
+        (["keys", "list", "--keys", "bad.json"], "not a file of keys"),
+        (["keys", "add", "--tenant", "", "--keys", "k.json"], "tenant"),
+        (["keys", "add", "--tenant", "a", "--expires", "2001-01-01", "--keys", "k.json"], "still to come"),
+        (["keys", "add", "--tenant", "a", "--expires", "soon", "--keys", "k.json"], "a span such as"),
+        (["keys", "revoke", "nothing", "--keys", "k.json"], "keys list"),
+        (["serve", "--store", "s", "--host", "0.0.0.0"], "API keys"),
+        (["serve", "--store", "s", "--workers", "2"], "Chroma server"),
+        (
+            ["serve", "--store", "s", "--chroma-url", "http://127.0.0.1:9", "--workers", "2", "--read-only"],
+            "1 with --read-only",
+        ),
+        (["serve", "--store", "s", "--keys", "absent.json"], "can't be read"),
+        (["serve", "--store", "absent", "--read-only"], "no store there"),
+        (["serve"], "--store"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_line(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves: OPS-1."""
+    monkeypatch.chdir(tmp_path)
+    Path("bad.json").write_text('{"keys": [{"id": "x"}]}', encoding="utf-8")
+    assert main(words) == 2
+    complaint = capsys.readouterr().err.strip().splitlines()
+    assert said in complaint[-1]
+    assert complaint[-1].startswith("recall-loop: error: ")
+
+
+def test_a_bad_file_is_never_half_read(tmp_path: Path) -> None:
+    """Proves: OPS-1."""
+    file = tmp_path / "keys.json"
+    add_key(file, "a", Role.READ)
+    ring = KeyRing(file)
+    file.write_text("{}garbage", encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(KeysUnreadableError):
+            ring.refresh()
+
+
+def test_the_rate_is_that_of_all_workers(tmp_path: Path) -> None:
+    """Proves: OPS-1 (two processes' limits over one file)."""
+    limits = [RateLimit(60, 3, tmp_path / "rates") for _ in range(2)]
+    waits = [limits[at % 2].take("key", 1000.0) for at in range(5)]
+    assert waits == [0.0, 0.0, 0.0, 1.0, 1.0]
+    assert limits[0].take("another", 1000.0) == 0.0
+    assert limits[1].take("key", 1001.0) == 0.0
+    assert limits[1].take("key", 1001.0) == pytest.approx(1.0)
+    for limit in limits:
+        limit.close()

@@ -1,0 +1,222 @@
+"""A store whose vectors are on a Chroma server, over a real one on loopback."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+
+from recall_loop.cli.main import main
+from recall_loop.memory.store.chroma.chroma_index import COLLECTION
+from recall_loop.memory.store.chroma.chroma_server import ChromaServer, chroma_server
+from recall_loop.memory.store.recovery import chroma_connection
+from recall_loop.memory.store.recovery.verify import verify_folder
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import InvalidInputError, StoreUnavailableError
+from recall_loop.state.scope import Scope
+from recall_loop.state.settings.settings import Settings
+from recall_loop.text.words.tokens import stems
+from tests.chroma_server import Server
+from tests.embedders import WordHashes
+from tests.ports import free_port
+
+QUERY = np.ones((1, 32), dtype=np.float32)
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("server"))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def server(running: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+    monkeypatch.setattr(chroma_connection, "RETRY_SECONDS", 0.0)
+    return running
+
+
+def turn(number: int, text: str = "plain") -> dict[str, object]:
+    return {"id": f"m{number}", "kind": "message", "text": f"{text} words {number}", "session": "s", "position": number}
+
+
+def opened(path: Path, url: str | ChromaServer | None = None, **options: object) -> MemoryStore:
+    return MemoryStore.open(path, embedder=WordHashes(), url=url, **options)
+
+
+def collections(server: Server) -> set[str]:
+    address = f"{server.url}/api/v2/tenants/default_tenant/databases/default_database/collections"
+    with urlopen(address, timeout=10) as answer:
+        return {collection["name"] for collection in json.load(answer)}
+
+
+def healed(store: MemoryStore, count: int) -> None:
+    report = store.verify()
+    assert report.sound, report.findings
+    assert report.records == report.chroma_rows == count
+    assert store.degraded_reason is None
+
+
+def test_a_store_on_a_server_does_everything(server: Server, tmp_path: Path) -> None:
+    """Proves: STORE-2, STORE-4, SEARCH-1."""
+    before = collections(server)
+    with opened(tmp_path / "a", server.url) as one, opened(tmp_path / "b", server.url) as two:
+        one.upsert(turn(n) for n in range(300))
+        two.upsert([turn(1, "other")])
+        one.delete(["m5"])
+        healed(one, 299)
+        healed(two, 1)
+        assert not (tmp_path / "a" / "chroma").exists()
+        with one.searching() as chroma:
+            assert chroma is not None and len(chroma.nearest(QUERY, 7)[0]) == 7
+        view = one.view(Scope())
+        assert len(view.nearest(QUERY, 5)[0]) == 5 and len(view.lexical(stems("plain words 17"), 3)) == 3
+        own = {one.info()["collection"], two.info()["collection"]}
+        assert len(own) == 2 and all(name.startswith(COLLECTION) for name in own)
+        one.rebuild()
+        one.erase(Scope())
+        one.compact()
+        healed(one, 0)
+        # One collection a store: those that were replaced are gone from the server.
+        assert collections(server) - before == {one.info()["collection"], two.info()["collection"]}
+    # The store remembers where its vectors are; a reader sees what the writer adds.
+    with opened(tmp_path / "b") as writer, opened(tmp_path / "b", read_only=True) as reader:
+        assert reader.info()["url"] == server.url
+        writer.upsert([turn(2)])
+        assert reader.count() == 2 and len(reader.view(Scope()).nearest(QUERY, 5)[0]) == 2
+        with reader.searching() as chroma:
+            assert chroma is not None and chroma.count() == 2
+
+
+def test_a_server_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: SEARCH-9, STORE-4."""
+    monkeypatch.setattr(chroma_connection, "RETRY_SECONDS", 0.0)
+    server = Server(tmp_path / "server")
+    server.start()
+    try:
+        with opened(tmp_path / "s", server.url) as store, opened(tmp_path / "s", read_only=True) as reader:
+            store.upsert(turn(n) for n in range(20))
+            with reader.searching() as chroma:
+                assert chroma is not None
+            server.kill()
+            with pytest.raises(StoreUnavailableError, match=r"not acknowledged|nothing was written"):
+                store.upsert([turn(30)])
+            for held in (store, reader):
+                count = held.count()
+                assert count in (20, 21) and len(held.view(Scope()).lexical(stems("plain"), 99)) == count
+                assert len(held.view(Scope()).nearest(QUERY, 9)[0]) == 9
+                with held.searching() as chroma:
+                    assert chroma is None or held is reader
+            assert (store.degraded_reason or "") in ("Chroma can't be reached", "Chroma can't be written")
+            assert (
+                "Error: " in (store.degraded_detail or "") and store.info()["degraded_reason"] == store.degraded_detail
+            )
+            with pytest.raises(StoreUnavailableError, match="nothing was written"):
+                store.delete(["m1"])
+            server.start()
+            with store.searching() as chroma:
+                assert chroma is not None
+            store.upsert([turn(30)])
+            healed(store, 21)
+            with reader.searching() as chroma:
+                assert chroma is not None and chroma.count() == 21
+            server.kill()
+        # Opened while it is away: reads, and heals when it is back.
+        with opened(tmp_path / "s") as store:
+            assert store.count() == 21 and "reached" in (store.degraded_reason or "")
+            assert any("reached" in finding for finding in verify_folder(tmp_path / "s").findings)
+            server.start()
+            store.upsert([turn(31)])
+            healed(store, 22)
+        # The server has lost everything: the sidecar fills it again.
+        server.kill()
+        shutil.rmtree(server.folder)
+        server.start()
+        with opened(tmp_path / "s") as store:
+            healed(store, 22)
+    finally:
+        server.kill()
+
+
+def test_a_lost_sidecar_or_folder_is_rebuilt_from_the_server(server: Server, tmp_path: Path) -> None:
+    """Proves: STORE-4."""
+    path = tmp_path / "s"
+    with opened(path, server.url) as store:
+        store.upsert((turn(n) for n in range(30)), tenant="acme")
+        before, collection = list(store.scan(Scope(tenant="acme"))), store.info()["collection"]
+    for file in path.glob("sidecar.sqlite3*"):
+        file.unlink()
+    with opened(path) as store:
+        assert list(store.scan(Scope(tenant="acme"))) == before
+        assert store.repairs and "missing" in store.repairs[0]
+        healed(store, 30)
+    (path / "sidecar.sqlite3").write_bytes(b"garbage" * 1000)
+    with opened(path) as store:
+        assert list(store.scan(Scope(tenant="acme"))) == before
+        healed(store, 30)
+    shutil.rmtree(path)
+    with opened(path, ChromaServer(server.url, collection=collection)) as store:
+        assert list(store.scan(Scope(tenant="acme"))) == before
+        healed(store, 30)
+
+
+def test_another_server_is_refused_and_moving_is_possible(server: Server, tmp_path: Path) -> None:
+    """Proves: STORE-4."""
+    with opened(tmp_path / "local") as store:
+        store.upsert([turn(1), turn(2)])
+    with pytest.raises(InvalidInputError, match="keeps its vectors in its own folder"):
+        opened(tmp_path / "local", server.url)
+    with opened(tmp_path / "local", server.url, move=True) as store:
+        healed(store, 2)
+        assert store.info()["url"] == server.url
+    with pytest.raises(InvalidInputError, match=r"to which .* belongs; to move it"):
+        opened(tmp_path / "local", f"http://127.0.0.1:{free_port()}", read_only=True)
+    with opened(tmp_path / "local") as store:
+        healed(store, 2)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:8000", "ftp://h", "http://h:0", "http://h:x", "http://u@h", "http://h/p"]
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    """Proves: STORE-4."""
+    with pytest.raises(InvalidInputError, match=r"url: got .*http://host:port"):
+        ChromaServer(url)
+
+
+def test_settings_name_the_server_and_the_key_is_written_nowhere(server: Server, tmp_path: Path) -> None:
+    """Proves: STORE-4."""
+    assert chroma_server(Settings()) is None
+    settings = Settings(chroma_url=server.url, chroma_api_key="secret-key-of-cloud")
+    place = chroma_server(settings)
+    assert place == ChromaServer(server.url, api_key="secret-key-of-cloud")
+    assert "secret-key" not in repr(place) + repr(settings)
+    with opened(tmp_path / "s", place) as store:
+        store.upsert([turn(1)])
+        healed(store, 1)
+        assert "secret-key" not in str(store.info())
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert not [file for file in files if b"secret-key" in file.read_bytes()]
+    assert {"sidecar.sqlite3", "server.json"} <= {file.name for file in files}
+
+
+def test_the_command_line_takes_a_url(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: STORE-2, STORE-4."""
+    source, place = tmp_path / "in.jsonl", str(tmp_path / "s")
+    source.write_text('{"id": "n1", "kind": "archival", "text": "The ferry leaves at nine."}\n', encoding="utf-8")
+    assert main(["ingest", str(source), "--store", place, "--url", server.url]) == 0
+    assert main(["store", "verify", "--store", place]) == 0
+    assert main(["store", "rebuild", "--store", place, "--url", server.url]) == 0
+    assert main(["store", "info", "--store", place, "--url", server.url]) == 0
+    assert server.url in capsys.readouterr().out
+    assert main(["store", "info", "--store", place, "--url", "http://127.0.0.1:1"]) == 2
+    assert "to move it" in capsys.readouterr().err
+    assert main(["store", "rebuild", "--store", place, "--move"]) == 2

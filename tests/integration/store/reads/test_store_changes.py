@@ -1,0 +1,214 @@
+"""What changed since a version: an index in memory that follows it equals a fresh read; schema 1 is upgraded."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recall_loop.memory.intake.conversations.fact_writing import write_facts
+from recall_loop.memory.store.chroma.chroma_index import ChromaSide
+from recall_loop.memory.store.sqlite import changes as changing
+from recall_loop.memory.store.sqlite.changes import changes
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import StoreUnavailableError
+from recall_loop.state.scope import DEFAULT_TENANT, Scope
+from tests.embedders import WordHashes
+
+TENANTS = ("a", "b")
+
+
+def turn(record_id, text, **more):
+    return {"id": record_id, "kind": "message", "text": text, "conversation_id": "c", "session": "s"} | more
+
+
+def read(store, tenant, rowids=None):
+    """Everything that a view shows of a tenant's rows, by rowid."""
+    view = store.view(Scope(tenant=tenant))
+    living = view.rowids()
+    wanted = living if rowids is None else np.intersect1d(living, rowids)
+    own, context = view.vectors(wanted)
+    rows = view.rows(wanted)
+    return {
+        int(rowid): (row.record, row.window, row.window_terms, own[n].tobytes(), context[n].tobytes())
+        for n, (rowid, row) in enumerate((rowid, rows[rowid]) for rowid in wanted)
+    }
+
+
+class Follower:
+    """A copy of a tenant's rows that reads nothing but what changed."""
+
+    def __init__(self, tenant):
+        self.tenant, self.version, self.rows = tenant, 0, {}
+
+    def follow(self, store):
+        found = changes(store.sidecar, self.tenant, self.version)
+        assert found is not None and np.all(np.diff(found.rowids) > 0)
+        for rowid in found.rowids.tolist():
+            self.rows.pop(rowid, None)
+        self.rows |= read(store, self.tenant, found.rowids)
+        self.version = found.version
+        return found
+
+
+writes = st.tuples(
+    st.just("upsert"),
+    st.sampled_from(TENANTS),
+    st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3), st.sampled_from("st"), st.integers(0, 9)), max_size=4),
+)
+deletes = st.tuples(
+    st.just("delete"), st.sampled_from(TENANTS), st.lists(st.tuples(st.integers(0, 7)), min_size=1, max_size=3)
+)
+
+
+def perform(store, verb, tenant, items):
+    if verb == "delete":
+        store.delete([f"m{number}" for (number,) in items], tenant=tenant)
+    else:
+        made = [turn(f"m{n}", f"word{text} common", session=session, position=at) for n, text, session, at in items]
+        store.upsert(made, tenant=tenant)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.one_of(writes, deletes), st.booleans()), max_size=12))
+def test_following_changes_always_equals_a_fresh_read(steps):
+    """Proves: STORE-2, STORE-3, STORE-7."""
+    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+        followers = [Follower(tenant) for tenant in TENANTS]
+        for (verb, tenant, items), look in steps:
+            perform(store, verb, tenant, items)
+            if look:
+                for follower in followers:
+                    follower.follow(store)
+                    assert follower.rows == read(store, follower.tenant)
+        for follower in followers:
+            follower.follow(store)
+            assert follower.rows == read(store, follower.tenant)
+            assert follower.follow(store).rowids.size == 0
+
+
+def test_changes_name_the_row_its_neighbours_and_what_was_deleted(store):
+    """Proves: STORE-3, STORE-7."""
+    store.upsert([turn(f"m{n}", f"text {n}", position=n) for n in range(6)])
+    assert changes(store.sidecar, DEFAULT_TENANT, 0).rowids.tolist() == [1, 2, 3, 4, 5, 6]
+    store.upsert([turn("m1", "text 1", position=1)])
+    assert changes(store.sidecar, DEFAULT_TENANT, 1).rowids.tolist() == []
+    store.upsert([turn("m1", "other", position=1)])
+    assert changes(store.sidecar, DEFAULT_TENANT, 1).rowids.tolist() == [1, 2, 3]
+    store.delete(["m4"])
+    found = changes(store.sidecar, DEFAULT_TENANT, 2)
+    assert (found.version, found.rowids.tolist()) == (3, [4, 5, 6])
+    store.upsert([turn("x", "elsewhere")], tenant="other")
+    assert changes(store.sidecar, DEFAULT_TENANT, 3).rowids.size == 0
+    assert changes(store.sidecar, "nobody", 0).version == 0
+    assert changes(store.sidecar, DEFAULT_TENANT, 4) is None
+
+
+def test_forgotten_deletions_are_no_answer(store, monkeypatch):
+    """Proves: STORE-6."""
+    monkeypatch.setattr(changing, "KEPT_DELETIONS", 3)
+    store.upsert([turn(f"m{n}", f"text {n}", session=f"s{n}") for n in range(6)])
+    store.upsert([turn("m", "one")], tenant="other")
+    for n in range(5):
+        store.delete([f"m{n}"])
+    assert [changes(store.sidecar, DEFAULT_TENANT, since) is None for since in range(7)] == [True] * 3 + [False] * 4
+    assert changes(store.sidecar, DEFAULT_TENANT, 3).rowids.tolist() == [3, 4, 5]
+    assert changes(store.sidecar, "other", 0).rowids.tolist() == [7]
+
+
+def test_embedding_anew_changes_every_row(tmp_path):
+    """Proves: STORE-5."""
+    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+        store.upsert([turn(f"m{n}", f"text {n}") for n in range(3)])
+        store.upsert([turn("m", "one")], tenant="other")
+        store.rebuild(embedder=WordHashes())
+        assert changes(store.sidecar, DEFAULT_TENANT, 1).rowids.tolist() == [1, 2, 3]
+        assert changes(store.sidecar, "other", 1).rowids.tolist() == [4]
+
+
+_OF_3 = (
+    "DROP INDEX records_slot",
+    "DROP INDEX records_superseded",
+    *(f"ALTER TABLE records DROP COLUMN {name}" for name in ("valid_until", "superseded_by", "slot")),
+)
+
+
+def to_schema_2(folder):
+    """Make the sidecar one of schema 2."""
+    with sqlite3.connect(folder / "sidecar.sqlite3") as connection:
+        for statement in (*_OF_3, "UPDATE meta SET value = '2' WHERE key = 'schema'"):
+            connection.execute(statement)
+    connection.close()
+    side = ChromaSide(folder / "chroma", {})
+    side.complete({**side.noted(), "schema": "2"})
+    side.close()
+
+
+def downgrade(folder):
+    """Make the sidecar one of schema 1."""
+    with sqlite3.connect(folder / "sidecar.sqlite3") as connection:
+        for statement in (
+            *_OF_3,
+            "DROP INDEX records_changed",
+            "ALTER TABLE records DROP COLUMN changed",
+            "ALTER TABLE tenants DROP COLUMN horizon",
+            "DROP TABLE deleted",
+            "UPDATE meta SET value = '1' WHERE key = 'schema'",
+        ):
+            connection.execute(statement)
+    connection.close()
+    side = ChromaSide(folder / "chroma", {})
+    side.complete({**side.noted(), "schema": "1"})
+    side.close()
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_store_of_schema_1_is_upgraded_when_it_is_opened_for_writing(tmp_path, lost):
+    """Proves: STORE-4, STORE-5."""
+    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+        store.upsert([turn(f"m{n}", f"text {n}") for n in range(3)])
+        before = read(store, DEFAULT_TENANT)
+        with store.searching() as side:
+            collection = side._collection.id
+    downgrade(tmp_path)
+    with pytest.raises(StoreUnavailableError, match="schema 1; open it once for writing"):
+        MemoryStore.open(tmp_path, embedder=WordHashes(), read_only=True)
+    if lost:
+        (tmp_path / "sidecar.sqlite3").unlink()
+    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+        assert store.info()["schema"] == 3 and store.degraded_reason is None
+        assert read(store, DEFAULT_TENANT) == before
+        with store.searching() as side:
+            assert side.marker()["schema"] == "3" and side._collection.id == collection
+        assert (changes(store.sidecar, DEFAULT_TENANT, 0) is None) != lost
+        store.delete(["m0"])
+        found = changes(store.sidecar, DEFAULT_TENANT, 1)
+        assert (found.version, found.rowids.tolist()) == (2, [1, 2])
+    with MemoryStore.open(tmp_path, embedder=WordHashes(), read_only=True) as reader:
+        assert reader.view(Scope()).nearest(np.ones((1, 32)), 5) and reader.degraded_reason is None
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_store_of_schema_2_is_upgraded_and_its_facts_can_be_superseded(tmp_path, lost):
+    """Proves: STORE-4, OPS-5."""
+    facts = [
+        {"id": "f1", "kind": "fact", "text": "Ann lives in Oslo.", "subject": "Ann", "fact_type": "lives_in"},
+        {"id": "f2", "kind": "fact", "text": "Nothing is known of Bo."},
+    ]
+    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+        store.upsert([*facts, turn("m1", "Ann lives in Oslo.")])
+        before = read(store, DEFAULT_TENANT)
+    to_schema_2(tmp_path)
+    with pytest.raises(StoreUnavailableError, match="schema 2; open it once for writing"):
+        MemoryStore.open(tmp_path, embedder=WordHashes(), read_only=True)
+    if lost:
+        (tmp_path / "sidecar.sqlite3").unlink()
+    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+        assert store.info()["schema"] == 3 and store.degraded_reason is None
+        assert read(store, DEFAULT_TENANT) == before
+        new = {"id": "f3", "text": "Ann lives in Bergen.", "subject": "ann", "fact_type": "Lives in"}
+        assert write_facts(store, [new], single_valued=["lives_in"]).superseded == ("f1",)
+        assert store.verify().sound

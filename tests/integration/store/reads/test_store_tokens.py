@@ -1,0 +1,79 @@
+"""Token vectors beside the records: made with every write, kept up, dropped, made again."""
+
+from __future__ import annotations
+
+import pytest
+
+from recall_loop.memory.search.engine import search
+from recall_loop.memory.search.query.options import SearchOptions
+from recall_loop.memory.store.embed.token_vectors import codec_of
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.write.stored_tokens import holds
+from recall_loop.state.errors import StoreReadOnlyError, UnsupportedOptionError
+from tests.embedders import WordHashes
+
+TURNS = [
+    {"id": f"m{number}", "kind": "message", "session": "s", "text": text}
+    for number, text in enumerate(["Which ferry do we take?", "The one at nine.", "Then pack the sandwiches."])
+]
+
+
+def rows(store):
+    """Return the ids of records with token vectors, with the bytes of these."""
+    query = "SELECT r.id, t.vectors FROM tokens t JOIN records r ON r.rowid = t.rowid ORDER BY r.id"
+    with store.sidecar.reading() as connection:
+        return dict(connection.execute(query))
+
+
+def reranks(store):
+    """Tell whether late interaction runs where nothing is said."""
+    plain, left_alone = (search(store, "ferry", options=SearchOptions(rerank=rerank)) for rerank in (False, None))
+    return [hit.score for hit in plain.hits] != [hit.score for hit in left_alone.hits]
+
+
+def test_every_write_makes_them_and_a_deletion_takes_them(tmp_path, embedder):
+    """Proves: STORE-2, STORE-6."""
+    with MemoryStore.open(tmp_path / "store", embedder=embedder) as store:
+        store.upsert(TURNS)
+        first = rows(store)
+        assert list(first) == ["m0", "m1", "m2"] and reranks(store)
+        store.upsert([{**TURNS[1], "text": "The one at noon."}, {**TURNS[2], "label": "food"}])
+        second = rows(store)
+        assert first["m0"] == second["m0"] and first["m2"] == second["m2"]  # their own texts are the same
+        assert first["m1"] != second["m1"]
+        store.delete(["m1"])
+        assert list(rows(store)) == ["m0", "m2"]
+
+
+def test_they_can_be_dropped_and_made_again(tmp_path, embedder):
+    """Proves: SEARCH-9, STORE-5."""
+    with MemoryStore.open(tmp_path / "store", embedder=embedder) as store:
+        store.upsert(TURNS)
+        whole = rows(store)
+        store.drop_token_vectors()
+        store.upsert([{"id": "later", "kind": "fact", "text": "The ferry is late."}])
+        assert rows(store) == {} and not reranks(store)
+        seen = []
+        assert store.make_token_vectors(lambda done, total: seen.append((done, total))) == 4
+        assert seen == [(4, 4)] and reranks(store)
+        assert {key: rows(store)[key] for key in whole} == whole
+        assert store.make_token_vectors() == 0
+    with (
+        MemoryStore.open(tmp_path / "store", embedder=embedder, read_only=True) as reader,
+        pytest.raises(StoreReadOnlyError),
+    ):
+        reader.drop_token_vectors()
+
+
+def test_another_embedder_makes_its_own_or_none(tmp_path, embedder):
+    """Proves: STORE-5."""
+    path = tmp_path / "store"
+    with MemoryStore.open(path, embedder=WordHashes()) as store:
+        store.upsert(TURNS)
+        assert rows(store) == {}
+        with pytest.raises(UnsupportedOptionError):
+            store.make_token_vectors()
+        store.rebuild(embedder=embedder)
+        assert list(rows(store)) == ["m0", "m1", "m2"] and holds(store.sidecar, codec_of(embedder))
+    with MemoryStore.open(path, embedder=WordHashes(), re_embed=True) as store:
+        assert rows(store) == {} and len(search(store, "ferry").hits) == 3

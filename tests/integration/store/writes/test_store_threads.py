@@ -1,0 +1,102 @@
+"""Threads, tasks and processes on one store: read your writes, and never a mixture."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import StoreLockedError
+from recall_loop.state.scope import Scope
+from recall_loop.text.words.tokens import stems
+from tests.embedders import WordHashes
+
+ROUNDS = 12
+
+
+def batch(name: str, round_: int) -> list[dict[str, object]]:
+    """Ten records of one writer and one round; a batch is seen wholly or not at all."""
+    return [
+        {"id": f"{name}-{n}", "kind": "fact", "text": f"{name} says marker{round_}", "user_id": name} for n in range(10)
+    ]
+
+
+def write_and_read(store: MemoryStore, name: str) -> None:
+    """Whatever the others do, what this one has written is there when its call returns."""
+    scope = Scope(user_id=name)
+    for round_ in range(ROUNDS):
+        store.upsert(batch(name, round_))
+        view = store.view(scope)
+        assert len(view.lexical(stems(f"marker{round_}"), 50)) == 10
+        assert len(view.nearest(np.ones((1, 32)), 50)[0]) == 10
+        assert {record.text for record in store.scan(scope)} == {f"{name} says marker{round_}"}
+        if round_ % 3 == 2:
+            assert store.delete([f"{name}-{n}" for n in range(5)]) == 5
+            assert len(store.view(scope).rowids()) == store.count(scope) == 5
+            assert len(view.lexical(stems(f"marker{round_}"), 50)) == 5
+
+
+def test_threads_read_their_writes(tmp_path: Path) -> None:
+    """Proves: STORE-4."""
+    for path in (tmp_path, None):
+        store = MemoryStore.open(path, embedder=WordHashes()) if path else MemoryStore.in_memory(embedder=WordHashes())
+        with store, ThreadPoolExecutor(6) as pool:
+            list(pool.map(partial(write_and_read, store), [f"writer{n}" for n in range(6)]))
+            assert store.count() == 6 * 5
+            assert store.verify().sound, store.verify().findings
+
+
+async def test_tasks_read_their_writes(tmp_path: Path) -> None:
+    """Proves: STORE-4."""
+    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+        names = [f"task{n}" for n in range(4)]
+        await asyncio.gather(*(asyncio.to_thread(write_and_read, store, name) for name in names))
+        assert store.count() == 4 * 5 and store.verify().sound
+
+
+SECOND = """
+import sys
+sys.path.insert(0, {root!r})
+from tests.embedders import WordHashes
+from recall_loop.memory.store import MemoryStore
+from recall_loop.state.errors import StoreLockedError
+try:
+    MemoryStore.open({path!r}, embedder=WordHashes())
+except StoreLockedError as error:
+    print("locked", flush=True)
+with MemoryStore.open({path!r}, embedder=WordHashes(), read_only=True) as reader:
+    seen = set()
+    while True:
+        texts = {{record.text.split()[-1] for record in reader.scan()}}
+        count = reader.count()
+        assert count in (0, 10) and len(texts) <= 2, (count, texts)
+        seen |= texts
+        if "marker99" in texts:
+            break
+print(len(seen))
+"""
+
+
+def test_two_processes_on_one_path(tmp_path: Path, root: Path) -> None:
+    """Proves: STORE-4. The second writer is refused; the reader sees what is committed, and nothing else."""
+    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+        code = SECOND.format(root=str(root), path=str(tmp_path))
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None and child.stdout.readline() == "locked\n"
+            for round_ in [*range(30), 99]:
+                store.upsert(batch("writer", round_))
+            assert int(child.communicate(timeout=100)[0]) >= 1
+        assert child.returncode == 0
+        assert store.verify().sound
+    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+        try:
+            MemoryStore.open(tmp_path, embedder=WordHashes())
+            raise AssertionError("two writers")
+        except StoreLockedError:
+            assert store.count() == 10

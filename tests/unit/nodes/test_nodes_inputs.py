@@ -1,0 +1,116 @@
+"""From messages and the graph's input to a request, and what tells one run from the next."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from recall_loop.nodes.runtime.inputs import (
+    RECALL_MARK,
+    chat_messages,
+    given_fields,
+    request_from,
+    role_of,
+    run_key,
+    spent_inputs,
+)
+from recall_loop.state.context import Context
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.settings.settings import Settings
+
+ASKED = HumanMessage("Where is Mara?", id="1")
+
+
+@pytest.mark.parametrize(
+    ("message", "role"),
+    [
+        (HumanMessage("x"), "user"),
+        (AIMessage("x"), "assistant"),
+        (AIMessageChunk("x"), "assistant"),
+        (SystemMessage("x"), "system"),
+        (ToolMessage("x", tool_call_id="1"), "tool"),
+        (FunctionMessage("x", name="clock"), "tool"),
+        (ChatMessage("x", role="assistant"), "assistant"),
+    ],
+)
+def test_roles(message, role):
+    """Proves: OPS-1."""
+    assert role_of(message) == role
+    assert chat_messages([message])[0]["role"] == role
+
+
+def test_fields_win_over_context_and_context_over_settings():
+    """Proves: OPS-1 (request > context > settings > default)."""
+    chosen = Settings(tenant="set", max_facts=7)
+    context = Context(tenant="told", agent_id="lena")
+    assert request_from({"messages": [ASKED]}, Context(), chosen).tenant == "set"
+    assert request_from({"messages": [ASKED]}, context, chosen).tenant == "told"
+    request = request_from({"messages": [ASKED], "tenant": "asked", "max_facts": 3}, context, chosen)
+    assert (request.tenant, request.agent_id, request.max_facts) == ("asked", "lena", 3)
+    assert request_from({"messages": [ASKED]}, context, chosen).max_facts == 7
+
+
+def test_constellation_may_take_its_agent_from_the_context():
+    """Proves: SEARCH-4, SEARCH-2."""
+    state = {"messages": [ASKED], "scope": "constellation"}
+    assert request_from(state, Context(agent_id="lena"), Settings()).read_scope().agent_id == "lena"
+    with pytest.raises(InvalidInputError, match=r"scope.*agent_id"):
+        request_from(state, Context(), Settings())
+
+
+def test_context_blocks_of_ours_and_empty_messages_are_left_out():
+    """Proves: LOOP-9, LOOP-10."""
+    ours = HumanMessage("[m1] Mara lives in Tallinn", additional_kwargs={RECALL_MARK: True})
+    assert [message["content"] for message in chat_messages([ours, AIMessage(""), ASKED, ours])] == ["Where is Mara?"]
+    for nothing in ([], [ours]):
+        with pytest.raises(InvalidInputError, match=r"messages.*at least one"):
+            chat_messages(nothing)
+
+
+def key_of(state):
+    return run_key(state, Context())
+
+
+def test_a_run_knows_itself_after_its_first_step():
+    """Proves: LOOP-2, LOOP-4 (what the first step fills in makes no other run of it)."""
+    state = {"messages": [ASKED], "goal": "find her", "reference_time": "2024-01-01T00:00:00Z"}
+    after = {**state, "request_id": "id-1", "reference_time": "2024-01-01T00:00:00+00:00"}
+    assert key_of(after) == key_of(state)
+    assert run_key(state, Context(tenant="other")) != key_of(state)
+
+
+def test_a_finished_run_leaves_nothing_to_the_next_turn():
+    """Proves: LOOP-2, LOOP-9 (input of one turn is not that of the thread's next)."""
+    state = {"messages": [ASKED], "tenant": "B", "max_facts": 1, "request_id": "one", "reference_time": "2020-01-01"}
+    after = {**state, **spent_inputs(state)}
+    assert given_fields(after) == {}
+    request = request_from(after, Context(), Settings())
+    assert (request.id, request.reference_time, request.tenant) == (None, None, "default")
+    newer = {**after, "request_id": "two", "tenant": "C"}
+    assert given_fields(newer) == {"request_id": "two", "tenant": "C"}
+
+
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={"goal": st.text(min_size=1), "tenant": st.text(min_size=1), "max_facts": st.integers(1, 5)},
+)
+
+
+@settings(max_examples=50)
+@given(one=FIELDS, two=FIELDS, texts=st.lists(st.text(), max_size=3))
+def test_runs_differ_when_their_input_does(one, two, texts):
+    """Proves: LOOP-2 (any text, surrogates included, makes a key)."""
+    messages = [HumanMessage(text, id=str(place)) for place, text in enumerate(texts)]
+    keys = [key_of({"messages": messages, **fields}) for fields in (one, two)]
+    assert (keys[0] == keys[1]) == (one == two)
+    assert key_of({"messages": [*messages, HumanMessage("x", id="new")], **one}) != keys[0]

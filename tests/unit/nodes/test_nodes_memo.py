@@ -1,0 +1,137 @@
+"""What a run keeps between its nodes changes no result, and goes with the run."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+
+import pytest
+from langchain_core.runnables import RunnableLambda
+from langgraph.runtime import Runtime
+
+from recall_loop.nodes.runtime.resources import Resources
+from recall_loop.policy.evidence.coverage import covered, facets_of, measure, supports
+from recall_loop.policy.evidence.ranking import rank
+from recall_loop.state.context import Context
+from recall_loop.state.settings.settings import Settings
+
+NOW = "2024-06-01T00:00:00+00:00"
+CONTEXT = Context()
+WORDS = ("Anna", "likes", "chess", "Lisbon", "2023", "moved", "May", "piano")
+
+
+def state(question="When did Anna move to Lisbon?", reference_time=NOW):
+    request = {"messages": [{"content": question}], "max_facts": 5, "max_iterations": 3, "max_context_tokens": 500}
+    return {"request": request, "reference_time": reference_time}
+
+
+def run(resources, given, context=CONTEXT, **configurable):
+    """Return the run as a node gets it."""
+    node = RunnableLambda(lambda _: resources.run(given, Runtime(context=context)))
+    return node.invoke(None, {"configurable": configurable})
+
+
+def pool(seed, size=20):
+    draw = random.Random(seed)
+    entries = {}
+    for at in range(size):
+        text = " ".join(draw.choices(WORDS, k=5))
+        entries[f"k{at}"] = {
+            "key": f"k{at}",
+            "record": {"id": f"r{at % 7}", "kind": "message", "text": text, "created_at": "2024-05-01T00:00:00Z"},
+            "window": text + " " + draw.choice(WORDS),
+            "similarity": draw.choice((0.2, 0.5, 0.9)),
+            "relevance": draw.choice((0.2, 0.5, 0.9)),
+            "matches": [{"query": str(n)} for n in range(draw.randint(1, 3))],
+            "evidence": [],
+            "evidence_keys": [str(n) for n in range(draw.randint(1, 3))],
+            "first_iteration": draw.randint(1, 2),
+            "is_new": False,
+            "legs": {},
+        }
+    return entries
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_kept_ranking_is_the_ranking_of_the_pool(seed):
+    """Proves: LOOP-9, RANK-3."""
+    known, found = run(Resources(None, Settings()), state()), pool(seed)
+    memo, asked = known.memo, known.question.asked
+    settings, now = Settings(max_facts=5, max_iterations=3), datetime.fromisoformat(NOW).astimezone(UTC)
+    assert memo.ranked(found) == rank(found.values(), settings, now, asked)
+    new = frozenset(random.Random(seed).sample(sorted(found), 5))
+    marked = memo.marked(found, new)
+    assert {key for key, entry in marked.items() if entry["is_new"]} == new
+    assert list(marked) == list(found)
+    assert memo.ranked(marked) == rank(marked.values(), settings, now, asked)
+    other = pool(seed + 1)
+    assert memo.ranked(other) == rank(other.values(), settings, now, asked)
+
+
+def test_the_ranking_knows_what_the_question_names():
+    """Proves: RANK-3."""
+    memo, found = run(Resources(None, Settings()), state("Who owns The Heron?")).memo, pool(1, 3)
+    for key, entry in found.items():
+        entry["record"] = {
+            **entry["record"],
+            "id": key,
+            "kind": "archival",
+            "label": "The Heron" if key == "k2" else None,
+        }
+    bonus = {item.entry["key"]: item.components["reference"] for item in memo.ranked(found)}
+    assert bonus == {"k0": 0.0, "k1": 0.0, "k2": Settings().rank_reference_weight}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_kept_support_is_the_support_of_the_record(seed):
+    """Proves: LOOP-9, STOP-5."""
+    known, found = run(Resources(None, Settings()), state()), pool(seed)
+    facets, times = facets_of(known.question), known.question.times
+    for entry in [*found.values(), *found.values(), *pool(seed + 1).values()]:
+        assert known.memo.supports(facets, entry) == supports(facets, entry, times)
+    single = [supports(facets, entry, times) for entry in found.values()]
+    assert covered(facets, single) == measure(facets, found.values(), times)
+
+
+def test_all_nodes_of_a_run_get_the_same_run():
+    """Proves: LOOP-9."""
+    resources, given = Resources(None, Settings()), state()
+    first = run(resources, given)
+    assert run(resources, {**given, "iteration": 1}, thread_id="1") is first
+    assert first.memo is first.memo
+
+
+def test_another_request_time_or_context_is_another_run():
+    """Proves: LOOP-9."""
+    resources, given = Resources(None, Settings()), state()
+    first = run(resources, given)
+    assert run(resources, state()) is not first
+    assert run(resources, given | {"reference_time": "2020-01-01T00:00:00+00:00"}).reference.year == 2020
+    assert run(resources, given, Context(novelty_patience=9)).settings.novelty_patience == 9
+    assert run(resources, given, None, novelty_patience=8).settings.novelty_patience == 8
+    assert run(resources, given, None, novelty_patience=7).settings.novelty_patience == 7
+
+
+def test_a_foreign_context_is_read_each_time():
+    """Proves: LOOP-9."""
+    resources, given, foreign = Resources(None, Settings()), state(), {"novelty_patience": 3}
+    assert run(resources, given, foreign).settings.novelty_patience == 3
+    foreign["novelty_patience"] = 4
+    assert run(resources, given, foreign).settings.novelty_patience == 4
+
+
+def test_a_run_that_ended_is_forgotten():
+    """Proves: LOOP-9."""
+    resources, given = Resources(None, Settings()), state()
+    first = run(resources, given)
+    resources.forget(given)
+    resources.forget(given)
+    assert run(resources, given) is not first
+
+
+def test_runs_that_never_ended_make_room_for_others():
+    """Proves: LOOP-9."""
+    resources, states = Resources(None, Settings()), [state(f"What does person {at} like?") for at in range(40)]
+    runs = [run(resources, given) for given in states]
+    assert run(resources, states[-1]) is runs[-1]
+    assert run(resources, states[0]) is not runs[0]

@@ -1,0 +1,355 @@
+"""Repeats, strategies and the next plan: what is asked next, and never twice."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from recall_loop.policy.evidence.merging import Found, merge
+from recall_loop.policy.planning.feedback import feedback_queries
+from recall_loop.policy.planning.query_forms import planned
+from recall_loop.policy.planning.repeated_queries import RepeatFilter
+from recall_loop.policy.planning.round_plan import PLAN, REFINE, Known, Marker, plan_next, tool_for
+from recall_loop.policy.planning.strategies import order, queries_of
+from recall_loop.policy.question.question import analyse
+from recall_loop.state.records.records import RECORD_ADAPTER, SearchHit
+from recall_loop.state.request import DEFAULT_CONTENT_TYPES, RetrieveRequest
+from recall_loop.state.scope import Filters
+from recall_loop.state.settings.settings import Settings
+from recall_loop.state.types import ContentType, QuerySource, Strategy, ToolName
+from recall_loop.text.words.keys import query_key
+from recall_loop.text.words.tokens import stems
+
+NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
+THRESHOLD = 0.9
+SAME = Marker(ToolName.ALL.value, Filters())(planned("q", QuerySource.PHRASE))
+WORDS = ["amber", "brown", "crimson", "emerald", "golden", "indigo", "olive", "purple", "scarlet", "violet"]
+TRIED = "red bicycle of Ruth"
+TEXT = "Where does the doctor Ruth Meyer teach programming to children?"
+
+
+def question(text=TEXT):
+    return analyse(RetrieveRequest(messages=[{"content": text}]), NOW)
+
+
+def outcome(query, results=3, new_facts=1, error=None, fingerprint=SAME, strategy="direct"):
+    return {
+        "query": query,
+        "source": "phrase",
+        "strategy": strategy,
+        "iteration": 1,
+        "tool": "search_all",
+        "fingerprint": fingerprint,
+        "results": results,
+        "new_facts": new_facts,
+        "error": error,
+    }
+
+
+def tried(*queries, **fields):
+    return {query: outcome(query, **fields) for query in queries}
+
+
+def entries(*texts, **fields):
+    """Return pool entries of facts with these texts."""
+    records = [
+        RECORD_ADAPTER.validate_python({"id": f"f{at}", "kind": "fact", "text": text, **fields})
+        for at, text in enumerate(texts)
+    ]
+    hits = [SearchHit(record=record, similarity=0.8, score=0.8) for record in records]
+    return list(merge({}, [Found(planned("q", QuerySource.PHRASE), hits)], 1, frozenset()).pool.values())
+
+
+def known(text=TEXT, ranked=(), outcomes=None, used=(), bridges=()):
+    return Known(question(text), ranked, outcomes or {}, used, bridges)
+
+
+def plan(seen, origin=PLAN, content_types=DEFAULT_CONTENT_TYPES, **settings):
+    return plan_next(seen, content_types, Settings(**settings), origin)
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        TRIED,
+        "RED BICYCLE OF RUTH",
+        "  red\tbicycle  of Ruth ",
+        "red, bicycle of Ruth?!",
+        "the red bicycle of Ruth",
+        "red bicycles Ruth",
+        "Ruth's red bicycle",
+        "Ruth bicycle red",
+    ],
+)
+def test_variants_of_a_tried_query_are_repeats(variant):
+    """Proves: LOOP-4."""
+    assert not RepeatFilter(tried(TRIED), THRESHOLD).allows(variant)
+
+
+@pytest.mark.parametrize("other", ["blue bicycle of Ruth", "Ruth", "red bicycle", "bicycle shop downtown"])
+def test_a_query_that_only_contains_or_shares_words_is_no_repeat(other):
+    """Proves: LOOP-4."""
+    assert RepeatFilter(tried(TRIED), THRESHOLD).allows(other)
+
+
+def test_near_duplicates_are_repeats_from_the_threshold_on():
+    """Proves: LOOP-4."""
+    before, after = "one red old city bicycle ruth berlin", "red old city bicycle ruth berlin shop"
+    assert RepeatFilter(tried(before), 0.9).allows(after)
+    assert not RepeatFilter(tried(before), 0.5).allows(after)
+
+
+def test_a_query_that_failed_with_an_error_may_run_again():
+    """Proves: LOOP-4, STOP-6."""
+    seen = RepeatFilter(tried(TRIED, results=0, error="StoreUnavailableError: gone"), THRESHOLD)
+    assert seen.allows(TRIED, SAME)
+
+
+def test_an_empty_query_runs_again_only_in_another_context():
+    """Proves: LOOP-4."""
+    seen = RepeatFilter(tried(TRIED, results=0, fingerprint=SAME), THRESHOLD)
+    assert not seen.allows(TRIED, SAME)
+    assert not seen.allows("the red bicycles of Ruth", SAME)
+    assert seen.allows(TRIED, "other filters")
+
+
+def test_a_query_that_found_something_never_runs_again():
+    """Proves: LOOP-4."""
+    assert not RepeatFilter(tried(TRIED, results=1), THRESHOLD).allows(TRIED, "other filters")
+
+
+def test_an_earlier_error_does_not_free_a_query_that_ran_since():
+    """Proves: LOOP-4."""
+    outcomes = tried(TRIED, error="timeout", results=0) | tried("Ruth's red bicycle", results=2)
+    assert not RepeatFilter(outcomes, THRESHOLD).allows(TRIED, SAME)
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_a_blank_query_is_never_allowed(blank):
+    """Proves: LOOP-4."""
+    assert not RepeatFilter({}, THRESHOLD).allows(blank)
+
+
+def test_keep_ranks_cuts_and_counts_what_it_drops():
+    """Proves: LOOP-4, OPS-3."""
+    seen = RepeatFilter(tried(TRIED), THRESHOLD)
+    texts = ["Ruth's bicycle, red", "cello", "Cellos!", "piano", "violin"]
+    kept = seen.keep([planned(text, QuerySource.KEYWORD) for text in texts], 2)
+    assert [(query["text"], query["rank"]) for query in kept] == [("cello", 1), ("piano", 2)]
+    assert len(seen.refused) == 2
+    assert seen.keep([planned("the piano", QuerySource.KEYWORD)], 5) == []
+
+
+def test_a_second_identical_request_starts_clean():
+    """Two filters share nothing: the origin answered a repeated request with nothing. Proves: LOOP-4."""
+    queries = [planned("cello", QuerySource.KEYWORD)]
+    assert RepeatFilter({}, THRESHOLD).keep(queries, 5) == RepeatFilter({}, THRESHOLD).keep(queries, 5) != []
+
+
+def test_unused_strategies_come_first_in_their_order():
+    """Proves: LOOP-7."""
+    assert order([], []) == list(Strategy)
+    rest = [strategy for strategy in Strategy if strategy not in (Strategy.DIRECT, Strategy.BROADER)]
+    assert order(["direct", "broader"], [])[: len(rest)] == rest
+
+
+def test_used_strategies_follow_by_new_facts_for_each_query():
+    """Proves: LOOP-7."""
+    outcomes = [
+        outcome("a", new_facts=2, strategy="direct"),
+        outcome("b", new_facts=0, strategy="direct"),
+        outcome("c", new_facts=0, strategy="direct"),
+        outcome("d", new_facts=1, strategy="temporal"),
+        outcome("e", new_facts=0, strategy="people"),
+    ]
+    ranked = order([strategy.value for strategy in Strategy], outcomes)
+    assert ranked[:2] == [Strategy.TEMPORAL, Strategy.DIRECT]
+    assert ranked.index(Strategy.SYNONYMS) < ranked.index(Strategy.PEOPLE)
+    assert set(ranked) == set(Strategy)
+
+
+MET = "Ruth said that Paul Weber works at Acme Bank since May 2021."
+NAMED = {"people": "paul weber", "organizations": "acme bank", "temporal": "2021"}
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_every_strategy_has_a_deterministic_way(strategy):
+    """Proves: LOOP-7, LOOP-8."""
+    ranked = entries(MET, created_at="2024-01-05T00:00:00Z")
+    made = queries_of(strategy, question(), ranked, 12, 120)
+    assert made
+    assert made == queries_of(strategy, question(), ranked, 12, 120)
+    if strategy.value in NAMED:
+        assert any(NAMED[strategy.value] in query["text"].lower() for query in made)
+
+
+def test_synonyms_replace_a_term_and_keep_the_others():
+    """Proves: LOOP-7, QUERY-1."""
+    made = queries_of(Strategy.SYNONYMS, question("Did Ruth repair the bicycle?"), [], 12, 120)
+    assert any("fix" in query["text"] and "ruth" in query["text"] and "bicycle" in query["text"] for query in made)
+    assert all(query["source"] == QuerySource.SYNONYM for query in made)
+
+
+def test_broader_and_narrower_terms_differ_from_synonyms():
+    """Proves: LOOP-7."""
+    keys = {
+        strategy: {query_key(query["text"]) for query in queries_of(strategy, question(), [], 50, 120)}
+        for strategy in (Strategy.SYNONYMS, Strategy.BROADER, Strategy.NARROWER)
+    }
+    assert all(keys.values())
+    assert not keys[Strategy.BROADER] & keys[Strategy.NARROWER]
+    assert not keys[Strategy.BROADER] & keys[Strategy.SYNONYMS]
+
+
+def test_relative_times_of_a_fact_count_from_when_it_was_said():
+    """Proves: LOOP-7, LOOP-9."""
+    ranked = entries("Ruth sold the bicycle yesterday.", created_at="2021-03-10T08:00:00Z")
+    made = queries_of(Strategy.TEMPORAL, question("What did Ruth sell?"), ranked, 12, 120)
+    assert any("9 March 2021" in query["text"] for query in made)
+
+
+def test_a_strategy_with_nothing_to_offer_gives_no_query():
+    """Proves: LOOP-7."""
+    for strategy in (Strategy.PEOPLE, Strategy.ORGANIZATIONS, Strategy.TEMPORAL):
+        assert queries_of(strategy, question("green paint"), [], 12, 120) == []
+
+
+MET_AGAIN = MET + " Ruth agreed."
+PLAIN = " ".join(f"{word} gardens hidden" for word in WORDS)
+LONG = " ".join(f"engineer{at} repair bicycle{at}" for at in range(60))
+
+
+@pytest.mark.parametrize("origin", [PLAN, REFINE])
+@pytest.mark.parametrize("used", [len(Strategy), 1, 3])
+@pytest.mark.parametrize("text", [LONG, PLAIN])
+def test_no_planned_query_is_longer_than_allowed(origin, used, text):
+    """Proves: QUERY-2."""
+    strategies = [strategy.value for strategy in list(Strategy)[:used]]
+    seen = known(text, entries(MET, MET_AGAIN), tried("something else"), strategies)
+    made = plan(seen, origin, fallback_max_length=60).plan["queries"]
+    assert made
+    assert max(len(query["text"]) for query in made) <= 60
+
+
+def test_feedback_takes_words_that_several_of_the_best_facts_share():
+    """Proves: QUERY-4."""
+    ranked = entries("Ruth tunes her cello in the workshop.", "The workshop for cello players opened.", "Rain again.")
+    made = list(feedback_queries(question("What is the hobby of Ruth?"), ranked, 120))
+    assert made
+    used = {stem for query in made for stem in stems(query["text"])}
+    assert set(stems("cello workshop")) <= used and not set(stems("rain")) & used
+    assert all("Ruth" in query["text"] and query["source"] == QuerySource.FEEDBACK for query in made)
+    assert list(feedback_queries(question(), [], 120)) == []
+
+
+def test_the_first_plan_is_direct_with_the_whole_fallback_set():
+    """Proves: LOOP-7, QUERY-5."""
+    found = plan(known("Who knows Rust in the data team?"))
+    assert found.plan["strategy"] == "direct" and found.plan["origin"] == PLAN
+    assert 6 <= len(found.plan["queries"]) <= 12
+    assert [query["rank"] for query in found.plan["queries"]] == list(range(1, len(found.plan["queries"]) + 1))
+    assert found.generated >= len(found.plan["queries"])
+
+
+def test_the_plan_keeps_to_the_most_queries():
+    """Proves: QUERY-2."""
+    bridges = [planned(f"bridge number{at}", QuerySource.FEEDBACK) for at in range(20)]
+    for most in (1, 2, 5, 12):
+        for seen in (known(), known(outcomes=tried("x"), used=["direct"], bridges=bridges)):
+            assert 1 <= len(plan(seen, REFINE, fallback_max_queries=most).plan["queries"]) <= most
+
+
+def test_bridges_come_first_and_leave_room_for_the_next_strategy():
+    """Proves: QUERY-4, LOOP-7."""
+    bridges = [planned(f"bridge number{at}", QuerySource.FEEDBACK) for at in range(20)]
+    first = plan(known(outcomes={}), PLAN).plan["queries"]
+    seen = known(outcomes=tried(*(query["text"] for query in first)), used=["direct"], bridges=bridges)
+    found = plan(seen).plan
+    assert found["strategy"] == "synonyms"
+    assert found["queries"][0]["text"] == "bridge number0"
+    assert any(query["source"] == QuerySource.SYNONYM for query in found["queries"])
+
+
+@pytest.mark.parametrize("results", [0, 3])
+def test_no_plan_repeats_a_query_and_the_plans_end(results):
+    """Rotates through everything there is to ask. Proves: LOOP-3, LOOP-4, LOOP-7, STOP-2."""
+    ranked = entries(MET, created_at="2024-01-05T00:00:00Z")
+    outcomes, used, keys = {}, [], []
+    for _ in range(40):
+        found = plan(known(ranked=ranked, outcomes=outcomes, used=used)).plan
+        if not found["queries"]:
+            break
+        keys += [query_key(query["text"]) for query in found["queries"]]
+        used.append(found["strategy"])
+        outcomes |= tried(*(query["text"] for query in found["queries"]), results=results, strategy=used[-1])
+    assert len(keys) == len(set(keys))
+    assert set(used) == {strategy.value for strategy in Strategy}
+    assert found["queries"] == []
+    untried = [
+        query
+        for strategy in Strategy
+        for query in queries_of(strategy, question(), ranked, 12, 120)
+        if RepeatFilter(outcomes, THRESHOLD).allows(query["text"], SAME)
+    ]
+    assert untried == []
+
+
+def test_a_failed_call_is_planned_again():
+    """Proves: LOOP-4, STOP-6."""
+    first = plan(known()).plan
+    failed = tried(*(query["text"] for query in first["queries"]), results=0, error="StoreError: x")
+    again = plan(known(outcomes=failed, used=["direct"])).plan
+    assert again["queries"]
+
+
+def test_a_refinement_looks_deeper_and_asks_with_what_was_found():
+    """Proves: LOOP-6, QUERY-4."""
+    ranked = entries("Ruth tunes her cello in the workshop.", "The workshop for cello players opened.")
+    seen = known("What is the hobby of Ruth?", ranked, tried("something else"), ["direct"])
+    direct, refined = plan(seen).plan, plan(seen, REFINE).plan
+    assert refined["origin"] == REFINE
+    assert refined["parameters"]["limit"] > direct["parameters"]["limit"]
+    assert any(query["source"] == QuerySource.FEEDBACK for query in refined["queries"])
+    assert not any(query["source"] == QuerySource.FEEDBACK for query in direct["queries"])
+
+
+@pytest.mark.parametrize("limit", [1, 150, 1000])
+def test_a_refinement_never_looks_less_deep(limit):
+    """Proves: LOOP-6."""
+    refined = plan(known(outcomes=tried("x")), REFINE, search_limit=limit).plan["parameters"]["limit"]
+    assert limit <= refined <= 1000
+
+
+def test_the_tool_follows_the_content_types():
+    """Proves: LOOP-1, QUERY-5."""
+    assert tool_for([ContentType.FACT]) is ToolName.FACTS
+    assert tool_for([ContentType.MESSAGE]) is ToolName.MESSAGES
+    assert tool_for([ContentType.ARCHIVAL]) is ToolName.ARCHIVAL
+    assert tool_for([ContentType.TRAJECTORY]) is ToolName.TRAJECTORIES
+    assert tool_for(DEFAULT_CONTENT_TYPES) is ToolName.ALL
+    assert plan(known(), content_types=[ContentType.FACT]).plan["tool"] == ToolName.FACTS
+
+
+def test_other_filters_or_another_tool_are_another_context():
+    """Proves: LOOP-4."""
+    query = planned("q", QuerySource.LLM)
+    marks = {Marker(tool, filters)(query) for tool in ToolName for filters in (Filters(), Filters(label="x"))}
+    assert len(marks) == 2 * len(ToolName)
+    assert Marker("search_all", Filters(label="x"))(query) == Marker(ToolName.ALL.value, Filters(label="x"))(query)
+    narrowed = {**query, "narrowed": {"tool": "search_facts", "filters": {"role": "user"}}}
+    assert Marker("search_all", Filters())(narrowed) == Marker("search_facts", Filters(role="user"))(query)
+
+
+def test_an_empty_query_is_planned_again_once_the_filters_changed():
+    """Proves: LOOP-4."""
+    first = plan(known()).plan["queries"]
+    empty = tried(*(query["text"] for query in first), results=0)
+    used = [strategy.value for strategy in Strategy]
+    keys = {query_key(query["text"]) for query in first}
+    same = plan_next(known(outcomes=empty, used=used), DEFAULT_CONTENT_TYPES, Settings(), PLAN, Filters()).plan
+    other = plan_next(
+        known(outcomes=empty, used=used), DEFAULT_CONTENT_TYPES, Settings(), PLAN, Filters(role="user")
+    ).plan
+    assert not keys & {query_key(query["text"]) for query in same["queries"]}
+    assert keys & {query_key(query["text"]) for query in other["queries"]}

@@ -1,0 +1,206 @@
+"""Time expressions and time suffixes, counted from Thursday, 25 May 2023."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from recall_loop.text.time.time_expressions import TimeRange, has_date, parse_times, queries_for, split_time_suffix
+
+NOW = datetime(2023, 5, 25, 13, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end", "kind"),
+    [
+        ("7 May 2023", "2023-05-07", "2023-05-08", "day"),
+        ("May 7th, 2023", "2023-05-07", "2023-05-08", "day"),
+        ("the 7th of May, 2023", "2023-05-07", "2023-05-08", "day"),
+        ("2023-05-07", "2023-05-07", "2023-05-08", "day"),
+        ("2023-05-07T10:00:00", "2023-05-07", "2023-05-08", "day"),
+        ("5/7/2023", "2023-05-07", "2023-05-08", "day"),
+        ("13/7/2023", "2023-07-13", "2023-07-14", "day"),
+        ("13.7.2023", "2023-07-13", "2023-07-14", "day"),
+        ("March 3-5, 2024", "2024-03-03", "2024-03-06", "range"),
+        ("3 to 5 March 2024", "2024-03-03", "2024-03-06", "range"),
+        ("May 2023", "2023-05-01", "2023-06-01", "month"),
+        ("2023", "2023-01-01", "2024-01-01", "year"),
+        ("in May", "2023-05-01", "2023-06-01", "month"),
+        ("in june", "2022-06-01", "2022-07-01", "month"),
+        ("last May", "2022-05-01", "2022-06-01", "month"),
+        ("next January", "2024-01-01", "2024-02-01", "month"),
+        ("last April", "2023-04-01", "2023-05-01", "month"),
+        ("July 3", "2022-07-03", "2022-07-04", "day"),
+        ("Feb 29", "2020-02-29", "2020-03-01", "day"),
+        ("last week", "2023-05-15", "2023-05-22", "week"),
+        ("this month", "2023-05-01", "2023-06-01", "month"),
+        ("next month", "2023-06-01", "2023-07-01", "month"),
+        ("last year", "2022-01-01", "2023-01-01", "year"),
+        ("last Friday", "2023-05-19", "2023-05-20", "day"),
+        ("next Friday", "2023-05-26", "2023-05-27", "day"),
+        ("this Monday", "2023-05-22", "2023-05-23", "day"),
+        ("Thursday", "2023-05-25", "2023-05-26", "day"),
+        ("last Thursday", "2023-05-18", "2023-05-19", "day"),
+        ("yesterday", "2023-05-24", "2023-05-25", "day"),
+        ("last night", "2023-05-24", "2023-05-25", "day"),
+        ("today", "2023-05-25", "2023-05-26", "day"),
+        ("tomorrow", "2023-05-26", "2023-05-27", "day"),
+        ("the day before yesterday", "2023-05-23", "2023-05-24", "day"),
+        ("two weeks ago", "2023-05-08", "2023-05-15", "week"),
+        ("3 days ago", "2023-05-22", "2023-05-23", "day"),
+        ("a couple of years ago", "2021-01-01", "2022-01-01", "year"),
+        ("a few days ago", "2023-05-19", "2023-05-24", "range"),
+        ("in 2 weeks", "2023-06-05", "2023-06-12", "week"),
+        ("the past 3 months", "2023-02-25", "2023-05-26", "range"),
+        ("last weekend", "2023-05-20", "2023-05-22", "range"),
+        ("over the weekend", "2023-05-20", "2023-05-22", "range"),
+        ("the weekend before", "2023-05-20", "2023-05-22", "range"),
+        ("the week before 9 June 2023", "2023-06-02", "2023-06-09", "week"),
+        ("the Friday before 15 July 2023", "2023-07-14", "2023-07-15", "day"),
+        ("summer 2022", "2022-06-01", "2022-09-01", "range"),
+        ("winter of 2022", "2022-12-01", "2023-03-01", "range"),
+        ("last summer", "2022-06-01", "2022-09-01", "range"),
+        ("next summer", "2023-06-01", "2023-09-01", "range"),
+        ("Q3 2023", "2023-07-01", "2023-10-01", "range"),
+        ("the 1980s", "1980-01-01", "1990-01-01", "range"),
+    ],
+)
+def test_parse_times(text: str, start: str, end: str, kind: str) -> None:
+    """Usual English forms become half-open UTC ranges. Proves: LOOP-9, SEARCH-10."""
+    found = parse_times(f"So {text}, maybe", NOW)
+    shown = [(item.start.date().isoformat(), item.end.date().isoformat(), item.kind) for item in found]
+    assert shown == [(start, end, kind)]
+    assert has_date(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no time",
+        "I may go",
+        "march on",
+        "99999 years ago",
+        "$2000",
+        "2000 people",
+        "fall over",
+        "v1.2024.1",
+    ],
+)
+def test_what_is_no_time(text: str) -> None:
+    """Look-alikes and impossible dates are left out. Proves: SEARCH-10."""
+    assert parse_times(text, NOW) == []
+    assert not has_date(text)
+
+
+def test_several_times_in_order() -> None:
+    """Expressions come in the order of the text and don't overlap. Proves: SEARCH-10."""
+    found = parse_times("Between May 2022 and 7 June 2023, or yesterday", NOW)
+    assert [item.text for item in found] == ["May 2022", "7 June 2023", "yesterday"]
+    assert [item.text for item in parse_times("in December 2023", NOW)] == ["December 2023"]
+    assert [item.text for item in parse_times("31 February 2023", NOW)] == ["February 2023"]
+
+
+def test_reference_zone() -> None:
+    """A reference in another zone counts as its UTC day. Proves: LOOP-9."""
+    late = datetime(2023, 5, 25, 23, 30, tzinfo=timezone(timedelta(hours=-5)))
+    assert parse_times("today", late)[0].start == datetime(2023, 5, 26, tzinfo=UTC)
+    assert parse_times("today", NOW.replace(tzinfo=None)) == parse_times("today", NOW)
+
+
+@pytest.mark.parametrize("moment", [datetime.min, datetime.max])
+def test_edges_of_the_calendar(moment: datetime) -> None:
+    """The first and the last day of the calendar raise nothing. Proves: SEARCH-10."""
+    for text in (
+        "yesterday",
+        "tomorrow",
+        "last year",
+        "next month",
+        "in May",
+        "last summer",
+        "the weekend before.",
+    ):
+        parse_times(text, moment)
+    for suffix in ("< 1 day", "> 1 day", "1-2 days", "1 day ago"):
+        assert split_time_suffix(f"x {suffix}", moment)[0] == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("7 May 2023", ["7 May 2023", "May 7, 2023", "May 2023"]),
+        ("last month", ["April 2023", "2023"]),
+        ("in 2022", ["2022"]),
+        ("summer 2022", ["June 2022", "July 2022", "August 2022", "2022"]),
+    ],
+)
+def test_queries_for(text: str, expected: list[str]) -> None:
+    """Times are asked for as people write them. Proves: LOOP-7."""
+    assert queries_for(parse_times(text, NOW)[0]) == expected
+
+
+def _at(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("query", "rest", "start", "end"),
+    [
+        ("deploy < 3 days", "deploy", "2023-05-22T13:30", "2023-05-25T13:30:00.000001"),
+        ("deploy <1 month", "deploy", "2023-04-25T13:30", "2023-05-25T13:30:00.000001"),
+        ("deploy > 2 weeks", "deploy", None, "2023-05-11T13:30"),
+        ("deploy 1-3 months", "deploy", "2023-02-25T13:30", "2023-04-25T13:30"),
+        ("deploy 3-1 months", "deploy", "2023-02-25T13:30", "2023-04-25T13:30"),
+        ("deploy 2 days ago", "deploy", "2023-05-22T13:30", "2023-05-24T13:30"),
+        ("deploy 3-3 days", "deploy", "2023-05-21T13:30", "2023-05-23T13:30"),
+        ("2 days ago", "", "2023-05-22T13:30", "2023-05-24T13:30"),
+        ("deploy > 999999999 years", "deploy", None, "0001-01-01T00:00"),
+    ],
+)
+def test_time_suffix(query: str, rest: str, start: str | None, end: str) -> None:
+    """Each suffix becomes a range, months and years calendar-exact. Proves: SEARCH-10."""
+    wanted = TimeRange(None if start is None else _at(start), _at(end))
+    assert split_time_suffix(query, NOW) == (rest, wanted)
+
+
+def test_month_ends_are_exact() -> None:
+    """One month before 31 March is the last of February. Proves: SEARCH-10."""
+    march = datetime(2024, 3, 31, tzinfo=UTC)
+    assert split_time_suffix("x > 1 month", march)[1] == TimeRange(None, datetime(2024, 2, 29, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "query", ['"2 days ago"', "deploy", "a < b", 'say "x < 3 days"', "in 3 days", "x 2 days ago?", "child 3 years old"]
+)
+def test_no_time_suffix(query: str) -> None:
+    """Quoted text is literal, and other text is left alone. Proves: SEARCH-10."""
+    assert split_time_suffix(query, NOW) == (query, None)
+
+
+@pytest.mark.timeout(30)
+def test_long_input_takes_no_quadratic_time() -> None:
+    """Proves: LOOP-9 (a quadratic pattern takes minutes)."""
+    for text in ("1 " * 30_000, "the " * 15_000, " " * 60_000, "2023 " * 12_000, "the week before " * 4500):
+        parse_times(text, NOW)
+        split_time_suffix(text, NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "starts"),
+    [
+        ("in June and July 2022", ["2022-06-01", "2022-07-01"]),
+        ("between August 11 and August 15 2021", ["2021-08-11", "2021-08-15"]),
+        ("from December to February 2022", ["2021-12-01", "2022-02-01"]),
+        ("in May, June or July 2021", ["2021-05-01", "2021-06-01", "2021-07-01"]),
+        ("June 5 - July 7, 2022", ["2022-06-05", "2022-07-07"]),
+        ("on Feb 29 and March 3 2023", ["2020-02-29", "2023-03-03"]),
+        ("in May, when I saw July 2021", ["2020-05-01", "2021-07-01"]),
+        ("last June and July 2022", ["2019-06-01", "2022-07-01"]),
+        ("on May 3 and in 2021", ["2020-05-03", "2021-01-01"]),
+        ("between March and May 2019", ["2019-03-01", "2019-05-01"]),
+        ("the week before 7 May and 3 June 2019", ["2020-04-30", "2019-06-03"]),
+    ],
+)
+def test_joined_months_and_days_share_a_year(text, starts):
+    """Proves: SEARCH-10. Only where nothing else stands between them, and the first says no year itself."""
+    now = datetime(2020, 6, 17, 12, tzinfo=UTC)
+    assert [found.start.date().isoformat() for found in parse_times(text, now)] == starts

@@ -1,0 +1,1 @@
+"""Proper names and phrases in a text."""

@@ -1,0 +1,94 @@
+"""Entities and noun phrases by rule (QUERY-1): what a text names, and what it is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from recall_loop.text.names.name_spans import Word, naming_runs, surface_words
+from recall_loop.text.words.stop_words import ASKING_WORDS, QUESTION_TAILS, STOP_WORDS
+from recall_loop.text.words.tokens import fold, words
+
+__all__ = ["entities", "noun_phrases", "unique"]
+
+_LONGEST_TITLE_WORDS = 8
+_LONGEST_PHRASE_WORDS = 4
+_LONGEST_ENTITY = 100
+_QUOTED = re.compile(
+    r"\"([^\"\n]{2,80})\"|\u201c([^\u201d\n]{2,80})\u201d|\u00ab\s*([^\u00bb\n]{2,80}?)\s*\u00bb"
+    r"|(?<![\w'])'([^'\n]{2,80})'(?![\w'])|(?<!\w)\u2018([^\u2018\u2019\n]{2,80})\u2019(?!\w)"
+)
+
+
+def entities(text: str) -> list[str]:
+    """Return what `text` names, as written, each once and in order.
+
+    These are quoted titles of up to eight words, and the naming runs of `spans.py` outside of them
+    (up to 100 characters).
+    """
+    titles = [(found.span(), _title(found)) for found in _QUOTED.finditer(text)]
+    titles = [(span, title) for span, title in titles if _is_title(title)]
+    taken = {at for (start, end), _ in titles for at in range(start, end)}
+    found_runs = naming_runs(text, list(surface_words(text)))
+    runs = ((run[0].start, text[run[0].start : run[-1].end]) for run in found_runs)
+    spans = [(start, title) for (start, _), title in titles]
+    spans += [(at, run) for at, run in runs if at not in taken and len(run) <= _LONGEST_ENTITY]
+    return unique(span for _, span in sorted(spans, key=lambda item: item[0]))
+
+
+def noun_phrases(text: str) -> list[str]:
+    """Return runs of one to four content words between stop words and punctuation, as in RAKE.
+
+    Verbs of asking (tell, show, know, say) and words that only make up a question end a run.
+    Longer runs are cut into pieces of four. Each phrase comes once, in order, as written.
+    """
+    phrases: list[str] = []
+    run: list[Word] = []
+    before = ""
+    for token in surface_words(text):
+        content = _is_content(token, before)
+        if run and (not content or _breaks(text[run[-1].end : token.start])):
+            phrases += _pieces(run)
+            run = []
+        if content:
+            run.append(token)
+        if token.possessive:
+            phrases += _pieces(run)
+            run = []
+        before = token.plain
+    return unique(phrases + _pieces(run))
+
+
+def unique(items: Iterable[str]) -> list[str]:
+    """Return `items` without those that differ from an earlier one in case or accents only."""
+    kept: dict[str, str] = {}
+    for item in items:
+        kept.setdefault(fold(item), item)
+    return list(kept.values())
+
+
+def _title(found: re.Match[str]) -> str:
+    return next((group for group in found.groups() if group), "").strip(" ,.;:!?")
+
+
+def _is_title(quoted: str) -> bool:
+    found = words(quoted)
+    return len(found) <= _LONGEST_TITLE_WORDS and not STOP_WORDS.issuperset(found)
+
+
+def _breaks(gap: str) -> bool:
+    return gap.strip(" '\u2019") != "" or len(gap) > 3
+
+
+def _is_content(token: Word, before: str) -> bool:
+    plain = token.plain
+    if plain in ASKING_WORDS or plain in QUESTION_TAILS.get(before, ()) or token.surface == "&":
+        return False
+    if len(plain) == 1 and plain.isascii() and not plain.isdigit():
+        return False
+    return not set(plain.split()) <= STOP_WORDS
+
+
+def _pieces(run: list[Word]) -> list[str]:
+    size = _LONGEST_PHRASE_WORDS
+    return [" ".join(word.surface for word in run[at : at + size]) for at in range(0, len(run), size)]

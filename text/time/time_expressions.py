@@ -1,0 +1,188 @@
+"""Time expressions: what span of time a text names, and the time suffixes of a query (SEARCH-10)."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from recall_loop.text.time import dates
+from recall_loop.text.time.dates import Kind
+from recall_loop.text.time.time_rules import NUMBERED_RULES, TIME_WORDS, WORDED_RULES, Rules
+
+_DIGIT = re.compile(r"\d")
+_YEAR = re.compile(r"\d{4}")
+_YEARLESS = re.compile(
+    r"^(?!.*(?:\d{4}|\b(?:last|past|previous|this|current|next|coming|before|after|following)\b))"
+    r".*\b(?:jan|feb|mar|apr|may|june?|july?|aug|sep|oct|nov|dec)",
+    re.IGNORECASE,
+)
+_JOINED = re.compile(r"\s*(?:,|and|or|to|until|through|-|\u2013)\s*(?:(?:in|on)\s+)?(?:the\s+)?", re.IGNORECASE)
+_INSTANT = timedelta(microseconds=1)
+_MARGIN = timedelta(days=1)
+_ANY_REFERENCE = datetime(2020, 6, 17, 12, tzinfo=UTC)
+_MOST_RENDERINGS = 4
+_MONTH_NAMES = tuple(calendar.month_name)
+_UNIT = r"\s*(?P<unit>minute|hour|day|week|month|year)s?"
+_SUFFIX = re.compile(
+    rf"(?:^|\s)(?:(?P<sign>[<>])\s*(?P<count>\d{{1,9}}){_UNIT}"
+    rf"|(?P<low>\d{{1,9}})\s*[-\u2013]\s*(?P<high>\d{{1,9}}){_UNIT.replace('unit', 'range_unit')}"
+    rf"|(?P<about>\d{{1,9}}){_UNIT.replace('unit', 'about_unit')}\s+ago)\s*$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeExpression:
+    """A time as written, and the range it means: UTC, start inclusive, end exclusive.
+
+    `kind` is the calendar unit that the range is, or "range" for any other; `at` is where the text begins.
+    """
+
+    text: str
+    start: datetime
+    end: datetime
+    kind: Kind
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """A range of time in UTC, start inclusive, end exclusive; None is open."""
+
+    start: datetime | None
+    end: datetime | None
+
+
+def parse_times(text: str, reference: datetime) -> list[TimeExpression]:
+    """Return the times that `text` names, in order; `time_rules.py` has the forms.
+
+    Relative times count from `reference` (without a zone: UTC). Expressions don't overlap: the one that
+    begins first wins, then the longer. Impossible dates and dates outside of the years 1 to 9999 are left
+    out.
+    """
+    now = dates.to_utc(reference)
+    found = (
+        (match.start(), -match.end(), order, match, rule)
+        for order, (pattern, rule) in enumerate(_rules_for(text))
+        for match in pattern.finditer(text)
+    )
+    expressions: list[TimeExpression] = []
+    end = 0
+    for start, _, _, match, rule in sorted(found, key=lambda item: item[:3]):
+        if start < end:
+            continue
+        try:
+            span = rule(match, now)
+        except (OverflowError, ValueError):
+            continue  # 30 February, or a year that no calendar has: not a time
+        expressions.append(TimeExpression(match[0], span.start, span.end, span.kind, start))
+        end = match.end()
+    return _sharing_years(text, expressions)
+
+
+def _sharing_years(text: str, expressions: Sequence[TimeExpression]) -> list[TimeExpression]:
+    """Give a month or day without a year that of the next one, where only an `and` or `to` stands between them.
+
+    "June and July 2022" are of one year; "December to February 2022" began in the year before.
+    """
+    shared = list(expressions)
+    dated = False
+    for at in range(len(shared) - 2, -1, -1):
+        first, second = shared[at], shared[at + 1]
+        dated = (dated or _YEAR.search(second.text) is not None) and second.kind in ("day", "month")
+        between = text[first.at + len(first.text) : second.at]
+        yearless = first.kind in ("day", "month") and _YEARLESS.search(first.text) is not None
+        dated = dated and yearless and _JOINED.fullmatch(between) is not None
+        if dated:
+            shared[at] = _in_year(first, second)
+    return shared
+
+
+def _in_year(time: TimeExpression, later: TimeExpression) -> TimeExpression:
+    """Return a month or day of the latest year in which it doesn't begin after `later`."""
+    try:
+        year = later.start.year - ((time.start.month, time.start.day) > (later.start.month, later.start.day))
+        span = (
+            dates.month(year, time.start.month)
+            if time.kind == "month"
+            else dates.day(year, time.start.month, time.start.day)
+        )
+    except (OverflowError, ValueError):
+        return time  # 29 February of another year
+    return replace(time, start=span.start, end=span.end)
+
+
+def _rules_for(text: str) -> Rules:
+    """Return the rules that can match: trying all on every text would take longer than all the rest."""
+    lower = text.lower()
+    numbered = NUMBERED_RULES if _DIGIT.search(text) else ()
+    return numbered + (WORDED_RULES if any(word in lower for word in TIME_WORDS) else ())
+
+
+def has_date(text: str) -> bool:
+    """Tell whether `text` names any date or relative time."""
+    return bool(parse_times(text, _ANY_REFERENCE))
+
+
+def queries_for(expression: TimeExpression) -> list[str]:
+    """Return up to four short renderings of a time as people write it, the closest first.
+
+    A day gives "7 May 2023", "May 7, 2023" and "May 2023", a month "May 2023" and "2023", anything
+    longer than three months its years, anything else its months and years.
+    """
+    start, last = expression.start, expression.end - _INSTANT
+    rendered: list[str] = []
+    if expression.kind == "day":
+        name = _MONTH_NAMES[start.month]
+        rendered = [f"{start.day} {name} {start.year}", f"{name} {start.day}, {start.year}"]
+    months = (last.year - start.year) * 12 + last.month - start.month + 1
+    if months <= 3:
+        moments = [dates.shift_months(start.replace(day=1), at) for at in range(months)]
+        rendered += [f"{_MONTH_NAMES[moment.month]} {moment.year}" for moment in moments]
+    if expression.kind != "day":
+        rendered += [str(number) for number in range(start.year, last.year + 1)][:_MOST_RENDERINGS]
+    return rendered[:_MOST_RENDERINGS]
+
+
+def split_time_suffix(query: str, reference: datetime) -> tuple[str, TimeRange | None]:
+    """Split a time suffix off `query` (SEARCH-10); without one the query comes back as it is, and None.
+
+    `< 3 days` is within the last 3 days, `> 2 weeks` longer ago, `1-3 months` between the two, `2 days ago`
+    that time ± 1 day. Units are minute to year; months and years are calendar-exact. Only the end of the
+    query is looked at: a suffix that a quotation mark follows is literal text, and so is `2 days ago?`.
+    `reference` itself lies within `< N`. The text before the suffix may be blank. `3 years old` is an age
+    and no suffix.
+    """
+    found = _SUFFIX.search(query)
+    if found is None:
+        return query, None
+    return query[: found.start()].rstrip(), _suffix_range(found, dates.to_utc(reference))
+
+
+def _suffix_range(found: re.Match[str], now: datetime) -> TimeRange:
+    if found["sign"]:
+        edge = _back(now, found["count"], found["unit"])
+        return TimeRange(edge, _later(now, _INSTANT)) if found["sign"] == "<" else TimeRange(None, edge)
+    if found["low"] and int(found["low"]) != int(found["high"]):
+        near, far = sorted((int(found["low"]), int(found["high"])))
+        start, end = (_back(now, str(count), found["range_unit"]) for count in (far, near))
+        return TimeRange(start, max(end, start + _INSTANT))
+    middle = _back(now, found["about"] or found["low"], found["about_unit"] or found["range_unit"])
+    return TimeRange(max(middle, dates.EARLIEST + _MARGIN) - _MARGIN, _later(middle, _MARGIN))
+
+
+def _back(now: datetime, count: str, unit: str) -> datetime:
+    try:
+        return dates.shift(now, -int(count), unit.lower())
+    except OverflowError:
+        return dates.EARLIEST
+
+
+def _later(moment: datetime, by: timedelta) -> datetime:
+    try:
+        return moment + by
+    except OverflowError:
+        return dates.LATEST

@@ -1,0 +1,1 @@
+"""Tokens, stems, stop words, snippets, token budgets."""

@@ -1,0 +1,113 @@
+"""Keys: when two queries, two facts or two pieces of evidence are the same (LOOP-4, RANK-1).
+
+Keys are plain strings, equal on every machine and in every run; a key is for comparing, not for showing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from recall_loop.state.records.records import Record
+from recall_loop.state.types import ContentType
+from recall_loop.text.words.stop_words import QUESTION_TAILS, STOP_WORDS
+from recall_loop.text.words.tokens import fold, stem, words
+
+_LONGEST_PLAIN = 200
+_HASH_DIGITS = 32
+_SEPARATOR = " / "
+_NO_LETTER = re.compile(r"[\W_]")
+# C# is not C, but a hash tag is its word.
+_SHARP = re.compile(r"(?<=[^\W\d_])#(?!\w)")
+_SHARP_STANDIN = "\u266f"
+
+
+@lru_cache(maxsize=4096)
+def _punctuation_folded(character: str) -> str:
+    """Return the blank or nothing for punctuation; symbols and emoji stand for themselves."""
+    if character == "'":
+        return ""
+    category = unicodedata.category(character)
+    return " " if category[0] in "PZ" or category in ("Cc", "Cf", "Cs") else character
+
+
+def normalise(text: str) -> str:
+    """Return `text` with case, compatibility forms, accents, punctuation and white space folded.
+
+    Negations stay (`don't` gives `dont`), symbols and emoji too. A text of punctuation alone keeps
+    it. Normalising twice changes nothing.
+    """
+    folded = fold(text)
+    sharp = _SHARP.sub(_SHARP_STANDIN, folded)
+    plain = _NO_LETTER.sub(lambda match: _punctuation_folded(match.group()), sharp)
+    return " ".join(plain.split()) or " ".join(folded.split())
+
+
+def query_terms(query: str) -> frozenset[str]:
+    """Return the stems of the query's content words; of all its words where no content word is left.
+
+    A query without any word (emoji, punctuation) gives its normalised parts; a blank one the empty set.
+    Unlike `content_words` this doesn't look at word order: a word that only makes up the question
+    (`long` beside `how`) is dropped wherever it stands.
+    """
+    found = set(words(query))
+    tails = {tail for opener in found for tail in QUESTION_TAILS.get(opener, ())}
+    kept = found - STOP_WORDS
+    chosen = kept - tails or kept or found
+    return frozenset(map(stem, chosen)) or frozenset(normalise(query).split())
+
+
+def query_key(query: str) -> str:
+    """Return the query's identity: its sorted terms (LOOP-4).
+
+    Variants in case, space, punctuation, stop words, word form and word order share one key.
+    """
+    return " ".join(sorted(query_terms(query)))
+
+
+def fact_key(record: Record) -> str:
+    """Return the semantic identity of a record (RANK-1).
+
+    A fact with subject and type is known by these and its object; where it has no object its text
+    stands in for it, since the value stands only there. Any other fact is known by its normalised text.
+    A message is itself (its id), archival entries and trajectories are their kind, label and text.
+    """
+    if record.kind is ContentType.MESSAGE:
+        return f"{record.kind.value}:{record.id}"
+    if record.kind is not ContentType.FACT:
+        parts = [normalise(record.label or ""), _digest(normalise(record.text))]
+    elif record.subject and record.fact_type:
+        parts = [normalise(part) for part in (record.subject, record.fact_type, record.object or record.text)]
+    else:
+        parts = [normalise(record.text)]
+    return f"{record.kind.value}:{_short(_SEPARATOR.join(parts))}"
+
+
+def evidence_key(source_id: str | None, created_at: datetime | None, snippet: str) -> str:
+    """Return the identity of one piece of evidence: its source, else its time and a hash of its words."""
+    if source_id:
+        return f"source:{source_id}"
+    moment = "" if created_at is None else _utc(created_at).isoformat()
+    return f"snippet:{moment}:{_digest(normalise(snippet))}"
+
+
+def overlap(a: frozenset[str], b: frozenset[str]) -> float:
+    """Return the Jaccard overlap of two term sets in [0,1]; 0 where both are empty."""
+    shared = len(a & b)
+    every = len(a) + len(b) - shared
+    return shared / every if every else 0.0
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_PLAIN else "#" + _digest(text)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

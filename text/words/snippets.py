@@ -1,0 +1,127 @@
+"""Snippets: the window of a text that covers the most query terms (SEARCH-8)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from recall_loop.text.words.graphemes import ATTACHED, LINKERS, splits_cluster
+from recall_loop.text.words.tokens import MARKS, UNSPACED, stem, words
+
+ELLIPSIS = "\u2026"
+_CHUNK = re.compile(rf"[{UNSPACED}](?:[{MARKS}{ATTACHED}]|(?<=[{LINKERS}])[{UNSPACED}])*|[^\s{UNSPACED}]+")
+_PIECE = re.compile(rf"(?:[^\W_][{MARKS}{ATTACHED}]*)+|[\W_]+")
+_NOTHING: frozenset[str] = frozenset()
+
+
+class _Chunk(NamedTuple):
+    start: int
+    end: int
+    terms: frozenset[str]
+
+
+def best_snippet(text: str, terms: Collection[str], limit: int) -> str:
+    """Return the part of `text` that holds the most different `terms`, in at most `limit` characters.
+
+    Args:
+        text: The text to cut; outer white space is dropped.
+        terms: Query terms as stems (`query_terms`).
+        limit: Most characters (code points) of the result, ellipses included; below 1 gives "".
+
+    The window begins and ends between words, with an ellipsis at each cut side, and grows evenly around the
+    words that match. Of equal windows the first wins; without a match it is the head of the text. A
+    word longer than the window is cut, and never inside of a grapheme cluster: a single one that is longer
+    than `limit` is left out.
+    """
+    whole = text.strip()
+    if len(whole) <= limit:
+        return whole
+    if limit < 1:
+        return ""
+    size = max(limit - 2 * len(ELLIPSIS), 1)
+    chunks = list(_chunks(whole, frozenset(terms), size))
+    first, last = _widened(chunks, *_best_window(chunks, size), limit)
+    return _shown(whole, chunks, first, last, limit)
+
+
+def _chunks(text: str, wanted: frozenset[str], size: int) -> Iterator[_Chunk]:
+    """Yield the words of `text` with what is written against them; one too long comes in pieces."""
+    for found in _CHUNK.finditer(text):
+        start, end = found.span()
+        if end - start <= size:
+            yield _Chunk(start, end, _matching(text[start:end], wanted))
+            continue
+        for piece in _PIECE.finditer(text, start, end):
+            yield _Chunk(*piece.span(), _matching(piece.group(), wanted))
+
+
+def _matching(chunk: str, wanted: frozenset[str]) -> frozenset[str]:
+    held = _stems_of(chunk) if wanted else wanted
+    return _NOTHING if held.isdisjoint(wanted) else held & wanted
+
+
+@lru_cache(maxsize=16_384)
+def _stems_of(chunk: str) -> frozenset[str]:
+    return frozenset(map(stem, words(chunk)))
+
+
+def _best_window(chunks: list[_Chunk], size: int) -> tuple[int, int]:
+    """Return first and last chunk of the run within `size` characters that has the most different terms.
+
+    Of runs with equally many the one with more matching words wins, then the earlier.
+    """
+    hits = [at for at, chunk in enumerate(chunks) if chunk.terms]
+    counts: dict[str, int] = {}
+    best, best_rank, left = (0, 0), (0, 0), 0
+    for right, at in enumerate(hits):
+        for term in chunks[at].terms:
+            counts[term] = counts.get(term, 0) + 1
+        while left < right and chunks[at].end - chunks[hits[left]].start > size:
+            _drop(counts, chunks[hits[left]].terms)
+            left += 1
+        rank = (len(counts), right - left + 1)
+        if rank > best_rank:
+            best, best_rank = (hits[left], at), rank
+    return best
+
+
+def _drop(counts: dict[str, int], terms: frozenset[str]) -> None:
+    for term in terms:
+        counts[term] -= 1
+        if not counts[term]:
+            del counts[term]
+
+
+def _widened(chunks: list[_Chunk], first: int, last: int, limit: int) -> tuple[int, int]:
+    """Grow the window on both sides in turn, one word at a time, while it fits."""
+    grown = True
+    while grown:
+        grown = False
+        if last + 1 < len(chunks) and _length(chunks, first, last + 1) <= limit:
+            last, grown = last + 1, True
+        if first > 0 and _length(chunks, first - 1, last) <= limit:
+            first, grown = first - 1, True
+    return first, last
+
+
+def _length(chunks: list[_Chunk], first: int, last: int) -> int:
+    cut_sides = (first > 0) + (last + 1 < len(chunks))
+    return chunks[last].end - chunks[first].start + cut_sides * len(ELLIPSIS)
+
+
+def _shown(text: str, chunks: list[_Chunk], first: int, last: int, limit: int) -> str:
+    start, end = chunks[first].start, chunks[last].end
+    before = ELLIPSIS if first > 0 else ""
+    after = ELLIPSIS if last + 1 < len(chunks) else ""
+    if len(before) + end - start + len(after) <= limit:
+        return before + text[start:end] + after
+    before = before if limit > 2 * len(ELLIPSIS) else ""
+    return before + _cut(text[start:end], limit - len(before) - len(ELLIPSIS)) + ELLIPSIS
+
+
+def _cut(word: str, size: int) -> str:
+    while size > 0 and splits_cluster(word, size):
+        size -= 1
+    return word[:size]

@@ -1,0 +1,143 @@
+"""Words and stems: the one way in which Recall Loop cuts text for indexing and for queries.
+
+Every token consists of letters, digits and combining marks only, so that any full-text index keeps it whole:
+`c++` becomes `cpp`, `c#` becomes `csharp`, `O'Brien` becomes `obrien`. Accents are folded (`José`
+finds `Jose`). Scripts that put no blanks between words give one token for each character.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from functools import lru_cache
+
+import Stemmer
+
+from recall_loop.text.words.stop_words import QUESTION_TAILS, QUESTION_WORDS, STOP_WORDS
+
+__all__ = ["QUESTION_WORDS", "STOP_WORDS", "content_words", "fold", "stem", "stems", "words"]
+
+_LONGEST_STEMMED = 64
+_ACCENTS = re.compile("[\u0300-\u036f]+")
+# Apostrophes of all makes become one; characters that print nothing vanish.
+_PLAIN = {ord(c): "'" for c in "\u2018\u2019\u201b\u02bc\u02b9\uff07\u0060\u00b4"} | {
+    code: None for code in (0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF)
+}
+# Thai, Lao, Myanmar, Khmer; kana; Han with its extensions.
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_SPECIAL = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", ".net": "dotnet"}
+_NEGATED = {"can't": "can", "won't": "will", "shan't": "shall", "ain't": "is"}
+
+
+def _marks() -> str:
+    """Return a character class of all combining marks, which the pattern for letters omits."""
+    runs: list[list[int]] = []
+    for code in range(0x300, 0x20000):
+        if unicodedata.category(chr(code))[0] != "M":
+            continue
+        if runs and runs[-1][1] == code - 1:
+            runs[-1][1] = code
+        else:
+            runs.append([code, code])
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in runs)
+
+
+MARKS = _marks()
+_LETTER = rf"[^\W_{UNSPACED}][{MARKS}]*"
+_TOKEN = re.compile(
+    r"(?<!\w)(?:c\+\+|[cf]#|(?<!\.)\.net)(?![\w+#])"
+    r"|(?<!\d)\d{1,3}(?:,\d{3})+(?![\d,])"
+    rf"|[{UNSPACED}](?<=\w)[{MARKS}]*"
+    rf"|(?:{_LETTER})+(?:'(?:{_LETTER})+)*"
+)
+# The same rules for ASCII text, which the pattern for all scripts reads several times slower.
+_SPECIAL_HINT = re.compile(r"[+#]|\.net|\d,\d", re.ASCII)
+_ASCII_TOKEN = re.compile(
+    r"(?<!\w)(?:c\+\+|[cf]#|(?<!\.)\.net)(?![\w+#])"
+    r"|(?<!\d)\d{1,3}(?:,\d{3})+(?![\d,])"
+    r"|[a-z0-9]+(?:'[a-z0-9]+)*",
+    re.ASCII,
+)
+_ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
+_SUFFIX = re.compile(r"(?:n't|'(?:s|ll|re|ve|d|m))+$")
+_local = threading.local()
+
+
+def fold(text: str) -> str:
+    """Return `text` in one spelling: casefolded, compatibility forms and accents folded.
+
+    Typographic apostrophes become `'`, and characters without width vanish. Folding twice
+    changes nothing.
+    """
+    if text.isascii():
+        return text.lower().replace("`", "'")
+    for _ in range(2):  # casefolding may bring new accents, as with the Turkish dotted I
+        plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.translate(_PLAIN)))
+        text = unicodedata.normalize("NFKC", plain.casefold())
+    return text.translate(_PLAIN)
+
+
+def words(text: str) -> list[str]:
+    """Return the word tokens of `text` in order, folded.
+
+    The possessive `'s` and contracted endings are dropped (`she'll` gives `she`, `don't` gives `do`),
+    digit groups are joined (`1,000` gives `1000`), hyphens and underscores separate.
+    """
+    return [token if token.isalnum() else _plain(token) for token in _tokens(fold(text))]
+
+
+def _tokens(folded: str) -> list[str]:
+    if not folded.isascii():
+        return _TOKEN.findall(folded)
+    return (_ASCII_TOKEN if _SPECIAL_HINT.search(folded) else _ASCII_WORD).findall(folded)
+
+
+def _plain(token: str) -> str:
+    if token in _SPECIAL:
+        return _SPECIAL[token]
+    if "'" in token:
+        cut = _NEGATED.get(token) or _SUFFIX.sub("", token) or token
+        return cut.replace("'", "")
+    return token.replace(",", "")
+
+
+@lru_cache(maxsize=65_536)
+def _stem(word: str) -> str:
+    # A PyStemmer object keeps a buffer of its own and must not be shared between threads.
+    stemmer = getattr(_local, "stemmer", None)
+    if stemmer is None:
+        stemmer = _local.stemmer = Stemmer.Stemmer("english", 0)
+    return str(stemmer.stemWord(word))
+
+
+def stem(word: str) -> str:
+    """Return the English (Porter 2) stem of one folded word; words over 64 characters stay whole."""
+    return word if len(word) > _LONGEST_STEMMED else _stem(word)
+
+
+def stems(text: str) -> list[str]:
+    """Return the stems of all words that are no stop words, in order, repeats kept.
+
+    Documents and queries are both indexed by this, so the two always agree.
+    """
+    kept = [word for word in words(text) if word not in STOP_WORDS]
+    return [_stem(word) if len(word) <= _LONGEST_STEMMED else word for word in kept]
+
+
+def content_words(text: str) -> list[str]:
+    """Return the words that say what `text` is about: each once, in order (QUERY-3).
+
+    Stop words and question words are left out, and so are words that only make up the question:
+    `long` in "how long", `knows` in "who knows".
+    """
+    kept: dict[str, None] = {}
+    before = ""
+    for word in words(text):
+        if word not in STOP_WORDS and word not in QUESTION_TAILS.get(before, ()):
+            kept[word] = None
+        before = word
+    return list(kept)
