@@ -19,11 +19,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from recall_loop.evals.datasets.datasets import load
+from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.runs.dataset_ingest import ingest
-from recall_loop.graph.batch.batch_engines import Processes, Threads
-from recall_loop.graph.batch.batch_requests import plain_requests
-from recall_loop.graph.batch.batch_rounds import Rounds
+from recall_loop.graph.batch.batch_engines import ProcessEngine, ThreadEngine
+from recall_loop.graph.batch.batch_requests import requests_from_objects
+from recall_loop.graph.batch.batch_rounds import BatchScheduler
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.settings.settings import Settings
 
@@ -31,16 +31,18 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "locomo"
 GOAL = 1.6
 
 
-def engine_of(way: str, store: MemoryStore) -> Threads | Processes:
+def engine_of(way: str, store: MemoryStore) -> ThreadEngine | ProcessEngine:
     concurrency, workers = map(int, way.split("x"))
     if workers == 1:
-        return Threads(store, Settings(), concurrency)
-    return Processes({"path": str(store.path), "settings": Settings()}, concurrency, workers)
+        return ThreadEngine(store, Settings(), concurrency)
+    return ProcessEngine({"path": str(store.path), "settings": Settings()}, concurrency, workers)
 
 
-def timed(engine: Threads | Processes, requests: list[dict[str, Any]]) -> float:
+def timed(engine: ThreadEngine | ProcessEngine, requests: list[dict[str, Any]]) -> float:
     began = time.perf_counter()
-    lines = [line for some in Rounds(plain_requests(requests), engine, "completed", None) for line in some]
+    lines = [
+        line for some in BatchScheduler(requests_from_objects(requests), engine, "completed", None) for line in some
+    ]
     seconds = time.perf_counter() - began
     if any("error" in line for line in lines):
         raise SystemExit(f"a request failed: {lines}")
@@ -48,7 +50,7 @@ def timed(engine: Threads | Processes, requests: list[dict[str, Any]]) -> float:
 
 
 def requests_of(data: Path, name: str) -> Iterator[dict[str, Any]]:
-    for question in load(data).questions:
+    for question in load_dataset(data).questions:
         if question.collection == name:
             yield {"id": question.id, "tenant": name, "messages": [{"content": question.question}]}
 
@@ -66,7 +68,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as open_things:
         path = Path(folder) / "store"
         with MemoryStore.open(path) as store:
-            ingest(store, load(args.data), [args.collection])
+            ingest(store, load_dataset(args.data), [args.collection])
         reader = open_things.enter_context(MemoryStore.open(path, create=False, read_only=True))
         engines = {way: open_things.enter_context(closing(engine_of(way, reader))) for way in ways}
         for engine in engines.values():

@@ -29,10 +29,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.evals.datasets.datasets import load
-from recall_loop.evals.measures.timing import Clock, timed_embedder
+from recall_loop.evals.datasets.datasets import load_dataset
+from recall_loop.evals.measures.timing import Stopwatch, timed_embedder
 from recall_loop.memory.store import store as store_module
-from recall_loop.memory.store.chroma.chroma_index import ChromaSide
+from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.sqlite import prepared_records
@@ -50,14 +50,14 @@ _SYLLABLES = ("ba", "ko", "ri", "ten", "mu", "sal", "dor", "vi", "len", "gra", "
 
 
 @dataclass(frozen=True)
-class Spent:
+class Elapsed:
     """Seconds of one run: by the clock on the wall, and of all its threads on the processors."""
 
     wall: float
     processor: float
 
 
-class Given:
+class LookupEmbedder:
     """An embedder that does no work: text n has row n."""
 
     name, dimension, fingerprint = "given", DIMENSION, "given:1"
@@ -76,7 +76,7 @@ class Given:
 def texts_of(data: Path) -> list[str]:
     """Return the texts of a data set's messages, or made ones if it isn't there."""
     if data.is_dir():
-        dataset = load(data, "messages")
+        dataset = load_dataset(data, "messages")
         return [record.text for name in dataset.collections for record in dataset.collections.records(name)]
     choose = random.Random(1)
     words = ["".join(choose.choices(_SYLLABLES, k=choose.randint(1, 4))) for _ in range(5000)]
@@ -104,7 +104,7 @@ def records_of(texts: Sequence[str], number: int) -> list[Record]:
     return list(made())
 
 
-def chroma_add(records: Sequence[Record], vectors: NDArray[np.float32]) -> Spent:
+def chroma_add(records: Sequence[Record], vectors: NDArray[np.float32]) -> Elapsed:
     """Add the records to a collection of a bare Chroma."""
     import chromadb
     from chromadb.config import Settings as ChromaSettings
@@ -141,7 +141,7 @@ def _eight_keys(record: Record) -> dict[str, str | int]:
     }
 
 
-def our_upsert(records: Sequence[Record], embedder: Embedder) -> Spent:
+def our_upsert(records: Sequence[Record], embedder: Embedder) -> Elapsed:
     """Write the records into a new store on disk."""
     with tempfile.TemporaryDirectory() as folder, MemoryStore.open(folder, embedder=embedder) as store:
         began = _now()
@@ -157,8 +157,8 @@ def with_vectors(texts: Sequence[str], number: int, rounds: int) -> dict[str, An
     records = records_of(texts, number)
     vectors = np.random.default_rng(0).standard_normal((number, DIMENSION), dtype=np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    indexed = [prepared_records.lay_out("default", record).text for record in records]
-    embedder = Given(indexed, vectors)
+    indexed = [prepared_records.prepare_record("default", record).text for record in records]
+    embedder = LookupEmbedder(indexed, vectors)
     theirs, ours = [], []
     for _ in range(rounds):
         theirs.append(chroma_add(records, vectors))
@@ -178,12 +178,12 @@ def with_vectors(texts: Sequence[str], number: int, rounds: int) -> dict[str, An
 
 def parts(records: Sequence[Record], embedder: Embedder) -> dict[str, float]:
     """Write once more with a clock on the parts; the clock itself costs time, hence not in the runs above."""
-    clock, kept = Clock(), []
+    clock, kept = Stopwatch(), []
     for owner, name in (
-        (store_module, "draft"),
-        (commits, "_put"),
+        (store_module, "validate_and_prepare"),
+        (commits, "_write_rows"),
         (commits, "reindex"),
-        (ChromaSide, "upsert"),
+        (ChromaIndex, "upsert"),
         (commits, "_own_vectors"),
     ):
         kept.append((owner, name, getattr(owner, name)))
@@ -198,7 +198,7 @@ def parts(records: Sequence[Record], embedder: Embedder) -> dict[str, float]:
 
 def with_model(texts: Sequence[str], number: int, settings: Settings) -> dict[str, Any]:
     """Write with the embedded model, and tell the time inside it."""
-    model, clock = make_embedder(settings), Clock()
+    model, clock = make_embedder(settings), Stopwatch()
     model.embed_documents(["the model is loaded before the clock starts"])
     spent = our_upsert(records_of(texts, number), timed_embedder(model, clock))
     return {
@@ -213,9 +213,9 @@ def _now() -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-def _since(began: tuple[float, float]) -> Spent:
+def _since(began: tuple[float, float]) -> Elapsed:
     now = _now()
-    return Spent(now[0] - began[0], now[1] - began[1])
+    return Elapsed(now[0] - began[0], now[1] - began[1])
 
 
 def show(figures: dict[str, Any], console: Console) -> None:

@@ -43,7 +43,7 @@ _LARGE = 1_100
 _LONGEST_SECONDS = {"ingest": 1.0, "upsert": 0.8, "delete": 0.8, "rebuild": 1.0, "large": 1.5}
 
 
-class Letters:
+class LetterCountEmbedder:
     """A fast embedder: how often each letter occurs."""
 
     name, dimension, fingerprint = "letters", 26, "letters:1"
@@ -136,7 +136,7 @@ def expected(before: dict[str, str], call: dict[str, Any]) -> dict[str, str]:
 def work(folder: Path, scenario: str, seed: int) -> None:
     """Be the process that gets killed."""
     rng, journal = random.Random(seed), Journal(folder / "journal.jsonl")
-    with MemoryStore.open(folder / "store", embedder=Letters()) as store:
+    with MemoryStore.open(folder / "store", embedder=LetterCountEmbedder()) as store:
         journal.note({"ready": True})
         if scenario == "ingest":
             ingest_file(folder / "in.jsonl", store, options=IngestOptions(batch_size=_BATCH))
@@ -156,7 +156,7 @@ def check(folder: Path, scenario: str) -> None:
         else []
     )
     entries = [json.loads(line) for line in lines if line.endswith("}")]
-    with MemoryStore.open(folder / "store", embedder=Letters()) as store:
+    with MemoryStore.open(folder / "store", embedder=LetterCountEmbedder()) as store:
         assert store.degraded_reason is None, store.degraded_reason
         report = store.verify()
         assert report.sound, report.findings
@@ -193,7 +193,7 @@ def check_calls(store: MemoryStore, entries: list[dict[str, Any]], base: Path) -
 
 def compare_with_fresh(store: MemoryStore) -> None:
     """Windows, lexical index and vectors equal those of a store that never crashed."""
-    with MemoryStore.in_memory(embedder=Letters()) as fresh:
+    with MemoryStore.in_memory(embedder=LetterCountEmbedder()) as fresh:
         fresh.upsert(store.scan())
         assert rows_of(store) == rows_of(fresh)
 
@@ -202,7 +202,7 @@ def rows_of(store: MemoryStore) -> list[tuple[Any, ...]]:
     """Return what is derived from each record, in order of the ids."""
     query = """SELECT r.id, b.window, f.window, v.own, v.context FROM records r JOIN bodies b ON b.rowid = r.rowid
         JOIN fts f ON f.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid ORDER BY r.id"""
-    with store.sidecar.reading() as connection:
+    with store.sqlite.reading() as connection:
         return [tuple(row) for row in connection.execute(query)]
 
 
@@ -217,7 +217,7 @@ def prepare(folder: Path, scenario: str, large: Path) -> None:
 
 def make_large(folder: Path) -> None:
     """Make a store whose Chroma keeps files of vectors."""
-    with MemoryStore.open(folder / "store", embedder=Letters()) as store:
+    with MemoryStore.open(folder / "store", embedder=LetterCountEmbedder()) as store:
         store.upsert(record(number, 0) for number in range(_LARGE))
     texts = {f"m{number}": record(number, 0)["text"] for number in range(_LARGE)}
     (folder / "base.json").write_text(json.dumps(texts), encoding="utf-8")

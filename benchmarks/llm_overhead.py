@@ -32,11 +32,11 @@ from rich.console import Console
 from rich.table import Table
 
 from recall_loop.evals.measures.retrieval_metrics import percentile
-from recall_loop.llm.client import Door
+from recall_loop.llm.client import ChatClient
 from recall_loop.llm.endpoint.call_limits import Limits
-from recall_loop.llm.structured.output_schemas import shape_of
+from recall_loop.llm.structured.output_schemas import reply_schema
 from recall_loop.prompts.replies import PlanReply
-from recall_loop.prompts.templates import Prompt, render_prompt, variables
+from recall_loop.prompts.templates import RenderedPrompt, render_prompt, template_variables
 from recall_loop.text.words.token_budget import estimate_tokens
 
 GOAL_MS = 5.0
@@ -56,7 +56,7 @@ VALUE: dict[str, Any] = {
 }
 
 
-class AtOnce(BaseChatModel):
+class InstantModel(BaseChatModel):
     """A model that answers at once, and notes how long it took itself."""
 
     own: list[float] = []  # noqa: RUF012 - pydantic copies it for each model
@@ -80,23 +80,23 @@ class AtOnce(BaseChatModel):
         return self._generate(messages, stop, run_manager, **kwargs)
 
 
-class WithTools(AtOnce):
+class InstantToolModel(InstantModel):
     """The same with tools, by which LangChain makes structured output of it."""
 
     def bind_tools(self, tools, **kwargs):
         return self.bind(tools=tools)
 
 
-def prompt_of(tokens: int) -> Prompt:
+def prompt_of(tokens: int) -> RenderedPrompt:
     """Return the plan prompt, filled up to about that many tokens in all."""
     line = "(fact-12) Ann: the Atlas review moved to Thursday, said Ben on 3 May.\n"
-    empty = render_prompt("plan", **dict.fromkeys(variables("plan"), ""))
+    empty = render_prompt("plan", **dict.fromkeys(template_variables("plan"), ""))
     missing = tokens - estimate_tokens(empty.system) - estimate_tokens(empty.user)
-    filled = dict.fromkeys(variables("plan"), "") | {"found": line * max(0, missing // estimate_tokens(line))}
+    filled = dict.fromkeys(template_variables("plan"), "") | {"found": line * max(0, missing // estimate_tokens(line))}
     return render_prompt("plan", **filled)
 
 
-def timed(model: AtOnce, ask: Callable[[], Any], asks: int) -> list[float]:
+def timed(model: InstantModel, ask: Callable[[], Any], asks: int) -> list[float]:
     """Return milliseconds of each ask without the model's own time."""
     taken = []
     for _ in range(asks + WARM):
@@ -107,7 +107,7 @@ def timed(model: AtOnce, ask: Callable[[], Any], asks: int) -> list[float]:
     return taken[WARM:]
 
 
-async def atimed(model: AtOnce, door: Door, prompt: Prompt, asks: int) -> list[float]:
+async def timed_async(model: InstantModel, door: ChatClient, prompt: RenderedPrompt, asks: int) -> list[float]:
     """Return the same of asks on one event loop."""
     taken = []
     for _ in range(asks + WARM):
@@ -121,19 +121,19 @@ async def atimed(model: AtOnce, door: Door, prompt: Prompt, asks: int) -> list[f
 
 def measure(asks: int, tokens: int) -> dict[str, list[float]]:
     """Return the milliseconds of every way of asking."""
-    prompt, schema = prompt_of(tokens), shape_of(PlanReply).schema
+    prompt, schema = prompt_of(tokens), reply_schema(PlanReply).schema
     messages = [SystemMessage(prompt.system), HumanMessage(prompt.user)]
-    tools, plain = WithTools(), AtOnce()
+    tools, plain = InstantToolModel(), InstantModel()
     once = tools.with_structured_output(schema, include_raw=True)
 
-    def through(door: Door) -> None:
+    def through(door: ChatClient) -> None:
         reply = door.ask(prompt, PlanReply, LIMITS)
         assert reply.value is not None, reply.failure
 
-    by_tools, by_prompt = Door(tools), Door(plain)
+    by_tools, by_prompt = ChatClient(tools), ChatClient(plain)
     return {
         "door.ask, native": timed(tools, lambda: through(by_tools), asks),
-        "door.aask, native": asyncio.run(atimed(tools, by_tools, prompt, asks)),
+        "door.aask, native": asyncio.run(timed_async(tools, by_tools, prompt, asks)),
         "door.ask, prompt": timed(plain, lambda: through(by_prompt), asks),
         "LangChain alone, made for each ask": timed(
             tools, lambda: tools.with_structured_output(schema, include_raw=True).invoke(messages), asks

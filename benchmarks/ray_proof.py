@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from recall_loop.graph.batch.batch_run import RayCluster, stream_batch
 from recall_loop.memory.store.store import MemoryStore
-from tests.chroma_server import Server
+from tests.chroma_server import ChromaProcess
 
 THINGS = ("anchor", "birch", "cellar", "dune", "ember", "ferry", "garnet", "harbour")
 console = Console()
@@ -100,7 +100,7 @@ def main() -> int:
     args = parser.parse_args()
     cluster = RayCluster(actors=args.actors)
     with tempfile.TemporaryDirectory(prefix="recall-loop-ray-") as folder:
-        server = Server(Path(folder) / "server")
+        server = ChromaProcess(Path(folder) / "server")
         server.start()
         try:
             records = [

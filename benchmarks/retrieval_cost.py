@@ -27,10 +27,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.evals.datasets.datasets import load
-from recall_loop.evals.datasets.questions import Question
+from recall_loop.evals.datasets.datasets import load_dataset
+from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.measures.retrieval_metrics import percentile
-from recall_loop.evals.measures.timing import Clock, instrument, timed_embedder
+from recall_loop.evals.measures.timing import Stopwatch, instrument, timed_embedder
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.evals.runs.runner import settings_with
 from recall_loop.graph.run import retrieve
@@ -50,7 +50,7 @@ BARE_LIMIT = 10
 
 
 @dataclass(frozen=True)
-class Sample:
+class QuestionTiming:
     """One question: milliseconds of the request, of what it spent inside, and of the bare look-up.
 
     `engine` is everything that the memory engine did: embedding, look-ups, fusion, reranking. `inside` is embedding
@@ -66,7 +66,9 @@ class Sample:
     iterations: int
 
 
-def measure(store: MemoryStore, question: Question, settings: Settings, clock: Clock, engine: Clock) -> Sample:
+def measure(
+    store: MemoryStore, question: LabelledQuestion, settings: Settings, clock: Stopwatch, engine: Stopwatch
+) -> QuestionTiming:
     """Ask `question` once, then look it up barely."""
     request = RetrieveRequest(
         messages=(ChatMessage(content=question.question),),
@@ -82,10 +84,12 @@ def measure(store: MemoryStore, question: Question, settings: Settings, clock: C
     bare = bare_lookup(store, question)
     engine_ms = engine.total * 1000
     milliseconds = {name: seconds * 1000 for name, seconds in parts.items()}
-    return Sample(total * 1000, engine_ms, inside * 1000, bare * 1000, milliseconds, calls, result.stop.iteration)
+    return QuestionTiming(
+        total * 1000, engine_ms, inside * 1000, bare * 1000, milliseconds, calls, result.stop.iteration
+    )
 
 
-def bare_lookup(store: MemoryStore, question: Question) -> float:
+def bare_lookup(store: MemoryStore, question: LabelledQuestion) -> float:
     """Return the seconds of one query embedding, one Chroma query and one full-text query."""
     view, words = store.view(Scope(tenant=question.collection)), stems(question.question)
     with store.searching() as chroma:
@@ -116,7 +120,7 @@ def _wall(command: Sequence[str]) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def report(name: str, records: int, samples: Sequence[Sample]) -> dict[str, Any]:
+def report(name: str, records: int, samples: Sequence[QuestionTiming]) -> dict[str, Any]:
     """Return all figures; times in milliseconds."""
     totals = [sample.total for sample in samples]
     inside, bare = sum(sample.inside for sample in samples), sum(sample.bare for sample in samples)
@@ -179,8 +183,8 @@ def show(figures: dict[str, Any], console: Console) -> None:
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Fill a store, warm it, measure, and return the figures."""
-    settings, clock, engine = settings_with(arguments.set), Clock(), Clock()
-    dataset = load(arguments.data, arguments.kinds)
+    settings, clock, engine = settings_with(arguments.set), Stopwatch(), Stopwatch()
+    dataset = load_dataset(arguments.data, arguments.kinds)
     name = arguments.collection or dataset.questions[0].collection
     asked = [each for each in dataset.questions if each.collection == name and each.scored]
     asked = asked[: arguments.warm + arguments.questions]

@@ -32,9 +32,9 @@ from rich.console import Console
 from rich.table import Table
 
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.service.access.api_keys import Role, add_key
-from tests.chroma_server import Server
-from tests.service_server import Served
+from recall_loop.service.access.api_keys import KeyRole, add_key
+from tests.chroma_server import ChromaProcess
+from tests.service_server import ServiceProcess
 
 TENANTS = [f"t{at}" for at in range(8)]
 TOPICS = ("ferry", "harbour", "timetable", "coffee", "windows", "garden", "invoice", "holiday")
@@ -45,7 +45,7 @@ _RECOVERY_SECONDS = 60
 
 
 @dataclass
-class Seen:
+class LoadObservations:
     """What the clients met."""
 
     times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -61,7 +61,7 @@ class Clients:
 
     def __init__(self, url: str, keys: dict[str, str], count: int) -> None:
         self.count = count
-        self.seen = Seen()
+        self.observations = LoadObservations()
         self._keys = keys
         limits = httpx.Limits(max_connections=count, max_keepalive_connections=count)
         self._client = httpx.AsyncClient(base_url=url, timeout=60, limits=limits)
@@ -76,13 +76,13 @@ class Clients:
             try:
                 response = await getattr(self, kind)(tenant, draw)
             except httpx.HTTPError as error:
-                self.seen.wrong.append(f"{kind}: {type(error).__name__}: {error}")
+                self.observations.wrong.append(f"{kind}: {type(error).__name__}: {error}")
                 continue
-            self.seen.times[kind].append(time.perf_counter() - began)
-            self.seen.statuses[kind, response.status_code] += 1
+            self.observations.times[kind].append(time.perf_counter() - began)
+            self.observations.statuses[kind, response.status_code] += 1
             refused = outage and kind == "write" and response.status_code == 503
             if response.status_code >= 300 and not refused:
-                self.seen.wrong.append(f"{kind}: {response.status_code} {response.text[:200]}")
+                self.observations.wrong.append(f"{kind}: {response.status_code} {response.text[:200]}")
             if refused:
                 await asyncio.sleep(0.2)
 
@@ -98,9 +98,9 @@ class Clients:
             place = {"conversation_id": "c", "session": f"s{self._number // 20}"}
             records.append({"id": f"m-{self._number}", "kind": "message", "text": text, **place})
         response = await self.ask(tenant, "POST", "/api/memory/records", {"records": records})
-        self.seen.written.append((time.monotonic(), response.status_code == 200))
+        self.observations.written.append((time.monotonic(), response.status_code == 200))
         if response.status_code == 200:
-            self.seen.acknowledged[tenant].update({record["id"]: record["text"] for record in records})
+            self.observations.acknowledged[tenant].update({record["id"]: record["text"] for record in records})
         return response
 
     async def search(self, tenant: str, draw: random.Random) -> httpx.Response:
@@ -108,9 +108,9 @@ class Clients:
         response = await self.ask(tenant, "POST", "/api/memory/search", {"query": query})
         if response.status_code == 200:
             found = response.json()
-            self.seen.degraded.append((time.monotonic(), found["degraded"]))
+            self.observations.degraded.append((time.monotonic(), found["degraded"]))
             if not found["hits"]:
-                self.seen.wrong.append(f"search: nothing found for {query}")
+                self.observations.wrong.append(f"search: nothing found for {query}")
         return response
 
     async def retrieve(self, tenant: str, draw: random.Random) -> httpx.Response:
@@ -118,11 +118,11 @@ class Clients:
         return await self.ask(tenant, "POST", "/api/memory/retrieve", {"messages": [{"content": content}]})
 
     async def read(self, tenant: str, draw: random.Random) -> httpx.Response:
-        known = self.seen.acknowledged[tenant]
+        known = self.observations.acknowledged[tenant]
         wanted = draw.choice(list(known))
         response = await self.ask(tenant, "GET", f"/api/memory/records/{wanted}")
         if response.status_code == 200 and response.json()["text"] != known[wanted]:
-            self.seen.wrong.append(f"read: {wanted} is another record")
+            self.observations.wrong.append(f"read: {wanted} is another record")
         return response
 
     async def runs(self, tenant: str, draw: random.Random) -> httpx.Response:
@@ -138,7 +138,7 @@ class Clients:
     async def missing(self) -> list[str]:
         """Return the acknowledged records that aren't there, or aren't as they were written."""
         lost = []
-        for tenant, known in self.seen.acknowledged.items():
+        for tenant, known in self.observations.acknowledged.items():
             found: dict[str, str] = {}
             cursor = ""
             while cursor is not None:
@@ -162,7 +162,7 @@ async def steady(clients: Clients, pid: int, requests: int) -> tuple[float, floa
     """Make so many requests; return seconds, and memory after a quarter of them and at the end."""
 
     def made() -> int:
-        return sum(clients.seen.statuses.values()) + len(clients.seen.wrong)
+        return sum(clients.observations.statuses.values()) + len(clients.observations.wrong)
 
     began, early = time.perf_counter(), 0.0
     working = [asyncio.create_task(clients.work(at, lambda: made() >= requests)) for at in range(clients.count)]
@@ -174,7 +174,7 @@ async def steady(clients: Clients, pid: int, requests: int) -> tuple[float, floa
     return time.perf_counter() - began, early, memory_of(pid)
 
 
-async def outage(clients: Clients, chroma: Server, seconds: float) -> dict[str, float]:
+async def outage(clients: Clients, chroma: ChromaProcess, seconds: float) -> dict[str, float]:
     """Kill Chroma under load, and start it again; return when that was noticed, and over."""
     ended = asyncio.Event()
     working = [asyncio.create_task(clients.work(at, ended.is_set, outage=True)) for at in range(clients.count)]
@@ -184,20 +184,20 @@ async def outage(clients: Clients, chroma: Server, seconds: float) -> dict[str, 
     await asyncio.sleep(seconds)
     await asyncio.to_thread(chroma.start)
     back = time.monotonic()
-    while time.monotonic() < back + _RECOVERY_SECONDS and not recovered(clients.seen, back):
+    while time.monotonic() < back + _RECOVERY_SECONDS and not recovered(clients.observations, back):
         await asyncio.sleep(0.5)
     ended.set()
     await asyncio.gather(*working)
     return {
-        "degraded after": first(clients.seen.degraded, killed, True) - killed,
-        "writes refused after": first(clients.seen.written, killed, False) - killed,
-        "writes taken again after": first(clients.seen.written, back, True) - back,
-        "whole again after": last(clients.seen.degraded, True) - back,
-        "whole": float(recovered(clients.seen, back)),
+        "degraded after": first(clients.observations.degraded, killed, True) - killed,
+        "writes refused after": first(clients.observations.written, killed, False) - killed,
+        "writes taken again after": first(clients.observations.written, back, True) - back,
+        "whole again after": last(clients.observations.degraded, True) - back,
+        "whole": float(recovered(clients.observations, back)),
     }
 
 
-def recovered(seen: Seen, since: float) -> bool:
+def recovered(seen: LoadObservations, since: float) -> bool:
     """Return whether the last answers of all workers were whole, and a write was acknowledged."""
     latest = [degraded for at, degraded in seen.degraded[-200:] if at > since]
     return len(latest) >= 150 and not any(latest[-150:]) and first(seen.written, since, True) < float("inf")
@@ -211,7 +211,7 @@ def last(events: list[tuple[float, bool]], wanted: bool) -> float:
     return max((at for at, value in events if value is wanted), default=float("-inf"))
 
 
-def show(console: Console, title: str, seen: Seen, seconds: float) -> None:
+def show(console: Console, title: str, seen: LoadObservations, seconds: float) -> None:
     table = Table(title=title, box=box.SIMPLE)
     for name in ("request", "count", "p50 ms", "p95 ms", "max ms", "statuses"):
         table.add_column(name, justify="left" if name in ("request", "statuses") else "right")
@@ -225,43 +225,47 @@ def show(console: Console, title: str, seen: Seen, seconds: float) -> None:
 
 
 async def run(args: argparse.Namespace, console: Console, folder: Path) -> bool:
-    chroma, keys_file = Server(folder / "chroma"), folder / "keys.json"
-    keys = {tenant: add_key(keys_file, tenant, Role.WRITE)[1] for tenant in TENANTS}
+    chroma, keys_file = ChromaProcess(folder / "chroma"), folder / "keys.json"
+    keys = {tenant: add_key(keys_file, tenant, KeyRole.WRITE)[1] for tenant in TENANTS}
     chroma.start()
     words = ["--store", str(folder / "memory"), "--chroma-url", chroma.url]
     words += ["--workers", str(args.workers), "--keys", str(keys_file)]
-    served = Served(words, folder)
+    served = ServiceProcess(words, folder)
     try:
         served.ready()
         clients = Clients(served.url, keys, args.clients)
         await clients.preload()
         pid = served.process.pid
-        clients.seen.times.clear()
-        clients.seen.statuses.clear()
+        clients.observations.times.clear()
+        clients.observations.statuses.clear()
         seconds, early, late = await steady(clients, pid, args.requests)
         show(
             console,
             f"{args.requests:,} requests, {args.clients} clients, {args.workers} workers",
-            clients.seen,
+            clients.observations,
             seconds,
         )
         console.print(f"memory of the service: {early:.0f} MB after a quarter, {late:.0f} MB at the end")
-        good = not clients.seen.wrong and late <= early * MOST_GROWTH
-        problems = clients.seen.wrong
+        good = not clients.observations.wrong and late <= early * MOST_GROWTH
+        problems = clients.observations.wrong
 
-        clients.seen.wrong, clients.seen.times, clients.seen.statuses = [], defaultdict(list), Counter()
+        clients.observations.wrong, clients.observations.times, clients.observations.statuses = (
+            [],
+            defaultdict(list),
+            Counter(),
+        )
         began = time.perf_counter()
         noticed = await outage(clients, chroma, args.outage)
-        show(console, f"Chroma killed for {args.outage:g} s", clients.seen, time.perf_counter() - began)
+        show(console, f"Chroma killed for {args.outage:g} s", clients.observations, time.perf_counter() - began)
         for name, value in noticed.items():
             if name != "whole":
                 console.print(f"{name} {value:.1f} s")
         lost = await clients.missing()
-        count = sum(len(known) for known in clients.seen.acknowledged.values())
+        count = sum(len(known) for known in clients.observations.acknowledged.values())
         console.print(f"{count:,} records acknowledged, {len(lost)} of them missing; memory {memory_of(pid):.0f} MB")
-        good = good and not clients.seen.wrong and not lost and bool(noticed["whole"])
+        good = good and not clients.observations.wrong and not lost and bool(noticed["whole"])
         good = good and noticed["degraded after"] < args.outage
-        for problem in [*problems, *clients.seen.wrong, *lost][:20]:
+        for problem in [*problems, *clients.observations.wrong, *lost][:20]:
             console.print(problem, markup=False)
         status = served.end()
         console.print(f"the service ended with {status}")

@@ -32,7 +32,7 @@ from recall_loop.state.scope import Scope
 _SEARCHES = 50
 
 
-class RandomVectors:
+class RandomEmbedder:
     """An embedder that costs nothing: a random direction per text."""
 
     name, dimension, fingerprint = "random", 384, "random:384"
@@ -76,12 +76,12 @@ def median_ms(calls: list[Callable[[], object]]) -> float:
 def one_store(folder: Path, tenants: int, count: int) -> dict[str, float]:
     """Measure one store with all tenants in it."""
     started = time.perf_counter()
-    with MemoryStore.open(folder, embedder=RandomVectors()) as store:
+    with MemoryStore.open(folder, embedder=RandomEmbedder()) as store:
         for tenant in range(tenants):
             store.upsert(records(tenant, count), tenant=f"t{tenant}")
     written = time.perf_counter() - started
     before, started = handles(), time.perf_counter()
-    with MemoryStore.open(folder, embedder=RandomVectors()) as store:
+    with MemoryStore.open(folder, embedder=RandomEmbedder()) as store:
         opened = time.perf_counter() - started
         queries = np.random.default_rng(1).standard_normal((_SEARCHES, 1, 384)).astype(np.float32)
         chosen = [Scope(tenant=f"t{n * tenants // _SEARCHES}") for n in range(_SEARCHES)]

@@ -86,14 +86,14 @@ def _filled_store(folder: Path, settings: Settings, screen: Screen) -> Iterator[
     from recall_loop.memory.intake.files.ingest import IngestOptions, ingest_file
     from recall_loop.memory.store.embed.embedder_factory import make_embedder
     from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.state.enum_words import count
+    from recall_loop.state.enum_words import format_count
 
     with (
         MemoryStore.open(folder, embedder=make_embedder(settings)) as store,
         as_file(files("recall_loop.cli") / "demo_records.jsonl") as records,
     ):
         summary = ingest_file(records, store, IngestOptions(tenant=TENANT, resume=False))
-        screen.line(f"Loaded {count(summary.stored, 'record')} in {summary.seconds:.1f} s.")
+        screen.line(f"Loaded {format_count(summary.stored, 'record')} in {summary.seconds:.1f} s.")
         yield store
 
 
@@ -107,12 +107,12 @@ def _questions(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _ask(question: dict[str, Any], store: MemoryStore, settings: Settings, screen: Screen) -> None:
     from recall_loop.graph.run import stream_retrieve
-    from recall_loop.state.errors import parse
+    from recall_loop.state.errors import validate_model
     from recall_loop.state.request import RetrieveRequest
     from recall_loop.state.result import RetrieveResult
 
     fields = {name: value for name, value in question.items() if name not in ("about", "note")}
-    request = parse(RetrieveRequest, {"tenant": TENANT} | fields)
+    request = validate_model(RetrieveRequest, {"tenant": TENANT} | fields)
     screen.rule(f"{question['about']}")
     for message in request.messages:
         screen.line(f"{message.author or message.role}: {message.content}", "bold")

@@ -17,8 +17,8 @@ from recall_loop.cli.core.common import (
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs
-    from recall_loop.memory.intake.imports.external_memory import Source
-    from recall_loop.memory.intake.imports.import_run import MoveOptions, MoveSummary, Refused
+    from recall_loop.memory.intake.imports.external_memory import ImportSource
+    from recall_loop.memory.intake.imports.import_run import ImportOptions, ImportSummary, RejectedItem
     from recall_loop.state.settings.settings import Settings
 
 _SHOWN_PROBLEMS = 20
@@ -97,63 +97,73 @@ def run(args: argparse.Namespace) -> int:
         StoreError: the store can't be opened or written.
         OSError: a file can't be read or written.
     """
-    from recall_loop.memory.intake.imports.import_run import MoveOptions
+    from recall_loop.memory.intake.imports.import_run import ImportOptions
 
     settings = read_settings(args)
-    options = MoveOptions(settings.tenant if args.tenant is None else args.tenant, args.batch_size)
+    options = ImportOptions(settings.tenant if args.tenant is None else args.tenant, args.batch_size)
     source = _source(args)
-    reporter = _Reporter(args.source)
+    reporter = _ImportReporter(args.source)
     if args.dry_run:
-        summary = _look(args, settings, source, options, reporter)
+        summary = _dry_run(args, settings, source, options, reporter)
     else:
-        summary = _move(args, settings, source, options, reporter)
+        summary = _import(args, settings, source, options, reporter)
     reporter.close(summary, options.tenant, dry=args.dry_run)
     return 1 if summary.rejected or summary.missing else 0
 
 
-def _source(args: argparse.Namespace) -> Source:
-    from recall_loop.memory.intake.imports.external_memory import Owner
+def _source(args: argparse.Namespace) -> ImportSource:
+    from recall_loop.memory.intake.imports.external_memory import DefaultOwner
 
-    owner = Owner(args.user, args.agent, args.group)
+    owner = DefaultOwner(args.user, args.agent, args.group)
     if args.system == "mem0":
-        from recall_loop.memory.intake.imports.mem0 import Mem0
+        from recall_loop.memory.intake.imports.mem0 import Mem0Source
 
-        return Mem0(args.source, owner, collection=args.collection, history=args.history, expired=args.include_expired)
+        return Mem0Source(
+            args.source, owner, collection=args.collection, history=args.history, expired=args.include_expired
+        )
     if args.system == "letta":
-        from recall_loop.memory.intake.imports.letta import Letta
+        from recall_loop.memory.intake.imports.letta import LettaSource
 
-        return Letta(args.source, owner)
-    from recall_loop.memory.intake.imports.langgraph_store import LangGraphStore
+        return LettaSource(args.source, owner)
+    from recall_loop.memory.intake.imports.langgraph_store import LangGraphStoreSource
 
     fields = tuple(args.text_field or ())
-    return LangGraphStore(
+    return LangGraphStoreSource(
         args.source, owner, namespaces=args.namespace, text_fields=fields, expired=args.include_expired
     )
 
 
-def _look(
-    args: argparse.Namespace, settings: Settings, source: Source, options: MoveOptions, reporter: _Reporter
-) -> MoveSummary:
-    from recall_loop.memory.intake.imports.import_run import look
-    from recall_loop.memory.store.recovery.repair import SIDECAR
+def _dry_run(
+    args: argparse.Namespace,
+    settings: Settings,
+    source: ImportSource,
+    options: ImportOptions,
+    reporter: _ImportReporter,
+) -> ImportSummary:
+    from recall_loop.memory.intake.imports.import_run import preview_import
+    from recall_loop.memory.store.recovery.repair import SIDECAR_FILE
 
-    if not (store_path(args.store, settings) / SIDECAR).exists():
-        return look(source, None, options, on_refused=reporter.refused)
+    if not (store_path(args.store, settings) / SIDECAR_FILE).exists():
+        return preview_import(source, None, options, on_refused=reporter.refused)
     with open_store(args.store, settings, create=False, read_only=True) as store:
-        return look(source, store, options, on_refused=reporter.refused)
+        return preview_import(source, store, options, on_refused=reporter.refused)
 
 
-def _move(
-    args: argparse.Namespace, settings: Settings, source: Source, options: MoveOptions, reporter: _Reporter
-) -> MoveSummary:
+def _import(
+    args: argparse.Namespace,
+    settings: Settings,
+    source: ImportSource,
+    options: ImportOptions,
+    reporter: _ImportReporter,
+) -> ImportSummary:
     from recall_loop.cli.core.progress_bars import progress_bar
-    from recall_loop.memory.intake.imports.import_run import move
+    from recall_loop.memory.intake.imports.import_run import import_source
 
     with (
         open_store(args.store, settings, create=True, read_only=False) as store,
         progress_bar(args.source.name, 1000, "records") as advance,
     ):
-        return move(
+        return import_source(
             source,
             store,
             options,
@@ -163,29 +173,29 @@ def _move(
         )
 
 
-class _Reporter:
+class _ImportReporter:
     """Writes the first refused items to stderr, and the counts to stdout."""
 
     def __init__(self, source: Path) -> None:
         self._source = source
         self._seen = 0
 
-    def refused(self, refused: Refused) -> None:
-        from recall_loop.cli.core.rendering import safe
+    def refused(self, refused: RejectedItem) -> None:
+        from recall_loop.cli.core.rendering import sanitize
 
         self._seen += 1
         if self._seen <= _SHOWN_PROBLEMS:
-            place = safe(f"{self._source}: {refused.place}")
-            sys.stderr.write(f"{place}: refused: {safe(refused.reason)}\n")
+            place = sanitize(f"{self._source}: {refused.location}")
+            sys.stderr.write(f"{place}: refused: {sanitize(refused.reason)}\n")
 
-    def close(self, summary: MoveSummary, tenant: str, *, dry: bool) -> None:
-        from recall_loop.cli.core.rendering import Screen, safe
-        from recall_loop.state.enum_words import count
+    def close(self, summary: ImportSummary, tenant: str, *, dry: bool) -> None:
+        from recall_loop.cli.core.rendering import Screen, sanitize
+        from recall_loop.state.enum_words import format_count
 
         if self._seen > _SHOWN_PROBLEMS:
-            sys.stderr.write(f"… and {count(self._seen - _SHOWN_PROBLEMS, 'more item')}\n")
+            sys.stderr.write(f"… and {format_count(self._seen - _SHOWN_PROBLEMS, 'more item')}\n")
         screen = Screen()
-        screen.line(f"{summary.path}: {summary.words}: {count(summary.found, 'item')}")
+        screen.line(f"{summary.path}: {summary.description}: {format_count(summary.found, 'item')}")
         parts = [f"{summary.created:,} created", f"{summary.replaced:,} replaced"]
         parts += [f"{summary.unchanged:,} unchanged", f"{summary.rejected:,} refused"]
         parts += [f"{number:,} left out ({why})" for why, number in sorted(summary.left_out.items())]
@@ -195,12 +205,14 @@ class _Reporter:
         now = "" if dry else f", {_total(summary.after)} after"
         screen.line(f"tenant {tenant}: {_total(summary.before)} before{now}")
         if summary.missing:
-            sys.stderr.write(f"{count(summary.missing, 'record')} can't be read back: `recall-loop store verify`\n")
+            sys.stderr.write(
+                f"{format_count(summary.missing, 'record')} can't be read back: `recall-loop store verify`\n"
+            )
         if summary.rejected and not dry:
-            sys.stderr.write(f"Refused items are in {safe(str(summary.rejects_path))}\n")
+            sys.stderr.write(f"Refused items are in {sanitize(str(summary.rejects_path))}\n")
 
 
 def _total(counts: dict[str, int]) -> str:
-    from recall_loop.state.enum_words import count
+    from recall_loop.state.enum_words import format_count
 
-    return count(sum(counts.values()), "record")
+    return format_count(sum(counts.values()), "record")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from recall_loop.cli.core.common import add_store_option, add_tenant_option, bounded_int, open_store, read_settings
 
 if TYPE_CHECKING:  # loaded when the verb runs
-    from recall_loop.memory.intake.files.ingest import IngestOptions, IngestSummary, Problem
+    from recall_loop.memory.intake.files.ingest import IngestOptions, IngestProblem, IngestSummary
     from recall_loop.memory.store.store import MemoryStore
 
 _SHOWN_PROBLEMS = 20
@@ -87,7 +87,7 @@ def _ingest(path: Path, store: MemoryStore, options: IngestOptions, rejects_path
     from recall_loop.cli.core.progress_bars import progress_bar
     from recall_loop.memory.intake.files.ingest import ingest_file
 
-    reporter = _Reporter()
+    reporter = _IngestReporter()
     size = path.stat().st_size if path.is_file() else None
     with progress_bar(path.name, size, "lines") as advance:
         summary = ingest_file(
@@ -102,32 +102,32 @@ def _ingest(path: Path, store: MemoryStore, options: IngestOptions, rejects_path
     return summary
 
 
-class _Reporter:
+class _IngestReporter:
     """Writes the first problems of a file to stderr, and how many there were."""
 
     def __init__(self) -> None:
         self._seen = 0
 
-    def problem(self, problem: Problem) -> None:
-        from recall_loop.cli.core.rendering import safe
+    def problem(self, problem: IngestProblem) -> None:
+        from recall_loop.cli.core.rendering import sanitize
 
         self._seen += 1
         if self._seen <= _SHOWN_PROBLEMS:
             word = "rejected" if problem.rejected else "warning"
-            sys.stderr.write(f"{safe(str(problem.path))}:{problem.line}: {word}: {safe(problem.reason)}\n")
+            sys.stderr.write(f"{sanitize(str(problem.path))}:{problem.line}: {word}: {sanitize(problem.reason)}\n")
 
     def close(self, summary: IngestSummary) -> None:
-        from recall_loop.cli.core.rendering import Screen, safe
-        from recall_loop.state.enum_words import count
+        from recall_loop.cli.core.rendering import Screen, sanitize
+        from recall_loop.state.enum_words import format_count
 
         if self._seen > _SHOWN_PROBLEMS:
-            sys.stderr.write(f"… and {count(self._seen - _SHOWN_PROBLEMS, 'more problem')}\n")
+            sys.stderr.write(f"… and {format_count(self._seen - _SHOWN_PROBLEMS, 'more problem')}\n")
         parts = [f"{summary.created:,} created", f"{summary.replaced:,} replaced"]
         parts += [f"{summary.unchanged:,} unchanged", f"{summary.rejected:,} rejected"]
         if summary.duplicates:
-            parts.append(f"{count(summary.duplicates, 'id')} given more than once")
+            parts.append(f"{format_count(summary.duplicates, 'id')} given more than once")
         if summary.skipped_lines:
-            parts.append(f"{count(summary.skipped_lines, 'line')} done by an earlier run")
+            parts.append(f"{format_count(summary.skipped_lines, 'line')} done by an earlier run")
         Screen().line(f"{summary.path}: {', '.join(parts)} ({summary.seconds:.1f} s)")
         if summary.rejected:
-            sys.stderr.write(f"Rejected lines are in {safe(str(summary.rejects_path))}\n")
+            sys.stderr.write(f"Rejected lines are in {sanitize(str(summary.rejects_path))}\n")

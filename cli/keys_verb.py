@@ -66,11 +66,11 @@ def run(args: argparse.Namespace) -> int:
         OSError: it can't be written.
     """
     actions = {"add": _add, "list": _list, "rotate": _rotate, "revoke": _revoke}
-    actions[args.action](args, _file(args))
+    actions[args.action](args, _keys_path(args))
     return 0
 
 
-def _file(args: argparse.Namespace) -> Path:
+def _keys_path(args: argparse.Namespace) -> Path:
     from recall_loop.service.core.config import ServiceConfig
     from recall_loop.state.errors import InvalidInputError
 
@@ -81,16 +81,16 @@ def _file(args: argparse.Namespace) -> Path:
 
 
 def _add(args: argparse.Namespace, path: Path) -> None:
-    from recall_loop.service.access.api_keys import Role, add_key
+    from recall_loop.service.access.api_keys import KeyRole, add_key
 
-    expires = None if args.expires is None else _moment("--expires", args.expires)
-    _show_new(*add_key(path, args.tenant, Role(args.role), expires))
+    expires = None if args.expires is None else _parse_time("--expires", args.expires)
+    _show_new(*add_key(path, args.tenant, KeyRole(args.role), expires))
 
 
 def _rotate(args: argparse.Namespace, path: Path) -> None:
     from recall_loop.service.access.api_keys import rotate_key
 
-    until = None if args.grace is None else datetime.now(UTC) + _span("--grace", args.grace)
+    until = None if args.grace is None else datetime.now(UTC) + _parse_duration("--grace", args.grace)
     _show_new(*rotate_key(path, args.id, until))
     sys.stderr.write(f"{args.id} {'is revoked' if until is None else f'works until {until:%Y-%m-%d %H:%M} UTC'}\n")
 
@@ -121,11 +121,11 @@ def _list(args: argparse.Namespace, path: Path) -> None:
         sys.stdout.write("  ".join((*words, repr(key.tenant))) + "\n")
 
 
-def _moment(option: str, text: str) -> datetime:
+def _parse_time(option: str, text: str) -> datetime:
     from recall_loop.state.errors import InvalidInputError
 
     if _SPAN.fullmatch(text):
-        return datetime.now(UTC) + _span(option, text)
+        return datetime.now(UTC) + _parse_duration(option, text)
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
@@ -136,7 +136,7 @@ def _moment(option: str, text: str) -> datetime:
     return found
 
 
-def _span(option: str, text: str) -> timedelta:
+def _parse_duration(option: str, text: str) -> timedelta:
     from recall_loop.state.errors import InvalidInputError
 
     found = _SPAN.fullmatch(text)

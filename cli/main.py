@@ -58,12 +58,12 @@ class Parser(argparse.ArgumentParser):
         self._verbs = super().add_subparsers(**options)
         return self._verbs
 
-    def leaves(self) -> list[Parser]:
+    def leaf_parsers(self) -> list[Parser]:
         """Return the parsers below this one that have no further verbs."""
         if self._verbs is None:
             return [self]
         children = {id(child): child for child in self._verbs.choices.values()}
-        return [leaf for child in children.values() for leaf in child.leaves()]
+        return [leaf for child in children.values() for leaf in child.leaf_parsers()]
 
     def error(self, message: str) -> NoReturn:
         """Write the complaint and where to read on, and leave with 2."""
@@ -82,7 +82,7 @@ class _Version(argparse.Action):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    _keep_writable()
+    _escape_unencodable()
     try:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -93,13 +93,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{PROGRAM}: interrupted\n")
         return INTERRUPTED
     except BrokenPipeError:
-        return _reader_is_gone()
+        return _handle_broken_pipe()
     except OSError as error:
-        return _complain(_os_words(error))
+        return _print_error(_os_error_text(error))
     except Exception as error:
-        if not _is_ours(error):
+        if not _is_recall_error(error):
             raise
-        return _complain(str(error))
+        return _print_error(str(error))
 
 
 def build_parser(verbs: Sequence[str]) -> Parser:
@@ -113,7 +113,7 @@ def build_parser(verbs: Sequence[str]) -> Parser:
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for verb in verbs:
         _module(verb).add_parser(subparsers)
-    for leaf in parser.leaves():
+    for leaf in parser.leaf_parsers():
         _add_log_options(leaf)
     return parser
 
@@ -166,7 +166,7 @@ def _module(verb: str) -> ModuleType:
     return import_module(VERBS[verb])
 
 
-def _keep_writable() -> None:
+def _escape_unencodable() -> None:
     """Show what the terminal's encoding lacks as escapes instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -174,23 +174,23 @@ def _keep_writable() -> None:
             reconfigure(errors="backslashreplace")
 
 
-def _is_ours(error: Exception) -> bool:
+def _is_recall_error(error: Exception) -> bool:
     from recall_loop.state.errors import RecallError
 
     return isinstance(error, RecallError)
 
 
-def _os_words(error: OSError) -> str:
+def _os_error_text(error: OSError) -> str:
     reason = error.strerror or str(error) or type(error).__name__
     return f"{os.fsdecode(error.filename)}: {reason}" if isinstance(error.filename, str | bytes) else reason
 
 
-def _complain(message: str) -> int:
+def _print_error(message: str) -> int:
     sys.stderr.write(f"{PROGRAM}: error: {one_line(message)}\n")
     return FAILED
 
 
-def _reader_is_gone() -> int:
+def _handle_broken_pipe() -> int:
     """Leave quietly when the reader of a pipe has left, as `head` does."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

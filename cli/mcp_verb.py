@@ -62,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
         UnsupportedOptionError: the extra `mcp` is not installed.
         StoreError: the store can't be opened.
     """
-    from recall_loop.service.core.optional_dependencies import need_mcp
+    from recall_loop.service.core.optional_dependencies import require_mcp
 
-    need_mcp("recall-loop mcp")
+    require_mcp("recall-loop mcp")
     _check(args)
     if args.http:
         from recall_loop.cli.serve_verb import run as serve
@@ -87,7 +87,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _scope(args: argparse.Namespace, settings: Settings) -> Scope:
-    from recall_loop.state.errors import parse
+    from recall_loop.state.errors import validate_model
     from recall_loop.state.scope import Scope
 
     given = {
@@ -97,7 +97,7 @@ def _scope(args: argparse.Namespace, settings: Settings) -> Scope:
         "user_id": args.user,
         "conversation_id": args.conversation,
     }
-    return parse(Scope, {name: value for name, value in given.items() if value is not None})
+    return validate_model(Scope, {name: value for name, value in given.items() if value is not None})
 
 
 def _serve(args: argparse.Namespace, settings: Settings, scope: Scope) -> None:

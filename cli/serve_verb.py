@@ -68,21 +68,21 @@ def run(args: argparse.Namespace) -> int:
     settings = read_settings(args)
     settings = settings.model_copy(update={"store_path": str(store_path(args.store, settings))})
     config = _config(args)
-    from recall_loop.service.process.lifecycle import NO_KEYS
+    from recall_loop.service.process.lifecycle import NO_KEYS_WARNING
     from recall_loop.service.serving import serve
-    from recall_loop.service.workers.supervisor import OwnerFailedError
+    from recall_loop.service.workers.supervisor import WriterStartError
 
     def announce(sock: socket) -> None:
         host, port = sock.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         if config.keys_file is None:
-            sys.stderr.write(f"recall-loop: WARNING: {NO_KEYS}\n")
+            sys.stderr.write(f"recall-loop: WARNING: {NO_KEYS_WARNING}\n")
         sys.stderr.write(f"recall-loop: serving {settings.store_path} at http://{shown}:{port}\n")
         sys.stderr.flush()
 
     try:
         serve(config, settings, access_log=args.access_log, announce=announce)
-    except OwnerFailedError:
+    except WriterStartError:
         return 2  # it has said why
     return 0
 

@@ -9,11 +9,11 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from recall_loop.graph.graph_tracing import TracedGraph, watched_node
-from recall_loop.graph.routing import after_evaluation
+from recall_loop.graph.graph_tracing import TracedGraph, traced_node
+from recall_loop.graph.routing import route_after_evaluation
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes import evaluate_progress, execute_tool, plan_queries, refine, synthesize
-from recall_loop.nodes.runtime.resources import Resources
+from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.state.agent_state import AgentState, InputState, MessageOutput, ResultState
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError
@@ -55,23 +55,23 @@ def build_graph(
         raise InvalidInputError("output", output, "message or state")
     if store is not None and not hasattr(store, "view"):
         raise InvalidInputError("store", store, "a MemoryStore, or None")
-    resources = Resources(store, settings or Settings.from_env(), llm)
+    resources = GraphResources(store, settings or Settings.from_env(), llm)
     resources.calibration  # noqa: B018  # a bad file is told now, not at the end of the first run
     schema = MessageOutput if output == "message" else ResultState
     builder = StateGraph(AgentState, context_schema=Context, input_schema=InputState, output_schema=schema)
     nodes = {
-        "plan_queries": plan_queries.make(resources),
-        "refine": refine.make(resources),
-        "execute_tool": execute_tool.make(resources),
-        "evaluate_progress": evaluate_progress.make(resources),
-        "synthesize": synthesize.make(resources, output),
+        "plan_queries": plan_queries.make_node(resources),
+        "refine": refine.make_node(resources),
+        "execute_tool": execute_tool.make_node(resources),
+        "evaluate_progress": evaluate_progress.make_node(resources),
+        "synthesize": synthesize.make_node(resources, output),
     }
     for step, node in nodes.items():
-        builder.add_node(step, watched_node(step, node, content=resources.settings.trace_content))
+        builder.add_node(step, traced_node(step, node, content=resources.settings.trace_content))
     builder.add_edge(START, "plan_queries")
     builder.add_edge("plan_queries", "execute_tool")
     builder.add_edge("refine", "execute_tool")
     builder.add_edge("execute_tool", "evaluate_progress")
-    builder.add_conditional_edges("evaluate_progress", after_evaluation)
+    builder.add_conditional_edges("evaluate_progress", route_after_evaluation)
     builder.add_edge("synthesize", END)
-    return TracedGraph.of(builder.compile(checkpointer=checkpointer, name=name))
+    return TracedGraph.from_compiled(builder.compile(checkpointer=checkpointer, name=name))

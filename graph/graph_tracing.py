@@ -12,12 +12,12 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from opentelemetry.trace import Span
 
-from recall_loop.nodes.runtime.resources import Node
+from recall_loop.nodes.runtime.resources import GraphNode
 from recall_loop.state.agent_state import AgentState, InputState
 from recall_loop.state.context import Context
 from recall_loop.telemetry import metrics, names
-from recall_loop.telemetry.run_watch import RunWatch, current_run
-from recall_loop.telemetry.spans import content_allowed, span, tell
+from recall_loop.telemetry.run_watch import RunSpan, current_run
+from recall_loop.telemetry.spans import allow_content, set_attributes, span
 
 _PLANNING = ("plan_queries", "refine")
 
@@ -30,27 +30,27 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
     """
 
     @classmethod
-    def of(cls, graph: CompiledStateGraph[AgentState, Context, InputState, Any]) -> TracedGraph:
+    def from_compiled(cls, graph: CompiledStateGraph[AgentState, Context, InputState, Any]) -> TracedGraph:
         """Return a compiled graph as one that is watched."""
         return cls(**{name: value for name, value in vars(graph).items() if name != "__orig_class__"})
 
     @wraps(CompiledStateGraph.stream)
     def stream(self, *args: Any, **options: Any) -> Iterator[Any]:  # type: ignore[override]
         """Stream a run; see LangGraph's own."""
-        with RunWatch(self.name) as watch:
-            yield from _watched(watch, cast("Generator[Any]", super().stream(*args, **options)))
+        with RunSpan(self.name) as watch:
+            yield from _trace_stream(watch, cast("Generator[Any]", super().stream(*args, **options)))
 
     @wraps(CompiledStateGraph.astream)
     async def astream(self, *args: Any, **options: Any) -> AsyncIterator[Any]:  # type: ignore[override]
         """Stream a run on the event loop; see LangGraph's own."""
-        with RunWatch(self.name) as watch:
+        with RunSpan(self.name) as watch:
             parts = cast("AsyncGenerator[Any]", super().astream(*args, **options))
-            async with aclosing(_awatched(watch, parts)) as seen:
+            async with aclosing(_trace_astream(watch, parts)) as seen:
                 async for part in seen:
                     yield part
 
 
-def _watched(watch: RunWatch, parts: Generator[Any]) -> Iterator[Any]:
+def _trace_stream(watch: RunSpan, parts: Generator[Any]) -> Iterator[Any]:
     with closing(parts):
         while True:
             with watch.current():
@@ -61,7 +61,7 @@ def _watched(watch: RunWatch, parts: Generator[Any]) -> Iterator[Any]:
             yield part
 
 
-async def _awatched(watch: RunWatch, parts: AsyncGenerator[Any]) -> AsyncGenerator[Any]:
+async def _trace_astream(watch: RunSpan, parts: AsyncGenerator[Any]) -> AsyncGenerator[Any]:
     async with aclosing(parts):
         while True:
             with watch.current():
@@ -72,7 +72,7 @@ async def _awatched(watch: RunWatch, parts: AsyncGenerator[Any]) -> AsyncGenerat
             yield part
 
 
-def watched_node(name: str, node: Callable[..., dict[str, Any]], *, content: bool) -> Node:
+def traced_node(name: str, node: Callable[..., dict[str, Any]], *, content: bool) -> GraphNode:
     """Return a node with a span around each call; `content` allows user content in it and below it."""
 
     @wraps(node)
@@ -81,9 +81,9 @@ def watched_node(name: str, node: Callable[..., dict[str, Any]], *, content: boo
         try:
             # The first node is handed what the thread's last run left: its id isn't this run's.
             told = {names.NODE: name, names.REQUEST_ID: None if name == "plan_queries" else state.get("request_id")}
-            with content_allowed(content), span(names.NODE_SPAN.format(node=name), told) as opened:
+            with allow_content(content), span(names.NODE_SPAN.format(node=name), told) as opened:
                 update = node(state, runtime=runtime)
-                _told(opened, name, state, update)
+                _record_node(opened, name, state, update)
         finally:
             metrics.NODE_DURATION.record(perf_counter() - began, {names.NODE: name})
         return update
@@ -91,16 +91,16 @@ def watched_node(name: str, node: Callable[..., dict[str, Any]], *, content: boo
     return call
 
 
-def _told(opened: Span, name: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> None:
+def _record_node(opened: Span, name: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> None:
     """Tell the node's span and the run what came of the call."""
     now = {**state, **update}
     run = current_run()
     if run is not None:
-        run.begun(now.get("request_id"), _question(now))
+        run.record_request(now.get("request_id"), _question(now))
         if name == "synthesize":
-            run.finished(now)
+            run.record_result(now)
     if opened.is_recording():
-        tell(opened, _planned(now) if name in _PLANNING else _found(name, now))
+        set_attributes(opened, _plan_attributes(now) if name in _PLANNING else _progress_attributes(name, now))
 
 
 def _question(state: Mapping[str, Any]) -> str | None:
@@ -110,7 +110,7 @@ def _question(state: Mapping[str, Any]) -> str | None:
     return text
 
 
-def _planned(state: Mapping[str, Any]) -> dict[str, Any]:
+def _plan_attributes(state: Mapping[str, Any]) -> dict[str, Any]:
     plan = state["plan"]
     return {
         names.REQUEST_ID: state["request_id"],
@@ -122,7 +122,7 @@ def _planned(state: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _found(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
+def _progress_attributes(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
     told = {
         names.ITERATION: state["iteration"],
         names.STRATEGY: state["plan"]["strategy"],

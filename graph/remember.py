@@ -17,16 +17,21 @@ from langgraph.runtime import Runtime
 from pydantic import TypeAdapter, ValidationError
 
 from recall_loop.llm.endpoint.call_limits import Limits
-from recall_loop.memory.intake.conversations.conversation import SPOKEN, Kept, Place, keep_messages
-from recall_loop.memory.intake.conversations.fact_extraction import Extracted, extract_facts
-from recall_loop.memory.intake.conversations.finished_run import keep_run
+from recall_loop.memory.intake.conversations.conversation import (
+    CONVERSATION_ROLES,
+    ConversationOwner,
+    RecordedMessages,
+    record_messages,
+)
+from recall_loop.memory.intake.conversations.fact_extraction import ExtractionResult, extract_facts
+from recall_loop.memory.intake.conversations.finished_run import record_turn
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING
 from recall_loop.memory.trajectories.capture.masking import Masking
-from recall_loop.nodes.runtime.inputs import RECALL_MARK
-from recall_loop.nodes.runtime.resources import Resources, context_of
+from recall_loop.nodes.runtime.inputs import RECALL_MARKER
+from recall_loop.nodes.runtime.resources import GraphResources, resolve_context
 from recall_loop.state.context import Context
-from recall_loop.state.errors import EmbedderError, InvalidInputError, from_validation
+from recall_loop.state.errors import EmbedderError, InvalidInputError, invalid_input_from
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import Identifier, Role
 
@@ -36,7 +41,7 @@ RememberNode = Callable[..., dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _RememberOptions:
     """What a remember node was made for; the owners that it names go before those of the context."""
 
     facts: bool
@@ -56,7 +61,7 @@ def remember(
     facts: bool = False,
     trajectory: bool = False,
     single_valued: Collection[str] = (),
-    roles: Collection[Role | str] = SPOKEN,
+    roles: Collection[Role | str] = CONVERSATION_ROLES,
     tenant: str | None = None,
     agent_id: str | None = None,
     group_id: str | None = None,
@@ -112,7 +117,7 @@ def remember(
         "conversation_id": conversation_id,
         "session": session,
     }
-    wanted = _Wanted(
+    wanted = _RememberOptions(
         facts,
         trajectory,
         tuple(single_valued),
@@ -121,11 +126,11 @@ def remember(
         messages_key,
         masking,
     )
-    resources = Resources(store, settings or Settings.from_env(), llm, writable=True)
+    resources = GraphResources(store, settings or Settings.from_env(), llm, writable=True)
 
     def remember_node(state: Any, *, runtime: Runtime[Any]) -> dict[str, Any]:
-        context = context_of(runtime)
-        run = _Run(resources, wanted, context)
+        context = resolve_context(runtime)
+        run = _MessageRecorder(resources, wanted, context)
         told = run.remembered(run.messages(state))
         runtime.stream_writer({"type": "remembered", **told})
         return {"remembered": told}
@@ -146,28 +151,28 @@ def _identifier(name: str, value: object) -> str | None:
     try:
         return _IDENTIFIER.validate_python(value)
     except ValidationError as error:
-        raise from_validation(error, name) from error
+        raise invalid_input_from(error, name) from error
 
 
-class _Run:
+class _MessageRecorder:
     """One run of the node."""
 
-    def __init__(self, resources: Resources, wanted: _Wanted, context: Context) -> None:
+    def __init__(self, resources: GraphResources, wanted: _RememberOptions, context: Context) -> None:
         self._resources, self._wanted, self._context = resources, wanted, context
         self._settings = resources.settings_for(context)
         if resources.store is not None and context.store_path is not None:
             raise InvalidInputError("store_path", context.store_path, "none in the context: remember has its own store")
         if resources.store is None and not (context.store_path or self._settings.store_path):
             raise InvalidInputError("store", None, "a MemoryStore, or store_path in the context or the settings")
-        self._door = resources.door_for(context) if wanted.facts else None
-        if wanted.facts and self._door is None:
+        self._chat_client = resources.chat_client_for(context) if wanted.facts else None
+        if wanted.facts and self._chat_client is None:
             raise InvalidInputError(
                 "facts", True, "facts together with llm=, or llm_model in the context or the settings"
             )
         self._place = self._resolved()
         self._store = resources.store_for(context)
 
-    def _resolved(self) -> Place:
+    def _resolved(self) -> ConversationOwner:
         """Return whose conversation it is: arguments before context before `configurable`."""
         given, configured = self._wanted.owners, get_config().get("configurable") or {}
         conversation = given["conversation_id"] or self._context.conversation_id or configured.get("thread_id")
@@ -175,7 +180,7 @@ class _Run:
             raise InvalidInputError(
                 "conversation_id", None, "conversation_id= here or in the context, or a thread_id in `configurable`"
             )
-        return Place(
+        return ConversationOwner(
             conversation_id=_identifier("conversation_id", str(conversation)) or "",
             tenant=given["tenant"] or self._context.tenant or self._settings.tenant,
             agent_id=given["agent_id"] or self._context.agent_id,
@@ -190,11 +195,11 @@ class _Run:
         found = state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
         if not isinstance(found, Sequence) or isinstance(found, str | bytes):
             raise InvalidInputError(key, found, "a list of messages in the state")
-        return [message for message in found if not _recalled(message)]
+        return [message for message in found if not _is_recall_block(message)]
 
     def remembered(self, messages: Sequence[Any]) -> dict[str, Any]:
         """Write what is wanted, messages first, and return what became of it, as plain JSON."""
-        kept = keep_messages(self._store, self._place, messages, roles=self._wanted.roles)
+        kept = record_messages(self._store, self._place, messages, roles=self._wanted.roles)
         told: dict[str, Any] = {
             "conversation_id": self._place.conversation_id,
             "created": list(kept.created),
@@ -207,13 +212,13 @@ class _Run:
         if self._wanted.facts:
             self._add_facts(kept, told)
         if self._wanted.trajectory:
-            told["trajectory_id"] = keep_run(
+            told["trajectory_id"] = record_turn(
                 self._store, self._place, messages, masking=self._wanted.masking, now=datetime.now(UTC)
             )
         return told
 
-    def _add_facts(self, kept: Kept, told: dict[str, Any]) -> None:
-        if self._door is None:
+    def _add_facts(self, kept: RecordedMessages, told: dict[str, Any]) -> None:
+        if self._chat_client is None:
             return
         limits = Limits(self._settings.llm_max_calls, self._settings.llm_max_tokens, self._settings.llm_total_seconds)
         try:
@@ -221,13 +226,13 @@ class _Run:
                 self._store,
                 self._place,
                 kept.records,
-                self._door,
+                self._chat_client,
                 limits=limits,
                 prompt_tokens=self._settings.llm_prompt_tokens,
                 single_valued=self._wanted.single_valued,
             )
         except EmbedderError as error:  # the messages are kept; their facts wait for the next time
-            found = Extracted(failure={"reason": "embedder", "detail": str(error)})
+            found = ExtractionResult(failure={"reason": "embedder", "detail": str(error)})
         told["facts"] = {
             "created": found.created,
             "superseded": found.superseded,
@@ -242,8 +247,8 @@ class _Run:
             told["failures"].append({"step": "facts", **found.failure})
 
 
-def _recalled(message: Any) -> bool:
+def _is_recall_block(message: Any) -> bool:
     """Tell whether a message is a context block of the recall graph: memory is not to remember itself."""
     more = message.get("additional_kwargs") if isinstance(message, Mapping) else None
     more = getattr(message, "additional_kwargs", None) if more is None else more
-    return isinstance(more, Mapping) and bool(more.get(RECALL_MARK))
+    return isinstance(more, Mapping) and bool(more.get(RECALL_MARKER))

@@ -12,17 +12,17 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.graph.run import retrieve
-from recall_loop.memory.adapters.tool_queries import Bound, refused, scope_of
+from recall_loop.memory.adapters.tool_queries import ScopeProvider, format_validation_error, resolve_scope
 from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError
 from recall_loop.state.scope import Scope
-from recall_loop.state.types import Body
+from recall_loop.state.types import BodyText
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.settings.settings import Settings
 
-NAME = "retrieve_memories"
-DESCRIPTION = (
+RETRIEVE_TOOL_NAME = "retrieve_memories"
+RETRIEVE_TOOL_DESCRIPTION = (
     "Answer a question from memory: searches facts, messages and notes in several rounds, until enough was found or"
     " nothing new comes. Give the whole question with names instead of pronouns. The answer has the memories, best"
     " first, each behind its id in brackets, and how sure it is that they are enough: with low confidence say that it"
@@ -36,13 +36,13 @@ class RetrieveQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    question: Body = Field(description="The whole question.")
-    goal: Body | None = Field(None, description="What the answer is for, where that says more than the question.")
+    question: BodyText = Field(description="The whole question.")
+    goal: BodyText | None = Field(None, description="What the answer is for, where that says more than the question.")
 
 
 def retrieve_tool(
     store: MemoryStore,
-    scope: Bound | None = None,
+    scope: ScopeProvider | None = None,
     *,
     settings: Settings | None = None,
     llm: BaseChatModel | None = None,
@@ -57,9 +57,9 @@ def retrieve_tool(
 
     def retrieved(config: RunnableConfig, **given: Any) -> str:
         asked = RetrieveQuery.model_validate(given)
-        reach = scope_of(Scope() if scope is None else scope, config)
+        reach = resolve_scope(Scope() if scope is None else scope, config)
         try:
-            request = {"messages": [{"content": asked.question}], "goal": asked.goal, **_reach(reach)}
+            request = {"messages": [{"content": asked.question}], "goal": asked.goal, **_bound_scope_fields(reach)}
             found = retrieve(request, store=store, settings=settings, llm=llm)
         except InvalidInputError as error:
             raise ToolException(str(error)) from error
@@ -78,14 +78,14 @@ def retrieve_tool(
 
     return StructuredTool.from_function(
         retrieved,
-        name=NAME,
-        description=DESCRIPTION,
+        name=RETRIEVE_TOOL_NAME,
+        description=RETRIEVE_TOOL_DESCRIPTION,
         args_schema=RetrieveQuery,
         handle_tool_error=True,
-        handle_validation_error=refused,
+        handle_validation_error=format_validation_error,
     )
 
 
-def _reach(scope: Scope) -> dict[str, Any]:
+def _bound_scope_fields(scope: Scope) -> dict[str, Any]:
     fields = {**scope.model_dump(exclude={"mode"}), "scope": scope.mode}
     return {name: value for name, value in fields.items() if value is not None}

@@ -7,13 +7,13 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 
-class Routed(TypedDict):
+class RouteState(TypedDict):
     """What the decision reads; LangGraph then reads no more of the state than this."""
 
     route: str
 
 
-def after_evaluation(state: Routed) -> Literal["plan_queries", "refine", "synthesize"]:
+def route_after_evaluation(state: RouteState) -> Literal["plan_queries", "refine", "synthesize"]:
     """Return the node that follows evaluate_progress."""
     if state["route"] == "stop":
         return "synthesize"

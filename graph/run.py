@@ -16,24 +16,24 @@ from recall_loop.graph.builder import Graph, build_graph
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.agent_state import InputState
 from recall_loop.state.context import Context
-from recall_loop.state.errors import InvalidInputError, parse
-from recall_loop.state.events import Event
+from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.events import ProgressEvent
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import Role
 
-Request = RetrieveRequest | Mapping[str, Any] | str
-Graphs = dict[tuple[Settings, int], Graph]
-_graphs: weakref.WeakKeyDictionary[MemoryStore, Graphs] = weakref.WeakKeyDictionary()
-_unbound: Graphs = {}
-_MOST_GRAPHS = 16
+RequestInput = RetrieveRequest | Mapping[str, Any] | str
+GraphCache = dict[tuple[Settings, int], Graph]
+_graphs: weakref.WeakKeyDictionary[MemoryStore, GraphCache] = weakref.WeakKeyDictionary()
+_unbound_graphs: GraphCache = {}
+_MAX_GRAPHS = 16
 _lock = threading.Lock()
 _RESULT_KEYS = frozenset(RetrieveResult.model_fields)
 
 
 def retrieve(
-    request: Request,
+    request: RequestInput,
     *,
     store: MemoryStore | None = None,
     settings: Settings | None = None,
@@ -50,13 +50,13 @@ def retrieve(
         InvalidInputError: a field is out of its range.
         StoreError: the store can't be opened.
     """
-    checked = as_request(request)
+    checked = parse_request(request)
     graph = _graph(store, settings, llm)
     return _result(graph.invoke(graph_input(checked), _config(), context=_context(context)))
 
 
 async def aretrieve(
-    request: Request,
+    request: RequestInput,
     *,
     store: MemoryStore | None = None,
     settings: Settings | None = None,
@@ -64,34 +64,34 @@ async def aretrieve(
     llm: BaseChatModel | None = None,
 ) -> RetrieveResult:
     """As `retrieve`; nothing that blocks runs on the event loop."""
-    checked = as_request(request)
+    checked = parse_request(request)
     graph = await asyncio.to_thread(_graph, store, settings, llm)
     output = await graph.ainvoke(graph_input(checked), _config(), context=_context(context))
     return _result(output)
 
 
 def stream_retrieve(
-    request: Request,
+    request: RequestInput,
     *,
     store: MemoryStore | None = None,
     settings: Settings | None = None,
     context: Context | Mapping[str, Any] | None = None,
     llm: BaseChatModel | None = None,
-) -> Iterator[Event | RetrieveResult]:
+) -> Iterator[ProgressEvent | RetrieveResult]:
     """Yield the run's progress events as they come, and the result last; raises as `retrieve`."""
-    checked = as_request(request)
+    checked = parse_request(request)
     graph = _graph(store, settings, llm)
     output: dict[str, Any] = {}
     parts = graph.stream(graph_input(checked), _config(), context=_context(context), stream_mode=["custom", "values"])
     for mode, part in cast("Iterator[tuple[str, dict[str, Any]]]", parts):
         if mode == "custom":
-            yield cast("Event", part)
+            yield cast("ProgressEvent", part)
         else:
             output = part
     yield _result(output)
 
 
-def as_request(request: Request) -> RetrieveRequest:
+def parse_request(request: RequestInput) -> RetrieveRequest:
     """Return a validated request.
 
     Raises:
@@ -102,7 +102,7 @@ def as_request(request: Request) -> RetrieveRequest:
     raw = {"messages": [{"content": request}]} if isinstance(request, str) else request
     if not isinstance(raw, Mapping):
         raise InvalidInputError("request", raw, "a question, a mapping of RetrieveRequest fields, or a RetrieveRequest")
-    return parse(RetrieveRequest, raw)
+    return validate_model(RetrieveRequest, raw)
 
 
 def graph_input(request: RetrieveRequest) -> InputState:
@@ -135,12 +135,12 @@ def _graph(store: MemoryStore | None, settings: Settings | None, llm: BaseChatMo
         raise InvalidInputError("settings", settings, "a Settings object")
     key = (settings or Settings.from_env(), id(llm))
     with _lock:
-        known = _unbound if store is None else _graphs.setdefault(store, {})
+        known = _unbound_graphs if store is None else _graphs.setdefault(store, {})
         if key not in known:
             # The graph must not keep its store alive through this cache; it does keep its model, and so its id.
             bound: Any = None if store is None else weakref.proxy(store)
             known[key] = build_graph(bound, llm, settings=key[0], output="state")
-            while len(known) > _MOST_GRAPHS:
+            while len(known) > _MAX_GRAPHS:
                 del known[next(iter(known))]
         return known[key]
 

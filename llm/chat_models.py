@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from recall_loop.llm.client import Door
+from recall_loop.llm.client import ChatClient
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
 
@@ -69,13 +69,13 @@ def _forget_environment(model: ChatOpenAI) -> None:
         client._custom_headers = {}
 
 
-def make_door(settings: Settings, model: BaseChatModel | None = None) -> Door:
+def make_chat_client(settings: Settings, model: BaseChatModel | None = None) -> ChatClient:
     """Return a door to a handed-in model, else to the one that the settings name, with the settings' bounds.
 
     Raises:
         InvalidInputError: neither is there.
     """
-    return Door(
+    return ChatClient(
         chat_model(settings) if model is None else model,
         timeout_seconds=settings.llm_timeout_seconds,
         reply_tokens=settings.llm_reply_tokens,

@@ -20,21 +20,21 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
 
 from recall_loop.llm.endpoint.call_limits import Limits, Usage
-from recall_loop.llm.endpoint.circuit_breaker import Endpoint, endpoint_memory
+from recall_loop.llm.endpoint.circuit_breaker import EndpointHealth, shared_endpoint_health
 from recall_loop.llm.endpoint.failures import Failure
-from recall_loop.llm.response_cache import Cache
-from recall_loop.llm.structured.drivers import arun, run
-from recall_loop.llm.structured.llm_tracing import Observer
-from recall_loop.llm.structured.output_methods import Rungs, endpoint_name, model_name
-from recall_loop.llm.structured.structured_output import Answered, Conduct, Ladder
-from recall_loop.prompts.templates import Prompt
+from recall_loop.llm.response_cache import ReplyCache
+from recall_loop.llm.structured.drivers import adrive, drive
+from recall_loop.llm.structured.llm_tracing import CallObserver
+from recall_loop.llm.structured.output_methods import OutputMethods, endpoint_name, model_name
+from recall_loop.llm.structured.structured_output import CallPolicy, ChainResult, FallbackChain
+from recall_loop.prompts.templates import RenderedPrompt
 
 T = TypeVar("T", bound=BaseModel)
 _anonymous = itertools.count(1)
 
 
 @dataclass(frozen=True)
-class Reply(Generic[T]):
+class ChatReply(Generic[T]):
     """A value, or the failure that stands for it, and what the ask cost.
 
     `rung` is the way of asking that gave the value. `attempts` has every call made: its rung, and "ok" or the reason
@@ -49,7 +49,7 @@ class Reply(Generic[T]):
     attempts: tuple[tuple[str, str], ...] = ()
 
 
-class Door:
+class ChatClient:
     """Asks one model for structured output. Safe for threads and event loops at once.
 
     Doors of equal `endpoint` share what is known of it (which way of asking works, whether it is left alone after a
@@ -75,15 +75,15 @@ class Door:
         named = endpoint or endpoint_name(model)
         self.endpoint = named or f"{self.name}#{next(_anonymous)}"
         self._model = model
-        self._rungs = Rungs(model)
-        self._observer = Observer(model)
-        self._memory = endpoint_memory(named) if named else Endpoint()
-        self._cache = Cache(cache_entries)
-        self._conduct = Conduct(timeout_seconds, reply_tokens, retries, backoff_seconds, cooldown_seconds, clock)
+        self._methods = OutputMethods(model)
+        self._observer = CallObserver(model)
+        self._memory = shared_endpoint_health(named) if named else EndpointHealth()
+        self._cache = ReplyCache(cache_entries)
+        self._call_policy = CallPolicy(timeout_seconds, reply_tokens, retries, backoff_seconds, cooldown_seconds, clock)
 
     def ask(
-        self, prompt: Prompt, schema: type[T], limits: Limits, on_text: Callable[[str], None] | None = None
-    ) -> Reply[T]:
+        self, prompt: RenderedPrompt, schema: type[T], limits: Limits, on_text: Callable[[str], None] | None = None
+    ) -> ChatReply[T]:
         """Return the model's value for a prompt, within what the request has left.
 
         `on_text` is called in this thread with the text of the reply as it grows, as far as the model streams; it
@@ -92,34 +92,34 @@ class Door:
         key = self._cache.key(self.endpoint, prompt, schema)
         kept = self._kept(key, on_text)
         if kept is not None:
-            return cast(Reply[T], kept)
+            return cast(ChatReply[T], kept)
         ladder = self._ladder(prompt, schema, limits)
-        return self._reply(key, run(ladder.steps(on_text is not None), on_text))
+        return self._reply(key, drive(ladder.steps(on_text is not None), on_text))
 
     async def aask(
-        self, prompt: Prompt, schema: type[T], limits: Limits, on_text: Callable[[str], None] | None = None
-    ) -> Reply[T]:
+        self, prompt: RenderedPrompt, schema: type[T], limits: Limits, on_text: Callable[[str], None] | None = None
+    ) -> ChatReply[T]:
         """Return the same as `ask`, without blocking the event loop; `on_text` is called on it."""
         key = self._cache.key(self.endpoint, prompt, schema)
         kept = self._kept(key, on_text)
         if kept is not None:
-            return cast(Reply[T], kept)
+            return cast(ChatReply[T], kept)
         ladder = self._ladder(prompt, schema, limits)
-        return self._reply(key, await arun(ladder.steps(on_text is not None), on_text))
+        return self._reply(key, await adrive(ladder.steps(on_text is not None), on_text))
 
-    def _ladder(self, prompt: Prompt, schema: type[T], limits: Limits) -> Ladder[T]:
-        know = self._rungs, self._memory, self._conduct
-        return Ladder(self._model, *know, prompt, schema, limits, observer=self._observer)
+    def _ladder(self, prompt: RenderedPrompt, schema: type[T], limits: Limits) -> FallbackChain[T]:
+        know = self._methods, self._memory, self._call_policy
+        return FallbackChain(self._model, *know, prompt, schema, limits, observer=self._observer)
 
-    def _kept(self, key: str, on_text: Callable[[str], None] | None) -> Reply[BaseModel] | None:
+    def _kept(self, key: str, on_text: Callable[[str], None] | None) -> ChatReply[BaseModel] | None:
         value = self._cache.get(key) if key else None
         if value is None:
             return None
         if on_text is not None:
             on_text(value.model_dump_json())
-        return Reply(value, None, Usage(), None, cached=True)
+        return ChatReply(value, None, Usage(), None, cached=True)
 
-    def _reply(self, key: str, answered: Answered[T]) -> Reply[T]:
+    def _reply(self, key: str, answered: ChainResult[T]) -> ChatReply[T]:
         if key and answered.value is not None:
             self._cache.put(key, answered.value)
-        return Reply(answered.value, answered.failure, answered.usage, answered.rung, attempts=answered.attempts)
+        return ChatReply(answered.value, answered.failure, answered.usage, answered.rung, attempts=answered.attempts)

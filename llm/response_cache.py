@@ -8,11 +8,11 @@ from collections import OrderedDict
 
 from pydantic import BaseModel
 
-from recall_loop.llm.structured.output_schemas import shape_of
-from recall_loop.prompts.templates import Prompt
+from recall_loop.llm.structured.output_schemas import reply_schema
+from recall_loop.prompts.templates import RenderedPrompt
 
 
-class Cache:
+class ReplyCache:
     """The last `entries` values, by exact prompt, schema and endpoint; 0 keeps none. Only validated values go in."""
 
     def __init__(self, entries: int) -> None:
@@ -20,11 +20,18 @@ class Cache:
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, BaseModel] = OrderedDict()
 
-    def key(self, endpoint: str, prompt: Prompt, schema: type[BaseModel]) -> str:
+    def key(self, endpoint: str, prompt: RenderedPrompt, schema: type[BaseModel]) -> str:
         """Return the key of an ask; empty where nothing is kept."""
         if not self._entries:
             return ""
-        parts = (endpoint, prompt.system, prompt.user, schema.__module__, schema.__qualname__, shape_of(schema).text)
+        parts = (
+            endpoint,
+            prompt.system,
+            prompt.user,
+            schema.__module__,
+            schema.__qualname__,
+            reply_schema(schema).text,
+        )
         return hashlib.sha256("\0".join(f"{len(part)}:{part}" for part in parts).encode("utf-8", "replace")).hexdigest()
 
     def get(self, key: str) -> BaseModel | None:

@@ -9,25 +9,25 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from recall_loop.nodes.model.llm_judge import judge
-from recall_loop.nodes.model.llm_step import recorded
+from recall_loop.nodes.model.llm_judge import judge_evidence
+from recall_loop.nodes.model.llm_step import record_steps
 from recall_loop.nodes.plan_queries import CONTINUE
-from recall_loop.nodes.runtime.resources import Node, Resources, Run
-from recall_loop.policy.evidence.coverage import Coverage, covered
+from recall_loop.nodes.runtime.resources import GraphNode, GraphResources, RunContext
+from recall_loop.policy.evidence.coverage import Coverage, compute_coverage
 from recall_loop.policy.evidence.novelty import new_facts, streak_without_gain
-from recall_loop.policy.evidence.ranking import Ranked
+from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.planning.refinement import refine_reasons
-from recall_loop.policy.stopping import Progress, figures
+from recall_loop.policy.stopping import RunProgress, stop_figures
 from recall_loop.state.agent_state import AgentState, PoolEntry, QueryOutcome
 from recall_loop.state.context import Context
-from recall_loop.state.events import Novelty, QueryYield
+from recall_loop.state.events import NoveltyMeasured, QueryYield
 
 REFINE, STOP = "refine", "stop"
 Writer = Callable[[Any], None]
 _log = logging.getLogger(__name__)
 
 
-def make(resources: Resources) -> Node:
+def make_node(resources: GraphResources) -> GraphNode:
     """Return the node, bound to its resources."""
 
     def evaluate_progress(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def make(resources: Resources) -> Node:
     return evaluate_progress
 
 
-def _novelty(state: AgentState, run: Run) -> dict[str, Any]:
+def _novelty(state: AgentState, run: RunContext) -> dict[str, Any]:
     """Return the counters of the iteration that just ended (STOP-1)."""
     pool, iteration = state["evidence_pool"], state["iteration"]
     ranked = run.memo.ranked(pool)
@@ -59,12 +59,12 @@ def _novelty(state: AgentState, run: Run) -> dict[str, Any]:
         covered_before=before,
     )
     relevant = [supported(entry) for entry in _relevant(ranked, run)]
-    coverage = covered(state["facets"], relevant)
+    coverage = compute_coverage(state["facets"], relevant)
     failed = not state["tool_calls"][-1]["success"]
     streak = state["novelty_streak_without_gain"]
     return {
-        "evidence_pool": run.memo.marked(pool, new),
-        "query_results": _credited(state, new),
+        "evidence_pool": run.memo.mark_new(pool, new),
+        "query_results": _credit_queries(state, new),
         "tool_calls": [*state["tool_calls"][:-1], {**state["tool_calls"][-1], "new_facts": len(new)}],
         "new_facts_last_iteration": len(new),
         "new_facts_by_iteration": [*state["new_facts_by_iteration"], len(new)],
@@ -76,7 +76,7 @@ def _novelty(state: AgentState, run: Run) -> dict[str, Any]:
     }
 
 
-def _relevant(ranked: list[Ranked], run: Run) -> list[PoolEntry]:
+def _relevant(ranked: list[RankedEntry], run: RunContext) -> list[PoolEntry]:
     """Return the facts that may support the request: relevant ones among those that would be returned."""
     least = run.settings.novelty_min_similarity
     return [item.entry for item in ranked[: run.settings.max_facts] if item.entry["similarity"] >= least]
@@ -86,13 +86,13 @@ def _coverage(state: AgentState, coverage: Coverage, facets: frozenset[int]) -> 
     return {
         "coverage_score": coverage.score,
         "coverage_gain": round(max(coverage.score - state["coverage_score"], 0.0), 6),
-        "single_coverage": coverage.single,
+        "single_coverage": coverage.best_single,
         "covered_facets": sorted(facets),
         "uncovered": list(coverage.uncovered),
     }
 
 
-def _credited(state: AgentState, new: frozenset[str]) -> dict[str, QueryOutcome]:
+def _credit_queries(state: AgentState, new: frozenset[str]) -> dict[str, QueryOutcome]:
     """Credit each NEW fact to the one query that found it best, not to the whole call (LOOP-2)."""
     outcomes = dict(state["query_results"])
     for key in sorted(new):
@@ -102,32 +102,32 @@ def _credited(state: AgentState, new: frozenset[str]) -> dict[str, QueryOutcome]
     return outcomes
 
 
-def _decide(state: AgentState, run: Run, write: Writer) -> dict[str, Any]:
+def _decide(state: AgentState, run: RunContext, write: Writer) -> dict[str, Any]:
     """Return the route, and why it stops if it does."""
     progress = _progress(state)
-    reason, judgement, step = judge(state, run, progress)
-    update = recorded(state, *([step] if step else []))
+    reason, judgement, step = judge_evidence(state, run, progress)
+    update = record_steps(state, *([step] if step else []))
     if judgement is not None:
         said = judgement.model_dump(mode="json")
         update["judged_uncovered"] = said["uncovered"]
         write({"type": "judged", "iteration": state["iteration"], **said})
     if reason is not None:
         _log.info("stop", extra={"stop_reason": reason.value, "iteration": state["iteration"]})
-        return update | {"route": STOP, "stop_reason": reason.value, "stop_detail": figures(progress)}
+        return update | {"route": STOP, "stop_reason": reason.value, "stop_detail": stop_figures(progress)}
     reasons = refine_reasons(
         state["tool_calls"], state["evidence_pool"], state["new_facts_last_iteration"], run.settings
     )
     return update | {"route": REFINE if reasons else CONTINUE}
 
 
-def _progress(state: AgentState) -> Progress:
-    return Progress(
+def _progress(state: AgentState) -> RunProgress:
+    return RunProgress(
         iteration=state["iteration"],
         in_scope=state["in_scope"],
         calls=state["tool_calls"],
         queries_left=bool(state["plan"]["queries"]),
         coverage=state["coverage_score"],
-        single=state["single_coverage"],
+        best_single=state["single_coverage"],
         best_similarity=max((entry["similarity"] for entry in state["evidence_pool"].values()), default=0.0),
         new_facts=sum(state["new_facts_by_iteration"]),
         streak=state["novelty_streak_without_gain"],
@@ -136,7 +136,7 @@ def _progress(state: AgentState) -> Progress:
     )
 
 
-def _event(state: AgentState) -> Novelty:
+def _event(state: AgentState) -> NoveltyMeasured:
     iteration = state["iteration"]
     return {
         "type": "novelty",

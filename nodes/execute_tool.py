@@ -10,18 +10,18 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from recall_loop.memory.search.query.options import SearchResponse
-from recall_loop.nodes.runtime.resources import Node, Resources, Run
-from recall_loop.nodes.steps.tool_search import search
-from recall_loop.policy.evidence.llm_query_weight import ground, grounded
-from recall_loop.policy.evidence.merging import Found, merge
-from recall_loop.policy.planning.round_plan import Marker
+from recall_loop.nodes.runtime.resources import GraphNode, GraphResources, RunContext
+from recall_loop.nodes.steps.tool_search import search_with_retries
+from recall_loop.policy.evidence.llm_query_weight import question_terms, weight_llm_queries
+from recall_loop.policy.evidence.merging import QueryHits, merge_hits
+from recall_loop.policy.planning.round_plan import QueryFingerprinter
 from recall_loop.state.agent_state import AgentState, Plan, QueryOutcome, ToolCallEntry
 from recall_loop.state.context import Context
 
-_LOOKED_AT = 10
+_TOP_HITS = 10
 
 
-def make(resources: Resources) -> Node:
+def make_node(resources: GraphResources) -> GraphNode:
     """Return the node, bound to its resources."""
 
     def execute_tool(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def make(resources: Resources) -> Node:
         run = resources.run(state, runtime)
         began = time.perf_counter()
         deadline = state["started"] + (run.settings.deadline_seconds or math.inf)
-        responses, attempts, error = search(resources.store_for(run.context), plan, run, deadline)
+        responses, attempts, error = search_with_retries(resources.store_for(run.context), plan, run, deadline)
         call = _call(plan, state["iteration"] + 1, responses, attempts, error)
         call["duration_ms"] = round((time.perf_counter() - began) * 1000, 3)
         runtime.stream_writer(
@@ -57,7 +57,7 @@ def _call(
     for query, response in zip(plan["queries"], responses, strict=False):
         for hit in response.hits:
             best[hit.record.id] = max(best.get(hit.record.id, 0.0), hit.similarity * query["weight"])
-    top = sorted(best.values(), reverse=True)[:_LOOKED_AT]
+    top = sorted(best.values(), reverse=True)[:_TOP_HITS]
     return {
         "name": plan["tool"],
         "input": {"queries": [query["text"] for query in plan["queries"]], **plan["parameters"]},
@@ -73,13 +73,15 @@ def _call(
     }
 
 
-def _update(state: AgentState, run: Run, call: ToolCallEntry, responses: Sequence[SearchResponse]) -> dict[str, Any]:
+def _update(
+    state: AgentState, run: RunContext, call: ToolCallEntry, responses: Sequence[SearchResponse]
+) -> dict[str, Any]:
     plan, counters = state["plan"], state["counters"]
-    found = [Found(query, response.hits) for query, response in zip(plan["queries"], responses, strict=False)]
-    if run.door is not None:
+    found = [QueryHits(query, response.hits) for query, response in zip(plan["queries"], responses, strict=False)]
+    if run.chat_client is not None:
         ranked = [item.entry for item in run.memo.ranked(state["evidence_pool"])]
-        found = grounded(found, ground(run.question, run.request.messages, state["facets"]), ranked)
-    merged = merge(state["evidence_pool"], found, call["iteration"], run.terms)
+        found = weight_llm_queries(found, question_terms(run.question, run.request.messages, state["facets"]), ranked)
+    merged = merge_hits(state["evidence_pool"], found, call["iteration"], run.terms)
     degraded = next((response.degraded_reason for response in responses if response.degraded_reason), None)
     warnings = state["warnings"] + ([call["error"]] if call["error"] else [])
     if degraded and degraded not in warnings:
@@ -104,10 +106,10 @@ def _update(state: AgentState, run: Run, call: ToolCallEntry, responses: Sequenc
 
 
 def _outcomes(
-    plan: Plan, run: Run, call: ToolCallEntry, responses: Sequence[SearchResponse]
+    plan: Plan, run: RunContext, call: ToolCallEntry, responses: Sequence[SearchResponse]
 ) -> dict[str, QueryOutcome]:
     """Return what each query brought by itself; NEW facts are credited when they are known."""
-    mark = Marker(plan["tool"], run.request.filters)
+    mark = QueryFingerprinter(plan["tool"], run.request.filters)
     counts = [len(response.hits) for response in responses] or [0] * len(plan["queries"])
     return {
         query["text"]: {

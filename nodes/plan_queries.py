@@ -10,20 +10,20 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.inputs import request_from, run_key
-from recall_loop.nodes.runtime.resources import Node, Resources, context_of
-from recall_loop.nodes.steps.past_experience import consulted
+from recall_loop.nodes.runtime.inputs import request_from_state, run_key
+from recall_loop.nodes.runtime.resources import GraphNode, GraphResources, resolve_context
+from recall_loop.nodes.steps.past_experience import load_experience
 from recall_loop.nodes.steps.query_planning import make_plan
-from recall_loop.policy.evidence.coverage import facets_of
-from recall_loop.policy.planning.round_plan import PLAN
-from recall_loop.policy.question.question import analyse
+from recall_loop.policy.evidence.coverage import extract_facets
+from recall_loop.policy.planning.round_plan import PLAN_ORIGIN
+from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
 from recall_loop.state.errors import RecursionLimitError, UnsupportedOptionError
 from recall_loop.state.request import RetrieveRequest
 
 CONTINUE = "continue"
-LEAST_RECURSION_LIMIT = 5
+MIN_RECURSION_LIMIT = 5
 
 
 class PlanState(AgentState, total=False):
@@ -32,11 +32,11 @@ class PlanState(AgentState, total=False):
     made_up: dict[str, str]
 
 
-def make(resources: Resources) -> Node:
+def make_node(resources: GraphResources) -> GraphNode:
     """Return the node, bound to its resources."""
 
     def plan_queries(state: PlanState, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        context = context_of(runtime)
+        context = resolve_context(runtime)
         key = run_key(state, context)
         store = resources.store_for(context)
         started: dict[str, Any] = {}
@@ -46,34 +46,34 @@ def make(resources: Resources) -> Node:
         current: PlanState = {**state, **started}  # type: ignore[typeddict-item]
         run = resources.run(current, runtime)
         if started and current["in_scope"]:
-            started["experience"] = current["experience"] = consulted(run, store)
-        return started | make_plan(current, run, store, runtime, PLAN)
+            started["experience"] = current["experience"] = load_experience(run, store)
+        return started | make_plan(current, run, store, runtime, PLAN_ORIGIN)
 
     return plan_queries
 
 
 def _check_steps(state: PlanState) -> None:
     """Refuse a recursion limit that doesn't reach synthesize."""
-    if state["remaining_steps"] < LEAST_RECURSION_LIMIT - 1:
+    if state["remaining_steps"] < MIN_RECURSION_LIMIT - 1:
         raise RecursionLimitError(
-            "recursion_limit", state["remaining_steps"] + 1, f"an integer of {LEAST_RECURSION_LIMIT} or more"
+            "recursion_limit", state["remaining_steps"] + 1, f"an integer of {MIN_RECURSION_LIMIT} or more"
         )
 
 
 def _start(
     state: PlanState,
-    resources: Resources,
+    resources: GraphResources,
     context: Context,
     store: MemoryStore,
 ) -> dict[str, Any]:
     """Return fresh working keys: nothing of an earlier run of the thread may leak in."""
-    request = request_from(state, context, resources.settings_for(context))
-    if request.write_answer and resources.door_for(context) is None:
+    request = request_from_state(state, context, resources.settings_for(context))
+    if request.write_answer and resources.chat_client_for(context) is None:
         raise UnsupportedOptionError("write_answer", True, "false or absent: no chat model is set (llm_model)")
     if resources.settings.capture_runs and not store.writable:
         raise UnsupportedOptionError("capture_runs", True, "false: the store is open for reading only")
     reference = _reference(request)
-    facets = facets_of(analyse(request, reference, resources.table))
+    facets = extract_facets(analyse_question(request, reference, resources.table))
     return {
         "request_id": request.id or uuid.uuid4().hex,
         "request": request.model_dump(mode="json", exclude_none=True),

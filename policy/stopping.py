@@ -11,11 +11,11 @@ from recall_loop.state.types import StopReason
 
 ZERO_RESULT_CALLS = 3
 # After this step: plan or refine, execute, evaluate and synthesize, and the last one that LangGraph keeps.
-STEPS_FOR_A_ROUND = 5
+STEPS_PER_ITERATION = 5
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """Everything that the decision looks at; counts are ≥ 0, shares in [0,1].
 
     Attributes:
@@ -38,7 +38,7 @@ class Progress:
     calls: Sequence[ToolCallEntry]
     queries_left: bool
     coverage: float
-    single: float
+    best_single: float
     best_similarity: float
     new_facts: int
     streak: int
@@ -47,7 +47,7 @@ class Progress:
     judged_enough: bool = False
 
 
-def stop_reason(progress: Progress, settings: Settings) -> StopReason | None:
+def stop_reason(progress: RunProgress, settings: Settings) -> StopReason | None:
     """Return the first reason to stop that holds, in the order of STOP-2, or None to go on."""
     past_floor = progress.iteration >= settings.early_stop_min_iterations
     checks = (
@@ -60,20 +60,20 @@ def stop_reason(progress: Progress, settings: Settings) -> StopReason | None:
         (StopReason.NO_NOVELTY, past_floor and progress.streak >= settings.novelty_patience),
         (StopReason.DEADLINE, _late(progress, settings)),
         (StopReason.ITERATION_LIMIT, progress.iteration >= settings.max_iterations),
-        (StopReason.STEP_LIMIT, progress.remaining_steps < STEPS_FOR_A_ROUND),
+        (StopReason.STEP_LIMIT, progress.remaining_steps < STEPS_PER_ITERATION),
     )
     return next((reason for reason, holds in checks if holds), None)
 
 
-def _covered(progress: Progress, settings: Settings, past_floor: bool) -> bool:
+def _covered(progress: RunProgress, settings: Settings, past_floor: bool) -> bool:
     """Full coverage past the floor, or a very strong first pass: one record that holds it all (STOP-3)."""
     if past_floor and progress.coverage >= 1.0:
         return True
-    strong = min(progress.coverage, progress.single) >= settings.strong_first_coverage
+    strong = min(progress.coverage, progress.best_single) >= settings.strong_first_coverage
     return progress.iteration == 1 and strong and progress.best_similarity >= settings.strong_first_similarity
 
 
-def metrics_agree(progress: Progress, settings: Settings) -> bool:
+def metrics_agree(progress: RunProgress, settings: Settings) -> bool:
     """Tell whether a language model's wish to stop may count (STOP-2).
 
     Past the floor, with something relevant found, and either enough of the request covered, or half of that after
@@ -84,7 +84,7 @@ def metrics_agree(progress: Progress, settings: Settings) -> bool:
     return progress.iteration >= settings.early_stop_min_iterations and relevant and settled
 
 
-def _enough(progress: Progress, settings: Settings) -> bool:
+def _enough(progress: RunProgress, settings: Settings) -> bool:
     return progress.new_facts >= settings.max_facts and progress.coverage >= settings.coverage_enough
 
 
@@ -93,15 +93,15 @@ def _zero_results(calls: Sequence[ToolCallEntry]) -> bool:
     return len(last) == ZERO_RESULT_CALLS and all(call["result_count"] == 0 for call in last)
 
 
-def _late(progress: Progress, settings: Settings) -> bool:
+def _late(progress: RunProgress, settings: Settings) -> bool:
     return settings.deadline_seconds is not None and progress.elapsed >= settings.deadline_seconds
 
 
-def figures(progress: Progress) -> dict[str, float | int]:
+def stop_figures(progress: RunProgress) -> dict[str, float | int]:
     """Return the figures that a stop is reported with; durations are left out, so that runs compare."""
     return {
         "coverage": progress.coverage,
-        "best_single_coverage": progress.single,
+        "best_single_coverage": progress.best_single,
         "best_similarity": progress.best_similarity,
         "new_facts": progress.new_facts,
         "iterations_without_gain": progress.streak,

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from recall_loop.prompts.replies import Cites, Text
+from recall_loop.prompts.replies import CitationNumbers, ReplyText
 from recall_loop.state.types import not_blank
 
-MOST_FACTS = 12
+MAX_FACTS = 12
 
 
-Part = Annotated[Text, AfterValidator(not_blank)]
+RequiredText = Annotated[ReplyText, AfterValidator(not_blank)]
 
 
 class ExtractedFact(BaseModel):
@@ -24,25 +24,25 @@ class ExtractedFact(BaseModel):
 
     model_config = ConfigDict(title="fact")
 
-    subject: Part = Field(description="The one person or thing that it is about.")
-    fact_type: Part = Field(description="Kind of fact, such as lives_in.")
-    object: Part = Field(description="The value alone.")
-    text: Part = Field(description="One short sentence that says it.")
+    subject: RequiredText = Field(description="The one person or thing that it is about.")
+    fact_type: RequiredText = Field(description="Kind of fact, such as lives_in.")
+    object: RequiredText = Field(description="The value alone.")
+    text: RequiredText = Field(description="One short sentence that says it.")
     single: bool = Field(description="Whether the subject has one value of this type at a time.")
-    cites: Cites
+    cites: CitationNumbers
 
 
-def _usable(value: Any) -> Any:
+def _drop_invalid_facts(value: Any) -> Any:
     """Drop facts that lack a part; what isn't a list of facts at all stays, and fails."""
     if not isinstance(value, list | tuple):
         return value
     found = []
-    for item in value[: 2 * MOST_FACTS]:
+    for item in value[: 2 * MAX_FACTS]:
         try:
             found.append(ExtractedFact.model_validate(item))
         except ValidationError:
             continue
-    return found[:MOST_FACTS]
+    return found[:MAX_FACTS]
 
 
 class FactsReply(BaseModel):
@@ -52,6 +52,6 @@ class FactsReply(BaseModel):
 
     facts: Annotated[
         list[ExtractedFact],
-        BeforeValidator(_usable, json_schema_input_type=list[ExtractedFact]),
+        BeforeValidator(_drop_invalid_facts, json_schema_input_type=list[ExtractedFact]),
         Field(description="At most twelve facts; empty where there is nothing."),
     ]

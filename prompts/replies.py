@@ -18,10 +18,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from recall_loop.state.types import ConfidenceLabel, Role, Strategy, ToolName
 
-MOST_QUERIES = 6
-MOST_MISSING = 5
-MOST_SENTENCES = 8
-MOST_CITES = 10
+MAX_QUERIES = 6
+MAX_MISSING = 5
+MAX_SENTENCES = 8
+MAX_CITES = 10
 _LONGEST = 500
 # What no query and no answer may hold: control characters and halves of characters.
 _UNWRITABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
@@ -36,7 +36,7 @@ def _text(value: Any) -> str:
 def _texts(value: Any) -> list[str]:
     """Return the texts of a list, cut to what is asked for."""
     listed = value if isinstance(value, list | tuple) else [value]
-    return [text for text in map(_text, listed[: 10 * MOST_MISSING]) if text][:MOST_MISSING]
+    return [text for text in map(_text, listed[: 10 * MAX_MISSING]) if text][:MAX_MISSING]
 
 
 def _one_of(kind: type[_E]) -> Any:
@@ -62,17 +62,17 @@ def _enum(kind: type[StrEnum], *more: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "enum": [*(member.value for member in kind), *more]})
 
 
-Text = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": "string"})]
-Texts = Annotated[
+ReplyText = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": "string"})]
+ReplyTexts = Annotated[
     list[str],
     BeforeValidator(_texts),
-    WithJsonSchema({"type": "array", "items": {"type": "string"}, "maxItems": MOST_MISSING}),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}, "maxItems": MAX_MISSING}),
 ]
-Tool = Annotated[ToolName | None, _one_of(ToolName), _enum(ToolName)]
-Way = Annotated[Strategy | None, _one_of(Strategy), _enum(Strategy)]
-Speaker = Annotated[Role | None, _one_of(Role), _enum(Role, "")]
-Day = Annotated[date | None, BeforeValidator(_day), WithJsonSchema({"type": "string"})]
-Fuzzy = Annotated[int, BeforeValidator(_fuzzy), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2})]
+ToolChoice = Annotated[ToolName | None, _one_of(ToolName), _enum(ToolName)]
+StrategyChoice = Annotated[Strategy | None, _one_of(Strategy), _enum(Strategy)]
+RoleChoice = Annotated[Role | None, _one_of(Role), _enum(Role, "")]
+ReplyDate = Annotated[date | None, BeforeValidator(_day), WithJsonSchema({"type": "string"})]
+FuzzyLevel = Annotated[int, BeforeValidator(_fuzzy), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2})]
 
 
 # Small models repeat themselves in a list of six; with six named fields they don't. A list is read too.
@@ -81,12 +81,12 @@ class Queries(BaseModel):
 
     model_config = ConfigDict(title="queries")
 
-    whole: Text = Field(description="The whole question as a search text.")
-    first_part: Text = Field(description="The first fact that has to be known.")
-    next_part: Text = Field(description="The fact that builds on it.")
-    statement: Text = Field(description="A short sentence as the memory itself may say the answer.")
-    other_words: Text = Field(description="What is asked, in other words.")
-    names: Text = Field(description="Only the names, places, dates and numbers that matter.")
+    whole: ReplyText = Field(description="The whole question as a search text.")
+    first_part: ReplyText = Field(description="The first fact that has to be known.")
+    next_part: ReplyText = Field(description="The fact that builds on it.")
+    statement: ReplyText = Field(description="A short sentence as the memory itself may say the answer.")
+    other_words: ReplyText = Field(description="What is asked, in other words.")
+    names: ReplyText = Field(description="Only the names, places, dates and numbers that matter.")
 
     def texts(self) -> list[str]:
         """Return the distinct texts, in the order of the fields."""
@@ -97,14 +97,14 @@ def _queries(value: Any) -> Any:
     """Read a list as the six fields in their order; fields that are left out are empty."""
     listed = value if isinstance(value, list | tuple) else None
     if listed is not None:
-        texts = [text for text in map(_text, listed[: 10 * MOST_QUERIES]) if text]
+        texts = [text for text in map(_text, listed[: 10 * MAX_QUERIES]) if text]
         value = dict(zip(Queries.model_fields, dict.fromkeys(texts), strict=False))
     if isinstance(value, Mapping):
         return {name: value.get(name, "") for name in Queries.model_fields}
     return value
 
 
-Searches = Annotated[Queries, BeforeValidator(_queries)]
+LenientQueries = Annotated[Queries, BeforeValidator(_queries)]
 
 
 class PlanReply(BaseModel):
@@ -112,9 +112,9 @@ class PlanReply(BaseModel):
 
     model_config = ConfigDict(title="plan")
 
-    tool: Tool = None
-    strategy: Way = None
-    queries: Searches
+    tool: ToolChoice = None
+    strategy: StrategyChoice = None
+    queries: LenientQueries
 
 
 class RefineReply(BaseModel):
@@ -122,15 +122,15 @@ class RefineReply(BaseModel):
 
     model_config = ConfigDict(title="refine")
 
-    missing: Texts = Field(default_factory=list)
-    tool: Tool = None
-    strategy: Way = None
-    queries: Searches
+    missing: ReplyTexts = Field(default_factory=list)
+    tool: ToolChoice = None
+    strategy: StrategyChoice = None
+    queries: LenientQueries
     wider: bool = False
-    fuzzy: Fuzzy = 0
-    role: Speaker = None
-    start_date: Day = None
-    end_date: Day = None
+    fuzzy: FuzzyLevel = 0
+    role: RoleChoice = None
+    start_date: ReplyDate = None
+    end_date: ReplyDate = None
 
 
 class EvaluateReply(BaseModel):
@@ -138,23 +138,23 @@ class EvaluateReply(BaseModel):
 
     model_config = ConfigDict(title="evaluate")
 
-    uncovered: Texts = Field(default_factory=list)
-    reason: Text = ""
+    uncovered: ReplyTexts = Field(default_factory=list)
+    reason: ReplyText = ""
     confidence: Annotated[ConfidenceLabel, BeforeValidator(lambda value: str(value).strip().lower())]
     stop: bool
 
 
 def _numbers(value: Any) -> list[int]:
     listed = value if isinstance(value, list | tuple) else [value]
-    found = (re.search(r"\d{1,6}", str(item)) for item in listed[:MOST_CITES])
+    found = (re.search(r"\d{1,6}", str(item)) for item in listed[:MAX_CITES])
     return [int(match[0]) for match in found if match]
 
 
 def _sentences(value: Any) -> Any:
-    return value[:MOST_SENTENCES] if isinstance(value, list | tuple) else value
+    return value[:MAX_SENTENCES] if isinstance(value, list | tuple) else value
 
 
-Cites = Annotated[
+CitationNumbers = Annotated[
     list[int],
     BeforeValidator(_numbers),
     WithJsonSchema({"type": "array", "items": {"type": "integer"}, "minItems": 1}),
@@ -166,8 +166,8 @@ class Sentence(BaseModel):
 
     model_config = ConfigDict(title="sentence")
 
-    cites: Cites
-    text: Text
+    cites: CitationNumbers
+    text: ReplyText
 
 
 class AnswerReply(BaseModel):

@@ -18,7 +18,7 @@ _FENCE = "---\n"
 
 
 @dataclass(frozen=True)
-class Template:
+class PromptTemplate:
     """One file: its version, the variables that its header declares, and its text."""
 
     name: str
@@ -28,7 +28,7 @@ class Template:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class RenderedPrompt:
     """A rendered prompt: fixed instructions, and the data of this call."""
 
     name: str
@@ -38,7 +38,7 @@ class Prompt:
 
 
 @lru_cache
-def template(name: str) -> Template:
+def load_template(name: str) -> PromptTemplate:
     """Return the file `name`.
 
     Raises:
@@ -55,45 +55,45 @@ def template(name: str) -> Template:
     used = frozenset(field for _, field, _, _ in string.Formatter().parse(text) if field)
     if declared != used:
         raise ValueError(f"template {name}: declares {sorted(declared)}, has {sorted(used)}")
-    return Template(name, fields["version"], declared, text)
+    return PromptTemplate(name, fields["version"], declared, text)
 
 
-def variables(name: str) -> frozenset[str]:
+def template_variables(name: str) -> frozenset[str]:
     """Return the variables that the template `name` declares."""
-    return template(name).variables
+    return load_template(name).variables
 
 
-def render(name: str, **values: str) -> str:
+def render_template(name: str, **values: str) -> str:
     """Fill the template `name`; braces in the values stay as they are.
 
     Raises:
         ValueError: a variable is missing or unknown.
     """
-    known = template(name)
+    known = load_template(name)
     if set(values) != known.variables:
         raise ValueError(f"template {name}: got {sorted(values)}, takes {sorted(known.variables)}")
     return known.text.format_map(values)
 
 
-def render_prompt(name: str, **values: str) -> Prompt:
+def render_prompt(name: str, **values: str) -> RenderedPrompt:
     """Fill the prompt `name`, which has a system and a user part.
 
     Raises:
         ValueError: a variable is missing or unknown, or the file has no two parts.
     """
-    system, marker, user = template(name).text.partition("\n# user\n")
+    system, marker, user = load_template(name).text.partition("\n# user\n")
     head = "# system\n"
     if not marker or not system.startswith(head):
         raise ValueError(f"template {name}: has no parts `# system` and `# user`")
-    if set(values) != variables(name):
-        raise ValueError(f"template {name}: got {sorted(values)}, takes {sorted(variables(name))}")
-    return Prompt(
-        name, template(name).version, system.removeprefix(head).format_map(values), user.strip().format_map(values)
+    if set(values) != template_variables(name):
+        raise ValueError(f"template {name}: got {sorted(values)}, takes {sorted(template_variables(name))}")
+    return RenderedPrompt(
+        name, load_template(name).version, system.removeprefix(head).format_map(values), user.strip().format_map(values)
     )
 
 
 @lru_cache
 def strategy_instructions() -> dict[Strategy, str]:
     """Return the instruction of every strategy (LOOP-7), for a language model and for people."""
-    sections = [part.partition("\n") for part in template("strategies").text.split("# ") if part.strip()]
+    sections = [part.partition("\n") for part in load_template("strategies").text.split("# ") if part.strip()]
     return {Strategy(head.strip()): body.strip() for head, _, body in sections}

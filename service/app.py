@@ -15,10 +15,10 @@ from starlette.responses import Response
 
 from recall_loop.service.core.config import ServiceConfig
 from recall_loop.service.core.optional_dependencies import has_mcp
-from recall_loop.service.core.problems import plain_problem, problem_of, problem_response
-from recall_loop.service.core.validation import problem_of_validation
-from recall_loop.service.middleware.gate import MCP_PATH, BodyLimit, Gate
-from recall_loop.service.openapi import openapi
+from recall_loop.service.core.problems import problem_from_error, problem_from_status, problem_response
+from recall_loop.service.core.validation import problem_from_validation
+from recall_loop.service.middleware.gate import MCP_PATH, BodyLimitMiddleware, RequestMiddleware
+from recall_loop.service.openapi import build_openapi
 from recall_loop.service.process.lifecycle import Service
 from recall_loop.service.routes import (
     routes_bulk,
@@ -92,19 +92,21 @@ def create_app(
         telemetry={"logs": service.settings.trace_content},  # they have the texts of exceptions
     )
     app.state.service = service
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _refused)
-    app.add_exception_handler(RecallError, _failed)
-    app.add_middleware(BodyLimit, config=service.config)
-    app.add_middleware(Gate, service=service)  # the outermost: what the others refuse becomes a problem document
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
+    app.add_exception_handler(RecallError, _handle_recall_error)
+    app.add_middleware(BodyLimitMiddleware, config=service.config)
+    app.add_middleware(
+        RequestMiddleware, service=service
+    )  # the outermost: what the others refuse becomes a problem document
     for router in ROUTERS:
         app.include_router(router)
     if mcp is not None:
-        from recall_loop.service.mcp.mcp_http import route
+        from recall_loop.service.mcp.mcp_http import mcp_route
 
-        app.router.routes.append(route(mcp, MCP_PATH))
+        app.router.routes.append(mcp_route(mcp, MCP_PATH))
     app.include_router(routes_bulk.router)
-    app.openapi = lambda: openapi(app)  # type: ignore[method-assign]  # FastAPI's own way to extend it
+    app.openapi = lambda: build_openapi(app)  # type: ignore[method-assign]  # FastAPI's own way to extend it
     return app
 
 
@@ -117,18 +119,18 @@ def _mcp(service: Service) -> McpEndpoint | None:
     return McpEndpoint(service)
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
-    return problem_response(problem_of_validation(request, error), request.state.request_id)
+async def _handle_validation_error(request: Request, error: Exception) -> Response:
+    return problem_response(problem_from_validation(request, error), request.state.request_id)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _handle_http_exception(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     headers = error.headers if isinstance(error, HTTPException) else None
-    return problem_response(plain_problem(status, headers), request.state.request_id)
+    return problem_response(problem_from_status(status, headers), request.state.request_id)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    problem = problem_of(error)
+async def _handle_recall_error(request: Request, error: Exception) -> Response:
+    problem = problem_from_error(error)
     if problem.status == 500:
         _log.error("request %s failed", request.state.request_id, exc_info=error)
     return problem_response(problem, request.state.request_id)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PATHS = ("/api/{path:path}", "/health", "/ready")
 
 
-def make_shell(service: FastAPI) -> FastAPI:
+def make_wrapper_app(service: FastAPI) -> FastAPI:
     """Return an application that has the service's addresses and its life."""
     from fastapi import FastAPI
     from starlette.routing import Route
@@ -46,5 +46,5 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from recall_loop.service.app import create_app
 
-    globals()["app"] = application = make_shell(create_app())
+    globals()["app"] = application = make_wrapper_app(create_app())
     return application

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi.openapi.utils import get_openapi
 
-from recall_loop.service.core.problems import Problem, documented
+from recall_loop.service.core.problems import Problem, openapi_problem
 from recall_loop.service.middleware.gate import OPEN_PATHS
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _WITH_BODY = (400, 408, 413, 415, 422)
 _UNUSED = ("HTTPValidationError", "ValidationError")  # FastAPI's own, which no route sends
 
 
-def openapi(app: FastAPI) -> dict[str, Any]:
+def build_openapi(app: FastAPI) -> dict[str, Any]:
     """Return the document, made once."""
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
@@ -42,8 +42,8 @@ def _complete(operation: dict[str, Any], *, guarded: bool) -> None:
     statuses = [*_ALWAYS, *(_GUARDED if guarded else ()), *(_WITH_BODY if "requestBody" in operation else ())]
     answers = operation["responses"]
     if "422" in answers:  # FastAPI's own words for it are replaced
-        answers["422"] = documented(422)
+        answers["422"] = openapi_problem(422)
     for status in statuses:
-        answers.setdefault(str(status), documented(status))
+        answers.setdefault(str(status), openapi_problem(status))
     if guarded:
         operation["security"] = [{_SCHEME: []}, {}]

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 _BACKLOG = 1024
 _KEEP_ALIVE_SECONDS = 30
 # A worker that hasn't answered its keeper for so long is replaced.
-_HUNG_SECONDS = 30
+_HEALTHCHECK_SECONDS = 30
 
 
-def listen(config: ServiceConfig) -> socket.socket:
+def bind_socket(config: ServiceConfig) -> socket.socket:
     """Return a socket that is bound to the service's address.
 
     Raises:
@@ -54,7 +54,7 @@ def check_workers(config: ServiceConfig, settings: Settings) -> None:
     if config.workers == 1:
         return
     path = settings.store_path
-    known = path is not None and chroma_server.read(Path(path)) is not None
+    known = path is not None and chroma_server.read_server_file(Path(path)) is not None
     if path is None or (settings.chroma_url is None and not known):
         raise InvalidInputError(
             "--workers", config.workers, "1 with vectors in the store's folder; more need --chroma-url, a Chroma server"
@@ -84,7 +84,7 @@ def uvicorn_config(
         access_log=access_log,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=math.ceil(config.shutdown_seconds),
-        timeout_worker_healthcheck=_HUNG_SECONDS,
+        timeout_worker_healthcheck=_HEALTHCHECK_SECONDS,
         log_config=None if logs is None else _logging(logs),
     )
 
@@ -92,7 +92,7 @@ def uvicorn_config(
 def _logging(settings: Settings) -> dict[str, Any]:
     """Return the logging of the process: uvicorn's lines and ours in one form, all on standard error."""
     lines = {
-        "()": "recall_loop.telemetry.logs.formatter",
+        "()": "recall_loop.telemetry.logs.make_formatter",
         "log_format": settings.log_format,
         "content": settings.trace_content,
     }
@@ -101,7 +101,7 @@ def _logging(settings: Settings) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"lines": lines},
-        "filters": {"without_query": {"()": "recall_loop.telemetry.logs.WithoutQuery"}},
+        "filters": {"without_query": {"()": "recall_loop.telemetry.logs.QueryStringFilter"}},
         "handlers": {"lines": handler},
         "loggers": {
             "uvicorn": {"level": "INFO"},
@@ -133,18 +133,18 @@ def _serve_one(config: ServiceConfig, settings: Settings, *, access_log: bool, a
     from recall_loop.service.app import create_app
 
     app = create_app(config, settings=settings)
-    with listen(config) as sock:
+    with bind_socket(config) as sock:
         app.state.service.open()  # what is wrong with the store is told before the server starts
         announce(sock)
         Server(uvicorn_config(config, app, access_log=access_log, logs=settings)).run(sockets=[sock])
 
 
 def _serve_several(config: ServiceConfig, settings: Settings, *, access_log: bool, announce: Any) -> None:
-    from recall_loop.service.process.lifecycle import check_access
+    from recall_loop.service.process.lifecycle import load_keys
     from recall_loop.service.workers.supervisor import run_workers
 
-    check_access(config)
-    with listen(config) as sock:
+    load_keys(config)
+    with bind_socket(config) as sock:
         announce(sock)
         app = "recall_loop.service.app:create_app"
         uvicorn = uvicorn_config(config, app, access_log=access_log, workers=config.workers, logs=settings)

@@ -37,7 +37,7 @@ class Facet(TypedDict):
     weight: float
 
 
-class Narrowed(TypedDict):
+class QueryNarrowing(TypedDict):
     """What one query is narrowed to, by a language model or to a time; never beyond the request's own `filters`."""
 
     tool: str | None
@@ -61,7 +61,7 @@ class PlannedQuery(TypedDict):
     seed: str | None
     entity: str | None
     missing: list[str]
-    narrowed: Narrowed | None
+    narrowed: QueryNarrowing | None
 
 
 class QueryOutcome(TypedDict):
@@ -94,7 +94,7 @@ class ToolCallEntry(TypedDict):
     error: str | None
 
 
-class Match(TypedDict):
+class QueryMatch(TypedDict):
     """One query that found a pool entry."""
 
     query: str
@@ -112,7 +112,7 @@ class PoolEntry(TypedDict):
     window: str
     similarity: float
     relevance: float
-    matches: list[Match]
+    matches: list[QueryMatch]
     evidence: list[dict[str, Any]]
     evidence_keys: list[str]
     first_iteration: int

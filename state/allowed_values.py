@@ -16,7 +16,7 @@ _OWN_WORDS = frozenset({"value_error", "assertion_error"})
 _RFC_3339 = "an RFC 3339 date-time such as 2024-05-01T09:30:00Z"
 
 
-def allowed(error: ErrorDetails, schema: JsonSchema | None = None) -> str:
+def describe_allowed(error: ErrorDetails, schema: JsonSchema | None = None) -> str:
     """Return what the field of a pydantic complaint would have accepted.
 
     A complaint raised by one of our validators is already worded as what is allowed. Without a
@@ -33,10 +33,10 @@ def allowed(error: ErrorDetails, schema: JsonSchema | None = None) -> str:
         return said
     if unknown:
         return "known fields: " + ", ".join(found.get("properties", ()))
-    return describe(found, schema) or said
+    return describe_schema(found, schema) or said
 
 
-def describe(part: JsonSchema, schema: JsonSchema) -> str:
+def describe_schema(part: JsonSchema, schema: JsonSchema) -> str:
     """Return the values that one part of `schema` takes, or "" where no words are known for it."""
     part = _resolve(part, schema)
     if "const" in part:
@@ -44,7 +44,7 @@ def describe(part: JsonSchema, schema: JsonSchema) -> str:
     if "enum" in part:
         return "one of " + ", ".join(map(str, part["enum"]))
     if "anyOf" in part:
-        words = [describe(option, schema) for option in part["anyOf"] if option.get("type") != "null"]
+        words = [describe_schema(option, schema) for option in part["anyOf"] if option.get("type") != "null"]
         return " or ".join(words) if all(words) else ""
     return _describe_type(part)
 

@@ -15,30 +15,30 @@ class RunCancelledError(Exception):
     """The run was taken back by whoever started it; nobody waits for its result."""
 
 
-_given_up: ContextVar[threading.Event | None] = ContextVar("recall_loop_given_up", default=None)
+_cancellation_event: ContextVar[threading.Event | None] = ContextVar("recall_loop_given_up", default=None)
 
 
 @contextmanager
 def cancellable(given_up: threading.Event) -> Iterator[None]:
     """Let runs that start inside end soon after `given_up` is set."""
-    token = _given_up.set(given_up)
+    token = _cancellation_event.set(given_up)
     try:
         yield
     finally:
-        _given_up.reset(token)
+        _cancellation_event.reset(token)
 
 
-def given_up() -> threading.Event | None:
+def cancellation_event() -> threading.Event | None:
     """Return the event that ends this run, or None where nobody can."""
-    return _given_up.get()
+    return _cancellation_event.get()
 
 
-def check() -> None:
+def raise_if_cancelled() -> None:
     """Go on, unless the run was taken back.
 
     Raises:
         RunCancelledError: it was.
     """
-    event = _given_up.get()
+    event = _cancellation_event.get()
     if event is not None and event.is_set():
         raise RunCancelledError("the run was taken back")

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from recall_loop.state.errors import parse
+from recall_loop.state.errors import validate_model
 from recall_loop.state.types import (
     DeadlineSeconds,
     ExplorationFloor,
@@ -19,8 +19,8 @@ from recall_loop.state.types import (
     ModelName,
     Patience,
     ScopeMode,
-    Unit,
-    Utf8,
+    UnitFloat,
+    Utf8Text,
 )
 
 
@@ -42,12 +42,12 @@ class Context(BaseModel):
     early_stop_min_iterations: ExplorationFloor | None = Field(None, description="Exploration floor.")
     novelty_min_new_facts: MinNewFacts | None = Field(None, description="Fewer new facts than this is no gain.")
     novelty_patience: Patience | None = Field(None, description="Iterations in a row without gain before stopping.")
-    novelty_min_similarity: Unit | None = Field(None, description="A fact below this similarity is never new.")
-    coverage_enough: Unit | None = Field(None, description="Coverage at which enough facts are enough.")
+    novelty_min_similarity: UnitFloat | None = Field(None, description="A fact below this similarity is never new.")
+    coverage_enough: UnitFloat | None = Field(None, description="Coverage at which enough facts are enough.")
     llm_model: ModelName | None = Field(
         None, title="Language model", description="Chat model that plans, judges and answers."
     )
-    llm_base_url: Utf8 | None = Field(
+    llm_base_url: Utf8Text | None = Field(
         None,
         title="Its base URL",
         description="Base URL of its OpenAI-compatible API; the key of the settings is sent to their URL only.",
@@ -74,4 +74,4 @@ class Context(BaseModel):
             values |= dict(given)
         elif given is not None:
             values |= {name: getattr(given, name) for name in names if getattr(given, name, None) is not None}
-        return parse(cls, values, "context")
+        return validate_model(cls, values, "context")

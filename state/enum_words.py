@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recall_loop.state.types import ConfidenceLabel, ContentType, StopReason
 
-STOP_WORDS: dict[StopReason, str] = {
+STOP_REASON_TEXTS: dict[StopReason, str] = {
     StopReason.TOOL_FAILURE: "the memory could not be searched; every retry failed",
     StopReason.NOTHING_IN_SCOPE: "this scope holds no records at all",
     StopReason.COVERED: "every part of the question is supported by what was found",
@@ -17,22 +17,22 @@ STOP_WORDS: dict[StopReason, str] = {
     StopReason.STEP_LIMIT: "the caller's limit on graph steps was reached",
 }
 
-CONTENT_WORDS: dict[ContentType, str] = {
+CONTENT_TYPE_TEXTS: dict[ContentType, str] = {
     ContentType.FACT: "fact",
     ContentType.ARCHIVAL: "note",
     ContentType.MESSAGE: "message",
     ContentType.TRAJECTORY: "past run",
 }
 
-CONFIDENCE_WORDS: dict[ConfidenceLabel, str] = {
+CONFIDENCE_TEXTS: dict[ConfidenceLabel, str] = {
     ConfidenceLabel.LOW: "low: this may not be in memory",
     ConfidenceLabel.MEDIUM: "medium: likely, check the sources",
     ConfidenceLabel.HIGH: "high: well supported",
 }
 
-ANSWERABLE_WORDS = "chance that memory holds an answer at all"
+ANSWERABLE_TEXT = "chance that memory holds an answer at all"
 
 
-def count(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return "1 record", "2 records"; thousands with a comma."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

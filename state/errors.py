@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from recall_loop.state.allowed_values import JsonSchema, allowed
+from recall_loop.state.allowed_values import JsonSchema, describe_allowed
 
 _SHOWN_CHARACTERS = 120
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -33,7 +33,7 @@ class InvalidInputError(RecallError, ValueError):
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         self.field = field
-        self.value = shown(value)
+        self.value = display_value(value)
         self.allowed = allowed
         super().__init__(f"{field}: got {self.value}; allowed: {allowed}")
 
@@ -74,7 +74,7 @@ class WorkerError(RecallError):
     """A process that shares the work can't begin, or ends again and again."""
 
 
-def shown(value: object) -> str:
+def display_value(value: object) -> str:
     """Return `value` as one printable line of at most 120 characters."""
     try:
         text = repr(value).encode("utf-8", "backslashreplace").decode("utf-8")
@@ -83,7 +83,7 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
 
 
-def from_validation(error: ValidationError, prefix: str = "", schema: JsonSchema | None = None) -> InvalidInputError:
+def invalid_input_from(error: ValidationError, prefix: str = "", schema: JsonSchema | None = None) -> InvalidInputError:
     """Turn pydantic's first complaint into an `InvalidInputError` that names the field.
 
     With the JSON `schema` of what was validated the text gives the whole range, not only the side
@@ -92,10 +92,10 @@ def from_validation(error: ValidationError, prefix: str = "", schema: JsonSchema
     first = error.errors(include_url=False)[0]
     field = ".".join(filter(None, [prefix, *map(str, first["loc"])])) or "input"
     value = None if first["type"] == "missing" else first.get("input")
-    return InvalidInputError(field, value, allowed(first, schema))
+    return InvalidInputError(field, value, describe_allowed(first, schema))
 
 
-def parse(model: type[_Model], data: Mapping[str, Any] | BaseModel, prefix: str = "") -> _Model:
+def validate_model(model: type[_Model], data: Mapping[str, Any] | BaseModel, prefix: str = "") -> _Model:
     """Validate `data` as `model`.
 
     Raises:
@@ -105,7 +105,7 @@ def parse(model: type[_Model], data: Mapping[str, Any] | BaseModel, prefix: str 
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        raise from_validation(error, prefix, _schema(model)) from error
+        raise invalid_input_from(error, prefix, _schema(model)) from error
 
 
 @cache

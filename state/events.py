@@ -27,7 +27,7 @@ class QueriesPlanned(TypedDict):
     repeats: list[str]
 
 
-class CallDone(TypedDict):
+class CallCompleted(TypedDict):
     """A search call ended."""
 
     type: Literal["call_done"]
@@ -49,7 +49,7 @@ class QueryYield(TypedDict):
     error: str | None
 
 
-class Novelty(TypedDict):
+class NoveltyMeasured(TypedDict):
     """What the iteration added, query by query and as a whole, and where the run goes next."""
 
     type: Literal["novelty"]
@@ -63,7 +63,7 @@ class Novelty(TypedDict):
     route: str
 
 
-class Judged(TypedDict):
+class SufficiencyJudged(TypedDict):
     """A language model was asked whether what was found is enough."""
 
     type: Literal["judged"]
@@ -87,7 +87,7 @@ class AnswerReset(TypedDict):
     type: Literal["answer_reset"]
 
 
-class Stopped(TypedDict):
+class RunStopped(TypedDict):
     """The run ended."""
 
     type: Literal["stopped"]
@@ -96,4 +96,6 @@ class Stopped(TypedDict):
     detail: dict[str, Any]
 
 
-Event = QueriesPlanned | CallDone | Novelty | Judged | Stopped | AnswerToken | AnswerReset
+ProgressEvent = (
+    QueriesPlanned | CallCompleted | NoveltyMeasured | SufficiencyJudged | RunStopped | AnswerToken | AnswerReset
+)

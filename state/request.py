@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.types import (
-    Body,
+    BodyText,
     ContentType,
     Identifier,
     MaxContextTokens,
@@ -17,7 +17,7 @@ from recall_loop.state.types import (
     Role,
     ScopeMode,
     Timestamp,
-    Utf8,
+    Utf8Text,
     not_blank,
 )
 
@@ -30,8 +30,8 @@ class ChatMessage(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     role: Role = Role.USER
-    author: Utf8 | None = Field(None, description="Display name of who wrote it.")
-    content: Body
+    author: Utf8Text | None = Field(None, description="Display name of who wrote it.")
+    content: BodyText
     timestamp: Timestamp | None = Field(None, description="When it was written (UTC).")
 
 
@@ -46,7 +46,7 @@ class RetrieveRequest(BaseModel):
 
     id: Identifier | None = Field(None, description="Echoed as request_id; made up where absent.")
     messages: tuple[ChatMessage, ...] = Field(min_length=1, description="Conversation window, oldest first.")
-    goal: Annotated[Utf8, AfterValidator(not_blank)] | None = Field(
+    goal: Annotated[Utf8Text, AfterValidator(not_blank)] | None = Field(
         None, description="What the caller wants to achieve, in addition to the last message."
     )
     tenant: Identifier = DEFAULT_TENANT

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from recall_loop.state.types import ComplexityLevel, Identifier, Role, ScopeMode, Timestamp, Unit, Utf8
+from recall_loop.state.types import ComplexityLevel, Identifier, Role, ScopeMode, Timestamp, UnitFloat, Utf8Text
 
 DEFAULT_TENANT = "default"
 
@@ -60,13 +60,13 @@ class Filters(BaseModel):
     role: Role | None = Field(None, description="Role of the speaker.")
     start_time: Timestamp | None = Field(None, description="Created at or after this time (UTC).")
     end_time: Timestamp | None = Field(None, description="Created before this time (UTC).")
-    label: Utf8 | None = Field(None, description="Exactly this label.")
+    label: Utf8Text | None = Field(None, description="Exactly this label.")
     tags: tuple[Identifier, ...] | None = Field(None, max_length=100, description="All of these tags.")
-    fact_type: Utf8 | None = Field(None, description="Exactly this fact type.")
+    fact_type: Utf8Text | None = Field(None, description="Exactly this fact type.")
     conversation_id: Identifier | None = Field(None, description="Exactly this conversation.")
     session: Identifier | None = Field(None, description="Exactly this session.")
     user_id: Identifier | None = Field(None, description="Exactly this user.")
-    min_similarity: Unit | None = Field(None, description="Similarity at least this, in [0,1].")
+    min_similarity: UnitFloat | None = Field(None, description="Similarity at least this, in [0,1].")
     include_superseded: bool | None = Field(
         None, description="True: also facts that newer ones have superseded; else only what is current."
     )
@@ -74,15 +74,15 @@ class Filters(BaseModel):
         None, description="What held at this time (UTC): nothing made later, no fact that had ceased to be true."
     )
     execution_status: ExecutionStatus | None = Field(None, description="How the run of a trajectory ended.")
-    min_outcome_score: Unit | None = Field(None, description="Learning value of a trajectory at least this.")
-    max_outcome_score: Unit | None = Field(None, description="Learning value of a trajectory at most this.")
-    above_outcome_score: Unit | None = Field(None, description="Learning value of a trajectory more than this.")
-    below_outcome_score: Unit | None = Field(None, description="Learning value of a trajectory less than this.")
+    min_outcome_score: UnitFloat | None = Field(None, description="Learning value of a trajectory at least this.")
+    max_outcome_score: UnitFloat | None = Field(None, description="Learning value of a trajectory at most this.")
+    above_outcome_score: UnitFloat | None = Field(None, description="Learning value of a trajectory more than this.")
+    below_outcome_score: UnitFloat | None = Field(None, description="Learning value of a trajectory less than this.")
     scored: bool | None = Field(None, description="True: trajectories with a learning value; false: those without.")
-    tools_used: tuple[Utf8, ...] | None = Field(
+    tools_used: tuple[Utf8Text, ...] | None = Field(
         None, max_length=100, description="All of these tools were used in the run of a trajectory."
     )
-    task_category: Utf8 | None = Field(None, description="Exactly this category of a trajectory's task.")
+    task_category: Utf8Text | None = Field(None, description="Exactly this category of a trajectory's task.")
     complexity_level: ComplexityLevel | None = Field(None, description="How hard the task of a trajectory was.")
 
     @model_validator(mode="after")

@@ -168,17 +168,17 @@ def _to_utc(value: datetime) -> datetime:
         raise ValueError("a date-time between the years 1 and 9999 in UTC") from error
 
 
-Utf8 = Annotated[str, AfterValidator(no_surrogates)]
+Utf8Text = Annotated[str, AfterValidator(no_surrogates)]
 Identifier = Annotated[
     str, Field(min_length=1, max_length=512), AfterValidator(no_surrogates), AfterValidator(not_blank)
 ]
-Body = Annotated[
+BodyText = Annotated[
     str, Field(min_length=1, max_length=1_000_000), AfterValidator(no_surrogates), AfterValidator(not_blank)
 ]
 Timestamp = Annotated[datetime, BeforeValidator(_timestamp_input), AfterValidator(_to_utc)]
-Whole = Annotated[int, BeforeValidator(no_boolean)]
-Real = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(no_boolean)]
-Unit = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), BeforeValidator(no_boolean)]
+Integer = Annotated[int, BeforeValidator(no_boolean)]
+FiniteFloat = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(no_boolean)]
+UnitFloat = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), BeforeValidator(no_boolean)]
 
 ModelName = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(not_blank)]
 

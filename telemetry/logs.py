@@ -23,7 +23,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
 
-class _Stderr(logging.Handler):
+class _StderrHandler(logging.Handler):
     """Writes to whatever is standard error at that moment."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -42,8 +42,8 @@ def start_logging(log_format: str, log_level: str, *, content: bool = False) -> 
     others' appear from warning on: below, they may quote what users wrote. So may the text of an exception, which is
     written with `content` only; its class and where it came from always are.
     """
-    handler = _Stderr()
-    handler.setFormatter(formatter(log_format, content=content))
+    handler = _StderrHandler()
+    handler.setFormatter(make_formatter(log_format, content=content))
     root, own = logging.getLogger(), logging.getLogger(ROOT)
     before = own.level
     root.addHandler(handler)
@@ -56,12 +56,12 @@ def start_logging(log_format: str, log_level: str, *, content: bool = False) -> 
     return undo
 
 
-def formatter(log_format: str, *, content: bool = False) -> logging.Formatter:
+def make_formatter(log_format: str, *, content: bool = False) -> logging.Formatter:
     """Return the formatter of a log's lines; see `start_logging`."""
-    return JsonLines(content=content) if log_format == "json" else ConsoleLines(content=content)
+    return JsonFormatter(content=content) if log_format == "json" else ConsoleFormatter(content=content)
 
 
-class WithoutQuery(logging.Filter):
+class QueryStringFilter(logging.Filter):
     """Cuts the query off the addresses in uvicorn's access log: filters and cursors are a user's words."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -72,7 +72,7 @@ class WithoutQuery(logging.Filter):
         return True
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One JSON object a line: timestamp, level, logger, event, the fields given with it, trace, exception."""
 
     def __init__(self, *, content: bool = False) -> None:
@@ -107,7 +107,7 @@ class JsonLines(logging.Formatter):
         return lines
 
 
-class ConsoleLines(JsonLines):
+class ConsoleFormatter(JsonFormatter):
     """One line to read: time, level, event, logger, then `name=value` of each field; an exception follows."""
 
     def format(self, record: logging.LogRecord) -> str:

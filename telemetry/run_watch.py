@@ -13,17 +13,17 @@ from opentelemetry import context as contexts
 
 from recall_loop.telemetry import metrics, names
 from recall_loop.telemetry.spans import (
-    LEFT,
-    attached,
-    content_allowed,
-    content_wanted,
+    BENIGN_EXITS,
+    allow_content,
     context_with,
     error_type,
-    fail,
-    start,
-    tell,
-    tell_content,
+    is_content_allowed,
+    record_error,
+    set_attributes,
+    set_content,
+    start_span,
     trace_id,
+    use_context,
 )
 
 _RUN = contexts.create_key("recall_loop.run")
@@ -31,8 +31,8 @@ _COUNTERS = ("queries_generated", "queries_executed", "queries_dropped", "duplic
 _log = logging.getLogger("recall_loop.run")
 
 
-class RunWatch:
-    """Follows one run from its first step to its last; used as `with RunWatch(name) as watch:`.
+class RunSpan:
+    """Follows one run from its first step to its last; used as `with RunSpan(name) as watch:`.
 
     The span is current only inside of `current()`, so that a run that is streamed step by step never leaves it behind
     in its consumer's context. Nodes find the watch of their run with `current_run()`, and tell it what they know.
@@ -40,7 +40,9 @@ class RunWatch:
 
     def __init__(self, graph: str) -> None:
         self._graph = graph
-        self._span = start(names.RUN_SPAN.format(graph=graph), {names.OPERATION: "invoke_agent", names.AGENT: graph})
+        self._span = start_span(
+            names.RUN_SPAN.format(graph=graph), {names.OPERATION: "invoke_agent", names.AGENT: graph}
+        )
         self._context = contexts.set_value(_RUN, self, context_with(self._span))
         self._began = time.perf_counter()
         self._request_id: str | None = None
@@ -64,24 +66,24 @@ class RunWatch:
     @contextmanager
     def current(self) -> Iterator[None]:
         """Make the run's span the current one inside of the block."""
-        with attached(self._context):
+        with use_context(self._context):
             yield
 
-    def begun(self, request_id: str | None, question: str | None) -> None:
+    def record_request(self, request_id: str | None, question: str | None) -> None:
         """Take the request's id, and its question where content is allowed."""
         self._request_id = request_id
-        self._asked, self._content = question, content_wanted()
+        self._asked, self._content = question, is_content_allowed()
 
-    def finished(self, state: Mapping[str, Any]) -> None:
+    def record_result(self, state: Mapping[str, Any]) -> None:
         """Take the result's keys of the run that has reached its end."""
         self._state = state
 
     def _close(self, error: BaseException | None, seconds: float) -> None:
         outcome = self._outcome(error)
-        told = {} if self._state is None else summary(self._state)
-        tell(self._span, {names.OUTCOME: outcome, names.REQUEST_ID: self._request_id, **_attributes(told)})
+        told = {} if self._state is None else run_summary(self._state)
+        set_attributes(self._span, {names.OUTCOME: outcome, names.REQUEST_ID: self._request_id, **_attributes(told)})
         if error is not None:
-            fail(self._span, error)
+            record_error(self._span, error)
         self._tell_content()
         self._count(outcome, told, error, seconds)
         self._write(outcome, told, error, seconds)
@@ -89,14 +91,14 @@ class RunWatch:
     def _outcome(self, error: BaseException | None) -> str:
         if error is None:
             return "paused" if self._state is None else "finished"
-        return "cancelled" if isinstance(error, LEFT) else "failed"
+        return "cancelled" if isinstance(error, BENIGN_EXITS) else "failed"
 
     def _tell_content(self) -> None:
         if not self._content:
             return
-        with content_allowed(True):
-            tell_content(self._span, names.INPUT_MESSAGES, _message("user", self._asked))
-            tell_content(self._span, names.OUTPUT_MESSAGES, _message("assistant", self._answer))
+        with allow_content(True):
+            set_content(self._span, names.INPUT_MESSAGES, _message("user", self._asked))
+            set_content(self._span, names.OUTPUT_MESSAGES, _message("assistant", self._answer))
 
     @property
     def _answer(self) -> str | None:
@@ -116,7 +118,7 @@ class RunWatch:
             metrics.RUN_CONFIDENCE.record(told["confidence_score"], labels)
             metrics.NEW_FACTS.add(told["new_facts"])
             metrics.QUERIES.add(told["queries_executed"])
-            metrics.DROPPED.add(told["queries_dropped"])
+            metrics.DROPPED_QUERIES.add(told["queries_dropped"])
 
     def _write(self, outcome: str, told: Mapping[str, Any], error: BaseException | None, seconds: float) -> None:
         if not _log.isEnabledFor(logging.INFO):
@@ -131,13 +133,13 @@ class RunWatch:
         _log.info("run %s", outcome, extra={name: value for name, value in line.items() if value is not None})
 
 
-def current_run() -> RunWatch | None:
+def current_run() -> RunSpan | None:
     """Return the watch of the run that this code works for; None outside of one."""
     found = contexts.get_value(_RUN)
-    return found if isinstance(found, RunWatch) else None
+    return found if isinstance(found, RunSpan) else None
 
 
-def summary(state: Mapping[str, Any]) -> dict[str, Any]:
+def run_summary(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the counters of a finished run (OPS-3), out of the result's keys."""
     metadata, stop, confidence = state["metadata"], state["stop"], state["confidence"]
     return {

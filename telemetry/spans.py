@@ -25,12 +25,12 @@ Attributes = Mapping[str, AttributeValue | None]
 _tracer = trace.get_tracer(SCOPE)
 _CONTENT = contexts.create_key("recall_loop.content")
 # Ends of a piece of work that are nobody's fault.
-LEFT = (GeneratorExit, KeyboardInterrupt, asyncio.CancelledError, RunCancelledError)
+BENIGN_EXITS = (GeneratorExit, KeyboardInterrupt, asyncio.CancelledError, RunCancelledError)
 
 
-def start(name: str, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL) -> Span:
+def start_span(name: str, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL) -> Span:
     """Start a span below the current one; whoever starts it ends it."""
-    return _tracer.start_span(name, kind=kind, attributes=_given(attributes))
+    return _tracer.start_span(name, kind=kind, attributes=_without_none(attributes))
 
 
 def context_with(span: Span) -> Context:
@@ -39,7 +39,7 @@ def context_with(span: Span) -> Context:
 
 
 @contextmanager
-def attached(context: Context | None) -> Iterator[None]:
+def use_context(context: Context | None) -> Iterator[None]:
     """Make a context the current one inside of the block."""
     if context is None:
         yield
@@ -54,33 +54,33 @@ def attached(context: Context | None) -> Iterator[None]:
 @contextmanager
 def span(name: str, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL) -> Iterator[Span]:
     """Give a span that is current inside of the block, and ends with it."""
-    opened = start(name, attributes, kind)
+    opened = start_span(name, attributes, kind)
     try:
-        with attached(context_with(opened)):
+        with use_context(context_with(opened)):
             yield opened
     except BaseException as error:
-        fail(opened, error)
+        record_error(opened, error)
         raise
     finally:
         opened.end()
 
 
-def tell(span: Span, attributes: Attributes) -> None:
+def set_attributes(span: Span, attributes: Attributes) -> None:
     """Set attributes; those that are None are left out."""
     if span.is_recording():
-        span.set_attributes(_given(attributes))
+        span.set_attributes(_without_none(attributes))
 
 
-def fail(span: Span, error: BaseException) -> None:
+def record_error(span: Span, error: BaseException) -> None:
     """Mark a span as failed: by the error's class, since its text may quote what a user wrote."""
-    if not span.is_recording() or isinstance(error, LEFT):
+    if not span.is_recording() or isinstance(error, BENIGN_EXITS):
         return
-    refuse(span, error_type(error))
-    if content_wanted():
+    mark_failed(span, error_type(error))
+    if is_content_allowed():
         span.record_exception(error)
 
 
-def refuse(span: Span, reason: str) -> None:
+def mark_failed(span: Span, reason: str) -> None:
     """Mark a span as failed for a reason that is no text of a user's."""
     if span.is_recording():
         span.set_attribute(ERROR_TYPE, reason)
@@ -95,20 +95,20 @@ def error_type(error: BaseException) -> str:
 
 
 @contextmanager
-def content_allowed(allowed: bool) -> Iterator[None]:
+def allow_content(allowed: bool) -> Iterator[None]:
     """Allow user content in the spans of the block, or forbid it."""
-    with attached(contexts.set_value(_CONTENT, allowed)):
+    with use_context(contexts.set_value(_CONTENT, allowed)):
         yield
 
 
-def content_wanted() -> bool:
+def is_content_allowed() -> bool:
     """Return whether user content may go into spans here."""
     return contexts.get_value(_CONTENT) is True
 
 
-def tell_content(span: Span, name: str, value: Any) -> None:
+def set_content(span: Span, name: str, value: Any) -> None:
     """Set an attribute to user content, as JSON unless it is text; nothing where that isn't wanted."""
-    if span.is_recording() and content_wanted() and value is not None:
+    if span.is_recording() and is_content_allowed() and value is not None:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         span.set_attribute(name, text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
@@ -119,5 +119,5 @@ def trace_id(span: Span) -> str | None:
     return trace.format_trace_id(found.trace_id) if found.is_valid else None
 
 
-def _given(attributes: Attributes) -> dict[str, AttributeValue]:
+def _without_none(attributes: Attributes) -> dict[str, AttributeValue]:
     return {name: value for name, value in attributes.items() if value is not None}

@@ -16,7 +16,7 @@ _RUN = "import sys; from chromadb.cli.cli import app; sys.exit(app())"
 _START_SECONDS = 60
 
 
-class Server:
+class ChromaProcess:
     """`chroma run` over a folder, at one port for as long as this object lives, however often it is started."""
 
     def __init__(self, folder: Path) -> None:

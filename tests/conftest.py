@@ -45,11 +45,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Forget the knobs and keys of whoever runs the tests, for child processes too."""
-    from recall_loop.state.settings.settings import PREFIX, Settings
+    from recall_loop.state.settings.settings import ENV_PREFIX, Settings
 
     for name in list(os.environ):
         upper = name.upper()
-        if upper.startswith((PREFIX, *_FOREIGN_PREFIXES)) or upper in Settings.BARE_NAMES:
+        if upper.startswith((ENV_PREFIX, *_FOREIGN_PREFIXES)) or upper in Settings.BARE_NAMES:
             del os.environ[name]
     os.environ["LANGSMITH_TRACING"] = "false"
 

@@ -52,7 +52,7 @@ class Behaviour(StrEnum):
 
 
 @dataclass(frozen=True)
-class Asked:
+class RecordedRequest:
     """One request as the server got it; `number` counts from 1, and `schema` is the title of the asked-for schema.
 
     `headers` have lower-case names.
@@ -68,11 +68,11 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Raw:
+class RawReply:
     """A reply that is sent as it is, not wrapped as the request's form wants it.
 
     `content` is the message's text. A `status` other than 200 sends `error` as OpenAI's error object, for example
-    `Raw(status=400, error={"message": "no temperature", "param": "temperature"})`. `delay` is in seconds.
+    `RawReply(status=400, error={"message": "no temperature", "param": "temperature"})`. `delay` is in seconds.
     """
 
     content: str | None = None
@@ -85,7 +85,7 @@ class Raw:
 
 
 @dataclass(frozen=True)
-class Tool:
+class ToolReply:
     """A reply by a call of the offered tool, its arguments as text."""
 
     name: str
@@ -93,7 +93,7 @@ class Tool:
     finish: str = "stop"
 
 
-Answer = Callable[[Asked], Any]
+ReplyFunction = Callable[[RecordedRequest], Any]
 _PROSE = "I would be glad to help you with that, but first tell me more about it."
 
 
@@ -106,7 +106,7 @@ class ChatEndpoint:
 
     def __init__(
         self,
-        answer: Answer,
+        answer: ReplyFunction,
         behaviour: Behaviour = Behaviour.GOOD,
         *,
         retry_after: str = "1",
@@ -120,7 +120,7 @@ class ChatEndpoint:
         self.piece_seconds = piece_seconds
         self.trickle_seconds = trickle_seconds
         self.held = held
-        self.asked: list[Asked] = []
+        self.asked: list[RecordedRequest] = []
         self.errors: list[Exception] = []
         self.stopping = threading.Event()
         self._lock = threading.Lock()
@@ -161,23 +161,25 @@ class ChatEndpoint:
         with self._lock:
             return sum(rung in (None, asked.rung) for asked in self.asked)
 
-    def record(self, body: dict[str, Any], headers: dict[str, str]) -> Asked:
+    def record(self, body: dict[str, Any], headers: dict[str, str]) -> RecordedRequest:
         """Note a request."""
         texts = {str(message["role"]): _text(message.get("content")) for message in body.get("messages", [])}
         system, user = texts.get("system", texts.get("developer", "")), texts.get("user", "")
         rung, schema = _form(body)
         with self._lock:
-            asked = Asked(body, rung, schema or _title_in(system + user), system, user, len(self.asked) + 1, headers)
+            asked = RecordedRequest(
+                body, rung, schema or _title_in(system + user), system, user, len(self.asked) + 1, headers
+            )
             self.asked.append(asked)
         return asked
 
-    def reply(self, asked: Asked) -> Raw | Tool:
+    def reply(self, asked: RecordedRequest) -> RawReply | ToolReply:
         """Return what to say to a request, whichever way the bytes then go."""
         fixed = {
-            Behaviour.REFUSES: Raw(refusal="I can't help with that."),
-            Behaviour.PROSE: Raw(_PROSE),
-            Behaviour.EMPTY: Raw(None),
-            Behaviour.SERVER_ERROR: Raw(status=500, error={"message": "the server had an error"}),
+            Behaviour.REFUSES: RawReply(refusal="I can't help with that."),
+            Behaviour.PROSE: RawReply(_PROSE),
+            Behaviour.EMPTY: RawReply(None),
+            Behaviour.SERVER_ERROR: RawReply(status=500, error={"message": "the server had an error"}),
             Behaviour.RATE_LIMITED: self._limited(),
         }
         if self.behaviour in fixed:
@@ -185,28 +187,32 @@ class ChatEndpoint:
         if self.behaviour is Behaviour.RATE_LIMITED_ONCE and asked.number == 1:
             return self._limited()
         if self._rejects(asked):
-            return Raw(status=400, error={"message": "this form is not supported", "type": "invalid_request_error"})
+            return RawReply(
+                status=400, error={"message": "this form is not supported", "type": "invalid_request_error"}
+            )
         answer = {"unexpected": [1, 2]} if self.behaviour is Behaviour.WRONG_JSON else self.answer(asked)
-        return answer if isinstance(answer, Raw | Tool) else self._wrapped(asked, json.dumps(answer))
+        return answer if isinstance(answer, RawReply | ToolReply) else self._wrapped(asked, json.dumps(answer))
 
-    def _limited(self) -> Raw:
-        return Raw(status=429, error={"message": "slow down"}, headers={"Retry-After": self.retry_after})
+    def _limited(self) -> RawReply:
+        return RawReply(status=429, error={"message": "slow down"}, headers={"Retry-After": self.retry_after})
 
-    def _rejects(self, asked: Asked) -> bool:
+    def _rejects(self, asked: RecordedRequest) -> bool:
         if self.behaviour is Behaviour.REJECTS_ALL_FORMATS:
             return asked.rung != "prompt"
         return self.behaviour is Behaviour.REJECTS_FORMAT and "response_format" in asked.body
 
-    def _wrapped(self, asked: Asked, text: str) -> Raw | Tool:
+    def _wrapped(self, asked: RecordedRequest, text: str) -> RawReply | ToolReply:
         """Return JSON text in the form that the request wants."""
         if self.behaviour is Behaviour.IGNORES_FORMAT:
-            return Raw(f"Of course! Here is what you asked for:\n\n```json\n{text}\n```\n\nTell me if {{this}} helps.")
+            return RawReply(
+                f"Of course! Here is what you asked for:\n\n```json\n{text}\n```\n\nTell me if {{this}} helps."
+            )
         finish = "stop"
         if self.behaviour is Behaviour.TRUNCATES:
             text, finish = text[: len(text) // 2], "length"
         if asked.rung == "function_calling":
-            return Tool(str(asked.body["tools"][0]["function"]["name"]), text, finish)
-        return Raw(text, finish=finish)
+            return ToolReply(str(asked.body["tools"][0]["function"]["name"]), text, finish)
+        return RawReply(text, finish=finish)
 
 
 class _Server(ThreadingHTTPServer):
@@ -249,11 +255,11 @@ class _Handler(BaseHTTPRequestHandler):
             reply = endpoint.reply(asked)
         except Exception as error:  # noqa: BLE001 - raised again at the end of the test
             endpoint.errors.append(error)
-            reply = Raw(status=500, error={"message": "the test's answer function failed"})
+            reply = RawReply(status=500, error={"message": "the test's answer function failed"})
         self._answer(asked, reply)
 
-    def _answer(self, asked: Asked, reply: Raw | Tool) -> None:
-        if isinstance(reply, Raw):
+    def _answer(self, asked: RecordedRequest, reply: RawReply | ToolReply) -> None:
+        if isinstance(reply, RawReply):
             self.server.endpoint.stopping.wait(reply.delay)
             if reply.status != 200:
                 self._send(reply.status, json.dumps({"error": reply.error}).encode(), headers=reply.headers)
@@ -340,35 +346,35 @@ def _text(content: Any) -> str:
     return str(content or "")
 
 
-def _usage(asked: Asked, text: str) -> dict[str, int]:
+def _usage(asked: RecordedRequest, text: str) -> dict[str, int]:
     read, written = math.ceil(len(asked.system + asked.user) / 4), math.ceil(len(text) / 4)
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _message(asked: Asked, reply: Raw | Tool) -> dict[str, Any]:
+def _message(asked: RecordedRequest, reply: RawReply | ToolReply) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
-    if isinstance(reply, Raw):
+    if isinstance(reply, RawReply):
         return message | {"content": reply.content, "refusal": reply.refusal}
     call = {"name": reply.name, "arguments": reply.arguments}
     return message | {"tool_calls": [{"id": f"call_{asked.number}", "type": "function", "function": call}]}
 
 
-def _head(asked: Asked, kind: str) -> dict[str, Any]:
+def _head(asked: RecordedRequest, kind: str) -> dict[str, Any]:
     return {"id": f"chat-{asked.number}", "object": kind, "created": int(time.time()), "model": MODEL}
 
 
-def _completion(asked: Asked, reply: Raw | Tool) -> dict[str, Any]:
-    text = (reply.content or "") if isinstance(reply, Raw) else reply.arguments
+def _completion(asked: RecordedRequest, reply: RawReply | ToolReply) -> dict[str, Any]:
+    text = (reply.content or "") if isinstance(reply, RawReply) else reply.arguments
     choice = {"index": 0, "message": _message(asked, reply), "finish_reason": reply.finish, "logprobs": None}
     return _head(asked, "chat.completion") | {"choices": [choice], "usage": _usage(asked, text)}
 
 
-def _deltas(asked: Asked, reply: Raw | Tool) -> Iterator[dict[str, Any]]:
+def _deltas(asked: RecordedRequest, reply: RawReply | ToolReply) -> Iterator[dict[str, Any]]:
     """Yield the message in pieces."""
-    text = (reply.content or "") if isinstance(reply, Raw) else reply.arguments
+    text = (reply.content or "") if isinstance(reply, RawReply) else reply.arguments
     width = max(1, math.ceil(len(text) / 8))
     pieces = [text[at : at + width] for at in range(0, len(text), width)]
-    if isinstance(reply, Tool):
+    if isinstance(reply, ToolReply):
         call = {"index": 0, "id": f"call_{asked.number}", "type": "function"}
         yield {"role": "assistant", "tool_calls": [call | {"function": {"name": reply.name, "arguments": ""}}]}
         for piece in pieces:
@@ -381,12 +387,12 @@ def _deltas(asked: Asked, reply: Raw | Tool) -> Iterator[dict[str, Any]]:
         yield {"content": piece}
 
 
-def _events(asked: Asked, reply: Raw | Tool) -> Iterator[dict[str, Any]]:
+def _events(asked: RecordedRequest, reply: RawReply | ToolReply) -> Iterator[dict[str, Any]]:
     """Yield the events of a streamed reply."""
     head = _head(asked, "chat.completion.chunk")
     for delta in _deltas(asked, reply):
         yield head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
     yield head | {"choices": [{"index": 0, "delta": {}, "finish_reason": reply.finish}]}
     if (asked.body.get("stream_options") or {}).get("include_usage"):
-        text = (reply.content or "") if isinstance(reply, Raw) else reply.arguments
+        text = (reply.content or "") if isinstance(reply, RawReply) else reply.arguments
         yield head | {"choices": [], "usage": _usage(asked, text)}

@@ -18,11 +18,11 @@ import httpx
 
 from recall_loop.service.app import create_app
 from recall_loop.service.core.config import ServiceConfig
-from recall_loop.service.serving import listen, uvicorn_config
-from tests.waiting import until
+from recall_loop.service.serving import bind_socket, uvicorn_config
+from tests.waiting import wait_until
 
 
-class Running:
+class ServiceThread:
     """A service in a thread: its address, and the service itself."""
 
     def __init__(self, url: str, app: Any) -> None:
@@ -36,26 +36,26 @@ class Running:
 
 
 @contextmanager
-def running(**options: Any) -> Iterator[Running]:
+def running_service(**options: Any) -> Iterator[ServiceThread]:
     """Serve until the block ends. `config` is a mapping of `ServiceConfig` fields; the rest goes to `create_app`."""
     from uvicorn import Server
 
     config = ServiceConfig(**({"port": 0} | options.pop("config", {})))
     app = create_app(config, **options)
-    with listen(config) as sock:
+    with bind_socket(config) as sock:
         server = Server(uvicorn_config(config, app, access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
         thread.start()
         try:
-            until(lambda: server.started or not thread.is_alive())
+            wait_until(lambda: server.started or not thread.is_alive())
             assert server.started
-            yield Running(f"http://127.0.0.1:{sock.getsockname()[1]}", app)
+            yield ServiceThread(f"http://127.0.0.1:{sock.getsockname()[1]}", app)
         finally:
             server.should_exit = True
             thread.join(60)
 
 
-class Served:
+class ServiceProcess:
     """`recall-loop serve` in a process of its own."""
 
     def __init__(self, words: Sequence[str], folder: Path) -> None:
@@ -71,7 +71,7 @@ class Served:
                 env={**os.environ},
             )
         try:
-            self.url = until(self._address)
+            self.url = wait_until(self._address)
         except BaseException:
             self.end(signal.SIGKILL)
             raise
@@ -84,7 +84,7 @@ class Served:
 
     def ready(self) -> dict[str, Any]:
         """Wait until it answers."""
-        return until(self._ready)
+        return wait_until(self._ready)
 
     def _ready(self) -> dict[str, Any] | None:
         assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
@@ -104,7 +104,7 @@ class Served:
             raise
 
 
-class Reader(threading.Thread):
+class EventStreamReader(threading.Thread):
     """Reads a stream of server-sent events in a thread of its own."""
 
     def __init__(self, url: str, body: Any) -> None:

@@ -15,7 +15,7 @@ from recall_loop.memory.store.store import MemoryStore
 PAUSE_SECONDS = 0.1
 
 
-def slowed(work: Callable[..., Any]) -> Callable[..., Any]:
+def with_pause(work: Callable[..., Any]) -> Callable[..., Any]:
     """Return `work`, after a pause."""
 
     def after_a_pause(*given: Any, **options: Any) -> Any:
@@ -25,8 +25,8 @@ def slowed(work: Callable[..., Any]) -> Callable[..., Any]:
     return after_a_pause
 
 
-MiniLmEmbedder._embedded = slowed(MiniLmEmbedder._embedded)
-MemoryStore.upsert = slowed(MemoryStore.upsert)
+MiniLmEmbedder._embedded = with_pause(MiniLmEmbedder._embedded)
+MemoryStore.upsert = with_pause(MemoryStore.upsert)
 
 if __name__ == "__main__":  # workers of a batch import it under another name
     # Whoever runs the tests in the background of a shell has it ignored, which children inherit.

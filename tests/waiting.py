@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def until(what: Callable[[], T], seconds: float = 500.0) -> T:
+def wait_until(what: Callable[[], T], seconds: float = 500.0) -> T:
     """Wait until `what()` is true, and return it; the test's own timeout may end the wait before `seconds`."""
     end = time.monotonic() + seconds
     while not (found := what()):

@@ -16,11 +16,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from recall_loop.evals.datasets.datasets import load
-from recall_loop.evals.datasets.questions import Question
-from recall_loop.evals.measures.retrieval_metrics import expand, score
-from recall_loop.evals.runs.dataset_ingest import ingest, open_store
-from recall_loop.evals.runs.runner import Options, select, settings_with
+from recall_loop.evals.datasets.datasets import load_dataset
+from recall_loop.evals.datasets.questions import LabelledQuestion
+from recall_loop.evals.measures.retrieval_metrics import expand_to_sources, score_ranking
+from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
+from recall_loop.evals.runs.runner import EvalOptions, select_questions, settings_with
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.settings.settings import Settings
@@ -29,7 +29,7 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "locomo"
 WITHOUT, WITH = "without", "with"
 
 
-def ask(question: Question, store: MemoryStore, settings: Settings, newest: Any) -> dict[str, float]:
+def ask(question: LabelledQuestion, store: MemoryStore, settings: Settings, newest: Any) -> dict[str, float]:
     """Return what one question brought."""
     request = {
         "messages": [{"content": question.question}],
@@ -38,7 +38,7 @@ def ask(question: Question, store: MemoryStore, settings: Settings, newest: Any)
         "max_facts": 20,
     }
     result = retrieve(request, store=store, settings=settings)
-    found = score(expand(result.facts), question.gold, (10,))
+    found = score_ranking(expand_to_sources(result.facts), question.gold, (10,))
     return {
         "iterations": result.stop.iteration,
         "queries": result.metadata["queries_executed"],
@@ -50,16 +50,16 @@ def ask(question: Question, store: MemoryStore, settings: Settings, newest: Any)
 
 def main() -> int:
     arguments = _arguments()
-    dataset = load(arguments.data, arguments.kinds)
-    by_collection: dict[str, list[Question]] = defaultdict(list)
-    for question in select(dataset, Options()):
+    dataset = load_dataset(arguments.data, arguments.kinds)
+    by_collection: dict[str, list[LabelledQuestion]] = defaultdict(list)
+    for question in select_questions(dataset, EvalOptions()):
         by_collection[question.collection].append(question)
     plain = settings_with(arguments.set)
     rows: dict[str, list[dict[str, float]]] = {WITHOUT: [], WITH: []}
     for name in list(by_collection)[: arguments.collections]:
         questions = by_collection[name]
         first, second = questions[: len(questions) // 2], questions[len(questions) // 2 :]
-        with open_store(None, plain) as store:
+        with open_eval_store(None, plain) as store:
             newest = ingest(store, dataset, [name])[name].newest
             rows[WITHOUT] += [ask(question, store, plain, newest) for question in second]
             for question in first:

@@ -21,14 +21,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the endpoint is that of the tests
 
-from recall_loop.evals.datasets.datasets import Dataset, load
-from recall_loop.evals.measures.retrieval_metrics import expand, score
-from recall_loop.evals.runs.dataset_ingest import ingest, open_store
+from recall_loop.evals.datasets.datasets import Dataset, load_dataset
+from recall_loop.evals.measures.retrieval_metrics import expand_to_sources, score_ranking
+from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.settings.settings import Settings
-from tests.integration.graph.planners import queries, section
-from tests.llm_endpoint import Asked, ChatEndpoint
+from tests.integration.graph.planners import prompt_section, query_fields
+from tests.llm_endpoint import ChatEndpoint, RecordedRequest
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "musique"
 REFERENCE_TIME = "2026-01-01T00:00:00Z"
@@ -59,7 +59,7 @@ def hops(question: dict[str, Any]) -> list[str]:
     return found
 
 
-class Oracle:
+class OraclePlanner:
     """Plans each question by its hops, as the named plan has them."""
 
     def __init__(self, folder: Path, plan: str) -> None:
@@ -69,24 +69,24 @@ class Oracle:
         self._plan = PLANS[plan]
         self._turns: Counter[str] = Counter()
 
-    def __call__(self, asked: Asked) -> dict[str, Any]:
+    def __call__(self, asked: RecordedRequest) -> dict[str, Any]:
         """Return the reply to one prompt."""
         if asked.schema == "evaluate":
             return {"uncovered": [], "reason": "", "confidence": "low", "stop": False}
-        question = html.unescape(section(asked, "question"))
-        if not section(asked, "tried"):
+        question = html.unescape(prompt_section(asked, "question"))
+        if not prompt_section(asked, "tried"):
             self._turns[question] = 0
         self._turns[question] += 1
         other = self._names[(self._names.index(question) + _AWAY) % len(self._names)]
         texts = self._plan(self._hops[question], self._hops[other], self._turns[question])
-        return {"tool": "search_all", "strategy": "", "queries": queries(*texts)}
+        return {"tool": "search_all", "strategy": "", "queries": query_fields(*texts)}
 
 
 def measure(plan: str, folder: Path, dataset: Dataset, store: MemoryStore) -> dict[str, float]:
     """Return the mean figures of all questions under one plan."""
     if plan == NONE:
         return _asked(dataset, store, None)
-    with ChatEndpoint(Oracle(folder, plan)) as endpoint:
+    with ChatEndpoint(OraclePlanner(folder, plan)) as endpoint:
         return _asked(dataset, store, endpoint.model())
 
 
@@ -101,15 +101,15 @@ def _asked(dataset: Dataset, store: MemoryStore, model: Any) -> dict[str, float]
             "write_answer": False,
         }
         result = retrieve(request, store=store, settings=Settings(), llm=model)
-        found = score(expand(result.facts), question.gold, (10,))
+        found = score_ranking(expand_to_sources(result.facts), question.gold, (10,))
         rows.append(found | {"iterations": result.stop.iteration, "calls": result.metadata["llm_calls"]})
     return {name: round(mean(row[name] for row in rows), 4) for name in rows[0]}
 
 
 def main() -> int:
     arguments = _arguments()
-    dataset = load(arguments.data, "all")
-    with open_store(None, Settings()) as store:
+    dataset = load_dataset(arguments.data, "all")
+    with open_eval_store(None, Settings()) as store:
         ingest(store, dataset, list(dataset.collections))
         figures = {plan: measure(plan, arguments.data, dataset, store) for plan in arguments.plans}
     if arguments.json:

@@ -20,11 +20,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from recall_loop.evals.datasets.datasets import load
-from recall_loop.evals.datasets.questions import Question
-from recall_loop.evals.measures.retrieval_metrics import expand, score
-from recall_loop.evals.runs.dataset_ingest import ingest, open_store
-from recall_loop.evals.runs.runner import Options, select, settings_with
+from recall_loop.evals.datasets.datasets import load_dataset
+from recall_loop.evals.datasets.questions import LabelledQuestion
+from recall_loop.evals.measures.retrieval_metrics import expand_to_sources, score_ranking
+from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
+from recall_loop.evals.runs.runner import EvalOptions, select_questions, settings_with
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.result import RetrieveResult
@@ -35,7 +35,7 @@ CUT = 10
 
 
 @dataclass
-class Tally:
+class ModelComparison:
     """What the questions of one set brought, with and without the model."""
 
     without: list[dict[str, float]] = field(default_factory=list)
@@ -79,10 +79,10 @@ def main() -> int:
     return 0
 
 
-def _measure(folder: Path, kinds: str, count: int, plain: Settings, model: Settings) -> Tally:
-    dataset, tally = load(folder, kinds), Tally()
-    questions = select(dataset, Options(limit=count))
-    with open_store(None, plain) as store:
+def _measure(folder: Path, kinds: str, count: int, plain: Settings, model: Settings) -> ModelComparison:
+    dataset, tally = load_dataset(folder, kinds), ModelComparison()
+    questions = select_questions(dataset, EvalOptions(limit=count))
+    with open_eval_store(None, plain) as store:
         written = ingest(store, dataset, list(dict.fromkeys(question.collection for question in questions)))
         for done, question in enumerate(questions, 1):
             request = {
@@ -100,7 +100,7 @@ def _measure(folder: Path, kinds: str, count: int, plain: Settings, model: Setti
 
 
 def _with_model(
-    tally: Tally, question: Question, request: dict[str, Any], store: MemoryStore, settings: Settings
+    tally: ModelComparison, question: LabelledQuestion, request: dict[str, Any], store: MemoryStore, settings: Settings
 ) -> None:
     result = retrieve(request, store=store, settings=settings)
     steps = result.metadata["trace"]["llm_steps"]
@@ -112,8 +112,10 @@ def _with_model(
     )
 
 
-def _scores(question: Question, result: RetrieveResult) -> dict[str, float]:
-    return score(expand(result.facts), question.gold, (CUT,)) | {"iterations": float(result.stop.iteration)}
+def _scores(question: LabelledQuestion, result: RetrieveResult) -> dict[str, float]:
+    return score_ranking(expand_to_sources(result.facts), question.gold, (CUT,)) | {
+        "iterations": float(result.stop.iteration)
+    }
 
 
 def _table(reports: dict[str, dict[str, Any]]) -> str:

@@ -10,7 +10,7 @@ import bm25s
 from protocol import serve
 
 
-class Words:
+class Bm25Peer:
     def __init__(self, folder: Path, vectors: dict[str, Any]) -> None:
         self._indexes: dict[str, tuple[bm25s.BM25, list[str]]] = {}
 
@@ -27,4 +27,4 @@ class Words:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(Words, ["bm25s"]))
+    sys.exit(serve(Bm25Peer, ["bm25s"]))

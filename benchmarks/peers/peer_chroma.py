@@ -13,7 +13,7 @@ from protocol import serve
 _BATCH = 1000
 
 
-class Chroma:
+class ChromaPeer:
     def __init__(self, folder: Path, vectors: dict[str, Any]) -> None:
         self._client = chromadb.PersistentClient(str(folder), Settings(anonymized_telemetry=False))
         self._collections: dict[str, Any] = {}
@@ -31,4 +31,4 @@ class Chroma:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(Chroma, ["chromadb"]))
+    sys.exit(serve(ChromaPeer, ["chromadb"]))

@@ -19,7 +19,7 @@ from protocol import serve
 _BATCH = 500
 
 
-class Store:
+class LangGraphPeer:
     def __init__(self, folder: Path, vectors: dict[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         index = {
@@ -41,4 +41,4 @@ class Store:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(Store, ["langgraph-checkpoint-sqlite", "langgraph", "sqlite-vec"]))
+    sys.exit(serve(LangGraphPeer, ["langgraph-checkpoint-sqlite", "langgraph", "sqlite-vec"]))

@@ -17,7 +17,7 @@ from protocol import serve
 _DEPTH = 50
 
 
-class Known(BaseEmbedding):
+class GivenEmbedding(BaseEmbedding):
     """Looks vectors up."""
 
     vectors: dict[str, Any]
@@ -32,9 +32,9 @@ class Known(BaseEmbedding):
         return self._get_query_embedding(query)
 
 
-class Fusion:
+class LlamaIndexPeer:
     def __init__(self, folder: Path, vectors: dict[str, Any]) -> None:
-        self._embedder = Known(vectors=vectors)
+        self._embedder = GivenEmbedding(vectors=vectors)
         self._retrievers: dict[str, QueryFusionRetriever] = {}
 
     def add(self, collection: str, ids: list[str], texts: list[str], vectors: list[Any]) -> None:
@@ -59,4 +59,4 @@ class Fusion:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(Fusion, ["llama-index-core", "llama-index-retrievers-bm25"]))
+    sys.exit(serve(LlamaIndexPeer, ["llama-index-core", "llama-index-retrievers-bm25"]))

@@ -24,7 +24,7 @@ _STOP_WORDS = "stop_words.txt"
 _ASKED = 50
 
 
-class Known(EmbeddingBase):
+class GivenMem0Embedding(EmbeddingBase):
     """Looks vectors up. Without spaCy mem0 finds no entities, so nothing but whole texts is asked for."""
 
     def __init__(self, vectors: dict[str, Any]) -> None:
@@ -35,7 +35,7 @@ class Known(EmbeddingBase):
         return self._vectors[text].tolist()
 
 
-class Mem0:
+class Mem0Peer:
     def __init__(self, folder: Path, vectors: dict[str, Any]) -> None:
         logging.disable(logging.WARNING)
         dimension = len(next(iter(vectors.values())))
@@ -46,7 +46,7 @@ class Mem0:
             "history_db_path": str(folder) + "-history.db",
         }
         self._memory = Memory.from_config(config)
-        self._memory.embedding_model = Known(vectors)
+        self._memory.embedding_model = GivenMem0Embedding(vectors)
         words = (Path(sys.argv[1]) / _STOP_WORDS).read_text(encoding="utf-8").split()
         model = folder.parent / "bm25"
         model.mkdir(exist_ok=True)
@@ -70,4 +70,4 @@ class Mem0:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(Mem0, ["mem0ai", "qdrant-client", "fastembed"]))
+    sys.exit(serve(Mem0Peer, ["mem0ai", "qdrant-client", "fastembed"]))

@@ -12,18 +12,18 @@ from typing import Any
 
 from protocol import serve
 
-from recall_loop.evals.measures.retrieval_metrics import expand
-from recall_loop.evals.runs.dataset_ingest import open_store
+from recall_loop.evals.measures.retrieval_metrics import expand_to_sources
+from recall_loop.evals.runs.dataset_ingest import open_eval_store
 from recall_loop.graph.run import retrieve
 from recall_loop.state.settings.settings import Settings
 
 _RECORDS = "records.jsonl"
 
 
-class Loop:
+class RecallLoopPeer:
     def __init__(self, folder: Path, vectors: dict[str, Any]) -> None:
         self._settings = Settings()
-        self._store = open_store(folder, self._settings)
+        self._store = open_eval_store(folder, self._settings)
         self._store.embedder.embed_queries(["the model is loaded before the clock runs"])
         self._records: dict[str, list[dict[str, Any]]] = {}
         with (Path(sys.argv[1]) / _RECORDS).open(encoding="utf-8") as file:
@@ -43,8 +43,8 @@ class Loop:
         request = {"messages": [{"content": text}], "tenant": collection, "max_facts": k}
         if self._newest[collection]:
             request["reference_time"] = self._newest[collection]
-        return expand(retrieve(request, store=self._store, settings=self._settings).facts)
+        return expand_to_sources(retrieve(request, store=self._store, settings=self._settings).facts)
 
 
 if __name__ == "__main__":
-    sys.exit(serve(Loop, ["recall-loop"]))
+    sys.exit(serve(RecallLoopPeer, ["recall-loop"]))

@@ -30,7 +30,7 @@ class Peer(Protocol):
         """Return the ids of the best k documents of a collection, best first."""
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """Read JSON Lines."""
     with path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file]
@@ -46,7 +46,7 @@ def serve(make: Any, packages: list[str]) -> int:
     if (folder / VECTORS).is_file():
         matrix = np.load(folder / VECTORS)
         vectors = dict(zip(json.loads((folder / TEXTS).read_text(encoding="utf-8")), matrix, strict=True))
-    documents, questions = lines(folder / DOCUMENTS), lines(folder / QUESTIONS)
+    documents, questions = read_json_lines(folder / DOCUMENTS), read_json_lines(folder / QUESTIONS)
     before = memory()
     peer = make(Path(job["store"]), vectors)
     seconds = _fill(peer, documents, vectors)

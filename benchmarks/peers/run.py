@@ -27,10 +27,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.evals.datasets.datasets import Dataset, load
-from recall_loop.evals.datasets.questions import Question
-from recall_loop.evals.measures.retrieval_metrics import macro_average, percentile, score
-from recall_loop.evals.replay.prompt_set import draw
+from recall_loop.evals.datasets.datasets import Dataset, load_dataset
+from recall_loop.evals.datasets.questions import LabelledQuestion
+from recall_loop.evals.measures.retrieval_metrics import macro_average, percentile, score_ranking
+from recall_loop.evals.replay.prompt_set import draw_sample
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.encoding.indexing import index_text
 from recall_loop.state.errors import InvalidInputError, RecallError
@@ -38,7 +38,7 @@ from recall_loop.text.words.stop_words import STOP_WORDS
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[2] / "shared" / "data" / "locomo"
-OWN = "recall-loop"
+RECALL_LOOP = "recall-loop"
 KS = (5, 10, 20)
 _BATCH = 256
 _TIMED = 100
@@ -49,20 +49,20 @@ class PeerFailedError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Peer:
+class PeerSpec:
     """What is compared: its script, what pip installs for it, whether it is given vectors, and what it is told."""
 
     script: str
     packages: tuple[str, ...] = ()
     vectors: bool = True
-    told: tuple[tuple[str, str], ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 UNLEARNED = (("RECALL_LOOP_LEARNED_ORDER", "false"), ("RECALL_LOOP_EMBEDDER", "minilm-plain"))
 PEERS = {
-    "bm25s": Peer("peer_bm25s.py", ("bm25s==0.3.16", "numpy"), vectors=False),
-    "chroma": Peer("peer_chroma.py", ("chromadb==1.5.9", "numpy")),
-    "langgraph": Peer(
+    "bm25s": PeerSpec("peer_bm25s.py", ("bm25s==0.3.16", "numpy"), vectors=False),
+    "chroma": PeerSpec("peer_chroma.py", ("chromadb==1.5.9", "numpy")),
+    "langgraph": PeerSpec(
         "peer_langgraph.py",
         (
             "langgraph-checkpoint-sqlite==3.1.2",
@@ -72,18 +72,18 @@ PEERS = {
             "numpy",
         ),
     ),
-    "llamaindex": Peer(
+    "llamaindex": PeerSpec(
         "peer_llamaindex.py", ("llama-index-core==0.14.25", "llama-index-retrievers-bm25==0.8.0", "numpy")
     ),
-    "mem0": Peer("peer_mem0.py", ("mem0ai==2.2.1", "qdrant-client==1.20.0", "fastembed==0.9.1", "numpy")),
+    "mem0": PeerSpec("peer_mem0.py", ("mem0ai==2.2.1", "qdrant-client==1.20.0", "fastembed==0.9.1", "numpy")),
     # What was learned has seen the development conversations: beside others on them, this is the fair one.
-    f"{OWN}-unlearned": Peer("peer_recall_loop.py", vectors=False, told=UNLEARNED),
-    OWN: Peer("peer_recall_loop.py", vectors=False),
+    f"{RECALL_LOOP}-unlearned": PeerSpec("peer_recall_loop.py", vectors=False, environment=UNLEARNED),
+    RECALL_LOOP: PeerSpec("peer_recall_loop.py", vectors=False),
 }
 
 
 @dataclass(frozen=True)
-class Embedding:
+class EmbeddingCost:
     """What embedding takes by itself: milliseconds for one question, documents a second."""
 
     query_ms: float
@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
     try:
         names = _names(arguments.peers)
-        dataset = load(arguments.data, arguments.kinds)
+        dataset = load_dataset(arguments.data, arguments.kinds)
         questions = _questions(dataset, arguments)
         cache = arguments.cache or Path(tempfile.gettempdir()) / "recall-loop-peers"
         with tempfile.TemporaryDirectory() as folder:
@@ -128,16 +128,16 @@ def _names(given: str | None) -> list[str]:
     return names
 
 
-def _questions(dataset: Dataset, arguments: argparse.Namespace) -> list[Question]:
+def _questions(dataset: Dataset, arguments: argparse.Namespace) -> list[LabelledQuestion]:
     """Return all questions with gold, those without an answer too: what was said is there to be found."""
     names = list(dataset.collections)[: arguments.collections]
     asked = [question for question in dataset.questions if question.gold and question.collection in names]
     if not asked:
         raise InvalidInputError("data", dataset.name, "a set with gold ids")
-    return draw(asked, arguments.questions, arguments.seed)
+    return draw_sample(asked, arguments.questions, arguments.seed)
 
 
-def _write_job(folder: Path, dataset: Dataset, questions: Sequence[Question], vectors: bool) -> Embedding:
+def _write_job(folder: Path, dataset: Dataset, questions: Sequence[LabelledQuestion], vectors: bool) -> EmbeddingCost:
     """Write the documents, the questions, and vectors where some peer needs them; return what embedding takes."""
     documents: list[dict[str, Any]] = []
     records: list[dict[str, Any]] = []
@@ -152,14 +152,14 @@ def _write_job(folder: Path, dataset: Dataset, questions: Sequence[Question], ve
     _jsonl(folder / QUESTIONS, asked)
     (folder / "stop_words.txt").write_text("\n".join(sorted(STOP_WORDS)), encoding="utf-8")
     texts = ([each["text"] for each in documents], [each["text"] for each in asked])
-    return _embed(folder, *texts) if vectors else Embedding(0.0, float("inf"))
+    return _embed(folder, *texts) if vectors else EmbeddingCost(0.0, float("inf"))
 
 
 def _jsonl(path: Path, items: Sequence[dict[str, Any]]) -> None:
     path.write_text("".join(f"{json.dumps(item)}\n" for item in items), encoding="utf-8")
 
 
-def _embed(folder: Path, documents: Sequence[str], questions: Sequence[str]) -> Embedding:
+def _embed(folder: Path, documents: Sequence[str], questions: Sequence[str]) -> EmbeddingCost:
     embedder = MiniLmEmbedder(None)
     embedder.embed_queries(["the model is loaded before the clock runs"])
     texts = list(dict.fromkeys([*documents, *questions]))
@@ -174,11 +174,11 @@ def _embed(folder: Path, documents: Sequence[str], questions: Sequence[str]) -> 
         began = time.perf_counter()
         embedder.embed_queries([question])
         times.append((time.perf_counter() - began) * 1000)
-    return Embedding(percentile(times, 0.5), rate)
+    return EmbeddingCost(percentile(times, 0.5), rate)
 
 
 def _measured(
-    names: Sequence[str], job: Path, cache: Path, questions: Sequence[Question], embedding: Embedding
+    names: Sequence[str], job: Path, cache: Path, questions: Sequence[LabelledQuestion], embedding: EmbeddingCost
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return a row for each peer that ran, and why the others didn't: one that breaks spoils no other."""
     rows, failed = [], {}
@@ -190,7 +190,9 @@ def _measured(
     return rows, failed
 
 
-def _measure(name: str, job: Path, cache: Path, questions: Sequence[Question], embedding: Embedding) -> dict[str, Any]:
+def _measure(
+    name: str, job: Path, cache: Path, questions: Sequence[LabelledQuestion], embedding: EmbeddingCost
+) -> dict[str, Any]:
     peer = PEERS[name]
     python = str(_environment(name, peer, cache)) if peer.packages else sys.executable
     sys.stderr.write(f"{name} …\n")
@@ -199,14 +201,14 @@ def _measure(name: str, job: Path, cache: Path, questions: Sequence[Question], e
         (job / RESULT).unlink(missing_ok=True)
         own = {key: value for key, value in os.environ.items() if not (peer.packages and key == "PYTHONPATH")}
         command = [python, str(HERE / peer.script), str(job)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=own | dict(peer.told))
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=own | dict(peer.environment))
         if done.returncode or not (job / RESULT).is_file():
             raise PeerFailedError(f"exit code {done.returncode}: {done.stderr.strip()[-500:]}")
         result = json.loads((job / RESULT).read_text(encoding="utf-8"))
     return _row(name, peer, result, questions, embedding)
 
 
-def _environment(name: str, peer: Peer, cache: Path) -> Path:
+def _environment(name: str, peer: PeerSpec, cache: Path) -> Path:
     """Return the interpreter of a peer's own environment, made where it isn't there or wants other packages."""
     folder = cache / name
     python, mark = folder / "bin" / "python", folder / "packages.txt"
@@ -225,11 +227,11 @@ def _environment(name: str, peer: Peer, cache: Path) -> Path:
 
 
 def _row(
-    name: str, peer: Peer, result: dict[str, Any], questions: Sequence[Question], embedding: Embedding
+    name: str, peer: PeerSpec, result: dict[str, Any], questions: Sequence[LabelledQuestion], embedding: EmbeddingCost
 ) -> dict[str, Any]:
     """Return a peer's figures; one that was given vectors is charged for embedding what it was given."""
     answers = {answer["id"]: answer for answer in result["answers"]}
-    scores = [score(answers[question.id]["ids"], question.gold, KS) for question in questions]
+    scores = [score_ranking(answers[question.id]["ids"], question.gold, KS) for question in questions]
     times = [answers[question.id]["ms"] + (embedding.query_ms if peer.vectors else 0.0) for question in questions]
     seconds = result["ingest_seconds"]
     if peer.vectors:
@@ -257,7 +259,7 @@ def _show(report: dict[str, Any]) -> None:
         memory = row["memory_mb"]
         held = f"{memory['asked']:.0f}", f"{memory['asked'] - memory['before']:.0f}"
         latency = (f"{row['latency_ms'][name]:.1f}" for name in ("p50", "p95"))
-        style = "bold" if row["name"] == OWN else None
+        style = "bold" if row["name"] == RECALL_LOOP else None
         table.add_row(row["name"], *cells, *latency, f"{row['documents_per_second']:.0f}", *held, style=style)
     console = Console() if sys.stdout.isatty() else Console(width=140)
     console.print(table)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_loop.memory.store.embed.embedders import normalised
+from recall_loop.memory.store.embed.embedders import normalise_vectors
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.state.scope import DEFAULT_TENANT, Filters
 
@@ -79,17 +79,17 @@ _PLACES = ["Lisbon", "Oslo", "Kyoto", "Denver", "Lima", "Cairo", "Perth", "Riga"
 
 
 @dataclass(frozen=True)
-class Pool:
+class TextPool:
     """Distinct texts with their unit vectors [n, d], and questions with theirs."""
 
     texts: list[str]
     vectors: NDArray[np.float32]
     questions: list[str]
-    asked: NDArray[np.float32]
+    question_vectors: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Case:
+class FilterCase:
     """One filter, for the store and in Chroma's own notation."""
 
     filters: Filters
@@ -101,10 +101,10 @@ class PairEmbedder:
 
     name = "pairs"
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: TextPool) -> None:
         self._vectors = pool.vectors
         self._known = {text: at for at, text in enumerate(pool.texts)}
-        self._asked = dict(zip(pool.questions, pool.asked, strict=True))
+        self._asked = dict(zip(pool.questions, pool.question_vectors, strict=True))
         self.dimension = pool.vectors.shape[1]
         self.fingerprint = f"pairs:{VERSION}"
 
@@ -112,7 +112,7 @@ class PairEmbedder:
         """Return unit vectors [n, d]; raises KeyError for a line that isn't in the pool."""
         found = [text.split("\n")[:2] for text in texts]
         first = self._vectors[[self._place(lines[0]) for lines in found]]
-        return normalised(first + self._vectors[[self._known[lines[1]] for lines in found]])
+        return normalise_vectors(first + self._vectors[[self._known[lines[1]] for lines in found]])
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of questions of the pool, or of texts as records have them."""
@@ -125,14 +125,14 @@ class PairEmbedder:
         return self._known[line.partition(": ")[2]] if at is None else at
 
 
-def load_pool(data: Path, cache: Path, questions: int) -> Pool:
+def load_pool(data: Path, cache: Path, questions: int) -> TextPool:
     """Return texts and questions of the data sets in `data`, or generated ones; vectors are kept in `cache`."""
     texts = _texts(data) or _generated()
     asked = _questions(data, questions) or _generated()[:: max(1, len(_generated()) // questions)][:questions]
-    return Pool(texts, _embedded(texts, cache), asked, _embedded(asked, cache))
+    return TextPool(texts, _embedded(texts, cache), asked, _embedded(asked, cache))
 
 
-def records(pool: Pool, count: int, *, first: int = 0, prefix: str = "r") -> Iterator[dict[str, Any]]:
+def records(pool: TextPool, count: int, *, first: int = 0, prefix: str = "r") -> Iterator[dict[str, Any]]:
     """Yield `count` records as mappings, from number `first` of the corpus of `count` on; memory use is constant."""
     each = max(SESSION // 2, count // CONVERSATIONS)
     sessions = -(-each // SESSION)
@@ -169,7 +169,7 @@ def metadata(record: dict[str, Any]) -> dict[str, str | int]:
     return {**plain, "topic": topic, "area": area, "created_at": int(record["created_at"].timestamp())}
 
 
-def cases(name: str, count: int) -> list[Case]:
+def cases(name: str, count: int) -> list[FilterCase]:
     """Return `count` different filters of one kind: `0.1 %`, `1 %`, `33 %` or `four clauses`."""
     rng = np.random.default_rng([VERSION, len(name)])
     make = {"0.1 %": _thousandth, "1 %": _hundredth, "33 %": _third, "four clauses": _four}[name]
@@ -179,41 +179,43 @@ def cases(name: str, count: int) -> list[Case]:
 FILTERS = ("0.1 %", "1 %", "33 %", "four clauses")
 
 
-def _thousandth(number: int, rng: np.random.Generator) -> Case:
+def _thousandth(number: int, rng: np.random.Generator) -> FilterCase:
     """One conversation (neighbouring rows), one tag or one agent (scattered rows), in turn."""
     value = int(rng.integers(0, CONVERSATIONS))
     if number % 3 == 0:
-        return Case(Filters(conversation_id=f"conversation-{value}"), {"conversation_id": f"conversation-{value}"})
+        return FilterCase(
+            Filters(conversation_id=f"conversation-{value}"), {"conversation_id": f"conversation-{value}"}
+        )
     if number % 3 == 1:
-        return Case(Filters(tags=(f"topic-{value}",)), {"topic": f"topic-{value}"})
-    return Case(Filters(agent_ids=(f"agent-{value}",)), {"agent_id": f"agent-{value}"})
+        return FilterCase(Filters(tags=(f"topic-{value}",)), {"topic": f"topic-{value}"})
+    return FilterCase(Filters(agent_ids=(f"agent-{value}",)), {"agent_id": f"agent-{value}"})
 
 
-def _hundredth(number: int, rng: np.random.Generator) -> Case:
+def _hundredth(number: int, rng: np.random.Generator) -> FilterCase:
     """Ten agents of a thousand."""
     agents = [f"agent-{value}" for value in rng.choice(AGENTS, 10, replace=False)]
-    return Case(Filters(agent_ids=tuple(agents)), {"agent_id": {"$in": agents}})
+    return FilterCase(Filters(agent_ids=tuple(agents)), {"agent_id": {"$in": agents}})
 
 
-def _third(number: int, rng: np.random.Generator) -> Case:
+def _third(number: int, rng: np.random.Generator) -> FilterCase:
     """A third of the time span (neighbouring rows), or one role of three, in turn."""
     start = START + SPAN * float(rng.random()) * (2 / 3 if number % 2 else 0.01)
     if number % 2:
         end = start + SPAN / 3
-        return Case(Filters(start_time=start, end_time=end), {"$and": _between(start, end)})
+        return FilterCase(Filters(start_time=start, end_time=end), {"$and": _between(start, end)})
     role = ROLES[number // 2 % len(ROLES)]
-    return Case(
+    return FilterCase(
         Filters(role=role, start_time=start), {"$and": [{"role": role}, {"created_at": {"$gte": _seconds(start)}}]}
     )
 
 
-def _four(number: int, rng: np.random.Generator) -> Case:
+def _four(number: int, rng: np.random.Generator) -> FilterCase:
     """Role, label, tag and a time range: 2.5 % of the records, scattered."""
     start = START + SPAN * float(rng.random()) * 0.4
     end = start + SPAN * 0.6
     role, label, area = ROLES[number % 3], LABELS[number % 4], AREAS[number % 2]
     where = [{"role": role}, {"label": label}, {"area": area}, *_between(start, end)]
-    return Case(Filters(role=role, label=label, tags=(area,), start_time=start, end_time=end), {"$and": where})
+    return FilterCase(Filters(role=role, label=label, tags=(area,), start_time=start, end_time=end), {"$and": where})
 
 
 def _between(start: datetime, end: datetime) -> list[dict[str, Any]]:

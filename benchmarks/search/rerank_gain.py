@@ -27,16 +27,16 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.evals.datasets.datasets import load
-from recall_loop.evals.datasets.questions import Question
+from recall_loop.evals.datasets.datasets import load_dataset
+from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.measures.retrieval_metrics import ndcg_at_10, percentile, recall_at_k
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.query.options import SearchOptions
-from recall_loop.memory.search.rerank.late_interaction import Budget, LateInteraction, late_interaction
-from recall_loop.memory.search.rerank.rerank import POOL, Candidate, rerank_pool
+from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, TimeBudget, make_late_interaction
+from recall_loop.memory.search.rerank.rerank import DEFAULT_POOL, Candidate, run_reranker
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
-from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_of
+from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder
 from recall_loop.memory.store.encoding.indexing import index_text
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.write import stored_tokens
@@ -51,7 +51,7 @@ NO_LIMIT_MS = 1e9
 
 
 @dataclass
-class Found:
+class RerankMeasurements:
     """Figures of one data set: metrics of each question without and with the stage, milliseconds of the stage."""
 
     before: list[list[float]] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Found:
     made_ms: list[float] = field(default_factory=list)
 
 
-class NothingStored(StoredTokens):
+class NoStoredTokens(StoredTokens):
     """The same store, as if it held no token vectors."""
 
     def tokens(self, rowids: Iterable[int]) -> dict[int, PackedTokens]:
@@ -69,21 +69,21 @@ class NothingStored(StoredTokens):
 
 def write_tokens(store: MemoryStore, codec: TokenCodec) -> None:
     """Make the token vectors that the store doesn't hold yet."""
-    with store.sidecar.transaction() as connection:
-        stored_tokens.prepare(connection, codec)
+    with store.sqlite.transaction() as connection:
+        stored_tokens.drop_stale_tokens(connection, codec)
         query = "SELECT rowid, record FROM bodies WHERE rowid NOT IN (SELECT rowid FROM tokens)"
         missing = connection.execute(query).fetchall()
     for start in range(0, len(missing), BATCH):
         rows = missing[start : start + BATCH]
         texts = [index_text(json.loads(record)) for _, record in rows]
         packed = stored_tokens.embed_with_tokens(store.embedder, codec, store.dimension, texts)[1]
-        with store.sidecar.transaction() as connection:
-            stored_tokens.put(connection, {row[0]: data for row, data in zip(rows, packed, strict=True)})
+        with store.sqlite.transaction() as connection:
+            stored_tokens.write_token_rows(connection, {row[0]: data for row, data in zip(rows, packed, strict=True)})
 
 
-def numbers(store: MemoryStore, tenant: str) -> dict[str, int]:
+def rowids_by_id(store: MemoryStore, tenant: str) -> dict[str, int]:
     """Return the rowid of each record of a tenant."""
-    with store.sidecar.reading() as connection:
+    with store.sqlite.reading() as connection:
         return dict(connection.execute("SELECT id, rowid FROM records WHERE tenant = ?", (tenant,)))
 
 
@@ -92,52 +92,54 @@ def metrics(ranked: Sequence[str], gold: Sequence[str]) -> list[float]:
     return [*(recall_at_k(ranked, gold, k) for k in (5, 10, 20)), ndcg_at_10(ranked, gold)]
 
 
-def ask(store: MemoryStore, question: Question, rowids: dict[str, int], found: Found, *, make: bool) -> None:
+def ask(
+    store: MemoryStore, question: LabelledQuestion, rowids: dict[str, int], found: RerankMeasurements, *, make: bool
+) -> None:
     """Search one question, rerank what was found, and add the figures to `found`."""
     scope = Scope(tenant=question.collection)
-    options = SearchOptions(rerank=False, limit=POOL, limit_per_type=False)
+    options = SearchOptions(rerank=False, limit=DEFAULT_POOL, limit_per_type=False)
     hits = search(store, question.question, scope=scope, options=options).hits
     pool = [
         Candidate(hit.record.id, index_text(hit.record.model_dump(mode="json")), hit.score, rowids[hit.record.id])
         for hit in hits
     ]
     tokens = {question.question: store.embedder.embed_queries_with_tokens([question.question])[1][0]}
-    codec = codec_of(store.embedder)
-    stored = late_interaction(
-        store.embedder, StoredTokens(store.sidecar, question.collection, codec), query_tokens=tokens
+    codec = codec_for_embedder(store.embedder)
+    stored = make_late_interaction(
+        store.embedder, StoredTokens(store.sqlite, question.collection, codec), query_tokens=tokens
     )
     started = time.perf_counter()
-    scores = rerank_pool(stored, question.question, pool).scores
+    scores = run_reranker(stored, question.question, pool).scores
     found.stored_ms.append((time.perf_counter() - started) * 1000)
     found.before.append(metrics([each.id for each in pool], question.gold))
     order = sorted(range(len(pool)), key=lambda at: -scores[at])
     found.after.append(metrics([pool[at].id for at in order], question.gold))
     if make:
-        source = NothingStored(store.sidecar, question.collection, codec)
-        fresh = LateInteraction(store.embedder, codec, source, Budget(NO_LIMIT_MS), tokens)
+        source = NoStoredTokens(store.sqlite, question.collection, codec)
+        fresh = LateInteractionReranker(store.embedder, codec, source, TimeBudget(NO_LIMIT_MS), tokens)
         started = time.perf_counter()
-        rerank_pool(fresh, question.question, pool)
+        run_reranker(fresh, question.question, pool)
         found.made_ms.append((time.perf_counter() - started) * 1000)
 
 
 def measure(folder: Path, place: Path, most: int | None, made: int) -> dict[str, Any]:
     """Return the figures of the data set in `folder`, with its store in `place`."""
-    dataset = load(folder)
-    found = Found()
+    dataset = load_dataset(folder)
+    found = RerankMeasurements()
     with MemoryStore.open(place, embedder=MiniLmEmbedder()) as store:
-        if not numbers(store, next(iter(dataset.collections))):
+        if not rowids_by_id(store, next(iter(dataset.collections))):
             ingest(store, dataset, list(dataset.collections))
-        write_tokens(store, codec_of(store.embedder))
-        rowids = {name: numbers(store, name) for name in dataset.collections}
+        write_tokens(store, codec_for_embedder(store.embedder))
+        rowids = {name: rowids_by_id(store, name) for name in dataset.collections}
         asked = [question for question in dataset.questions if question.gold][:most]
         for index, question in enumerate(asked):
             ask(store, question, rowids[question.collection], found, make=index < made)
-        with store.sidecar.reading() as connection:
+        with store.sqlite.reading() as connection:
             size = connection.execute("SELECT avg(length(vectors)) FROM tokens").fetchone()[0]
     return summary(folder.name, found, size)
 
 
-def summary(name: str, found: Found, size: float) -> dict[str, Any]:
+def summary(name: str, found: RerankMeasurements, size: float) -> dict[str, Any]:
     """Return means of the metrics, and times in milliseconds."""
     return {
         "set": name,

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from corpora import Case, Pool, records
+from corpora import FilterCase, TextPool, records
 from numpy.typing import NDArray
-from speed_stores import Bare, any_of
+from speed_stores import BareIndexes, match_any
 
 from recall_loop.evals.measures.retrieval_metrics import percentile
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.query.options import SearchOptions
-from recall_loop.memory.store.embed.embedders import normalised
+from recall_loop.memory.store.embed.embedders import normalise_vectors
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.records.records import SearchHit
 from recall_loop.state.scope import Filters, Scope
@@ -32,7 +32,7 @@ _AT_ONCE = 10_000
 
 
 @dataclass
-class Times:
+class Timings:
     """Wall and CPU milliseconds (of all threads) of one thing's calls."""
 
     wall: list[float] = field(default_factory=list)
@@ -48,9 +48,9 @@ class Times:
         }
 
 
-def interleaved(things: Mapping[str, Callable[[int], object]], rounds: int, warm: int) -> dict[str, Times]:
+def interleaved(things: Mapping[str, Callable[[int], object]], rounds: int, warm: int) -> dict[str, Timings]:
     """Call each thing once a round, in an order that turns; the first `warm` rounds aren't counted."""
-    measured = {name: Times() for name in things}
+    measured = {name: Timings() for name in things}
     names = list(things)
     for number in range(warm + rounds):
         turn = number % len(names)
@@ -64,10 +64,10 @@ def interleaved(things: Mapping[str, Callable[[int], object]], rounds: int, warm
     return measured
 
 
-class Asker:
+class QueryRunner:
     """Asks the questions of a pool, by number, of a store."""
 
-    def __init__(self, store: MemoryStore, pool: Pool) -> None:
+    def __init__(self, store: MemoryStore, pool: TextPool) -> None:
         self.store, self.pool = store, pool
 
     def ask(
@@ -80,7 +80,7 @@ class Asker:
             [self.pool.questions[index] for index in at],
             filters=filters,
             options=options,
-            vectors=self.pool.asked[at],
+            vectors=self.pool.question_vectors[at],
         )
         return [response.hits for response in found]
 
@@ -90,13 +90,13 @@ class Asker:
             if chroma is None:
                 raise SystemExit(f"Chroma is not there: {self.store.degraded_reason}")
             at = number % len(self.pool.questions)
-            return chroma.nearest(self.pool.asked[at : at + 1], K)
+            return chroma.nearest(self.pool.question_vectors[at : at + 1], K)
 
     def words(self, number: int) -> object:
         """Ask the store's own full-text table of windows, past the store."""
         query = "SELECT rowid FROM fts WHERE fts MATCH ? ORDER BY rank LIMIT ?"
-        match = f"window : ({any_of(self.terms(number))})"
-        with self.store.sidecar.reading() as connection:
+        match = f"window : ({match_any(self.terms(number))})"
+        with self.store.sqlite.reading() as connection:
             return connection.execute(query, (match, K)).fetchall()
 
     def terms(self, number: int) -> list[str]:
@@ -104,7 +104,7 @@ class Asker:
         return list(dict.fromkeys(stems(self.pool.questions[number % len(self.pool.questions)])))
 
 
-def unfiltered(asker: Asker, bare: Bare | None, rounds: int) -> dict[str, Times]:
+def unfiltered(asker: QueryRunner, bare: BareIndexes | None, rounds: int) -> dict[str, Timings]:
     """Time searches without filters, and what they are compared with."""
     pool = asker.pool
     things: dict[str, Callable[[int], object]] = {
@@ -116,12 +116,14 @@ def unfiltered(asker: Asker, bare: Bare | None, rounds: int) -> dict[str, Times]
         f"hybrid, {BATCH} at once": lambda number: asker.ask(number * BATCH, count=BATCH),
     }
     if bare is not None:
-        things["Chroma, bare"] = lambda number: bare.nearest(pool.asked[number % len(pool.asked)], K)
+        things["Chroma, bare"] = lambda number: bare.nearest(
+            pool.question_vectors[number % len(pool.question_vectors)], K
+        )
         things["FTS5, bare"] = lambda number: bare.words(asker.terms(number), K)
     return interleaved(things, rounds, WARM)
 
 
-def filtered(asker: Asker, chosen: Mapping[str, Sequence[Case]], rounds: int) -> dict[str, Times]:
+def filtered(asker: QueryRunner, chosen: Mapping[str, Sequence[FilterCase]], rounds: int) -> dict[str, Timings]:
     """Time searches with each kind of filter, every filter used once, beside searches without."""
     things: dict[str, Callable[[int], object]] = {"without a filter": asker.ask}
     for name, of_kind in chosen.items():
@@ -129,9 +131,11 @@ def filtered(asker: Asker, chosen: Mapping[str, Sequence[Case]], rounds: int) ->
     return interleaved(things, rounds, WARM)
 
 
-def chroma_filtered(asker: Asker, bare: Bare, chosen: Mapping[str, Sequence[Case]], rounds: int) -> dict[str, Times]:
+def chroma_filtered(
+    asker: QueryRunner, bare: BareIndexes, chosen: Mapping[str, Sequence[FilterCase]], rounds: int
+) -> dict[str, Timings]:
     """Time Chroma's own filters, `where`."""
-    asked = asker.pool.asked
+    asked = asker.pool.question_vectors
     things: dict[str, Callable[[int], object]] = {}
     for name, of_kind in chosen.items():
         things[name] = lambda number, of_kind=of_kind: bare.nearest(
@@ -140,7 +144,7 @@ def chroma_filtered(asker: Asker, bare: Bare, chosen: Mapping[str, Sequence[Case
     return interleaved(things, rounds, 2)
 
 
-class Exact:
+class ExactIndex:
     """Every context vector of the first tenant in memory, and exact search over them."""
 
     def __init__(self, store: MemoryStore) -> None:
@@ -149,11 +153,11 @@ class Exact:
         count = store.count()
         self.rowids = np.zeros(count, dtype=np.int64)
         self.vectors = np.zeros((count, store.dimension), dtype=np.float32)
-        with store.sidecar.reading() as connection:
+        with store.sqlite.reading() as connection:
             for at, (rowid, blob) in enumerate(connection.execute(query, (Scope().tenant,))):
                 self.rowids[at], self.vectors[at] = rowid, np.frombuffer(blob, dtype=np.float16)
         for start in range(0, count, _AT_ONCE):  # a copy of all at once would be gigabytes
-            self.vectors[start : start + _AT_ONCE] = normalised(self.vectors[start : start + _AT_ONCE])
+            self.vectors[start : start + _AT_ONCE] = normalise_vectors(self.vectors[start : start + _AT_ONCE])
 
     def best(self, vector: NDArray[np.float32], limit: int, among: NDArray[np.int64] | None = None) -> set[int]:
         """Return the rowids of the nearest vectors, of all rows or of those in `among`."""
@@ -166,9 +170,9 @@ class Exact:
         return {int(rowid) for rowid in self.rowids[np.argpartition(-cosines, limit - 1)[:limit]]}
 
 
-def beside_brute_force(asker: Asker, exact: Exact, rounds: int) -> dict[str, Times]:
+def beside_brute_force(asker: QueryRunner, exact: ExactIndex, rounds: int) -> dict[str, Timings]:
     """Time vector searches beside one product of the query with every vector."""
-    asked = asker.pool.asked
+    asked = asker.pool.question_vectors
     things: dict[str, Callable[[int], object]] = {
         "vector": lambda number: asker.ask(number, options=VECTOR),
         "numpy": lambda number: exact.best(asked[number % len(asked)], K),
@@ -177,15 +181,15 @@ def beside_brute_force(asker: Asker, exact: Exact, rounds: int) -> dict[str, Tim
 
 
 def recalls(
-    asker: Asker, exact: Exact, chosen: Mapping[str, Sequence[Case]], limit: int, rounds: int
+    asker: QueryRunner, exact: ExactIndex, chosen: Mapping[str, Sequence[FilterCase]], limit: int, rounds: int
 ) -> dict[str, dict[str, float]]:
     """Return per filter the recall of the store's index at `limit` against exact search, and the share kept."""
     found: dict[str, dict[str, float]] = {}
-    for name, of_kind in {"without a filter": [Case(EVERYTHING, {})] * rounds, **chosen}.items():
+    for name, of_kind in {"without a filter": [FilterCase(EVERYTHING, {})] * rounds, **chosen}.items():
         shares, kept = [], []
         for number in range(rounds):
             view = asker.store.view(Scope(), of_kind[number].filters)
-            vector, allowed = asker.pool.asked[number % len(asker.pool.asked)], view.rowids()
+            vector, allowed = asker.pool.question_vectors[number % len(asker.pool.question_vectors)], view.rowids()
             best = exact.best(vector, limit, allowed)
             kept.append(len(allowed) / len(exact.rowids))
             if best:
@@ -194,10 +198,10 @@ def recalls(
     return found
 
 
-def writes(store: MemoryStore, pool: Pool, rounds: int) -> dict[str, Any]:
+def writes(store: MemoryStore, pool: TextPool, rounds: int) -> dict[str, Any]:
     """Write one message, then search, in turn: what it costs to read one's own writes."""
-    asker, made = Asker(store, pool), list(records(pool, rounds, prefix="new"))
-    measured = {"write of one record": Times(), "search after it": Times()}
+    asker, made = QueryRunner(store, pool), list(records(pool, rounds, prefix="new"))
+    measured = {"write of one record": Timings(), "search after it": Timings()}
     seen = []
     for number, record in enumerate(made):
         once: dict[str, Callable[[int], object]] = {

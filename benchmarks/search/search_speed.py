@@ -24,17 +24,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from corpora import DATA, FILTERS, VERSION, PairEmbedder, Pool, cases, load_pool
+from corpora import DATA, FILTERS, VERSION, PairEmbedder, TextPool, cases, load_pool
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from search_measures import (
     BATCH,
     WARM,
-    Asker,
-    Exact,
+    ExactIndex,
     K,
-    Times,
+    QueryRunner,
+    Timings,
     beside_brute_force,
     chroma_filtered,
     filtered,
@@ -42,7 +42,7 @@ from search_measures import (
     unfiltered,
     writes,
 )
-from speed_stores import Bare, build_store, disk_mb, stale_key
+from speed_stores import BareIndexes, build_store, disk_mb, stale_key
 
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import RecallError
@@ -56,13 +56,13 @@ _DEPTH = 5 * K
 PARTS = {"all": "**/*", "sidecar": "sidecar*", "Chroma": "chroma/**/*"}
 
 
-def measure(arguments: argparse.Namespace, pool: Pool, count: int) -> dict[str, Any]:
+def measure(arguments: argparse.Namespace, pool: TextPool, count: int) -> dict[str, Any]:
     """Build what isn't there yet, and return all figures for one size."""
     folder = arguments.cache / f"store-{count}-{arguments.tenants}-{stale_key()}"
     _note(count, "building the store")
     built = build_store(folder, pool, count, arguments.tenants)
     _note(count, "building bare Chroma and FTS5")
-    bare = None if arguments.no_bare else Bare(arguments.cache / f"bare-{count}-v{VERSION}", pool, count)
+    bare = None if arguments.no_bare else BareIndexes(arguments.cache / f"bare-{count}-v{VERSION}", pool, count)
     figures: dict[str, Any] = {
         "records": count,
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
@@ -75,7 +75,7 @@ def measure(arguments: argparse.Namespace, pool: Pool, count: int) -> dict[str, 
     rounds = arguments.rounds
     chosen = {name: cases(name, WARM + max(rounds, _RECALL_ROUNDS)) for name in FILTERS}
     with MemoryStore.open(folder / "store", embedder=PairEmbedder(pool)) as store:
-        asker = Asker(store, pool)
+        asker = QueryRunner(store, pool)
         figures["unfiltered"] = _figures(unfiltered(asker, bare, rounds))
         _note(count, "timing filters")
         figures["filtered"] = _figures(filtered(asker, chosen, rounds))
@@ -84,7 +84,7 @@ def measure(arguments: argparse.Namespace, pool: Pool, count: int) -> dict[str, 
             figures["chroma_where"] = _figures(chroma_filtered(asker, bare, chosen, min(rounds, _WHERE_ROUNDS)))
             bare.close()
         _note(count, "comparing with exact search")
-        exact = Exact(store)
+        exact = ExactIndex(store)
         figures["brute_force"] = _figures(beside_brute_force(asker, exact, rounds))
         depths = {f"at_{limit}": limit for limit in (K, _DEPTH)}
         figures["recall"] = {
@@ -102,17 +102,17 @@ def _note(count: int, what: str) -> None:
     Console(stderr=True).print(f"{time.strftime('%H:%M:%S')} {count:,} records: {what}", style="dim")
 
 
-def _figures(measured: Mapping[str, Times]) -> dict[str, dict[str, float]]:
+def _figures(measured: Mapping[str, Timings]) -> dict[str, dict[str, float]]:
     return {name: times.figures() for name, times in measured.items()}
 
 
-def _writes(store: Path, pool: Pool) -> dict[str, Any]:
+def _writes(store: Path, pool: TextPool) -> dict[str, Any]:
     """Write into a copy: what is kept stays as it was built."""
     with tempfile.TemporaryDirectory(dir=store.parent.parent) as folder:
         copy = Path(shutil.copytree(store, Path(folder) / "store"))
         with MemoryStore.open(copy, embedder=PairEmbedder(pool)) as opened:
             for number in range(WARM):
-                Asker(opened, pool).ask(number)
+                QueryRunner(opened, pool).ask(number)
             return writes(opened, pool, _WRITES)
 
 
@@ -143,16 +143,16 @@ def cold(arguments: argparse.Namespace, store: Path) -> dict[str, float]:
     return found
 
 
-def cold_figures(folder: Path, pool: Pool) -> dict[str, float]:
+def cold_figures(folder: Path, pool: TextPool) -> dict[str, float]:
     """Return what opening, the first and the second search cost here, in ms, and memory in MB."""
     before, started = _resident_mb(), time.perf_counter()
     with MemoryStore.open(folder, embedder=PairEmbedder(pool)) as store:
         moments = [started, time.perf_counter()]
         for number in range(2):
-            Asker(store, pool).ask(number)
+            QueryRunner(store, pool).ask(number)
             moments.append(time.perf_counter())
         for number in range(WARM):
-            Asker(store, pool).ask(number)
+            QueryRunner(store, pool).ask(number)
         after = _resident_mb()
     spent = [(end - start) * 1000 for start, end in pairwise(moments)]
     names = ("open_ms", "first_search_ms", "second_search_ms")
@@ -165,12 +165,12 @@ def _resident_mb() -> float:
     return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6 if status.exists() else 0.0
 
 
-def profile(arguments: argparse.Namespace, pool: Pool, count: int) -> None:
+def profile(arguments: argparse.Namespace, pool: TextPool, count: int) -> None:
     """Print where warm hybrid searches spend their time."""
     folder = arguments.cache / f"store-{count}-{arguments.tenants}-{stale_key()}"
     build_store(folder, pool, count, arguments.tenants)
     with MemoryStore.open(folder / "store", embedder=PairEmbedder(pool)) as store:
-        asker = Asker(store, pool)
+        asker = QueryRunner(store, pool)
         for number in range(WARM):
             asker.ask(number)
         profiler = cProfile.Profile(time.process_time)

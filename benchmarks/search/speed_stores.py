@@ -16,7 +16,7 @@ from typing import Any
 import chromadb
 import numpy as np
 from chromadb.config import Settings
-from corpora import VERSION, PairEmbedder, Pool, metadata, records
+from corpora import VERSION, PairEmbedder, TextPool, metadata, records
 from numpy.typing import NDArray
 
 from recall_loop.memory.store.sqlite import schema
@@ -37,7 +37,7 @@ def stale_key() -> str:
     return f"v{VERSION}-schema{schema.SCHEMA_VERSION}-{hashlib.sha256(code).hexdigest()[:10]}"
 
 
-def build_store(folder: Path, pool: Pool, count: int, tenants: int) -> dict[str, float]:
+def build_store(folder: Path, pool: TextPool, count: int, tenants: int) -> dict[str, float]:
     """Fill a store through `upsert`, or the rest of one that was interrupted; return what all of it took.
 
     Tenants beside the first get a hundredth of its number of records each.
@@ -65,7 +65,7 @@ def build_store(folder: Path, pool: Pool, count: int, tenants: int) -> dict[str,
     }
 
 
-def _fill(store: MemoryStore, pool: Pool, count: int, log: Path) -> None:
+def _fill(store: MemoryStore, pool: TextPool, count: int, log: Path) -> None:
     """Write what the default tenant doesn't have yet, in steps that are noted; records are written in their order."""
     made = records(pool, count, first=store.count())
     step = max(_CHUNK, count // _STEPS)
@@ -84,7 +84,7 @@ def _peak_mb() -> float:
     return int(found[1]) * 1.024e-3 if found else 0.0
 
 
-class Bare:
+class BareIndexes:
     """One Chroma collection at default settings and one FTS5 table of stems over the same records.
 
     Args:
@@ -93,7 +93,7 @@ class Bare:
         count: number of records.
     """
 
-    def __init__(self, folder: Path, pool: Pool, count: int) -> None:
+    def __init__(self, folder: Path, pool: TextPool, count: int) -> None:
         fresh = not (folder / _DONE).exists()
         if fresh:
             shutil.rmtree(folder, ignore_errors=True)
@@ -107,7 +107,7 @@ class Bare:
             self._fill(pool, count)
             (folder / _DONE).touch()
 
-    def _fill(self, pool: Pool, count: int) -> None:
+    def _fill(self, pool: TextPool, count: int) -> None:
         embedder, source = PairEmbedder(pool), records(pool, count)
         self._words.execute("CREATE VIRTUAL TABLE fts USING fts5(terms, content = '')")
         for chunk in _chunks(source):
@@ -133,7 +133,7 @@ class Bare:
     def words(self, terms: Sequence[str], limit: int) -> list[int]:
         """Return the rows that FTS5 ranks best for any of `terms`."""
         query = "SELECT rowid FROM fts WHERE fts MATCH ? ORDER BY rank LIMIT ?"
-        return [row[0] for row in self._words.execute(query, (any_of(terms), limit))]
+        return [row[0] for row in self._words.execute(query, (match_any(terms), limit))]
 
     def close(self) -> None:
         """Close both."""
@@ -141,7 +141,7 @@ class Bare:
         self._words.close()
 
 
-def any_of(terms: Sequence[str]) -> str:
+def match_any(terms: Sequence[str]) -> str:
     """Return the FTS5 expression for any of `terms`."""
     return " OR ".join(f'"{term}"' for term in terms)
 

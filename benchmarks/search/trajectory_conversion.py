@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.trajectories.capture.convert import RunInfo, convert
+from recall_loop.memory.trajectories.capture.convert import RunInfo, convert_run
 from recall_loop.memory.trajectories.capture.masking import MASK
-from recall_loop.memory.trajectories.capture.runs_file import record_of_run
+from recall_loop.memory.trajectories.capture.runs_file import record_from_run
 from recall_loop.state.records.trajectories import RunData
 from recall_loop.state.scope import ExecutionStatus
 
@@ -44,7 +44,7 @@ def main() -> None:
     rules = Counter(run.execution.confidence for run in runs)
     print("confidence:", ", ".join(f"{value:.2f} × {number}" for value, number in sorted(rules.items())), "\n")
     print_speed("convert", lambda: [to_run(one) for one in given], len(given), goal=True)
-    print_speed("convert, as a record", lambda: [record_of_run(one) for one in given], len(given))
+    print_speed("convert, as a record", lambda: [record_from_run(one) for one in given], len(given))
     print_speed(
         "json.loads of the same lines, for comparison", lambda: [json.loads(line) for line in lines], len(given)
     )
@@ -55,7 +55,7 @@ def to_run(given: dict[str, Any]) -> RunData:
     info = RunInfo(
         run_id=given["id"], task=given.get("task"), stop_reason=given.get("termination"), model=given.get("agent_model")
     )
-    return convert(given["messages"], info)
+    return convert_run(given["messages"], info)
 
 
 def lost(given: Sequence[dict[str, Any]], runs: Sequence[RunData]) -> int:

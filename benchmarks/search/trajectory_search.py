@@ -24,11 +24,11 @@ from rich.table import Table
 from recall_loop.evals.measures.retrieval_metrics import ndcg_at_10, percentile, recall_at_k
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.trajectories.capture.convert import convert
+from recall_loop.memory.trajectories.capture.convert import convert_run
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
-from recall_loop.memory.trajectories.contrast.tiers import FAILURE_THRESHOLD, SUCCESS_THRESHOLD, Thresholds, Tier
+from recall_loop.memory.trajectories.contrast.tiers import FAILURE_THRESHOLD, SUCCESS_THRESHOLD, Tier, TierThresholds
 from recall_loop.memory.trajectories.indexing_text import searchable_text
-from recall_loop.memory.trajectories.scoring.outcome_scoring import judged, score_by_rules
+from recall_loop.memory.trajectories.scoring.outcome_scoring import apply_outcome, score_by_rules
 from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import RunData, trajectory_record
 from recall_loop.state.scope import Filters, Scope
@@ -41,7 +41,7 @@ SCOPE = Scope()
 WARM = 5
 
 
-class Replayed:
+class CopyCachingEmbedder:
     """The real embedder, which keeps what it made of stored texts: a store of copies costs no more than one of each.
 
     Copies differ in their last line, which isn't embedded. Queries are embedded anew each time.
@@ -85,8 +85,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def scored(row: Mapping[str, Any]) -> RunData:
     """Convert one run of the set and score it by the rules."""
-    run = convert(row["messages"])
-    return judged(run, score_by_rules(run), datetime(2024, 1, 1, tzinfo=UTC))
+    run = convert_run(row["messages"])
+    return apply_outcome(run, score_by_rules(run), datetime(2024, 1, 1, tzinfo=UTC))
 
 
 def records(rows: Sequence[Mapping[str, Any]], runs: Sequence[RunData], count: int) -> Iterator[Trajectory]:
@@ -122,7 +122,7 @@ def quality(store: MemoryStore, questions: Sequence[Mapping[str, Any]]) -> dict[
 
 def hidden(runs: Sequence[RunData]) -> list[tuple[str, int, int]]:
     """Count by tier how many runs a search of score >= 0.7 and <= 0.3 and nothing else hides, and how many this one."""
-    thresholds = Thresholds()
+    thresholds = TierThresholds()
     counts = Counter(thresholds.tier(run.outcome_score) for run in runs)
     seen = {Tier.SUCCESS, Tier.FAILURE}
     rows = [(tier.value, counts[tier], 0 if tier in seen else counts[tier]) for tier in Tier]
@@ -135,8 +135,8 @@ def empty_answers(store: MemoryStore, questions: Sequence[Mapping[str, Any]]) ->
     for question in questions:
         bounds = ({"min_score": SUCCESS_THRESHOLD}, {"max_score": FAILURE_THRESHOLD})
         tiers = [search_trajectories(store, question["question"], scope=SCOPE, **bound) for bound in bounds]
-        old += not any(found.everything for found in tiers)
-        new += not search_trajectories(store, question["question"], scope=SCOPE, include_contrasts=True).everything
+        old += not any(found.all_items for found in tiers)
+        new += not search_trajectories(store, question["question"], scope=SCOPE, include_contrasts=True).all_items
     return old, new
 
 
@@ -187,7 +187,7 @@ def show(name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) ->
 def measure(arguments: argparse.Namespace) -> None:
     """Print everything."""
     rows, questions = lines(arguments.data / "trajectories.jsonl"), lines(arguments.data / "questions.jsonl")
-    runs, embedder = [scored(row) for row in rows], Replayed()
+    runs, embedder = [scored(row) for row in rows], CopyCachingEmbedder()
     with MemoryStore.in_memory(embedder=embedder) as store:
         store.upsert(records(rows, runs, len(rows)))
         found = quality(store, questions)

@@ -23,8 +23,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.evals.datasets.datasets import Kinds, load
-from recall_loop.evals.datasets.questions import Question
+from recall_loop.evals.datasets.datasets import DocumentSelection, load_dataset
+from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.measures.retrieval_metrics import recall_at_k
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.memory.search.engine import search_many
@@ -69,7 +69,7 @@ def misspell(word: str, chance: random.Random) -> str:
             return spelt
 
 
-def misspelt(question: Question, seed: int, every: bool) -> str:
+def misspelt(question: LabelledQuestion, seed: int, every: bool) -> str:
     """Return the question with a typo in one, or in every, word of four letters or more that is no stop word."""
     chance = random.Random(f"{seed}:{question.id}")
     text = question.question
@@ -83,14 +83,14 @@ def _is_content(word: str) -> bool:
     return len(word) >= SHORTEST and word.casefold() not in STOP_WORDS
 
 
-def texts(question: Question, seed: int) -> dict[str, str]:
+def texts(question: LabelledQuestion, seed: int) -> dict[str, str]:
     """Return the three spellings of a question, by set."""
     return dict(
         zip(SETS, (question.question, misspelt(question, seed, False), misspelt(question, seed, True)), strict=True)
     )
 
 
-def recall(store: MemoryStore, questions: Sequence[Question], asked: Sequence[str], level: int) -> float:
+def recall(store: MemoryStore, questions: Sequence[LabelledQuestion], asked: Sequence[str], level: int) -> float:
     """Return mean Recall@10 of `asked`, which are spellings of `questions`."""
     by_collection: dict[str, list[int]] = {}
     for number, question in enumerate(questions):
@@ -111,7 +111,9 @@ def recall(store: MemoryStore, questions: Sequence[Question], asked: Sequence[st
     return total / len(questions)
 
 
-def measure(store: MemoryStore, questions: Sequence[Question], levels: Sequence[int], seed: int) -> dict[str, Any]:
+def measure(
+    store: MemoryStore, questions: Sequence[LabelledQuestion], levels: Sequence[int], seed: int
+) -> dict[str, Any]:
     """Return Recall@10 by level and set, and each as a share of level 0 without typos."""
     spellings = [texts(question, seed) for question in questions]
     figures = {
@@ -146,7 +148,7 @@ def show(figures: dict[str, Any], console: Console) -> None:
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Fill a store, ask all questions in all spellings, and return the figures."""
-    dataset = load(arguments.data, Kinds.MESSAGES)
+    dataset = load_dataset(arguments.data, DocumentSelection.MESSAGES)
     questions = [question for question in dataset.questions if question.scored][: arguments.limit]
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.store or Path(folder) / "store"

@@ -24,19 +24,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from unseen import fill, open_unseen
+from unseen import fill_store, open_unseen
 
-from recall_loop.evals.ablation.patches import Swap, swapped
-from recall_loop.evals.datasets.datasets import load
+from recall_loop.evals.ablation.patches import Patch, apply_patches
+from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.measures.retrieval_metrics import ndcg_at_10, recall_at_k
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.search.rerank import learned
-from recall_loop.memory.search.rerank.learned_order import FEATURES, LearnedOrder
+from recall_loop.memory.search.rerank.learned_order import ORDER_FEATURES, LearnedRanker
 from recall_loop.memory.search.rerank.rerank import MOST_POOL
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.policy.planning.query_forms import main_query
-from recall_loop.policy.question.question import analyse
+from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.scope import Scope
 
@@ -48,38 +48,40 @@ ROUNDS, LEAVES, LEAST_LEAF, RATE = 150, 8, 50, 0.05
 
 
 @dataclass
-class Asked:
+class RankingExample:
     """One question's pool: its features, which candidates are gold, and what is needed to judge an order."""
 
-    of: str
+    dataset_name: str
     group: str
     weight: float
     features: Any
     gold: list[bool]
     ids: list[list[str]]
-    wanted: tuple[str, ...]
+    gold_ids: tuple[str, ...]
 
 
-def collect(data: Path, store: MemoryStore, kinds: str, weight: float) -> Iterable[Asked]:
+def collect(data: Path, store: MemoryStore, kinds: str, weight: float) -> Iterable[RankingExample]:
     """Search every question once, and give its pool."""
-    dataset = load(data, kinds)
-    fill(store, dataset)
+    dataset = load_dataset(data, kinds)
+    fill_store(store, dataset)
     options = SearchOptions(limit=30, rerank_pool=MOST_POOL, time_suffixes=False)
     for question in dataset.questions:
         if not question.scored:
             continue
         scope = Scope(tenant=question.collection)
         request = RetrieveRequest(messages=[ChatMessage(role="user", content=question.question)])
-        query = main_query(analyse(request, datetime.now(UTC)))
+        query = main_query(analyse_question(request, datetime.now(UTC)))
         pools: list[tuple[Any, list[int]]] = []
-        with swapped([Swap("memory.search.learned", "features", recording(pools))]):
+        with apply_patches([Patch("memory.search.rerank.learned", "order_features", recording(pools))]):
             search_many(store, [query], scope=scope, options=options, spoken=[question.question])
         for found, rowids in pools:
             rows = store.view(scope).rows(rowids)
             ids = [[rows[row].record.id, *(getattr(rows[row].record, "source_ids", None) or ())] for row in rowids]
             gold = [bool(set(question.gold) & set(each)) for each in ids]
             name = f"{data.name} ({kinds})"
-            yield Asked(name, f"{data.name}:{question.collection}", weight, found, gold, ids, tuple(question.gold))
+            yield RankingExample(
+                name, f"{data.name}:{question.collection}", weight, found, gold, ids, tuple(question.gold)
+            )
 
 
 def title_of(folder: str, kinds: str) -> str:
@@ -89,7 +91,7 @@ def title_of(folder: str, kinds: str) -> str:
 
 def recording(pools: list[tuple[Any, list[int]]]) -> Callable[..., Any]:
     """Return the product's own feature function, which leaves a copy behind."""
-    own = learned.features
+    own = learned.order_features
 
     def features(view: Any, part: Any, best: Any, compared: Any) -> Any:
         found = own(view, part, best, compared)
@@ -99,7 +101,7 @@ def recording(pools: list[tuple[Any, list[int]]]) -> Callable[..., Any]:
     return features
 
 
-def fit(asked: Sequence[Asked]) -> Any:
+def fit(asked: Sequence[RankingExample]) -> Any:
     """Train the trees on what the mixed score leaves wrong."""
     import lightgbm
 
@@ -129,10 +131,12 @@ def fit(asked: Sequence[Asked]) -> Any:
     return lightgbm.train(settings, data, ROUNDS)
 
 
-def exported(booster: Any, name: str, fitted_on: dict[str, Any]) -> LearnedOrder:
+def exported(booster: Any, name: str, fitted_on: dict[str, Any]) -> LearnedRanker:
     """Return the trees in the product's own form; thresholds and values keep seven digits."""
     trees = [tree_of(tree["tree_structure"]) for tree in booster.dump_model()["tree_info"]]
-    return LearnedOrder.model_validate({"id": name, "features": FEATURES, "trees": trees, "fitted_on": fitted_on})
+    return LearnedRanker.model_validate(
+        {"id": name, "features": ORDER_FEATURES, "trees": trees, "fitted_on": fitted_on}
+    )
 
 
 def tree_of(structure: dict[str, Any]) -> dict[str, Any]:
@@ -153,23 +157,23 @@ def tree_of(structure: dict[str, Any]) -> dict[str, Any]:
     return {"nodes": nodes, "leaves": leaves}
 
 
-def judged(each: Asked, scores: Any) -> tuple[float, float, float]:
+def rank_metrics(each: RankingExample, scores: Any) -> tuple[float, float, float]:
     """Return Recall@10, All@10 and nDCG@10; a fact counts for the turns that it comes from."""
     ranked: dict[str, None] = {}
     for at in np.argsort(-scores, kind="stable").tolist():
         of_fact = each.ids[at][1:] or each.ids[at]
         ranked |= dict.fromkeys(of_fact)
     order = list(ranked)
-    recall = recall_at_k(order, each.wanted, 10)
-    return recall, float(recall == 1.0), ndcg_at_10(order, each.wanted)
+    recall = recall_at_k(order, each.gold_ids, 10)
+    return recall, float(recall == 1.0), ndcg_at_10(order, each.gold_ids)
 
 
-def show(title: str, pairs: Sequence[tuple[Asked, Any]]) -> None:
+def show(title: str, pairs: Sequence[tuple[RankingExample, Any]]) -> None:
     """Print one line per set."""
-    for name in dict.fromkeys(each.of for each, _ in pairs):
-        mine = [(each, gain) for each, gain in pairs if each.of == name]
-        before = np.mean([judged(each, each.features[:, 0]) for each, _ in mine], axis=0)
-        after = np.mean([judged(each, each.features[:, 0] + gain) for each, gain in mine], axis=0)
+    for name in dict.fromkeys(each.dataset_name for each, _ in pairs):
+        mine = [(each, gain) for each, gain in pairs if each.dataset_name == name]
+        before = np.mean([rank_metrics(each, each.features[:, 0]) for each, _ in mine], axis=0)
+        after = np.mean([rank_metrics(each, each.features[:, 0] + gain) for each, gain in mine], axis=0)
         words = "  ".join(
             f"{label} {old:.3f} → {new:.3f}"
             for label, old, new in zip(("Recall@10", "All@10", "nDCG@10"), before, after, strict=True)
@@ -177,7 +181,9 @@ def show(title: str, pairs: Sequence[tuple[Asked, Any]]) -> None:
         print(f"{title:22}{name:26}{len(mine):5}  {words}", flush=True)
 
 
-def out_of_fold(asked: Sequence[Asked], fold: Callable[[Asked], str]) -> list[tuple[Asked, Any]]:
+def out_of_fold(
+    asked: Sequence[RankingExample], fold: Callable[[RankingExample], str]
+) -> list[tuple[RankingExample, Any]]:
     """Return each question with what trees that never saw its fold give."""
     found = []
     for part in sorted({fold(each) for each in asked}):
@@ -186,7 +192,7 @@ def out_of_fold(asked: Sequence[Asked], fold: Callable[[Asked], str]) -> list[tu
     return found
 
 
-def folds(asked: Sequence[Asked]) -> dict[str, str]:
+def assign_folds(asked: Sequence[RankingExample]) -> dict[str, str]:
     """Put whole conversations into six folds, each set's over all of them."""
     groups = sorted({each.group for each in asked})
     numbers: dict[str, int] = {}
@@ -208,7 +214,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--id", default="recall-loop-order-2", help="name of the fitted order")
     parser.add_argument("--quick", action="store_true", help="fit only, without the figures")
     given = parser.parse_args(words)
-    asked: list[Asked] = []
+    asked: list[RankingExample] = []
     with tempfile.TemporaryDirectory() as folder:
         for name, kinds, weight in SETS:
             place = (given.stores or Path(folder)) / title_of(name, kinds)
@@ -216,11 +222,14 @@ def main(words: Sequence[str] | None = None) -> int:
                 asked += collect(given.data / name, store, kinds, weight)
             print(f"{name} ({kinds}): {len(asked)} pools so far", file=sys.stderr, flush=True)
     if not given.quick:
-        chosen = folds(asked)
+        chosen = assign_folds(asked)
         show("conversation unseen", out_of_fold(asked, lambda each: chosen[each.group]))
         show("set unseen", out_of_fold(asked, lambda each: each.group.partition(":")[0]))
     if given.output:
-        counts = {name: sum(each.of == name for each in asked) for name in dict.fromkeys(each.of for each in asked)}
+        counts = {
+            name: sum(each.dataset_name == name for each in asked)
+            for name in dict.fromkeys(each.dataset_name for each in asked)
+        }
         made = exported(fit(asked), given.id, {"questions": counts, "method": "LambdaRank, lightgbm"})
         given.output.write_text(json.dumps(made.model_dump(), separators=(",", ":")) + "\n", encoding="utf-8")
     return 0

@@ -22,17 +22,17 @@ from pathlib import Path
 from typing import TextIO
 
 import numpy as np
-from fit_order import DATA, FOLDS, SETS, collect, exported, fit, folds, title_of
-from unseen import fill, open_unseen
+from fit_order import DATA, FOLDS, SETS, assign_folds, collect, exported, fit, title_of
+from unseen import fill_store, open_unseen
 
-from recall_loop.evals.ablation.patches import Swap, swapped
+from recall_loop.evals.ablation.patches import Patch, apply_patches
 from recall_loop.evals.datasets.dataset_parts import Dataset
-from recall_loop.evals.datasets.datasets import load
-from recall_loop.evals.datasets.questions import Question
+from recall_loop.evals.datasets.datasets import load_dataset
+from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.runs import eval_report
-from recall_loop.evals.runs.cross_collection import FOREIGN, with_foreign
-from recall_loop.evals.runs.runner import Answered, Options, run
-from recall_loop.memory.search.rerank.learned_order import LearnedOrder
+from recall_loop.evals.runs.cross_collection import CROSS_COLLECTION, with_cross_collection_questions
+from recall_loop.evals.runs.runner import EvalOptions, QuestionResult, run_evaluation
+from recall_loop.memory.search.rerank.learned_order import LearnedRanker
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.settings.settings import Settings
 
@@ -43,44 +43,46 @@ PASSAGES = (("musique", "all"), ("hotpotqa", "all"))
 Figures = list[tuple[float, float, float]]
 
 
-def trees(data: Path, stores: Path, weights: Path | None) -> tuple[dict[str, str], list[LearnedOrder]]:
+def fit_orders(data: Path, stores: Path, weights: Path | None) -> tuple[dict[str, str], list[LearnedRanker]]:
     """Return which fold each conversation is in, and for each fold the order fitted without it."""
     asked = []
     for folder, kinds, weight in SETS:
         with open_unseen(stores / title_of(folder, kinds), weights) as store:
             asked += list(collect(data / folder, store, kinds, weight))
-    chosen = folds(asked)
+    chosen = assign_folds(asked)
     kept = [[each for each in asked if chosen[each.group] != str(part)] for part in range(FOLDS)]
     return chosen, [exported(fit(part), f"without-{number}", {}) for number, part in enumerate(kept)]
 
 
-def answers(
-    dataset: Dataset, opened: Callable[[], MemoryStore], chosen: dict[str, str], orders: list[LearnedOrder]
-) -> Iterator[Answered]:
+def answer_unseen(
+    dataset: Dataset, opened: Callable[[], MemoryStore], chosen: dict[str, str], orders: list[LearnedRanker]
+) -> Iterator[QuestionResult]:
     """Ask all questions, fold by fold, each with the order that hasn't seen it."""
-    parts: list[list[Question]] = [[] for _ in range(FOLDS)]
+    parts: list[list[LabelledQuestion]] = [[] for _ in range(FOLDS)]
     for question in dataset.questions:
         parts[int(chosen.get(f"{dataset.name}:{question.collection}", 0))].append(question)
     with opened() as store:
-        fill(store, dataset)
+        fill_store(store, dataset)
         for order, part in zip(orders, parts, strict=True):
             if part:
                 with ordered_by(order):
-                    yield from run(replace(dataset, questions=part), Options(unscored=True), store, settings=Settings())
+                    yield from run_evaluation(
+                        replace(dataset, questions=part), EvalOptions(unscored=True), store, settings=Settings()
+                    )
 
 
 @contextmanager
-def ordered_by(order: LearnedOrder) -> Iterator[None]:
+def ordered_by(order: LearnedRanker) -> Iterator[None]:
     """Let searches use another order."""
-    with swapped([Swap("memory.search.stage", "default_order", lambda: order)]):
+    with apply_patches([Patch("memory.search.rerank.rerank_stage", "default_ranker", lambda: order)]):
         yield
 
 
-def written(found: Iterator[Answered], own: TextIO, foreign: TextIO) -> Figures:
+def write_answers(found: Iterator[QuestionResult], own: TextIO, foreign: TextIO) -> Figures:
     """Write a line for each answer, and return the figures of what can be scored."""
     figures: Figures = []
     for answer in found:
-        file = foreign if answer.question.category == FOREIGN else own
+        file = foreign if answer.question.category == CROSS_COLLECTION else own
         line = eval_report.question_line(answer)
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
         if answer.question.scored:
@@ -100,17 +102,17 @@ def main(words: Sequence[str] | None = None) -> int:
     given.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         stores = given.stores or Path(folder)
-        chosen, orders = trees(given.data, stores, given.weights)
+        chosen, orders = fit_orders(given.data, stores, given.weights)
         for name, kinds in (*((name, kinds) for name, kinds, _ in SETS), *PASSAGES):
-            dataset, title = load(given.data / name, kinds), title_of(name, kinds)
+            dataset, title = load_dataset(given.data / name, kinds), title_of(name, kinds)
             if name in FOREIGN_ASKED:
-                dataset = with_foreign(dataset, FOREIGN_ASKED[name])
+                dataset = with_cross_collection_questions(dataset, FOREIGN_ASKED[name])
             with (
                 (given.output / f"{title}.jsonl").open("w", encoding="utf-8") as own,
                 (given.output / f"{title}-foreign.jsonl").open("w", encoding="utf-8") as foreign,
             ):
                 opened = partial(open_unseen, stores / title, given.weights)
-                figures = written(answers(dataset, opened, chosen, orders), own, foreign)
+                figures = write_answers(answer_unseen(dataset, opened, chosen, orders), own, foreign)
             recall, complete, ndcg = np.mean(figures, axis=0)
             print(f"{title:26}{len(figures):5}  Recall@10 {recall:.3f}  All@10 {complete:.3f}  nDCG@10 {ndcg:.3f}")
     return 0

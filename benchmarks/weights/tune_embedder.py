@@ -25,9 +25,9 @@ from pathlib import Path
 import torch
 import tuning_model
 from torch.nn import functional
-from tuning_examples import PARTS, Example, examples
+from tuning_examples import PARTS, TuningExample, tuning_examples
 
-from recall_loop.memory.store.embed.minilm import _minilm, _padded
+from recall_loop.memory.store.embed.minilm import _padded, _shared_model
 
 FIRST = 2  # layers before it stay as they are
 EPOCHS, BATCH, NEGATIVES, RATE = 2, 16, 4, 5e-5
@@ -37,24 +37,24 @@ TOGETHER = 24  # texts of like length that go through the layers at once: paddin
 
 
 @dataclass(frozen=True)
-class Started:
+class PartialEncoding:
     """A text after the layers that stay: hidden states [t, 384], and which word pieces carry meaning [t]."""
 
     hidden: torch.Tensor
-    worded: torch.Tensor
+    is_word: torch.Tensor
 
 
 @dataclass(frozen=True)
-class Vectors:
+class EncodedTexts:
     """Unit vectors of texts [n, 384], of their word pieces [n, t, 384], and which of these count [n, t]."""
 
     whole: torch.Tensor
     tokens: torch.Tensor
     counted: torch.Tensor
 
-    def rows(self, wanted: Sequence[int]) -> Vectors:
+    def rows(self, wanted: Sequence[int]) -> EncodedTexts:
         """Return those of some texts."""
-        return Vectors(self.whole[wanted], self.tokens[wanted], self.counted[wanted])
+        return EncodedTexts(self.whole[wanted], self.tokens[wanted], self.counted[wanted])
 
 
 class Encoder:
@@ -62,22 +62,22 @@ class Encoder:
 
     def __init__(self) -> None:
         self.model = tuning_model.read()
-        self._loaded = _minilm()
+        self._loaded = _shared_model()
 
-    def start(self, texts: Sequence[str]) -> list[Started]:
+    def start(self, texts: Sequence[str]) -> list[PartialEncoding]:
         """Return the texts after the first layers."""
         ids = [each.ids[:MOST_TOKENS] for each in self._loaded.tokenizer.encode_batch(list(texts))]
-        found: dict[int, Started] = {}
+        found: dict[int, PartialEncoding] = {}
         with torch.no_grad():
             for rows in by_length([len(each) for each in ids]):
                 padded, real = map(torch.from_numpy, _padded([ids[row] for row in rows]))
                 hidden = tuning_model.through(self.model.layers[:FIRST], self.model.start(padded), real.bool())
                 for at, row in enumerate(rows):
-                    worded = torch.from_numpy(self._loaded.worded[ids[row]]).float()
-                    found[row] = Started(hidden[at, : len(ids[row])].to(torch.bfloat16), worded)
+                    worded = torch.from_numpy(self._loaded.is_word[ids[row]]).float()
+                    found[row] = PartialEncoding(hidden[at, : len(ids[row])].to(torch.bfloat16), worded)
         return [found[row] for row in range(len(ids))]
 
-    def finish(self, given: Sequence[Started]) -> Vectors:
+    def finish(self, given: Sequence[PartialEncoding]) -> EncodedTexts:
         """Return the vectors of texts."""
         width = max(len(each.hidden) for each in given)
         parts, order = [], []
@@ -86,16 +86,18 @@ class Encoder:
             order += rows
         back = torch.argsort(torch.tensor(order))
         whole, tokens, counted = (torch.cat(each)[back] for each in zip(*parts, strict=True))
-        return Vectors(whole, tokens, counted)
+        return EncodedTexts(whole, tokens, counted)
 
-    def _finished(self, given: Sequence[Started], width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _finished(
+        self, given: Sequence[PartialEncoding], width: int
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the parts of `Vectors`, padded to `width` word pieces."""
         longest = max(len(each.hidden) for each in given)
         hidden = torch.zeros(len(given), longest, tuning_model.WIDTH)
         mask, worded = torch.zeros(2, len(given), longest)
         for at, each in enumerate(given):
             hidden[at, : len(each.hidden)] = each.hidden
-            mask[at, : len(each.hidden)], worded[at, : len(each.hidden)] = 1, each.worded
+            mask[at, : len(each.hidden)], worded[at, : len(each.hidden)] = 1, each.is_word
         last = tuning_model.through(self.model.layers[FIRST:], hidden, mask.bool())
         whole = functional.normalize((last * mask[..., None]).sum(1) / mask.sum(1, keepdim=True), dim=-1)
         tokens = functional.normalize(last, dim=-1) * worded[..., None]
@@ -109,7 +111,7 @@ def by_length(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield order[begin : begin + TOGETHER]
 
 
-def loss_of(asked: Vectors, held: Vectors, right: torch.Tensor) -> torch.Tensor:
+def loss_of(asked: EncodedTexts, held: EncodedTexts, right: torch.Tensor) -> torch.Tensor:
     """Return the mean of both losses; `right` [questions, records] says which records are wanted."""
     best = torch.einsum("qtd,nud->qntu", asked.tokens, held.tokens).amax(-1).sum(-1)
     late = best / asked.counted.sum(1, keepdim=True).clamp(min=1)
@@ -120,9 +122,9 @@ def loss_of(asked: Vectors, held: Vectors, right: torch.Tensor) -> torch.Tensor:
     return loss
 
 
-def batches(found: Sequence[Example], chance: random.Random) -> list[list[Example]]:
+def batches(found: Sequence[TuningExample], chance: random.Random) -> list[list[TuningExample]]:
     """Return the examples shuffled, each batch of one conversation: what others were asked is then a fair negative."""
-    groups: dict[str, list[Example]] = {}
+    groups: dict[str, list[TuningExample]] = {}
     for each in found:
         groups.setdefault(each.group, []).append(each)
     made = []
@@ -133,13 +135,13 @@ def batches(found: Sequence[Example], chance: random.Random) -> list[list[Exampl
     return made
 
 
-def tune(encoder: Encoder, found: Sequence[Example], texts: Mapping[str, str]) -> None:
+def tune(encoder: Encoder, found: Sequence[TuningExample], texts: Mapping[str, str]) -> None:
     """Move the last layers."""
     chance = random.Random(1)
     place = {each.text: at for at, each in enumerate(found)}
     with torch.no_grad():
         asked = encoder.finish(encoder.start([each.text for each in found]))
-    needed = sorted({each for example in found for each in (*example.wanted, *example.others)})
+    needed = sorted({each for example in found for each in (*example.positives, *example.negatives)})
     held = dict(zip(needed, encoder.start([texts[each] for each in needed]), strict=True))
     moving = [part for layer in encoder.model.layers[FIRST:] for part in layer.parameters()]
     optimiser = torch.optim.AdamW(moving, lr=RATE, weight_decay=0.01)
@@ -150,7 +152,7 @@ def tune(encoder: Encoder, found: Sequence[Example], texts: Mapping[str, str]) -
     losses: list[float] = []
     for batch in (each for _ in range(EPOCHS) for each in batches(found, chance)):
         rows = list(dict.fromkeys(row for each in batch for row in drawn(each, chance)))
-        right = torch.tensor([[row in each.wanted for row in rows] for each in batch])
+        right = torch.tensor([[row in each.positives for row in rows] for each in batch])
         questions = asked.rows([place[each.text] for each in batch])
         loss = loss_of(questions, encoder.finish([held[row] for row in rows]), right)
         optimiser.zero_grad()
@@ -164,9 +166,9 @@ def tune(encoder: Encoder, found: Sequence[Example], texts: Mapping[str, str]) -
             print(f"{len(losses)} of {steps} steps, loss {said:.3f}", file=sys.stderr, flush=True)
 
 
-def drawn(each: Example, chance: random.Random) -> list[str]:
+def drawn(each: TuningExample, chance: random.Random) -> list[str]:
     """Return one wanted record of an example and some of its negatives."""
-    return [chance.choice(each.wanted), *chance.sample(each.others, min(NEGATIVES, len(each.others)))]
+    return [chance.choice(each.positives), *chance.sample(each.negatives, min(NEGATIVES, len(each.negatives)))]
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -177,7 +179,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, required=True, help="file of tuned weights to write")
     given = parser.parse_args(words)
     torch.manual_seed(1)
-    found, texts = examples(given.talk, given.without)
+    found, texts = tuning_examples(given.talk, given.without)
     if not found:
         parser.error(f"--talk: no answerable question with gold in {', '.join(map(str, given.talk))}")
     encoder = Encoder()

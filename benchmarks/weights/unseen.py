@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tuning_examples import PARTS, part_of
+from tuning_examples import PARTS, fold_of
 
 from recall_loop.evals.datasets.datasets import Dataset
 from recall_loop.evals.runs.dataset_ingest import ingest
-from recall_loop.memory.store.embed.minilm import MINILM_FINGERPRINT, MiniLm, MiniLmEmbedder
-from recall_loop.memory.store.embed.weight_patch import Weights
+from recall_loop.memory.store.embed.minilm import MINILM_FINGERPRINT, MiniLmEmbedder, MiniLmModel
+from recall_loop.memory.store.embed.weight_patch import WeightPatch
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
 
@@ -31,13 +31,13 @@ class UnseenEmbedder(MiniLmEmbedder):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.fingerprint = f"{MINILM_FINGERPRINT}+unseen"
-        self._own = self.talk
-        self._parts = [MiniLm(Weights.of(folder / f"without-{part}.npz")) for part in range(PARTS)]
+        self._own = self.conversational
+        self._parts = [MiniLmModel(WeightPatch.of(folder / f"without-{part}.npz")) for part in range(PARTS)]
 
-    def turn_to(self, dataset: Dataset, name: str) -> None:
+    def use_weights_for(self, dataset: Dataset, name: str) -> None:
         """Embed messages from now on with weights that never saw this conversation."""
         learned = dataset.name in LEARNED_FROM
-        self.talk = self._parts[part_of(list(dataset.collections), name)] if learned else self._own
+        self.conversational = self._parts[fold_of(list(dataset.collections), name)] if learned else self._own
 
 
 def open_unseen(place: Path, folder: Path | None) -> MemoryStore:
@@ -45,11 +45,11 @@ def open_unseen(place: Path, folder: Path | None) -> MemoryStore:
     return MemoryStore.open(place, embedder=UnseenEmbedder(folder) if folder else MiniLmEmbedder())
 
 
-def fill(store: MemoryStore, dataset: Dataset) -> None:
+def fill_store(store: MemoryStore, dataset: Dataset) -> None:
     """Write a set to a store that has nothing of it yet."""
     if store.count(Scope(tenant=next(iter(dataset.collections)))):
         return
     for name in dataset.collections:
         if isinstance(store.embedder, UnseenEmbedder):
-            store.embedder.turn_to(dataset, name)
+            store.embedder.use_weights_for(dataset, name)
         ingest(store, dataset, [name])

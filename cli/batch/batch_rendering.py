@@ -11,22 +11,22 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from recall_loop.cli.core.rendering import Screen, make_console, safe, safe_json
+from recall_loop.cli.core.rendering import Screen, make_console, sanitize, sanitize_json
 from recall_loop.graph.batch.batch_summary import BatchSummary
-from recall_loop.state.enum_words import count
+from recall_loop.state.enum_words import format_count
 
 
-def show(output: Path, summary: BatchSummary, seconds: float) -> None:
+def print_summary(output: Path, summary: BatchSummary, seconds: float) -> None:
     """Write where the lines are and what became of the requests."""
     screen = Screen(make_console())
     skipped = f", {summary.skipped:,} done by an earlier run" if summary.skipped else ""
     words = f"{summary.succeeded:,} answered, {summary.failed:,} failed{skipped}"
-    screen.line(f"{output}: {count(summary.total, 'request')}: {words}", "bold")
+    screen.line(f"{output}: {format_count(summary.total, 'request')}: {words}", "bold")
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in _rows(summary, seconds):
-        table.add_row(f"  {name}", Text(safe(value)))
+        table.add_row(f"  {name}", Text(sanitize(value)))
     if sys.stdout.isatty():
         screen.console.print(table)
     else:
@@ -43,9 +43,12 @@ def _rows(summary: BatchSummary, seconds: float) -> Iterator[tuple[str, str]]:
         yield "latency", ", ".join(f"{name} {value:,.2f} s" for name, value in summary.latency().items())
         yield "iterations", f"{summary.iterations:,}, {summary.iterations / summary.succeeded:.1f} a request"
     if summary.llm_calls:
-        yield "language model", f"{count(summary.llm_calls, 'call')}, {count(summary.llm_tokens, 'token')}"
+        yield (
+            "language model",
+            f"{format_count(summary.llm_calls, 'call')}, {format_count(summary.llm_tokens, 'token')}",
+        )
     if summary.degraded:
-        yield "degraded", f"{count(summary.degraded, 'result')}; `warnings` say why"
+        yield "degraded", f"{format_count(summary.degraded, 'result')}; `warnings` say why"
     if summary.errors:
         yield "errors", _counts(summary.errors)
 
@@ -54,7 +57,7 @@ def _counts(counts: Counter[str]) -> str:
     return ", ".join(f"{name} {number:,}" for name, number in counts.most_common())
 
 
-def show_json(output: Path, summary: BatchSummary, seconds: float) -> None:
+def print_summary_json(output: Path, summary: BatchSummary, seconds: float) -> None:
     """Write the summary as one JSON object."""
     figures = {"output": str(output), "seconds": round(seconds, 3), **summary.as_json()}
-    sys.stdout.write(safe_json(json.dumps(figures)) + "\n")
+    sys.stdout.write(sanitize_json(json.dumps(figures)) + "\n")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # loaded when the verb runs
 
 _MAX_CONCURRENCY = 64
 # A process takes about two seconds to begin; with fewer requests than this for each it isn't worth it.
-_LEAST_SHARE = 25
-_MOST_BY_DEFAULT = 8
+_MIN_REQUESTS_PER_WORKER = 25
+_MAX_DEFAULT_WORKERS = 8
 
 _DESCRIPTION = """\
 Run every request of a JSON Lines file and write one line per request: its result, or its error. A bad
@@ -60,7 +60,7 @@ def add_parser(subparsers: Any) -> None:
         type=bounded_int(1, _MAX_CONCURRENCY),
         metavar="N",
         help="processes that share them, 1 to the concurrency, each some 300 MB (default: one a processor, "
-        f"at most {_MOST_BY_DEFAULT}, where each gets {_LEAST_SHARE} requests)",
+        f"at most {_MAX_DEFAULT_WORKERS}, where each gets {_MIN_REQUESTS_PER_WORKER} requests)",
     )
     add(
         "--order",
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         WorkerError: the processes can't begin, or end again and again.
         OSError: a file can't be read or written.
     """
-    from recall_loop.cli.batch.batch_rendering import show, show_json
+    from recall_loop.cli.batch.batch_rendering import print_summary, print_summary_json
     from recall_loop.cli.core.progress_bars import progress_bar
     from recall_loop.graph.batch.batch_run import count_requests, run_batch
 
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
     total = count_requests(args.requests)  # a file that isn't there is told before the store is opened
     began = time.monotonic()
     with open_store(args.store, settings, create=False, read_only=not settings.capture_runs) as store:
-        workers = 1 if ray else args.workers or _workers(args.concurrency, total, store, settings)
+        workers = 1 if ray else args.workers or _default_workers(args.concurrency, total, store, settings)
         with progress_bar("batch", total, "requests", quiet=args.quiet, lines=True) as advance:
             summary = run_batch(
                 args.requests,
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
                 progress=lambda so_far: advance(so_far.total, so_far.total - so_far.skipped),
             )
     seconds = time.monotonic() - began
-    (show_json if args.json else show)(args.output, summary, seconds)
+    (print_summary_json if args.json else print_summary)(args.output, summary, seconds)
     return 0 if summary.complete else 1
 
 
@@ -154,10 +154,10 @@ def _ray(args: argparse.Namespace) -> RayCluster | None:
     return None
 
 
-def _workers(concurrency: int, total: int, store: MemoryStore, settings: Settings) -> int:
+def _default_workers(concurrency: int, total: int, store: MemoryStore, settings: Settings) -> int:
     """Return how many processes are worth beginning."""
-    from recall_loop.graph.batch.batch_engines import why_one_process
-    from recall_loop.memory.store.embed.processors import processors
+    from recall_loop.graph.batch.batch_engines import multiprocess_blocker
+    from recall_loop.memory.store.embed.processors import available_processors
 
-    wanted = min(processors(), concurrency, total // _LEAST_SHARE, _MOST_BY_DEFAULT)
-    return 1 if wanted <= 1 or why_one_process(store, settings) else wanted
+    wanted = min(available_processors(), concurrency, total // _MIN_REQUESTS_PER_WORKER, _MAX_DEFAULT_WORKERS)
+    return 1 if wanted <= 1 or multiprocess_blocker(store, settings) else wanted

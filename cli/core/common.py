@@ -96,11 +96,11 @@ def open_store(given: str | None, settings: Settings, *, create: bool, read_only
         InvalidInputError: no path was given.
         StoreError: it can't be opened so.
     """
-    from recall_loop.memory.store.chroma.chroma_server import chroma_server
+    from recall_loop.memory.store.chroma.chroma_server import server_from_settings
     from recall_loop.memory.store.embed.embedder_factory import make_embedder
     from recall_loop.memory.store.store import MemoryStore
 
-    path, embedder, url = store_path(given, settings), make_embedder(settings), chroma_server(settings)
+    path, embedder, url = store_path(given, settings), make_embedder(settings), server_from_settings(settings)
     return MemoryStore.open(path, embedder=embedder, create=create, read_only=read_only, url=url)
 
 
@@ -135,7 +135,7 @@ def bounded_seconds(high: float) -> type[float]:
 
 
 @contextmanager
-def whole_file(path: Path | None) -> Iterator[IO[str]]:
+def atomic_output(path: Path | None) -> Iterator[IO[str]]:
     """Yield stdout, or a file that appears under its name only when it is whole.
 
     Raises:

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from rich.text import Text
 
-from recall_loop.cli.core.safe_text import safe, shorten
-from recall_loop.state.enum_words import CONTENT_WORDS, count
+from recall_loop.cli.core.safe_text import sanitize, shorten
+from recall_loop.state.enum_words import CONTENT_TYPE_TEXTS, format_count
 from recall_loop.state.result import Evidence, RecalledFact
 from recall_loop.text.words.tokens import stems
 
@@ -22,7 +22,7 @@ _WORD = re.compile(r"[^\W_]+")
 _MARK = "bold underline"
 
 
-class Writer(Protocol):
+class FactWriter(Protocol):
     """What a fact is written to."""
 
     def line(self, text: str | Text = "", style: str = "", indent: int = 0) -> None:
@@ -35,9 +35,9 @@ class Writer(Protocol):
         """Write one bar a line."""
 
 
-def marked(text: str, terms: Collection[str]) -> Text:
+def highlight_terms(text: str, terms: Collection[str]) -> Text:
     """Return safe text in which the words are marked whose stem is among `terms`."""
-    shown = Text(safe(text))
+    shown = Text(sanitize(text))
     if terms:
         for word in _WORD.finditer(shown.plain):
             if not frozenset(stems(word[0])).isdisjoint(terms):
@@ -45,21 +45,21 @@ def marked(text: str, terms: Collection[str]) -> Text:
     return shown
 
 
-def write_fact(screen: Writer, rank: int, fact: RecalledFact, terms: Collection[str], debug: bool) -> None:
+def write_fact(screen: FactWriter, rank: int, fact: RecalledFact, terms: Collection[str], debug: bool) -> None:
     """Write one fact, its provenance and its sources; with `debug` the parts of its score and what found it."""
-    label = Text(f"[{safe(fact.label)}] " if fact.label else "")
-    screen.row(Text(f"{rank:>2}. "), label + marked(shorten(safe(fact.text), _SHOWN_CHARACTERS), terms))
+    label = Text(f"[{sanitize(fact.label)}] " if fact.label else "")
+    screen.row(Text(f"{rank:>2}. "), label + highlight_terms(shorten(sanitize(fact.text), _SHOWN_CHARACTERS), terms))
     screen.line(_provenance(fact), "dim", 4)
     others = [evidence for evidence in fact.evidence if evidence.source_id != fact.id]
     for evidence in others[:_SHOWN_SOURCES]:
-        screen.line(_source(evidence, terms), "dim", 4)
+        screen.line(_evidence_line(evidence, terms), "dim", 4)
     if len(others) > _SHOWN_SOURCES:
-        screen.line(f"and {count(len(others) - _SHOWN_SOURCES, 'more source')}", "dim", 4)
+        screen.line(f"and {format_count(len(others) - _SHOWN_SOURCES, 'more source')}", "dim", 4)
     if debug and fact.debug:
-        _parts(screen, fact.debug)
+        _write_score_parts(screen, fact.debug)
 
 
-def _parts(screen: Writer, debug: Mapping[str, Any]) -> None:
+def _write_score_parts(screen: FactWriter, debug: Mapping[str, Any]) -> None:
     """Write what the score is made of, and the queries that found the fact."""
     components = debug.get("components") or {}
     screen.bars({name: value for name, value in components.items() if round(value, 2)}, 4, "cyan")
@@ -73,17 +73,19 @@ def _parts(screen: Writer, debug: Mapping[str, Any]) -> None:
 
 
 def _provenance(fact: RecalledFact) -> str:
-    parts = [f"{CONTENT_WORDS[fact.content_type]} {fact.id}", fact.author, _day(fact.created_at)]
+    parts = [f"{CONTENT_TYPE_TEXTS[fact.content_type]} {fact.id}", fact.author, _day(fact.created_at)]
     parts += [f"until {_day(fact.valid_until)}"] if fact.valid_until else []
     parts += [f"score {fact.score:.2f}", f"similarity {fact.similarity:.2f}"]
     return " · ".join(part for part in parts if part)
 
 
-def _source(evidence: Evidence, terms: Collection[str]) -> Text:
+def _evidence_line(evidence: Evidence, terms: Collection[str]) -> Text:
     who = " · ".join(part for part in (evidence.source_id, evidence.author, _day(evidence.created_at)) if part)
-    source = Text(f"from {safe(who)}")
+    source = Text(f"from {sanitize(who)}")
     if evidence.snippet:
-        source.append(": ").append_text(marked(shorten(safe(evidence.snippet), _SNIPPET_CHARACTERS), terms))
+        source.append(": ").append_text(
+            highlight_terms(shorten(sanitize(evidence.snippet), _SNIPPET_CHARACTERS), terms)
+        )
     return source
 
 

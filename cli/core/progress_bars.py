@@ -20,9 +20,9 @@ def progress_bar(
     With `lines` a line is written every five seconds where stderr is no terminal; `quiet` = nothing anywhere.
     """
     if quiet or not (lines or sys.stderr.isatty()):
-        yield _nothing
+        yield _ignore_progress
     elif not sys.stderr.isatty():
-        yield _Lines(label, total, unit)
+        yield _LineProgress(label, total, unit)
     else:
         with _bar(label, total, unit) as advance:
             yield advance
@@ -46,13 +46,13 @@ def _bar(label: str, total: int | None, unit: str) -> Iterator[Advance]:
 
         def advance(done: int, items: int) -> None:
             seconds = progress.tasks[task].elapsed or 0.0
-            rate = f", {_rate(items / seconds)}" if seconds > 0 else ""
+            rate = f", {_format_rate(items / seconds)}" if seconds > 0 else ""
             progress.update(task, completed=done, words=f"{items:,} {unit}{rate}")
 
         yield advance
 
 
-class _Lines:
+class _LineProgress:
     """Writes "batch: 1,200 of 10,000 requests, 14.2/s, 10 min left", at most one every five seconds."""
 
     def __init__(self, label: str, total: int | None, unit: str) -> None:
@@ -67,21 +67,21 @@ class _Lines:
         self._told = now
         rate = items / (now - self._began)
         of = f" of {self._total:,}" if self._total else ""
-        left = f", {_span((self._total - done) / rate)} left" if self._total and rate > 0 else ""
-        sys.stderr.write(f"{self._label}: {done:,}{of} {self._unit}, {_rate(rate)}{left}\n")
+        left = f", {_format_duration((self._total - done) / rate)} left" if self._total and rate > 0 else ""
+        sys.stderr.write(f"{self._label}: {done:,}{of} {self._unit}, {_format_rate(rate)}{left}\n")
         sys.stderr.flush()
 
 
-def _rate(each_second: float) -> str:
+def _format_rate(each_second: float) -> str:
     return f"{each_second:,.0f}/s" if each_second >= 10 else f"{each_second:.1f}/s"
 
 
-def _span(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     """Return a time in the unit that suits it."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _nothing(_done: int, _items: int) -> None:
+def _ignore_progress(_done: int, _items: int) -> None:
     """Show nothing."""

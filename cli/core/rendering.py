@@ -15,12 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from recall_loop.cli.core.fact_rendering import write_fact
-from recall_loop.cli.core.safe_text import safe, safe_json, shorten
-from recall_loop.state.enum_words import ANSWERABLE_WORDS, CONFIDENCE_WORDS, STOP_WORDS, count
+from recall_loop.cli.core.safe_text import sanitize, sanitize_json, shorten
+from recall_loop.state.enum_words import ANSWERABLE_TEXT, CONFIDENCE_TEXTS, STOP_REASON_TEXTS, format_count
 from recall_loop.state.result import Confidence, RetrieveResult
 from recall_loop.state.types import StopReason
 
-__all__ = ["Screen", "make_console", "safe", "safe_json", "shorten"]
+__all__ = ["Screen", "make_console", "sanitize", "sanitize_json", "shorten"]
 
 _BAR_CELLS = 20
 _LEAST_CELLS = 6
@@ -54,7 +54,7 @@ class Screen:
 
     def line(self, text: str | Text = "", style: str = "", indent: int = 0) -> None:
         """Write one paragraph, indented by `indent` cells; a `Text` must be safe already."""
-        body = Text(safe(text), style=style) if isinstance(text, str) else Text("", style=style) + text
+        body = Text(sanitize(text), style=style) if isinstance(text, str) else Text("", style=style) + text
         if self.console.soft_wrap:
             self.console.print(Text(" " * indent) + body)
         else:
@@ -84,7 +84,7 @@ class Screen:
         if not self.console.soft_wrap:
             room = max(_LEAST_CELLS, min(_BAR_CELLS, self.console.width - indent - width - _VALUE_CELLS))
         for name, value in values.items():
-            body = Text(f"{safe(name).replace('_', ' '):<{width}} ")
+            body = Text(f"{sanitize(name).replace('_', ' '):<{width}} ")
             self.line(body.append(_bar(value, room), style=style).append(f" {value:.2f}"), indent=indent)
 
     def event(self, event: Mapping[str, Any]) -> None:
@@ -137,9 +137,9 @@ class Screen:
         """Write the label, the score, whether memory holds an answer, and every component as a bar."""
         style = _LABEL_STYLES[confidence.label]
         self.line()
-        self.line(f"Confidence {confidence.score:.2f}, {CONFIDENCE_WORDS[confidence.label]}", f"bold {style}")
+        self.line(f"Confidence {confidence.score:.2f}, {CONFIDENCE_TEXTS[confidence.label]}", f"bold {style}")
         if confidence.answerable is not None:
-            self.line(f"{ANSWERABLE_WORDS} {confidence.answerable:.2f}", indent=3)
+            self.line(f"{ANSWERABLE_TEXT} {confidence.answerable:.2f}", indent=3)
         self.bars(confidence.components, 3, style)
         self.line(f"raw {confidence.raw_score:.2f}, calibration {confidence.calibration_id}", "dim", 3)
 
@@ -162,26 +162,30 @@ class Screen:
             brought = f"{found['results']:>3} found {found['new_facts']:>3} new  " if found else ""
             head = Text(brought, "" if found and found["new_facts"] else "dim")
             if self._wide:
-                head.append(f"{safe(str(query.get('source', ''))):<12} ", "dim")
-            body = Text(safe(str(query.get("text", ""))))
-            self.row(head, body.append(narrowing(query.get("narrowed")), "dim"), 3)
+                head.append(f"{sanitize(str(query.get('source', ''))):<12} ", "dim")
+            body = Text(sanitize(str(query.get("text", ""))))
+            self.row(head, body.append(format_narrowing(query.get("narrowed")), "dim"), 3)
         repeats = event.get("repeats") or ()
         for text in repeats:
-            self.row(Text("repeat, not asked: ", "dim"), Text(safe(str(text)), "dim strike"), 3)
+            self.row(Text("repeat, not asked: ", "dim"), Text(sanitize(str(text)), "dim strike"), 3)
         if event.get("dropped_repeats") and not repeats:
-            self.line(f"{count(int(event['dropped_repeats']), 'repeat')} dropped", "dim", 3)
+            self.line(f"{format_count(int(event['dropped_repeats']), 'repeat')} dropped", "dim", 3)
 
     def _called(self, event: Mapping[str, Any]) -> None:
         if event.get("error"):
-            self.line(f"search failed after {count(int(event['attempts']), 'attempt')}: {event['error']}", "red", 3)
+            self.line(
+                f"search failed after {format_count(int(event['attempts']), 'attempt')}: {event['error']}", "red", 3
+            )
             return
-        found = count(int(event.get("result_count", 0)), "result")
+        found = format_count(int(event.get("result_count", 0)), "result")
         self.line(f"{found} in {float(event.get('duration_ms', 0.0)):.0f} ms", "dim", 3)
 
     def _novelty(self, event: Mapping[str, Any]) -> None:
         self._queries(event.get("yields") or ())
         self.line(
-            f"{count(int(event.get('new_facts', 0)), 'new fact')} ({event.get('unique_facts')} in all)", "bold", 3
+            f"{format_count(int(event.get('new_facts', 0)), 'new fact')} ({event.get('unique_facts')} in all)",
+            "bold",
+            3,
         )
         self.bars({"coverage": float(event.get("coverage", 0.0))}, 3, "green")
         missing = ", ".join(map(str, event.get("uncovered") or ()))
@@ -199,7 +203,7 @@ class Screen:
         if not self._answering:
             self.line()
         self._answering = True
-        self.console.print(Text(safe(str(event.get("text", ""))), style="bold"), end="")
+        self.console.print(Text(sanitize(str(event.get("text", ""))), style="bold"), end="")
 
     def _answer_reset(self, _: Mapping[str, Any]) -> None:
         """End what doesn't count."""
@@ -212,13 +216,19 @@ class Screen:
 
     def _reason(self, reason: StopReason, iteration: int) -> None:
         self.line()
-        self.line(f"Stopped after {count(iteration, 'iteration')}: {STOP_WORDS[reason]} ({reason}).", "bold")
+        self.line(
+            f"Stopped after {format_count(iteration, 'iteration')}: {STOP_REASON_TEXTS[reason]} ({reason}).", "bold"
+        )
 
 
 def _facts_heading(shown: int, found: int) -> str:
     if not found:
         return "Nothing found"
-    return f"{count(found, 'fact')}, best first" if shown == found else f"Best {shown} of {count(found, 'fact')}"
+    return (
+        f"{format_count(found, 'fact')}, best first"
+        if shown == found
+        else f"Best {shown} of {format_count(found, 'fact')}"
+    )
 
 
 def _bar(value: float, cells: int) -> str:
@@ -226,19 +236,19 @@ def _bar(value: float, cells: int) -> str:
     return "█" * filled + "░" * (cells - filled)
 
 
-def narrowing(narrowed: Mapping[str, Any] | None) -> str:
+def format_narrowing(narrowed: Mapping[str, Any] | None) -> str:
     """Return what a query is narrowed to, to be put behind its text."""
     if not narrowed:
         return ""
     filters = dict(narrowed["filters"])
     start, end = filters.pop("start_time", None), filters.pop("end_time", None)
-    told = [f"from {_moment(start)}"] if start else []
-    told += [f"before {_moment(end)}"] if end else []
+    told = [f"from {_format_time(start)}"] if start else []
+    told += [f"before {_format_time(end)}"] if end else []
     told += [f"{name} {value}" for name, value in filters.items()]
     told += [narrowed["tool"]] if narrowed["tool"] else []
-    return safe(f" ({', '.join(told)})")
+    return sanitize(f" ({', '.join(told)})")
 
 
-def _moment(iso: str) -> str:
+def _format_time(iso: str) -> str:
     """Return the day, with hour and minute where it isn't the beginning of the day."""
     return iso[:10] if iso[10:16] in ("", "T00:00") else iso[:16]

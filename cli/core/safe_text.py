@@ -12,13 +12,13 @@ import sys
 
 # Beyond ASCII: C1 controls, separators that break lines, and marks that turn the reading direction.
 _UNSAFE = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
-_INVISIBLE = re.compile(f"[\x00-\x1f{_UNSAFE}\ud800-\udfff]")
+_UNPRINTABLE = re.compile(f"[\x00-\x1f{_UNSAFE}\ud800-\udfff]")
 _UNSAFE_IN_JSON = re.compile(f"[{_UNSAFE}]")
 
 
-def safe(text: str) -> str:
+def sanitize(text: str) -> str:
     """Return `text` on one line with every control or invisible character shown as a symbol."""
-    return _INVISIBLE.sub(_symbol, text.replace("\r\n", " ").replace("\n", " ").replace("\t", " "))
+    return _UNPRINTABLE.sub(_symbol, text.replace("\r\n", " ").replace("\n", " ").replace("\t", " "))
 
 
 def _symbol(found: re.Match[str]) -> str:
@@ -28,7 +28,7 @@ def _symbol(found: re.Match[str]) -> str:
     return "\u2421" if code == 0x7F else f"\\u{code:04x}"
 
 
-def safe_json(value: str) -> str:
+def sanitize_json(value: str) -> str:
     """Return JSON text with terminal controls as escapes; it reads back as the same value."""
     if (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8":
         return json.dumps(json.loads(value))

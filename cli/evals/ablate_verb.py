@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recall_loop.cli.core.common import bounded_int
-from recall_loop.cli.evals.eval_options import FORMATS, KINDS, MOST_QUESTIONS, PIPED_WIDTH, names, stage_bars
+from recall_loop.cli.evals.eval_options import FORMATS, KINDS, MAX_QUESTIONS, PIPED_WIDTH, split_names, stage_progress
 
 _DESCRIPTION = """\
 Leave out each ingredient of retrieval in turn (a leg, a prior, bridges, a strategy, a bonus, the
@@ -32,7 +32,7 @@ def add_parser(subparsers: Any) -> None:
     add("--data", type=Path, nargs="+", required=True, metavar="PATH", help="data sets, as `eval` takes them")
     add("--format", choices=FORMATS, help="their format (default: the one that each looks like)")
     add("--kinds", choices=KINDS, help="documents to load (as in eval)")
-    most = bounded_int(1, MOST_QUESTIONS)
+    most = bounded_int(1, MAX_QUESTIONS)
     add("--questions", type=most, metavar="N", help="ask N questions of each set, drawn with --seed (default: all)")
     add("--only", metavar="A,..", help="only these ingredients (default: all; the report names them)")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
@@ -51,25 +51,25 @@ def run(args: argparse.Namespace) -> int:
         StoreError: a store can't be opened or is in use.
         OSError: a file can't be read or written.
     """
-    from recall_loop.evals.ablation.ablation import Plan, ablate
+    from recall_loop.evals.ablation.ablation import AblationPlan, ablate
     from recall_loop.evals.ablation.ablation_report import build
-    from recall_loop.evals.ablation.ingredients import chosen
-    from recall_loop.evals.datasets.datasets import load
-    from recall_loop.evals.runs.runner import Options, select, settings_with
+    from recall_loop.evals.ablation.ingredients import select_ingredients
+    from recall_loop.evals.datasets.datasets import load_dataset
+    from recall_loop.evals.runs.runner import EvalOptions, select_questions, settings_with
     from recall_loop.memory.intake.files.ingest_checkpoint import write_atomically
     from recall_loop.state.errors import InvalidInputError
 
-    options, settings = Options(limit=args.questions, seed=args.seed), settings_with(args.set)
-    plan = Plan(names(args.only), args.resamples, args.seed, args.stores)
-    chosen(plan.only)  # refuses unknown names before anything is read
-    datasets = [load(folder, args.kinds, args.format) for folder in args.data]
+    options, settings = EvalOptions(limit=args.questions, seed=args.seed), settings_with(args.set)
+    plan = AblationPlan(split_names(args.only), args.resamples, args.seed, args.stores)
+    select_ingredients(plan.only)  # refuses unknown names before anything is read
+    datasets = [load_dataset(folder, args.kinds, args.format) for folder in args.data]
     for dataset in datasets:
-        select(dataset, options)
+        select_questions(dataset, options)
     if args.json is not None and not args.json.parent.is_dir():  # a bad path costs no run
         raise InvalidInputError("--json", str(args.json), "a file in a folder that is there")
     sets = []
     for dataset in datasets:
-        with stage_bars() as progress:
+        with stage_progress() as progress:
             sets.append(ablate(dataset, options, plan, settings, progress))
         report = build(sets, options, args.resamples)
         if args.json is not None:  # after each set: the next one may take long

@@ -13,7 +13,7 @@ from recall_loop.cli.core.common import bounded_int
 from recall_loop.cli.evals.eval_options import FORMATS, KINDS, PIPED_WIDTH
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor scikit-learn
-    from recall_loop.evals.confidence.calibration_examples import Example
+    from recall_loop.evals.confidence.calibration_examples import CalibrationExample
     from recall_loop.policy.confidence.confidence_mapping import Calibration
 
 _DESCRIPTION = """\
@@ -66,13 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
     from recall_loop.state.errors import InvalidInputError
 
     _require_extra()
-    from recall_loop.evals.confidence.calibration_fit import Plan, calibrate
+    from recall_loop.evals.confidence.calibration_fit import CalibrationPlan, calibrate
 
     if not arguments.replay and not arguments.data:
         raise InvalidInputError("calibrate", None, "--replay FILE or --data DIR")
     if arguments.foreign and not arguments.data:
         raise InvalidInputError("--foreign", arguments.foreign, "a number together with --data")
-    plan = Plan(
+    plan = CalibrationPlan(
         name=arguments.id or arguments.output.stem,
         date=arguments.date,
         folds=arguments.folds,
@@ -109,29 +109,29 @@ def _require_extra() -> None:
         raise InvalidInputError("calibrate", f"no {' and no '.join(missing)}", 'pip install "recall-loop[eval]"')
 
 
-def _examples(arguments: argparse.Namespace) -> Iterator[Example]:
+def _examples(arguments: argparse.Namespace) -> Iterator[CalibrationExample]:
     from recall_loop.evals.confidence.calibration_examples import read_examples
 
     for path in arguments.replay:
         yield from read_examples(path)
     for folder in arguments.data:
-        yield from _asked(folder, arguments)
+        yield from _run_questions(folder, arguments)
 
 
-def _asked(folder: Path, arguments: argparse.Namespace) -> list[Example]:
+def _run_questions(folder: Path, arguments: argparse.Namespace) -> list[CalibrationExample]:
     """Ask the questions of a data set, the unanswerable ones too."""
-    from recall_loop.evals.confidence.calibration_examples import from_answers
-    from recall_loop.evals.datasets.datasets import load
-    from recall_loop.evals.runs.cross_collection import with_foreign
-    from recall_loop.evals.runs.dataset_ingest import open_store
-    from recall_loop.evals.runs.runner import Options, settings_with
-    from recall_loop.evals.runs.runner import run as ask
+    from recall_loop.evals.confidence.calibration_examples import examples_from_answers
+    from recall_loop.evals.datasets.datasets import load_dataset
+    from recall_loop.evals.runs.cross_collection import with_cross_collection_questions
+    from recall_loop.evals.runs.dataset_ingest import open_eval_store
+    from recall_loop.evals.runs.runner import EvalOptions, settings_with
+    from recall_loop.evals.runs.runner import run_evaluation as ask
 
-    settings, dataset = settings_with(arguments.set), load(folder, arguments.kinds, arguments.format)
+    settings, dataset = settings_with(arguments.set), load_dataset(folder, arguments.kinds, arguments.format)
     if arguments.foreign:
-        dataset = with_foreign(dataset, arguments.foreign)
-    with open_store(None, settings) as store:
-        return from_answers(ask(dataset, Options(unscored=True), store, settings=settings), dataset)
+        dataset = with_cross_collection_questions(dataset, arguments.foreign)
+    with open_eval_store(None, settings) as store:
+        return examples_from_answers(ask(dataset, EvalOptions(unscored=True), store, settings=settings), dataset)
 
 
 def _print(mapping: Calibration, text: str, *, as_json: bool) -> None:

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from recall_loop.evals.runs.dataset_ingest import Progress
+    from recall_loop.evals.runs.dataset_ingest import StageProgress
 
 PIPED_WIDTH = 200  # a pipe has no width: rows stay whole
 KINDS = ("messages", "facts", "messages+facts", "all")
 FORMATS = ("layout", "records", "locomo", "beam", "musique", "hotpotqa", "longmemeval", "tau")
-MOST_QUESTIONS = 1_000_000
+MAX_QUESTIONS = 1_000_000
 
 
-def cuts(text: str) -> tuple[int, ...]:
+def parse_cutoffs(text: str) -> tuple[int, ...]:
     """Return the cuts that `--k` names.
 
     Raises:
@@ -29,13 +29,13 @@ def cuts(text: str) -> tuple[int, ...]:
         raise InvalidInputError("k", text, "whole numbers with commas between, such as 5,10,20") from None
 
 
-def names(text: str | None) -> tuple[str, ...] | None:
+def split_names(text: str | None) -> tuple[str, ...] | None:
     """Return the names with commas between that an option gives; None where it wasn't given."""
     return None if text is None else tuple(each.strip() for each in text.split(","))
 
 
 @contextmanager
-def stage_bars() -> Iterator[Progress]:
+def stage_progress() -> Iterator[StageProgress]:
     """Show how far ingesting and asking are, on stderr; nothing where stderr is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn

@@ -10,10 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from recall_loop.cli.core.common import bounded_int
-from recall_loop.cli.evals.eval_options import FORMATS, KINDS, MOST_QUESTIONS, PIPED_WIDTH, cuts, names, stage_bars
+from recall_loop.cli.evals.eval_options import (
+    FORMATS,
+    KINDS,
+    MAX_QUESTIONS,
+    PIPED_WIDTH,
+    parse_cutoffs,
+    split_names,
+    stage_progress,
+)
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
-    from recall_loop.evals.runs.runner import Answered, Options
+    from recall_loop.evals.runs.runner import EvalOptions, QuestionResult
 
 _DESCRIPTION = """\
 Measure retrieval on a labelled data set: recall, all, nDCG and MRR by category, iterations, repeated
@@ -34,7 +42,7 @@ def add_parser(subparsers: Any) -> None:
     add("--categories", metavar="A,..", help="only questions of these categories")
     add(
         "--limit",
-        type=bounded_int(1, MOST_QUESTIONS),
+        type=bounded_int(1, MAX_QUESTIONS),
         metavar="N",
         help="ask N questions, drawn with --seed",
     )
@@ -44,7 +52,7 @@ def add_parser(subparsers: Any) -> None:
     add("--unscored", action="store_true", help="also ask questions that count for no recall")
     add(
         "--foreign",
-        type=bounded_int(1, MOST_QUESTIONS),
+        type=bounded_int(1, MAX_QUESTIONS),
         metavar="N",
         help="with --unscored: also ask each collection N questions of another one, which it can't answer",
     )
@@ -60,26 +68,26 @@ def run(arguments: argparse.Namespace) -> int:
         StoreError: the store can't be opened or is in use.
         OSError: a file can't be read or written.
     """
-    from recall_loop.evals.datasets.datasets import load
+    from recall_loop.evals.datasets.datasets import load_dataset
     from recall_loop.evals.runs import eval_report
-    from recall_loop.evals.runs.cross_collection import with_foreign
-    from recall_loop.evals.runs.dataset_ingest import open_store
-    from recall_loop.evals.runs.runner import run as evaluate
-    from recall_loop.evals.runs.runner import select, settings_with
+    from recall_loop.evals.runs.cross_collection import with_cross_collection_questions
+    from recall_loop.evals.runs.dataset_ingest import open_eval_store
+    from recall_loop.evals.runs.runner import run_evaluation as evaluate
+    from recall_loop.evals.runs.runner import select_questions, settings_with
     from recall_loop.state.errors import InvalidInputError
 
     options, settings = _options(arguments), settings_with(arguments.set)
     if arguments.foreign and not arguments.unscored:
         raise InvalidInputError("--foreign", arguments.foreign, "a number together with --unscored")
-    dataset = load(arguments.data, arguments.kinds, arguments.format)
+    dataset = load_dataset(arguments.data, arguments.kinds, arguments.format)
     if arguments.foreign:
-        dataset = with_foreign(dataset, arguments.foreign, arguments.seed)
-    select(dataset, options)  # refuses bad options before the store is made
-    answers: list[Answered] = []
+        dataset = with_cross_collection_questions(dataset, arguments.foreign, arguments.seed)
+    select_questions(dataset, options)  # refuses bad options before the store is made
+    answers: list[QuestionResult] = []
     with (
         _opened(arguments.per_question) as lines,
-        open_store(arguments.store, settings) as store,
-        stage_bars() as progress,
+        open_eval_store(arguments.store, settings) as store,
+        stage_progress() as progress,
     ):
         for answer in evaluate(dataset, options, store, settings=settings, progress=progress):
             answers.append(answer)
@@ -89,12 +97,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _options(arguments: argparse.Namespace) -> Options:
-    from recall_loop.evals.runs.runner import Options
+def _options(arguments: argparse.Namespace) -> EvalOptions:
+    from recall_loop.evals.runs.runner import EvalOptions
 
-    return Options(
-        ks=cuts(arguments.k),
-        categories=names(arguments.categories),
+    return EvalOptions(
+        ks=parse_cutoffs(arguments.k),
+        categories=split_names(arguments.categories),
         limit=arguments.limit,
         seed=arguments.seed,
         unscored=arguments.unscored,

@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.core.common import bounded_int, read_settings
 from recall_loop.cli.core.common import open_store as open_given
-from recall_loop.cli.evals.eval_options import FORMATS, KINDS, MOST_QUESTIONS, PIPED_WIDTH, cuts, names, stage_bars
+from recall_loop.cli.evals.eval_options import (
+    FORMATS,
+    KINDS,
+    MAX_QUESTIONS,
+    PIPED_WIDTH,
+    parse_cutoffs,
+    split_names,
+    stage_progress,
+)
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
-    from recall_loop.evals.replay.prompt_set import Prompt
-    from recall_loop.evals.replay.replay_report import Asked
-    from recall_loop.evals.runs.dataset_ingest import Progress
+    from recall_loop.evals.replay.prompt_set import ReplayPrompt
+    from recall_loop.evals.replay.replay_report import ReplayOptions
+    from recall_loop.evals.runs.dataset_ingest import StageProgress
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.settings.settings import Settings
 
@@ -32,8 +40,8 @@ examples:
   recall-loop replay --requests log.jsonl --store ./memory
   recall-loop replay --data path/to/set --policy old --policy new --json report.json --html report.html
 """
-_OF_DATA = ("format", "kinds", "categories", "unscored")
-_OF_REQUESTS = ("gold", "tenant")
+_DATASET_OPTIONS = ("format", "kinds", "categories", "unscored")
+_REQUEST_OPTIONS = ("gold", "tenant")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -56,7 +64,7 @@ def add_parser(subparsers: Any) -> None:
     add("--k", default="5,10,20", metavar="K,..", help="cuts of recall and all (default: %(default)s)")
     add(
         "--limit",
-        type=bounded_int(1, MOST_QUESTIONS),
+        type=bounded_int(1, MAX_QUESTIONS),
         metavar="N",
         help="ask N requests, drawn with --seed (default: all)",
     )
@@ -89,8 +97,8 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     policies, settings = read_policies(args.policy or ["old", "new"]), read_settings(args)
     with ExitStack() as stack:
-        progress = stack.enter_context(stage_bars())
-        asked, prompts, store = _asked(args, settings, stack, progress)
+        progress = stack.enter_context(stage_progress())
+        asked, prompts, store = _load_prompts(args, settings, stack, progress)
         runs = list(replay(prompts, policies, store, asked.ks, progress))
         report = replay_report.build(asked, policies, runs)
     if args.json:
@@ -107,7 +115,7 @@ def _check(args: argparse.Namespace) -> None:
     """Refuse an option that would have no effect."""
     from recall_loop.state.errors import InvalidInputError
 
-    for name, other in ((_OF_DATA, "data"), (_OF_REQUESTS, "requests")):
+    for name, other in ((_DATASET_OPTIONS, "data"), (_REQUEST_OPTIONS, "requests")):
         for option in name:
             if getattr(args, option) and getattr(args, other) is None:
                 raise InvalidInputError(f"--{option}", getattr(args, option), f"only with --{other}")
@@ -120,24 +128,24 @@ def _check(args: argparse.Namespace) -> None:
             path.open("ab").close()  # a bad path costs no replay, and a replay that fails leaves an earlier report
 
 
-def _asked(
-    args: argparse.Namespace, settings: Settings, stack: ExitStack, progress: Progress
-) -> tuple[Asked, list[Prompt], MemoryStore]:
-    from recall_loop.evals.datasets.datasets import load
+def _load_prompts(
+    args: argparse.Namespace, settings: Settings, stack: ExitStack, progress: StageProgress
+) -> tuple[ReplayOptions, list[ReplayPrompt], MemoryStore]:
+    from recall_loop.evals.datasets.datasets import load_dataset
     from recall_loop.evals.replay import prompt_set
-    from recall_loop.evals.replay.replay_report import Asked
-    from recall_loop.evals.runs.dataset_ingest import ingest, open_store
-    from recall_loop.evals.runs.runner import Options
+    from recall_loop.evals.replay.replay_report import ReplayOptions
+    from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
+    from recall_loop.evals.runs.runner import EvalOptions
 
-    options = Options(cuts(args.k), names(args.categories), args.limit, args.seed, args.unscored)
-    asked = Asked((args.data or args.requests).name, options.ks, args.limit, args.seed, args.resamples)
+    options = EvalOptions(parse_cutoffs(args.k), split_names(args.categories), args.limit, args.seed, args.unscored)
+    asked = ReplayOptions((args.data or args.requests).name, options.ks, args.limit, args.seed, args.resamples)
     if args.requests:
         read = prompt_set.read_requests(args.requests, args.tenant or settings.tenant, args.gold)
-        prompts = prompt_set.draw(read, args.limit, args.seed)
+        prompts = prompt_set.draw_sample(read, args.limit, args.seed)
         return asked, prompts, stack.enter_context(open_given(args.store, settings, create=False, read_only=True))
-    dataset = load(args.data, args.kinds, args.format)
-    prompts = prompt_set.from_dataset(dataset, options)
-    store = stack.enter_context(open_store(Path(args.store) if args.store else None, settings))
+    dataset = load_dataset(args.data, args.kinds, args.format)
+    prompts = prompt_set.prompts_from_dataset(dataset, options)
+    store = stack.enter_context(open_eval_store(Path(args.store) if args.store else None, settings))
     ingest(store, dataset, list(dict.fromkeys(prompt.request.tenant for prompt in prompts)), progress)
     return asked, prompts, store
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Scope
 
@@ -43,7 +43,7 @@ def build_request(args: argparse.Namespace, tenant: str) -> RetrieveRequest:
         "reference_time": args.reference_time,
         "debug": args.debug or (args.stream and not args.json) or None,
     }
-    request = parse(RetrieveRequest, {name: value for name, value in given.items() if value is not None})
+    request = validate_model(RetrieveRequest, {name: value for name, value in given.items() if value is not None})
     _check_scope(request)
     return request
 
@@ -51,7 +51,7 @@ def build_request(args: argparse.Namespace, tenant: str) -> RetrieveRequest:
 def _check_scope(request: RetrieveRequest) -> None:
     """Complain about scope options that don't fit together before a store is opened."""
     fields = {"tenant": request.tenant, "agent_id": request.agent_id, "mode": request.scope}
-    parse(Scope, fields, "scope")
+    validate_model(Scope, fields, "scope")
 
 
 def parse_filters(pairs: Sequence[str]) -> Mapping[str, Any]:

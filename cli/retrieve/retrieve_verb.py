@@ -17,7 +17,7 @@ from recall_loop.cli.core.common import (
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs
-    from recall_loop.state.events import Event
+    from recall_loop.state.events import ProgressEvent
     from recall_loop.state.request import RetrieveRequest
     from recall_loop.state.result import RetrieveResult
 
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(
-    steps: Iterator[Event | RetrieveResult], args: argparse.Namespace, request: RetrieveRequest
+    steps: Iterator[ProgressEvent | RetrieveResult], args: argparse.Namespace, request: RetrieveRequest
 ) -> RetrieveResult:
     from recall_loop.cli.core.rendering import Screen
     from recall_loop.text.words.keys import query_terms
@@ -87,19 +87,21 @@ def _show(
     return result
 
 
-def _show_json(steps: Iterator[Event | RetrieveResult], args: argparse.Namespace, _: RetrieveRequest) -> RetrieveResult:
-    from recall_loop.cli.core.rendering import safe_json
+def _show_json(
+    steps: Iterator[ProgressEvent | RetrieveResult], args: argparse.Namespace, _: RetrieveRequest
+) -> RetrieveResult:
+    from recall_loop.cli.core.rendering import sanitize_json
 
     def write_event(event: Any) -> None:
-        sys.stdout.write(safe_json(json.dumps(event, ensure_ascii=False)) + "\n")
+        sys.stdout.write(sanitize_json(json.dumps(event, ensure_ascii=False)) + "\n")
         sys.stdout.flush()
 
     result = _last(steps, write_event if args.stream else None)
-    sys.stdout.write(safe_json(result.model_dump_json(indent=None if args.stream else 2)) + "\n")
+    sys.stdout.write(sanitize_json(result.model_dump_json(indent=None if args.stream else 2)) + "\n")
     return result
 
 
-def _last(steps: Iterator[Event | RetrieveResult], on_event: Any) -> RetrieveResult:
+def _last(steps: Iterator[ProgressEvent | RetrieveResult], on_event: Any) -> RetrieveResult:
     """Hand on each event, and return the result, which comes last."""
     from recall_loop.state.result import RetrieveResult
 

@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.present.truncation import FULL, Profile, parse_profile, profile_for
+from recall_loop.memory.search.present.truncation import FULL_PROFILE, TruncationProfile, parse_profile, profile_for
 from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import DEFAULT_CONTENT_TYPES
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, Timestamp
@@ -33,15 +33,15 @@ _FILTERS = (
     "as_of",
     "include_superseded",
 )
-_OF_TRAJECTORIES = ("execution_status", "min_outcome_score", "max_outcome_score")
+_TRAJECTORY_FILTERS = ("execution_status", "min_outcome_score", "max_outcome_score")
 
 
-class _Now(BaseModel):
+class _ReferenceTime(BaseModel):
     reference_time: Timestamp | None = None
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchCommand:
     """One search, checked before any store is opened."""
 
     query: str
@@ -49,7 +49,7 @@ class Asked:
     filters: Filters
     content_types: tuple[ContentType, ...]
     options: SearchOptions
-    profile: Profile
+    profile: TruncationProfile
     reference_time: datetime | None
 
     def run(self, store: MemoryStore) -> SearchResponse:
@@ -65,7 +65,7 @@ class Asked:
         )
 
 
-def build_search(args: argparse.Namespace, tenant: str) -> Asked:
+def build_search(args: argparse.Namespace, tenant: str) -> SearchCommand:
     """Return the search that the options describe.
 
     Raises:
@@ -76,9 +76,9 @@ def build_search(args: argparse.Namespace, tenant: str) -> Asked:
     scope = _scope(args, tenant)
     filters = _filters(args)
     kinds = _kinds(args.types, filters)
-    profile = FULL if args.full else parse_profile(args.profile) if args.profile else profile_for(scope, kinds)
-    now = parse(_Now, {"reference_time": args.reference_time}).reference_time
-    return Asked(args.query, scope, filters, kinds, _options(args), profile, now)
+    profile = FULL_PROFILE if args.full else parse_profile(args.profile) if args.profile else profile_for(scope, kinds)
+    now = validate_model(_ReferenceTime, {"reference_time": args.reference_time}).reference_time
+    return SearchCommand(args.query, scope, filters, kinds, _options(args), profile, now)
 
 
 def _scope(args: argparse.Namespace, tenant: str) -> Scope:
@@ -89,18 +89,18 @@ def _scope(args: argparse.Namespace, tenant: str) -> Scope:
         "user_id": args.user,
         "conversation_id": args.conversation,
     }
-    return parse(Scope, fields, "scope")
+    return validate_model(Scope, fields, "scope")
 
 
 def _filters(args: argparse.Namespace) -> Filters:
     given: dict[str, Any] = {name: getattr(args, name) for name in _FILTERS}
     given |= {"agent_ids": args.agent_id, "tags": args.tag}
-    return parse(Filters, {name: value for name, value in given.items() if value is not None}, "filters")
+    return validate_model(Filters, {name: value for name, value in given.items() if value is not None}, "filters")
 
 
 def _kinds(given: str | None, filters: Filters) -> tuple[ContentType, ...]:
     if given is None:
-        asked = any(getattr(filters, name) is not None for name in _OF_TRAJECTORIES)
+        asked = any(getattr(filters, name) is not None for name in _TRAJECTORY_FILTERS)
         return (ContentType.TRAJECTORY,) if asked else DEFAULT_CONTENT_TYPES
     names: Sequence[str] = [part.strip() for part in given.split(",")]
     for name in names:

@@ -7,17 +7,17 @@ import argparse
 from recall_loop.cli.core.common import bounded_int
 
 DEFAULT_LIMIT = 10
-_MOST = 1000
+_MAX_LIMIT = 1000
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Add every option of a search but the store and the tenant."""
-    _add_reach(parser.add_argument_group("where to look"))
+    _add_scope_options(parser.add_argument_group("where to look"))
     _add_filters(parser.add_argument_group("what results must satisfy (all that is given)"))
-    _add_ways(parser.add_argument_group("how to search"))
+    _add_mode_options(parser.add_argument_group("how to search"))
 
 
-def _add_reach(group: argparse._ArgumentGroup) -> None:
+def _add_scope_options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--agent", metavar="A", help="memory of this agent (default: of all)")
     add(
@@ -58,7 +58,7 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
     add("--max-outcome-score", metavar="X", help="learning value of a trajectory at most this, 0 to 1")
 
 
-def _add_ways(group: argparse._ArgumentGroup) -> None:
+def _add_mode_options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add(
         "--mode",
@@ -75,10 +75,10 @@ def _add_ways(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--limit",
-        type=bounded_int(1, _MOST),
+        type=bounded_int(1, _MAX_LIMIT),
         default=DEFAULT_LIMIT,
         metavar="N",
-        help=f"most results of each type, 1 to {_MOST} (default: %(default)s)",
+        help=f"most results of each type, 1 to {_MAX_LIMIT} (default: %(default)s)",
     )
     add("--no-limit-per-type", action="store_true", help="one limit for all types together (default: off)")
     add(

@@ -12,18 +12,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from recall_loop.cli.core.rendering import Screen, safe, safe_json
-from recall_loop.memory.search.present.serialization import as_json, shortened
-from recall_loop.memory.search.present.truncation import Profile
+from recall_loop.cli.core.rendering import Screen, sanitize, sanitize_json
+from recall_loop.memory.search.present.serialization import response_to_json, truncate_hits
+from recall_loop.memory.search.present.truncation import TruncationProfile
 from recall_loop.memory.search.query.options import SearchResponse
-from recall_loop.state.enum_words import CONTENT_WORDS, count
+from recall_loop.state.enum_words import CONTENT_TYPE_TEXTS, format_count
 from recall_loop.state.records.records import Record
 
 _PIPED_WIDTH = 200  # a pipe has no width
 _LEAST_TEXT = 24
 
 
-def show(found: SearchResponse, profile: Profile) -> None:
+def print_results(found: SearchResponse, profile: TruncationProfile) -> None:
     """Write the results as a table, or where was looked if there are none."""
     piped = not sys.stdout.isatty()
     console = Console(
@@ -37,41 +37,41 @@ def show(found: SearchResponse, profile: Profile) -> None:
     if found.time_range:
         screen.line(f"time: {_range(found)}", "dim")
     if not found.hits:
-        screen.line(_nothing(found), "bold")
-        screen.line(_where(found), "dim")
+        screen.line(_empty_line(found), "bold")
+        screen.line(_searched_line(found), "dim")
         return
     console.print(_table(found, profile))
-    screen.line(f"{count(len(found.hits), 'result')} out of {count(found.allowed, 'record')}", "bold")
-    screen.line(_where(found), "dim")
+    screen.line(f"{format_count(len(found.hits), 'result')} out of {format_count(found.allowed, 'record')}", "bold")
+    screen.line(_searched_line(found), "dim")
 
 
-def show_json(found: SearchResponse, profile: Profile) -> None:
+def print_results_json(found: SearchResponse, profile: TruncationProfile) -> None:
     """Write everything about the results, and where was looked."""
-    sys.stdout.write(safe_json(json.dumps(as_json(found, profile), ensure_ascii=False, indent=2)) + "\n")
+    sys.stdout.write(sanitize_json(json.dumps(response_to_json(found, profile), ensure_ascii=False, indent=2)) + "\n")
 
 
-def _table(found: SearchResponse, profile: Profile) -> Table:
+def _table(found: SearchResponse, profile: TruncationProfile) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     for name in ("", "score", "similar"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("what", "author", "time"):
         table.add_column(name, overflow="fold", max_width=20)
     table.add_column("text", overflow="fold", min_width=_LEAST_TEXT)
-    for rank, (hit, text) in enumerate(zip(found.hits, shortened(found, profile), strict=True), start=1):
+    for rank, (hit, text) in enumerate(zip(found.hits, truncate_hits(found, profile), strict=True), start=1):
         record = hit.record
         shown = f"[{record.label}] {text.text}" if record.label else text.text
         cells = (
             str(rank),
             f"{hit.score:.3f}",
             f"{hit.similarity:.3f}",
-            f"{CONTENT_WORDS[record.kind]} {record.id}",
+            f"{CONTENT_TYPE_TEXTS[record.kind]} {record.id}",
             record.author or record.subject or record.agent_name or "",
             _minute(record.created_at) + _until(record),
         )
-        body = Text(safe(shown))
+        body = Text(sanitize(shown))
         if hit.debug is not None:
-            body.append(f"\n{safe(_legs(hit.debug))}", style="dim")
-        table.add_row(*(Text(safe(cell)) for cell in cells), body)
+            body.append(f"\n{sanitize(_retriever_scores(hit.debug))}", style="dim")
+        table.add_row(*(Text(sanitize(cell)) for cell in cells), body)
     return table
 
 
@@ -81,24 +81,24 @@ def _until(record: Record) -> str:
     return f" until {until.date().isoformat()}" if until is not None else ""
 
 
-def _legs(debug: Mapping[str, Any]) -> str:
+def _retriever_scores(debug: Mapping[str, Any]) -> str:
     """Return each leg with its rank and score on one line."""
-    return " · ".join(f"{name} {_leg(value)}" for name, value in debug.items())
+    return " · ".join(f"{name} {_format_retriever_score(value)}" for name, value in debug.items())
 
 
-def _leg(value: object) -> str:
+def _format_retriever_score(value: object) -> str:
     if isinstance(value, Mapping) and {"rank", "score"} <= set(value):
         return f"#{value['rank']} ({value['score']:.3f})"
     return json.dumps(value, default=str, ensure_ascii=False)
 
 
-def _nothing(found: SearchResponse) -> str:
+def _empty_line(found: SearchResponse) -> str:
     if not found.allowed:
         return "Nothing to search: there is no record that scope, types and filters leave."
-    return f"Nothing found among {count(found.allowed, 'record')}."
+    return f"Nothing found among {format_count(found.allowed, 'record')}."
 
 
-def _where(found: SearchResponse) -> str:
+def _searched_line(found: SearchResponse) -> str:
     scope = found.scope.model_dump(mode="json", exclude_none=True)
     if found.scope.agent_id is None:
         scope.pop("mode")

@@ -41,11 +41,11 @@ def run(args: argparse.Namespace) -> int:
         EmbedderError: the embedder fails and the mode needs it.
     """
     from recall_loop.cli.search.search_arguments import build_search
-    from recall_loop.cli.search.search_rendering import show, show_json
+    from recall_loop.cli.search.search_rendering import print_results, print_results_json
 
     settings = read_settings(args)
     asked = build_search(args, settings.tenant if args.tenant is None else args.tenant)
     with open_store(args.store, settings, create=False, read_only=True) as store:
         found = asked.run(store)
-    (show_json if args.json else show)(found, asked.profile)
+    (print_results_json if args.json else print_results)(found, asked.profile)
     return 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from recall_loop.cli.core.common import open_store, store_path
 
 if TYPE_CHECKING:  # loaded when the verb runs
-    from recall_loop.memory.store.recovery.verify import Report
+    from recall_loop.memory.store.recovery.verify import VerificationReport
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.scope import Scope
     from recall_loop.state.settings.settings import Settings
@@ -20,21 +20,21 @@ def verify(args: argparse.Namespace, settings: Settings) -> int:
     """Print what is wrong with the store, a line each; return 0 if nothing is, else 1 (STORE-4)."""
     import json
 
-    from recall_loop.cli.core.rendering import Screen, safe_json
+    from recall_loop.cli.core.rendering import Screen, sanitize_json
     from recall_loop.memory.store.recovery.verify import verify_folder
-    from recall_loop.state.enum_words import count
+    from recall_loop.state.enum_words import format_count
 
-    report: Report = verify_folder(store_path(args.store, settings), api_key=settings.chroma_api_key)
+    report: VerificationReport = verify_folder(store_path(args.store, settings), api_key=settings.chroma_api_key)
     screen = Screen()
     if args.json:
-        screen.line(safe_json(json.dumps(report.as_json(), ensure_ascii=False)))
+        screen.line(sanitize_json(json.dumps(report.as_json(), ensure_ascii=False)))
         return 0 if report.sound else 1
     for line in report.findings:
         screen.line(line)
     for line in report.notes:
         screen.line(f"note: {line}")
     if report.sound:
-        screen.line(f"Sound: {count(report.records or 0, 'record')}, the same on both sides.")
+        screen.line(f"Sound: {format_count(report.records or 0, 'record')}, the same on both sides.")
     return 0 if report.sound else 1
 
 
@@ -63,14 +63,14 @@ def rebuild(args: argparse.Namespace, settings: Settings) -> int:
 @contextmanager
 def _opened_for_rebuild(args: argparse.Namespace, settings: Settings) -> Iterator[tuple[MemoryStore, bool]]:
     """Yield the store, and whether opening it has embedded every record with another embedder."""
-    from recall_loop.memory.store.chroma.chroma_server import chroma_server
+    from recall_loop.memory.store.chroma.chroma_server import server_from_settings
     from recall_loop.memory.store.embed.embedder_factory import make_embedder
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.errors import EmbedderMismatchError, InvalidInputError
 
     if args.move and settings.chroma_url is None:
         raise InvalidInputError("--move", True, "only with --url, the server to move to")
-    path, embedder, url = store_path(args.store, settings), make_embedder(settings), chroma_server(settings)
+    path, embedder, url = store_path(args.store, settings), make_embedder(settings), server_from_settings(settings)
     embedded = False
     try:
         store = MemoryStore.open(path, embedder=embedder, create=False, url=url, move=args.move, defer=True)
@@ -105,7 +105,7 @@ def _compact(store: MemoryStore) -> None:
 def delete(args: argparse.Namespace, settings: Settings) -> int:
     """Delete records by id, or all of a user, an agent, a conversation or a tenant (STORE-2, STORE-6)."""
     from recall_loop.cli.core.rendering import Screen
-    from recall_loop.state.enum_words import count
+    from recall_loop.state.enum_words import format_count
 
     wanted = _ids(args)
     scope = _scope(args)
@@ -114,8 +114,8 @@ def delete(args: argparse.Namespace, settings: Settings) -> int:
         if args.compact:
             _compact(store)
     missing = 0 if wanted is None else len(wanted) - deleted
-    words = f"; {count(missing, 'id')} not found" if missing else ""
-    Screen().line(f"Deleted {count(deleted, 'record')}{words}.")
+    words = f"; {format_count(missing, 'id')} not found" if missing else ""
+    Screen().line(f"Deleted {format_count(deleted, 'record')}{words}.")
     return 0
 
 
@@ -128,8 +128,10 @@ def _ids(args: argparse.Namespace) -> list[str] | None:
 
 
 def _scope(args: argparse.Namespace) -> Scope:
-    from recall_loop.state.errors import parse
+    from recall_loop.state.errors import validate_model
     from recall_loop.state.scope import Scope
 
     given = {"agent_id": args.agent, "user_id": args.user, "conversation_id": args.conversation}
-    return parse(Scope, {"tenant": args.tenant, **{name: value for name, value in given.items() if value is not None}})
+    return validate_model(
+        Scope, {"tenant": args.tenant, **{name: value for name, value in given.items() if value is not None}}
+    )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import add_store_option, add_tenant_option, open_store, read_settings, whole_file
+from recall_loop.cli.core.common import add_store_option, add_tenant_option, atomic_output, open_store, read_settings
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
@@ -30,7 +30,7 @@ def add_parser(subparsers: Any) -> None:
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_action(actions, "info", "what the store holds", "recall-loop store info --store ./memory")
-    _add_upkeep(actions)
+    _add_maintenance(actions)
     export = _add_action(
         actions, "export", "print a tenant's records", "recall-loop store export --tenant acme -o acme.jsonl"
     )
@@ -38,7 +38,7 @@ def add_parser(subparsers: Any) -> None:
     _add_delete(actions)
 
 
-def _add_upkeep(actions: Any) -> None:
+def _add_maintenance(actions: Any) -> None:
     verify = _add_action(
         actions, "verify", "check the store for damage; 0 sound, 1 not", "recall-loop store verify --store ./memory"
     )
@@ -139,12 +139,12 @@ def _size(folder: Path) -> str:
 
 
 def _export(args: argparse.Namespace, settings: Settings) -> int:
-    from recall_loop.cli.core.rendering import safe_json
+    from recall_loop.cli.core.rendering import sanitize_json
     from recall_loop.memory.intake.files.export import export_lines
     from recall_loop.state.scope import Scope
 
     scope = Scope(tenant=settings.tenant if args.tenant is None else args.tenant)
-    with open_store(args.store, settings, create=False, read_only=True) as store, whole_file(args.output) as out:
+    with open_store(args.store, settings, create=False, read_only=True) as store, atomic_output(args.output) as out:
         for line in export_lines(store, scope):
-            out.write((line if args.output else safe_json(line)) + "\n")
+            out.write((line if args.output else sanitize_json(line)) + "\n")
     return 0

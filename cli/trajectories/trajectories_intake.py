@@ -10,17 +10,17 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from recall_loop.cli.core.common import open_store, read_settings, whole_file
-from recall_loop.cli.core.rendering import Screen, safe, safe_json
+from recall_loop.cli.core.common import atomic_output, open_store, read_settings
+from recall_loop.cli.core.rendering import Screen, sanitize, sanitize_json
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.masking import Masking, make_masking
 from recall_loop.memory.trajectories.capture.runs_file import RunLine, read_runs
-from recall_loop.memory.trajectories.scoring.adding import add_runs, marked
+from recall_loop.memory.trajectories.scoring.adding import add_trajectories, with_agent_and_tags
 from recall_loop.memory.trajectories.scoring.outcome_scoring import Scorer
-from recall_loop.memory.trajectories.scoring.scorers import scorer_of
-from recall_loop.state.enum_words import count
+from recall_loop.memory.trajectories.scoring.scorers import make_scorer
+from recall_loop.state.enum_words import format_count
 from recall_loop.state.records.records import Trajectory
-from recall_loop.state.records.trajectories import run_of
+from recall_loop.state.records.trajectories import run_from_record
 
 _BATCH = 200
 _SHOWN_PROBLEMS = 20
@@ -29,8 +29,8 @@ _SHOWN_PROBLEMS = 20
 def convert(args: argparse.Namespace) -> int:
     """Write runs as records, one a line; 1 where lines couldn't be used, else 0."""
     masking, bad, written = _masking(args), 0, 0
-    _readable(args.files)
-    with whole_file(args.output) as out:
+    _check_readable(args.files)
+    with atomic_output(args.output) as out:
         for path in args.files:
             for line in read_runs(path, masking):
                 if line.record is None:
@@ -39,10 +39,10 @@ def convert(args: argparse.Namespace) -> int:
                     continue
                 body = line.record.model_dump_json(exclude_defaults=True, exclude={"kind"})
                 text = f'{{"kind":"trajectory",{body[1:]}'
-                out.write((text if args.output else safe_json(text)) + "\n")
+                out.write((text if args.output else sanitize_json(text)) + "\n")
                 written += 1
-    rejected = f", {count(bad, 'line')} rejected" if bad else ""
-    sys.stderr.write(f"{count(written, 'run')} converted{rejected}\n")
+    rejected = f", {format_count(bad, 'line')} rejected" if bad else ""
+    sys.stderr.write(f"{format_count(written, 'run')} converted{rejected}\n")
     return 1 if bad else 0
 
 
@@ -52,11 +52,11 @@ def add(args: argparse.Namespace) -> int:
     A run that is there already, with or without a score, is left as it is.
     """
     masking, settings = _masking(args), read_settings(args)
-    _readable(args.files)
-    how = _How(masking, None if args.score == "later" else scorer_of("--score", args.score, settings))
-    ready = partial(marked, agent_id=args.agent, tags=args.tag)
+    _check_readable(args.files)
+    how = _AddOptions(masking, None if args.score == "later" else make_scorer("--score", args.score, settings))
+    ready = partial(with_agent_and_tags, agent_id=args.agent, tags=args.tag)
     tenant = settings.tenant if args.tenant is None else args.tenant
-    total = _Added()
+    total = _AddCounts()
     with open_store(args.store, settings, create=True, read_only=False) as store:
         for path in args.files:
             _add_file(path, store, tenant, ready, how, total)
@@ -66,12 +66,12 @@ def add(args: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True)
-class _How:
+class _AddOptions:
     masking: Masking
     scorer: Scorer | None
 
 
-class _Added:
+class _AddCounts:
     """What became of the lines."""
 
     def __init__(self) -> None:
@@ -81,11 +81,16 @@ class _Added:
         parts = [f"{self.created:,} created", f"{self.replaced:,} replaced", f"{self.unchanged:,} unchanged"]
         yield ", ".join([*parts, f"{self.rejected:,} rejected"])
         if self.unscored:
-            yield f"{count(self.unscored, 'run')} not scored yet: `recall-loop trajectories score --pending`"
+            yield f"{format_count(self.unscored, 'run')} not scored yet: `recall-loop trajectories score --pending`"
 
 
 def _add_file(
-    path: Path, store: MemoryStore, tenant: str, ready: Callable[[Trajectory], Trajectory], how: _How, total: _Added
+    path: Path,
+    store: MemoryStore,
+    tenant: str,
+    ready: Callable[[Trajectory], Trajectory],
+    how: _AddOptions,
+    total: _AddCounts,
 ) -> None:
     lines = read_runs(path, how.masking)
     while batch := list(islice(lines, _BATCH)):
@@ -95,32 +100,32 @@ def _add_file(
                 _reject(path, line, line.reason, total)
             else:  # of several lines with one id the last wins, as everywhere
                 good[line.record.id] = (line, ready(line.record))
-        added = add_runs(store, [record for _, record in good.values()], tenant=tenant, scorer=how.scorer)
+        added = add_trajectories(store, [record for _, record in good.values()], tenant=tenant, scorer=how.scorer)
         for (line, _), outcome in zip(good.values(), added, strict=True):
             if outcome.status == "rejected":
                 _reject(path, line, outcome.error or "", total)
                 continue
             setattr(total, outcome.status, getattr(total, outcome.status) + 1)
             written = outcome.status != "unchanged"
-            total.unscored += written and run_of(outcome.record).outcome_score is None
+            total.unscored += written and run_from_record(outcome.record).outcome_score is None
 
 
 def _masking(args: argparse.Namespace) -> Masking:
     return make_masking(args.mask, args.mask_key, defaults=args.default_masks)
 
 
-def _readable(files: Iterable[Path]) -> None:
+def _check_readable(files: Iterable[Path]) -> None:
     """Fail before anything is written; opening a pipe would use it up."""
     for path in files:
         if not path.exists() or path.is_file() or path.is_dir():
             path.open("rb").close()
 
 
-def _reject(path: Path, line: RunLine, reason: str, total: _Added) -> None:
+def _reject(path: Path, line: RunLine, reason: str, total: _AddCounts) -> None:
     total.rejected += 1
     _report(path, RunLine(line.number, None, reason), total.rejected)
 
 
 def _report(path: Path, line: RunLine, seen: int) -> None:
     if seen <= _SHOWN_PROBLEMS:
-        sys.stderr.write(f"{safe(str(path))}:{line.number}: rejected: {safe(line.reason)}\n")
+        sys.stderr.write(f"{sanitize(str(path))}:{line.number}: rejected: {sanitize(line.reason)}\n")

@@ -8,13 +8,13 @@ import sys
 
 from recall_loop.cli.core.common import open_store, read_settings
 from recall_loop.cli.core.progress_bars import progress_bar
-from recall_loop.cli.core.rendering import Screen, safe, safe_json
+from recall_loop.cli.core.rendering import Screen, sanitize, sanitize_json
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.trajectories.legacy_migration import MigrationReport, tenants_of
-from recall_loop.memory.trajectories.legacy_migration import migrate as migrate_tenant
+from recall_loop.memory.trajectories.legacy_migration import MigrationReport, list_tenants
+from recall_loop.memory.trajectories.legacy_migration import migrate_trajectories as migrate_tenant
 from recall_loop.memory.trajectories.scoring.pending_scores import score_pending
-from recall_loop.memory.trajectories.scoring.scorers import scorer_of
-from recall_loop.state.enum_words import count
+from recall_loop.memory.trajectories.scoring.scorers import make_scorer
+from recall_loop.state.enum_words import format_count
 from recall_loop.state.scope import Scope
 
 _SHOWN_PROBLEMS = 20
@@ -23,7 +23,7 @@ _SHOWN_PROBLEMS = 20
 def score(args: argparse.Namespace) -> int:
     """Score runs that have no learning value; 1 where some still have none afterwards, else 0."""
     settings = read_settings(args)
-    scorer = scorer_of("--by", args.by, settings)
+    scorer = make_scorer("--by", args.by, settings)
     scope = Scope(tenant=settings.tenant if args.tenant is None else args.tenant)
     with (
         open_store(args.store, settings, create=False, read_only=False) as store,
@@ -38,8 +38,8 @@ def score(args: argparse.Namespace) -> int:
             progress=lambda so_far: advance(so_far.scored, so_far.scored + so_far.failed),
         )
     for record_id, reason in list(report.errors.items())[:_SHOWN_PROBLEMS]:
-        sys.stderr.write(f"{safe(record_id)}: not scored: {safe(reason)}\n")
-    Screen().line(f"{count(report.scored, 'run')} scored, {report.failed:,} failed and queued")
+        sys.stderr.write(f"{sanitize(record_id)}: not scored: {sanitize(reason)}\n")
+    Screen().line(f"{format_count(report.scored, 'run')} scored, {report.failed:,} failed and queued")
     return 1 if report.failed else 0
 
 
@@ -47,16 +47,16 @@ def migrate(args: argparse.Namespace) -> int:
     """Rewrite old records, of one tenant or of all; 1 where some couldn't be, else 0."""
     settings = read_settings(args)
     with open_store(args.store, settings, create=False, read_only=args.dry_run) as store:
-        tenants = tenants_of(store) if args.tenant is None else [args.tenant]
+        tenants = list_tenants(store) if args.tenant is None else [args.tenant]
         reports = [_migrate(store, tenant, args.dry_run) for tenant in tenants]
     if args.json:
-        Screen().line(safe_json(json.dumps([_as_json(report) for report in reports], ensure_ascii=False)))
+        Screen().line(sanitize_json(json.dumps([_as_json(report) for report in reports], ensure_ascii=False)))
     else:
         for report in reports:
             _show(report)
     for report in reports:
         for record_id, reason in report.failed[:_SHOWN_PROBLEMS]:
-            sys.stderr.write(f"{safe(record_id)}: not migrated: {safe(reason)}\n")
+            sys.stderr.write(f"{sanitize(record_id)}: not migrated: {sanitize(reason)}\n")
     return 1 if any(report.failed for report in reports) else 0
 
 
@@ -67,9 +67,9 @@ def _migrate(store: MemoryStore, tenant: str, dry_run: bool) -> MigrationReport:
 
 def _show(report: MigrationReport) -> None:
     screen, would = Screen(), "would be " if report.dry_run else ""
-    screen.line(f"tenant {report.tenant}: {count(report.migrated, 'old record')} {would}migrated", "bold")
-    before = f"{count(report.trajectories, 'past run')}, {report.legacy:,} of them old"
-    after = f"{count(report.trajectories_after, 'past run')}, {report.legacy_after:,} of them old"
+    screen.line(f"tenant {report.tenant}: {format_count(report.migrated, 'old record')} {would}migrated", "bold")
+    before = f"{format_count(report.trajectories, 'past run')}, {report.legacy:,} of them old"
+    after = f"{format_count(report.trajectories_after, 'past run')}, {report.legacy_after:,} of them old"
     screen.line(f"before: {before}{_listed('old outcome type', report.before)}", indent=2)
     screen.line(f"after:  {after}{_listed('execution', report.after)}", indent=2)
 

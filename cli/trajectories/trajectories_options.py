@@ -7,9 +7,9 @@ import argparse
 from recall_loop.cli.core.common import bounded_int
 
 
-def add_search_options(parser: argparse.ArgumentParser) -> None:
+def add_trajectory_search_options(parser: argparse.ArgumentParser) -> None:
     """Add every option of the search but the store and the tenant."""
-    _add_reach(parser.add_argument_group("where to look"))
+    _add_scope_options(parser.add_argument_group("where to look"))
     _add_contrasts(parser.add_argument_group("learning value and contrasts"))
     _add_filters(parser.add_argument_group("what runs must satisfy (all that is given)"))
     parser.add_argument(
@@ -22,7 +22,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object (default: text)")
 
 
-def _add_reach(group: argparse._ArgumentGroup) -> None:
+def _add_scope_options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--agent", metavar="A", help="runs of this agent (default: of all)")
     add(

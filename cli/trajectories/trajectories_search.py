@@ -7,15 +7,15 @@ import json
 from typing import Any
 
 from recall_loop.cli.core.common import open_store, read_settings
-from recall_loop.cli.core.rendering import Screen, safe, safe_json, shorten
-from recall_loop.memory.trajectories.contrast.contrast_search import TRAJ_MIN_SIMILARITY, search_trajectories
-from recall_loop.memory.trajectories.contrast.labels import execution_line, learning_line
-from recall_loop.memory.trajectories.contrast.results import TrajectoriesFound, TrajectoryItem
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.cli.core.rendering import Screen, sanitize, sanitize_json, shorten
+from recall_loop.memory.trajectories.contrast.contrast_search import TRAJECTORY_MIN_SIMILARITY, search_trajectories
+from recall_loop.memory.trajectories.contrast.labels import execution_text, learning_value_text
+from recall_loop.memory.trajectories.contrast.results import TrajectoryItem, TrajectorySearchResult
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import Filters, Scope
 
 _SHOWN_SUMMARY = 320
-_GROUPS = {
+_HEADINGS = {
     "trajectories": "Past runs, best match first",
     "successes": "High learning value",
     "moderate": "Moderate learning value",
@@ -32,7 +32,7 @@ def search(args: argparse.Namespace) -> int:
         raise InvalidInputError("QUERY", args.query, "text with at least one character that is not white space")
     tenant = settings.tenant if args.tenant is None else args.tenant
     fields = {"tenant": tenant, "agent_id": args.agent, "mode": args.scope, "user_id": args.user}
-    scope, filters = parse(Scope, fields, "scope"), _filters(args)
+    scope, filters = validate_model(Scope, fields, "scope"), _filters(args)
     with open_store(args.store, settings, create=False, read_only=True) as store:
         found = search_trajectories(
             store,
@@ -40,7 +40,7 @@ def search(args: argparse.Namespace) -> int:
             scope=scope,
             min_score=args.min_score,
             max_score=args.max_score,
-            min_similarity=TRAJ_MIN_SIMILARITY if args.min_similarity is None else args.min_similarity,
+            min_similarity=TRAJECTORY_MIN_SIMILARITY if args.min_similarity is None else args.min_similarity,
             limit=args.limit,
             include_contrasts=args.contrasts,
             success_threshold=args.success_threshold,
@@ -48,9 +48,9 @@ def search(args: argparse.Namespace) -> int:
             filters=filters,
         )
     if args.json:
-        Screen().line(safe_json(json.dumps({"query": found.query, **found.shown()}, ensure_ascii=False)))
+        Screen().line(sanitize_json(json.dumps({"query": found.query, **found.to_display()}, ensure_ascii=False)))
     else:
-        show(found)
+        print_trajectories(found)
     return 0
 
 
@@ -65,16 +65,16 @@ def _filters(args: argparse.Namespace) -> Filters:
         "end_time": args.end_time,
         "agent_ids": args.agent_id,
     }
-    return parse(Filters, {name: value for name, value in given.items() if value is not None}, "filters")
+    return validate_model(Filters, {name: value for name, value in given.items() if value is not None}, "filters")
 
 
-def show(found: TrajectoriesFound) -> None:
+def print_trajectories(found: TrajectorySearchResult) -> None:
     """Write what was found, each group under its heading."""
     screen = Screen()
     if found.degraded_reason:
         screen.line(f"warning: {found.degraded_reason}", "yellow")
     screen.line(found.message, "bold")
-    for name, heading in _GROUPS.items():
+    for name, heading in _HEADINGS.items():
         items: tuple[TrajectoryItem, ...] = getattr(found, name)
         if items:
             screen.line()
@@ -85,9 +85,9 @@ def show(found: TrajectoriesFound) -> None:
 
 def _item(screen: Screen, item: TrajectoryItem) -> None:
     screen.line(f"{item.id} · similarity {item.similarity:.2f}", indent=2)
-    screen.line(execution_line(item.details.status), indent=4)
-    screen.line(learning_line(item.outcome_score, pending=item.scoring_pending), indent=4)
-    screen.line(shorten(safe(item.summary), _SHOWN_SUMMARY), indent=4)
+    screen.line(execution_text(item.details.status), indent=4)
+    screen.line(learning_value_text(item.outcome_score, pending=item.scoring_pending), indent=4)
+    screen.line(shorten(sanitize(item.summary), _SHOWN_SUMMARY), indent=4)
     if item.details.tools_used:
         screen.line(f"tools: {', '.join(item.details.tools_used)} · {item.details.step_count} steps", "dim", 4)
     screen.line(item.note, "dim", 4)

@@ -8,19 +8,19 @@ from collections import Counter
 from collections.abc import Iterable
 
 from recall_loop.cli.core.common import open_store, read_settings
-from recall_loop.cli.core.rendering import Screen, safe, safe_json, shorten
+from recall_loop.cli.core.rendering import Screen, sanitize, sanitize_json, shorten
 from recall_loop.memory.trajectories.contrast.labels import (
-    both_lines,
     execution_tooltip,
-    execution_value,
-    learning_tooltip,
-    stars,
+    format_execution,
+    format_stars,
+    learning_value_tooltip,
+    run_texts,
 )
-from recall_loop.state.enum_words import count
+from recall_loop.state.enum_words import format_count
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.legacy_trajectories import is_legacy
 from recall_loop.state.records.records import Record
-from recall_loop.state.records.trajectories import RunData, ToolUse, Turn, TurnMessage, run_of
+from recall_loop.state.records.trajectories import RunData, ToolUse, Turn, TurnMessage, run_from_record
 from recall_loop.state.scope import ExecutionStatus, Scope
 from recall_loop.state.types import ContentType, Role
 
@@ -42,16 +42,16 @@ def show(args: argparse.Namespace) -> int:
         found = [record for record in store.get([args.id], scope=scope) if record.kind is ContentType.TRAJECTORY]
     if not found:
         raise InvalidInputError("ID", args.id, f"id of a trajectory of tenant {scope.tenant!r}")
-    run = run_of(found[0])
+    run = run_from_record(found[0])
     if args.json:
         whole = {"id": found[0].id, **run.model_dump(mode="json", exclude_none=True)}
-        Screen().line(safe_json(json.dumps(whole, ensure_ascii=False)))
+        Screen().line(sanitize_json(json.dumps(whole, ensure_ascii=False)))
         return 0
-    _Page(None if args.full else _SHOWN_TEXT).write(found[0], run)
+    _RunPrinter(None if args.full else _SHOWN_TEXT).write(found[0], run)
     return 0
 
 
-class _Page:
+class _RunPrinter:
     """One run on the screen; texts have at most `limit` characters, or all where it is None."""
 
     def __init__(self, limit: int | None) -> None:
@@ -75,7 +75,7 @@ class _Page:
                 self._message(message)
 
     def _labels(self, run: RunData) -> None:
-        execution, learning = both_lines(run)
+        execution, learning = run_texts(run)
         self._screen.line(execution, "bold")
         reason = f"{run.execution.reasoning} " if run.execution.reasoning else ""
         self._screen.line(f"{reason}(confidence {run.execution.confidence:.2f})", indent=3)
@@ -88,7 +88,7 @@ class _Page:
             self._screen.line(f"{self._cut(scoring.reasoning)} (by {scoring.scorer})".strip(), indent=3)
         if run.scoring_error:
             self._screen.line(f"scoring failed: {run.scoring_error}", "yellow", 3)
-        self._screen.line(learning_tooltip(run.outcome_score), "dim", 3)
+        self._screen.line(learning_value_tooltip(run.outcome_score), "dim", 3)
 
     def _message(self, message: TurnMessage) -> None:
         name = f" {message.name}" if message.name else ""
@@ -105,10 +105,10 @@ class _Page:
         given = call.arguments
         words = given if isinstance(given, str) else ", ".join(f"{name}={_value(given[name])}" for name in given)
         error = f" error: {call.error}" if call.error else ""
-        return f"{call.name}({words if self._limit is None else shorten(safe(words), _SHOWN_ARGUMENTS)}){error}"
+        return f"{call.name}({words if self._limit is None else shorten(sanitize(words), _SHOWN_ARGUMENTS)}){error}"
 
     def _cut(self, text: str) -> str:
-        return text if self._limit is None else shorten(safe(text), self._limit)
+        return text if self._limit is None else shorten(sanitize(text), self._limit)
 
 
 def _value(value: object) -> str:
@@ -124,7 +124,7 @@ def _about(record: Record, run: RunData) -> Iterable[str]:
         yield record.created_at.strftime("%Y-%m-%d %H:%M")
     if metadata.duration_seconds is not None:
         yield f"{metadata.duration_seconds:.1f} s"
-    yield f"{count(metadata.step_count, 'step')}, {count(metadata.message_count, 'message')}"
+    yield f"{format_count(metadata.step_count, 'step')}, {format_count(metadata.message_count, 'message')}"
     if metadata.tools_used:
         yield f"tools: {', '.join(metadata.tools_used)}"
     if metadata.models:
@@ -150,19 +150,19 @@ def stats(args: argparse.Namespace) -> int:
     """Count a tenant's runs by execution and by learning value; 0."""
     settings = read_settings(args)
     scope = Scope(tenant=settings.tenant if args.tenant is None else args.tenant)
-    tally = _Tally()
+    tally = _RunStats()
     with open_store(args.store, settings, create=False, read_only=True) as store:
         for record in store.scan(scope, content_types=[ContentType.TRAJECTORY]):
             tally.old += is_legacy(record.attributes)
-            tally.add(run_of(record))
+            tally.add(run_from_record(record))
     if args.json:
-        Screen().line(safe_json(json.dumps(tally.as_json(), ensure_ascii=False)))
+        Screen().line(sanitize_json(json.dumps(tally.as_json(), ensure_ascii=False)))
     else:
         tally.show()
     return 0
 
 
-class _Tally:
+class _RunStats:
     """Counts of runs."""
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class _Tally:
     def add(self, run: RunData) -> None:
         self.runs += 1
         self.pending += run.scoring_pending
-        full = None if run.outcome_score is None else stars(run.outcome_score).count("⭐")
+        full = None if run.outcome_score is None else format_stars(run.outcome_score).count("⭐")
         self.cells[run.execution.status, full] += 1
         self.tools.update(run.metadata.tools_used)
         self.categories.update([run.task_category] if run.task_category else [])
@@ -183,22 +183,24 @@ class _Tally:
 
     def show(self) -> None:
         screen = Screen()
-        screen.line(count(self.runs, "run"), "bold")
+        screen.line(format_count(self.runs, "run"), "bold")
         columns: list[int | None] = [0, 1, 2, 3, 4, 5, None]
         heads = [f"{full} ⭐" if full is not None else "not scored" for full in columns]
         screen.line(f"{'Execution':<14} {' '.join(f'{head:>10}' for head in heads)}   (learning value)", "dim")
         for status in ExecutionStatus:
             numbers = [self.cells[status, full] for full in columns]
             if any(numbers):
-                screen.line(f"{execution_value(status):<14} {' '.join(f'{number:>10,}' for number in numbers)}")
+                screen.line(f"{format_execution(status):<14} {' '.join(f'{number:>10,}' for number in numbers)}")
         for name, counts in (("complexity", self.levels), ("category", self.categories), ("tool", self.tools)):
             if counts:
-                most = ", ".join(f"{safe(word)} {number:,}" for word, number in counts.most_common(_SHOWN_TOOLS))
+                most = ", ".join(f"{sanitize(word)} {number:,}" for word, number in counts.most_common(_SHOWN_TOOLS))
                 screen.line(f"{name + ':':<12} {most}")
         if self.old:
-            screen.line(f"{count(self.old, 'old record')}: `recall-loop trajectories migrate`", "yellow")
+            screen.line(f"{format_count(self.old, 'old record')}: `recall-loop trajectories migrate`", "yellow")
         if self.pending:
-            screen.line(f"{count(self.pending, 'run')} queued: `recall-loop trajectories score --pending`", "yellow")
+            screen.line(
+                f"{format_count(self.pending, 'run')} queued: `recall-loop trajectories score --pending`", "yellow"
+            )
 
     def as_json(self) -> dict[str, object]:
         by_status: Counter[str] = Counter()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recall_loop.cli.core.common import add_store_option, add_tenant_option, bounded_int
-from recall_loop.cli.trajectories.trajectories_options import add_search_options
+from recall_loop.cli.trajectories.trajectories_options import add_trajectory_search_options
 
 _DESCRIPTION = """\
 Past runs of agents. Two things are told apart everywhere. Execution says how a run ended: completed,
@@ -23,7 +23,7 @@ examples:
   recall-loop trajectories show run-17 --store ./memory
   recall-loop trajectories migrate --store ./memory --dry-run
 """
-_HOMES = {
+_ACTION_MODULES = {
     "convert": "recall_loop.cli.trajectories.trajectories_intake",
     "add": "recall_loop.cli.trajectories.trajectories_intake",
     "score": "recall_loop.cli.trajectories.trajectories_maintenance",
@@ -32,7 +32,7 @@ _HOMES = {
     "migrate": "recall_loop.cli.trajectories.trajectories_maintenance",
     "stats": "recall_loop.cli.trajectories.trajectories_show",
 }
-_RUNS = "JSON Lines, one run a line: `messages`, and beside them `id`, `task`, `stop_reason`, `error` …"
+_RUNS_HELP = "JSON Lines, one run a line: `messages`, and beside them `id`, `task`, `stop_reason`, `error` …"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -48,7 +48,7 @@ def add_parser(subparsers: Any) -> None:
     _add_score(actions)
     search = _action(actions, "search", "search past runs by what they were about", '"late refund" --store ./memory')
     search.add_argument("query", metavar="QUERY", help="what the run should be about")
-    add_search_options(search)
+    add_trajectory_search_options(search)
     _add_show(actions)
     migrate = _action(actions, "migrate", "rewrite old records (`outcome.type`) in the new shape", "--dry-run")
     migrate.add_argument("--dry-run", action="store_true", help="count only, change nothing (default: off)")
@@ -57,11 +57,11 @@ def add_parser(subparsers: Any) -> None:
 
 def _add_intake(actions: Any) -> None:
     convert = _action(actions, "convert", "turn runs into records", "runs.jsonl -o records.jsonl", stored=False)
-    convert.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS)
+    convert.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS_HELP)
     convert.add_argument("-o", "--output", type=Path, metavar="FILE", help="a new file (default: stdout)")
     _add_masking(convert)
     add = _action(actions, "add", "put runs into a store", "runs.jsonl --store ./memory --agent support")
-    add.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS)
+    add.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS_HELP)
     add.add_argument("--agent", metavar="A", help="agent that the runs belong to (default: as the line says)")
     add.add_argument("--tag", action="append", default=[], metavar="T", help="tag for every run; may be repeated")
     add.add_argument(
@@ -143,5 +143,5 @@ def run(args: argparse.Namespace) -> int:
         StoreError: the store can't be opened, read or written.
         OSError: a file can't be read or written.
     """
-    action: Callable[[argparse.Namespace], int] = getattr(import_module(_HOMES[args.action]), args.action)
+    action: Callable[[argparse.Namespace], int] = getattr(import_module(_ACTION_MODULES[args.action]), args.action)
     return action(args)

@@ -12,17 +12,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from recall_loop.evals.ablation.ingredients import EXPERIENCE, Ingredient, Use, chosen
-from recall_loop.evals.ablation.patches import Swap, swapped
+from recall_loop.evals.ablation.ingredients import EXPERIENCE, Ingredient, IngredientUsage, select_ingredients
+from recall_loop.evals.ablation.patches import Patch, apply_patches
 from recall_loop.evals.datasets.datasets import Dataset
-from recall_loop.evals.replay.policy_comparison import RESAMPLES, Difference, differences, figures
-from recall_loop.evals.replay.prompt_set import Prompt, from_dataset
-from recall_loop.evals.replay.replay import Run, replay
-from recall_loop.evals.replay.replay_policies import Done, LoopPolicy, Policy
-from recall_loop.evals.runs.dataset_ingest import Progress, ingest, open_store
-from recall_loop.evals.runs.runner import Options
+from recall_loop.evals.replay.policy_comparison import RESAMPLES, Difference, differences, policy_figures
+from recall_loop.evals.replay.prompt_set import ReplayPrompt, prompts_from_dataset
+from recall_loop.evals.replay.replay import ReplayRun, replay
+from recall_loop.evals.replay.replay_policies import LoopPolicy, Policy, PolicyResult
+from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest, open_eval_store
+from recall_loop.evals.runs.runner import EvalOptions
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.trajectories.capture.self_capture import TAG
+from recall_loop.memory.trajectories.capture.self_capture import SELF_CAPTURE_TAG
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
@@ -35,7 +35,7 @@ _CAPTURED = "captured first half"
 
 
 @dataclass(frozen=True)
-class Plan:
+class AblationPlan:
     """What is left out, and how the intervals are made.
 
     Attributes:
@@ -52,40 +52,44 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class _Without(LoopPolicy):
+class _PatchedPolicy(LoopPolicy):
     """The loop while some names stand for something else."""
 
-    swaps: tuple[Swap, ...] = ()
+    patches: tuple[Patch, ...] = ()
 
-    def run(self, request: RetrieveRequest, store: MemoryStore) -> Done:
+    def run(self, request: RetrieveRequest, store: MemoryStore) -> PolicyResult:
         """Answer one request."""
-        with swapped(self.swaps):
+        with apply_patches(self.patches):
             return super().run(request, store)
 
 
 def ablate(
-    dataset: Dataset, options: Options, plan: Plan, settings: Settings, progress: Progress | None = None
+    dataset: Dataset,
+    options: EvalOptions,
+    plan: AblationPlan,
+    settings: Settings,
+    progress: StageProgress | None = None,
 ) -> dict[str, Any]:
     """Return what each ingredient is worth on one data set.
 
     Raises:
-        InvalidInputError: an unknown ingredient, or see `recall_loop.evals.runs.runner.select` and `ingest`.
+        InvalidInputError: an unknown ingredient, or see `recall_loop.evals.runs.runner.select_questions` and `ingest`.
     """
-    parts, with_experience = chosen(plan.only)
+    parts, with_experience = select_ingredients(plan.only)
     settings = settings.model_copy(update={"llm_model": None})
-    prompts = from_dataset(dataset, options)
+    prompts = prompts_from_dataset(dataset, options)
     everything = LoopPolicy(settings, EVERYTHING)
     worth: dict[str, dict[str, Any]] = {}
     with _store(dataset, prompts, plan, settings, (), "", progress) as store:
-        runs = _by_policy(_each(prompts, everything, parts, store, options, progress))
+        runs = _group_by_policy(_replay_each(prompts, everything, parts, store, options, progress))
         whole = runs.pop(EVERYTHING)
-        worth |= {name: _worth(whole, without, plan) for name, without in runs.items()}
+        worth |= {name: _measure_worth(whole, without, plan) for name, without in runs.items()}
         if with_experience:
-            worth[EXPERIENCE] = _experience(prompts, whole, store, settings, options, plan)
+            worth[EXPERIENCE] = _measure_experience(prompts, whole, store, settings, options, plan)
     for part in (each for each in parts if each.at_ingest and _has_messages(dataset)):
-        with _store(dataset, prompts, plan, settings, part.swaps, f"-without-{part.name}", progress) as store:
+        with _store(dataset, prompts, plan, settings, part.patches, f"-without-{part.name}", progress) as store:
             without = list(replay(prompts, [everything], store, options.ks, progress))
-        worth[part.name] = _worth(whole, without, plan)
+        worth[part.name] = _measure_worth(whole, without, plan)
     return {
         "set": dataset.name,
         "kinds": dataset.kinds.value,
@@ -101,14 +105,14 @@ def _has_messages(dataset: Dataset) -> bool:
     return any(record.kind is ContentType.MESSAGE for name in collections for record in collections.records(name))
 
 
-def _each(
-    prompts: Sequence[Prompt],
+def _replay_each(
+    prompts: Sequence[ReplayPrompt],
     everything: LoopPolicy,
     parts: Sequence[Ingredient],
     store: MemoryStore,
-    options: Options,
-    progress: Progress | None,
-) -> Iterator[Run]:
+    options: EvalOptions,
+    progress: StageProgress | None,
+) -> Iterator[ReplayRun]:
     """Yield every prompt with everything and without each ingredient.
 
     A first run, not counted, tells what a prompt makes use of and has its queries embedded. Where it made no use of
@@ -116,11 +120,11 @@ def _each(
     """
     others = [part for part in parts if not part.at_ingest]
     for at, prompt in enumerate(prompts):
-        use = Use()
-        for _ in replay([prompt], [replace(everything, watch=use.note)], store, options.ks):
+        use = IngredientUsage()
+        for _ in replay([prompt], [replace(everything, on_event=use.note)], store, options.ks):
             pass
-        needed = [part for part in others if not part.needs or part.needs in use.seen]
-        policies = [everything, *(_policy(part, everything.settings) for part in needed)]
+        needed = [part for part in others if not part.needs or part.needs in use.used]
+        policies = [everything, *(_ablated_policy(part, everything.settings) for part in needed)]
         turn = at % len(policies)
         runs = {run.policy: run for run in replay([prompt], [*policies[turn:], *policies[:turn]], store, options.ks)}
         yield runs[EVERYTHING]
@@ -130,12 +134,12 @@ def _each(
             progress("ask", at + 1, len(prompts))
 
 
-def _policy(part: Ingredient, settings: Settings) -> Policy:
-    return _Without(settings.model_copy(update=dict(part.settings)), part.name, swaps=part.swaps)
+def _ablated_policy(part: Ingredient, settings: Settings) -> Policy:
+    return _PatchedPolicy(settings.model_copy(update=dict(part.settings)), part.name, patches=part.patches)
 
 
-def _by_policy(runs: Iterator[Run]) -> dict[str, list[Run]]:
-    found: dict[str, list[Run]] = {}
+def _group_by_policy(runs: Iterator[ReplayRun]) -> dict[str, list[ReplayRun]]:
+    found: dict[str, list[ReplayRun]] = {}
     for run in runs:
         found.setdefault(run.policy, []).append(run)
     return found
@@ -144,24 +148,24 @@ def _by_policy(runs: Iterator[Run]) -> dict[str, list[Run]]:
 @contextmanager
 def _store(
     dataset: Dataset,
-    prompts: Sequence[Prompt],
-    plan: Plan,
+    prompts: Sequence[ReplayPrompt],
+    plan: AblationPlan,
     settings: Settings,
-    swaps: Sequence[Swap],
+    swaps: Sequence[Patch],
     suffix: str,
-    progress: Progress | None,
+    progress: StageProgress | None,
 ) -> Iterator[MemoryStore]:
     """Open a store with the collections that the prompts ask, written while `swaps` hold."""
     path = plan.stores and plan.stores / f"{dataset.name}-{dataset.kinds.value}{suffix}"
     names = list(dict.fromkeys(prompt.request.tenant for prompt in prompts))
     with ExitStack() as stack:
-        store = stack.enter_context(open_store(path, settings, remember=True))
-        with swapped(swaps):
+        store = stack.enter_context(open_eval_store(path, settings, remember=True))
+        with apply_patches(swaps):
             ingest(store, dataset, names, progress)
         yield store
 
 
-def _worth(whole: Sequence[Run], without: Sequence[Run], plan: Plan) -> dict[str, Any]:
+def _measure_worth(whole: Sequence[ReplayRun], without: Sequence[ReplayRun], plan: AblationPlan) -> dict[str, Any]:
     """Return what everything has over the same without one ingredient, by measure."""
     found = differences(without, whole, resamples=plan.resamples, seed=plan.seed)
     return {"questions": len(whole), **{each.measure: _shown(each) for each in found if each.measure in MEASURES}}
@@ -172,19 +176,19 @@ def _shown(each: Difference) -> dict[str, float]:
     return {"worth": shown["difference"], "low": shown["low"], "high": shown["high"]}
 
 
-def _figures(runs: Sequence[Run]) -> dict[str, float | None]:
-    found = figures(runs)
+def _figures(runs: Sequence[ReplayRun]) -> dict[str, float | None]:
+    found = policy_figures(runs)
     plain = {name: found.get(name) for name in (*QUALITY, "iterations")}
     return plain | {"queries_executed": found["queries_executed"] / len(runs), "latency_ms": found["latency_ms"]["p50"]}
 
 
-def _experience(
-    prompts: Sequence[Prompt],
-    whole: Sequence[Run],
+def _measure_experience(
+    prompts: Sequence[ReplayPrompt],
+    whole: Sequence[ReplayRun],
     store: MemoryStore,
     settings: Settings,
-    options: Options,
-    plan: Plan,
+    options: EvalOptions,
+    plan: AblationPlan,
 ) -> dict[str, Any]:
     """Return what it is worth to know the runs of every other question, asked of the rest (TRAJ-9).
 
@@ -197,28 +201,30 @@ def _experience(
             pass
         knowing = list(replay(prompts[1::2], [learned], store, options.ks)) if prompts[1:] else []
     finally:
-        _forget(store, {prompt.request.tenant for prompt in prompts})
-    return _worth(knowing, whole[1::2], plan) if knowing else {"questions": 0}
+        _delete_captured_runs(store, {prompt.request.tenant for prompt in prompts})
+    return _measure_worth(knowing, whole[1::2], plan) if knowing else {"questions": 0}
 
 
-def _forget(store: MemoryStore, tenants: set[str]) -> None:
+def _delete_captured_runs(store: MemoryStore, tenants: set[str]) -> None:
     """Take captured runs out again: a kept store holds its data set and nothing else."""
     for tenant in sorted(tenants):
-        captured = [record.id for record in store.scan(Scope(tenant=tenant)) if TAG in record.tags]
+        captured = [record.id for record in store.scan(Scope(tenant=tenant)) if SELF_CAPTURE_TAG in record.tags]
         store.delete(captured, tenant=tenant)
 
 
-def nothing_gained(sets: Sequence[Mapping[str, Any]]) -> list[str]:
+def ingredients_without_gain(sets: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return ingredients whose interval lies above 0 for no measure of quality on any set."""
-    return _of(sets, lambda figure: figure["low"] > 0.0, wanted=False)
+    return _filter_ingredients(sets, lambda figure: figure["low"] > 0.0, wanted=False)
 
 
-def something_lost(sets: Sequence[Mapping[str, Any]]) -> list[str]:
+def ingredients_with_loss(sets: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return ingredients whose interval lies below 0 for some measure of quality on some set."""
-    return _of(sets, lambda figure: figure["high"] < 0.0, wanted=True)
+    return _filter_ingredients(sets, lambda figure: figure["high"] < 0.0, wanted=True)
 
 
-def _of(sets: Sequence[Mapping[str, Any]], test: Callable[[Mapping[str, float]], bool], *, wanted: bool) -> list[str]:
+def _filter_ingredients(
+    sets: Sequence[Mapping[str, Any]], test: Callable[[Mapping[str, float]], bool], *, wanted: bool
+) -> list[str]:
     names = dict.fromkeys(name for each in sets for name in each["worth"])
     rows = {name: [each["worth"][name] for each in sets if name in each["worth"]] for name in names}
     return [name for name in names if any(test(row[m]) for row in rows[name] for m in QUALITY if m in row) is wanted]

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from recall_loop.evals.ablation.ablation import EVERYTHING, MEASURES, nothing_gained, something_lost
+from recall_loop.evals.ablation.ablation import EVERYTHING, MEASURES, ingredients_with_loss, ingredients_without_gain
 from recall_loop.evals.ablation.ingredients import EXPERIENCE, ingredients
-from recall_loop.evals.runs.runner import Options
+from recall_loop.evals.runs.runner import EvalOptions
 
 _HEADS = {
     "all@10": "All@10",
@@ -26,17 +26,17 @@ _COARSE = {"iterations": 2, "queries_executed": 1, "latency_ms": 0}
 _NOTE = "worth = with everything less without it, with its 95 % interval; * where the interval doesn't hold 0"
 
 
-def build(sets: Sequence[Mapping[str, Any]], options: Options, resamples: int) -> dict[str, Any]:
+def build(sets: Sequence[Mapping[str, Any]], options: EvalOptions, resamples: int) -> dict[str, Any]:
     """Return the report; metrics lie in [0,1], latencies are milliseconds."""
-    about = {each.name: each.about for each in ingredients()}
+    about = {each.name: each.description for each in ingredients()}
     about[EXPERIENCE] = "captured runs of every other question (off by default), asked of the rest"
     return {
         "options": asdict(options) | {"ks": list(options.ks)},
         "resamples": resamples,
         "ingredients": about,
         "sets": list(sets),
-        "gain_nothing": nothing_gained(sets),
-        "lose_somewhere": something_lost(sets),
+        "gain_nothing": ingredients_without_gain(sets),
+        "lose_somewhere": ingredients_with_loss(sets),
     }
 
 

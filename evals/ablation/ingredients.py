@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_loop.evals.ablation.patches import Swap
-from recall_loop.memory.search.rerank.rerank_stage import Stage
+from recall_loop.evals.ablation.patches import Patch
+from recall_loop.memory.search.rerank.rerank_stage import RerankStage
 from recall_loop.memory.search.scoring import fusion
 from recall_loop.policy.planning import strategies
 from recall_loop.policy.planning.query_forms import fallback_queries
-from recall_loop.policy.planning.round_plan import REFINE
-from recall_loop.policy.question.question import Question
+from recall_loop.policy.planning.round_plan import REFINE_ORIGIN
+from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.events import Event
+from recall_loop.state.events import ProgressEvent
 from recall_loop.state.types import QuerySource, SearchMode, Strategy
 
 EXPERIENCE = "experience"
-_RRF = 60.0
+_RRF_K = 60.0
 Signals = Mapping[str, NDArray[np.float64]]
 
 
@@ -36,47 +36,48 @@ class Ingredient:
         settings: settings that leave it out.
         swaps: what stands in for it where no setting does.
         at_ingest: it works when records are written; the swaps hold then, in a store of its own.
-        needs: what a run with everything must have made use of for it to matter, as `Use` names it; "" = nothing.
+        needs: what a run with everything must have made use of for it to matter, as `IngredientUsage` names it;
+            "" = nothing.
     """
 
     name: str
-    about: str
+    description: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    swaps: tuple[Swap, ...] = ()
+    patches: tuple[Patch, ...] = ()
     at_ingest: bool = False
     needs: str = ""
 
 
 @dataclass
-class Use:
+class IngredientUsage:
     """What a run made use of: `later` rounds, `refine`, `bridges`, `feedback`, and strategies by name."""
 
-    seen: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
 
-    def note(self, event: Event) -> None:
+    def note(self, event: ProgressEvent) -> None:
         """Take in one progress event."""
         if event["type"] != "queries_planned":
             return
-        self.seen.add(event["strategy"])
-        self.seen |= {"later"} if event["iteration"] > 1 else set()
-        self.seen |= {"refine"} if event["origin"] == REFINE else set()
+        self.used.add(event["strategy"])
+        self.used |= {"later"} if event["iteration"] > 1 else set()
+        self.used |= {"refine"} if event["origin"] == REFINE_ORIGIN else set()
         for query in event["queries"]:
             if query["source"] == QuerySource.FEEDBACK:
-                self.seen.add("bridges" if query["seed"] else "feedback")
+                self.used.add("bridges" if query["seed"] else "feedback")
 
 
 def ingredients() -> list[Ingredient]:
     """Return all ingredients that can be left out, in the order in which a request meets them."""
-    return [*_indexing(), *_searching(), *_asking(), *_ranking()]
+    return [*_indexing(), *_searching(), *_planning(), *_ranking()]
 
 
 def _indexing() -> list[Ingredient]:
-    alone = Swap("memory.store.windows", "neighbours", lambda connection, rowids: {})
+    alone = Patch("memory.store.write.context_windows", "neighbours", lambda connection, rowids: {})
     about = "each message indexed and embedded with its neighbours in the conversation"
-    plain = Swap("memory.store.embeddings", "talk_of", lambda embedder: embedder)
+    plain = Patch("memory.store.embed.embedders", "conversational_embedder", lambda embedder: embedder)
     return [
-        Ingredient("context-indexing", about, swaps=(alone,), at_ingest=True),
-        Ingredient("talk-weights", "the embedder's weights for messages and facts", swaps=(plain,), at_ingest=True),
+        Ingredient("context-indexing", about, patches=(alone,), at_ingest=True),
+        Ingredient("talk-weights", "the embedder's weights for messages and facts", patches=(plain,), at_ingest=True),
     ]
 
 
@@ -84,34 +85,34 @@ def _searching() -> list[Ingredient]:
     """Return what a search is made of."""
 
     def fused_by(name: str, about: str, fuse: Callable[..., Any]) -> Ingredient:
-        return Ingredient(name, about, swaps=(Swap("memory.search.picking", "fuse", fuse),))
+        return Ingredient(name, about, patches=(Patch("memory.search.rerank.top_k", "fuse", fuse),))
 
     def weight(name: str, about: str, constant: str) -> Ingredient:
-        return Ingredient(name, about, swaps=(Swap("memory.search.fusion", constant, 0.0),))
+        return Ingredient(name, about, patches=(Patch("memory.search.scoring.fusion", constant, 0.0),))
 
-    stage = Swap("memory.search.engine", "stage_of", lambda *_, **__: Stage())
+    stage = Patch("memory.search.engine", "make_rerank_stage", lambda *_, **__: RerankStage())
     return [
         Ingredient("words", "the lexical leg (BM25)", {"search_mode": SearchMode.VECTOR}),
         Ingredient("vectors", "the vector leg", {"search_mode": SearchMode.FTS}),
-        fused_by("score-fusion", "legs joined by score; reciprocal ranks (k = 60) instead", by_rank),
+        fused_by("score-fusion", "legs joined by score; reciprocal ranks (k = 60) instead", reciprocal_rank_fusion),
         fused_by("coverage", "share of the query's words that a window holds, as a signal", _without_coverage),
         weight("speaker-prior", "preference for what the named speaker said", "SPEAKER_WEIGHT"),
         weight("session-prior", "preference for sessions with several good turns", "SESSION_WEIGHT"),
         Ingredient(
-            "reranker", "late interaction of token vectors on the best 100, and the learned order", swaps=(stage,)
+            "reranker", "late interaction of token vectors on the best 100, and the learned order", patches=(stage,)
         ),
         Ingredient("learned-order", "trees on what legs and token matches say", {"learned_order": False}),
     ]
 
 
-def by_rank(
+def reciprocal_rank_fusion(
     signals: Signals, named: NDArray[np.float64], places: fusion.Places, starts: fusion.Starts
 ) -> NDArray[np.float64]:
     """Fuse legs by reciprocal ranks, spread from the worst candidate to the best; the priors stay as they are."""
-    of_query = fusion.segments(starts, len(named))
+    of_query = fusion.query_numbers(starts, len(named))
     total = np.zeros(len(named))
     for signal in signals.values():
-        total += np.where(signal > 0.0, 1.0 / (_RRF + _ranks(signal, of_query, starts)), 0.0)
+        total += np.where(signal > 0.0, 1.0 / (_RRF_K + _ranks(signal, of_query, starts)), 0.0)
     if len(total):
         total -= np.minimum.reduceat(total, starts)[of_query]
     return fusion.fuse(dict.fromkeys(signals, total), named, places, starts)
@@ -129,32 +130,46 @@ def _without_coverage(signals: Signals, *others: Any) -> NDArray[np.float64]:
     return fusion.fuse({name: signal for name, signal in signals.items() if name != "word_share"}, *others)
 
 
-def _asking() -> list[Ingredient]:
+def _planning() -> list[Ingredient]:
     """Return how the loop asks: the first round's queries, what later rounds add, and the strategies."""
 
     def nothing(name: str, needs: str, about: str, module: str, function: str) -> Ingredient:
-        return Ingredient(name, about, swaps=(Swap(module, function, lambda *_: []),), needs=needs)
+        return Ingredient(name, about, patches=(Patch(module, function, lambda *_: []),), needs=needs)
 
     rounds = [
         Ingredient("iterations", "further rounds; one alone instead", {"max_iterations": 1}, needs="later"),
         Ingredient(
             "fan-out",
             "several queries in the first round; the whole question alone instead",
-            swaps=(Swap("policy.strategies", "fallback_queries", _whole_question),),
+            patches=(Patch("policy.planning.strategies", "fallback_queries", _whole_question),),
         ),
         nothing(
             "time-query",
             "",
             "what is asked of a time, looked up among what was made then",
-            "policy.queries",
-            "then_queries",
-        ),
-        nothing("bridges", "bridges", "queries from what was found to what is missing", "nodes.planning", "bridges"),
-        nothing(
-            "feedback", "feedback", "queries of words that the best facts share", "policy.planning", "feedback_queries"
+            "policy.planning.query_forms",
+            "period_queries",
         ),
         nothing(
-            "gap-queries", "refine", "queries for uncovered parts of the question", "policy.planning", "missing_queries"
+            "bridges",
+            "bridges",
+            "queries from what was found to what is missing",
+            "nodes.steps.query_planning",
+            "bridge_queries",
+        ),
+        nothing(
+            "feedback",
+            "feedback",
+            "queries of words that the best facts share",
+            "policy.planning.round_plan",
+            "feedback_queries",
+        ),
+        nothing(
+            "gap-queries",
+            "refine",
+            "queries for uncovered parts of the question",
+            "policy.planning.round_plan",
+            "uncovered_queries",
         ),
     ]
     others = [strategy for strategy in Strategy if strategy is not Strategy.DIRECT]
@@ -162,20 +177,20 @@ def _asking() -> list[Ingredient]:
         Ingredient(
             f"strategy-{strategy.value}",
             f"the strategy `{strategy.value}`",
-            swaps=(Swap("policy.planning", "order", _order_without(strategy)),),
+            patches=(Patch("policy.planning.round_plan", "order_strategies", _order_without(strategy)),),
             needs=strategy.value,
         )
         for strategy in others
     ]
 
 
-def _whole_question(question: Question, most: int, longest: int) -> list[PlannedQuery]:
+def _whole_question(question: AnalysedQuestion, most: int, longest: int) -> list[PlannedQuery]:
     return fallback_queries(question, min(most, 1), longest)
 
 
 def _order_without(left_out: Strategy) -> Callable[..., list[Strategy]]:
     def order(*arguments: Any) -> list[Strategy]:
-        return [strategy for strategy in strategies.order(*arguments) if strategy is not left_out]
+        return [strategy for strategy in strategies.order_strategies(*arguments) if strategy is not left_out]
 
     return order
 
@@ -198,7 +213,7 @@ def _ranking() -> list[Ingredient]:
     ]
 
 
-def chosen(names: Iterable[str] | None) -> tuple[list[Ingredient], bool]:
+def select_ingredients(names: Iterable[str] | None) -> tuple[list[Ingredient], bool]:
     """Return the ingredients of these names, all for None, and whether experience is among them.
 
     Raises:

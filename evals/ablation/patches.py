@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Swap:
+class Patch:
     """What a module-level name stands for meanwhile.
 
     Attributes:
@@ -29,7 +29,7 @@ class Swap:
 
 
 @contextmanager
-def swapped(swaps: Sequence[Swap]) -> Iterator[None]:
+def apply_patches(swaps: Sequence[Patch]) -> Iterator[None]:
     """Let every name stand for its swap's value, in the whole process; for measuring alone, by one thread.
 
     Raises:
@@ -37,12 +37,12 @@ def swapped(swaps: Sequence[Swap]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for swap in swaps:
-            stack.enter_context(_swapped(swap))
+            stack.enter_context(_apply_patch(swap))
         yield
 
 
 @contextmanager
-def _swapped(swap: Swap) -> Iterator[None]:
+def _apply_patch(swap: Patch) -> Iterator[None]:
     module = import_module(f"recall_loop.{swap.module}")
     own = getattr(module, swap.name)
     setattr(module, swap.name, swap.value)

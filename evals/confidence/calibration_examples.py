@@ -11,19 +11,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.evals.datasets.datasets import Dataset
 from recall_loop.evals.measures.retrieval_metrics import all_at_k
-from recall_loop.evals.runs.cross_collection import FOREIGN
-from recall_loop.evals.runs.runner import Answered
-from recall_loop.memory.intake.files.lines import BadLine, parse_object, raw_lines
-from recall_loop.policy.confidence.confidence_score import RAW, WEIGHTS
+from recall_loop.evals.runs.cross_collection import CROSS_COLLECTION
+from recall_loop.evals.runs.runner import QuestionResult
+from recall_loop.memory.intake.files.lines import InvalidLine, parse_object, raw_lines
+from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, RAW_SCORE
 from recall_loop.policy.confidence.confidence_signals import SIGNALS
-from recall_loop.state.errors import InvalidInputError, parse
-from recall_loop.state.types import Identifier, Unit
+from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.types import Identifier, UnitFloat
 
 CUT = 10
 
 
 @dataclass(frozen=True)
-class Example:
+class CalibrationExample:
     """One question.
 
     Attributes:
@@ -41,18 +41,18 @@ class Example:
     values: dict[str, float]
     answerable: bool
     complete: bool
-    foreign: bool = False
+    cross_collection: bool = False
 
 
 class _Detail(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    raw_score: Unit
-    components: dict[str, Unit]
+    raw_score: UnitFloat
+    components: dict[str, UnitFloat]
     signals: dict[str, float]
 
 
-class _Line(BaseModel):
+class _PerQuestionLine(BaseModel):
     """One line of `recall-loop eval --per-question`."""
 
     model_config = ConfigDict(extra="ignore")
@@ -67,11 +67,11 @@ class _Line(BaseModel):
     confidence_detail: _Detail
 
 
-def from_answers(answers: Iterable[Answered], dataset: Dataset) -> list[Example]:
+def examples_from_answers(answers: Iterable[QuestionResult], dataset: Dataset) -> list[CalibrationExample]:
     """Return the examples of a data set that was asked; answerable questions without gold are left out."""
     origin = f"{dataset.name} ({dataset.kinds.value})"
     lines = (
-        _Line(
+        _PerQuestionLine(
             id=answer.question.id,
             collection=answer.question.collection,
             ids=answer.ids,
@@ -85,7 +85,7 @@ def from_answers(answers: Iterable[Answered], dataset: Dataset) -> list[Example]
     return list(_examples(lines, origin))
 
 
-def read_examples(path: Path) -> list[Example]:
+def read_examples(path: Path) -> list[CalibrationExample]:
     """Read a file of `recall-loop eval --unscored --per-question`; its name is the set's where a line names none.
 
     Raises:
@@ -95,14 +95,14 @@ def read_examples(path: Path) -> list[Example]:
     return list(_examples(_lines(path), path.stem))
 
 
-def _lines(path: Path) -> Iterator[_Line]:
+def _lines(path: Path) -> Iterator[_PerQuestionLine]:
     for line in raw_lines(path):
         place, found = f"{path.name} line {line.number}", parse_object(line)
-        if isinstance(found, BadLine):
+        if isinstance(found, InvalidLine):
             raise InvalidInputError(place, found.reason, "one JSON object in UTF-8")
-        read = parse(_Line, found, place)
+        read = validate_model(_PerQuestionLine, found, place)
         for part, given, known in (
-            ("components", read.confidence_detail.components, WEIGHTS),
+            ("components", read.confidence_detail.components, COMPONENT_WEIGHTS),
             ("signals", read.confidence_detail.signals, SIGNALS),
         ):
             if set(given) != set(known):
@@ -111,29 +111,29 @@ def _lines(path: Path) -> Iterator[_Line]:
         yield read
 
 
-def _examples(lines: Iterable[_Line], origin: str) -> Iterator[Example]:
+def _examples(lines: Iterable[_PerQuestionLine], origin: str) -> Iterator[CalibrationExample]:
     found = [line for line in lines if line.gold or not line.answerable]
     pools = {(line.set or origin, line.collection) for line in found}
     for line in found:
         mine = line.set or origin
         # A set of one pool has no conversations to keep apart: there each question stands for itself.
         alone = sum(name == mine for name, _ in pools) == 1
-        yield Example(
-            origin=f"{mine}, {FOREIGN}" if line.category == FOREIGN else mine,
+        yield CalibrationExample(
+            origin=f"{mine}, {CROSS_COLLECTION}" if line.category == CROSS_COLLECTION else mine,
             group=f"{line.collection}\n{line.id}" if alone else line.collection,
             id=line.id,
             values=_values(line.confidence_detail),
             answerable=line.answerable,
             complete=line.answerable and bool(all_at_k(line.ids, line.gold, CUT)),
-            foreign=line.category == FOREIGN,
+            cross_collection=line.category == CROSS_COLLECTION,
         )
 
 
 def _values(detail: _Detail) -> dict[str, float]:
-    return {RAW: detail.raw_score, **detail.components, **detail.signals}
+    return {RAW_SCORE: detail.raw_score, **detail.components, **detail.signals}
 
 
-def counts(examples: Iterable[Example]) -> dict[str, dict[str, Any]]:
+def count_by_set(examples: Iterable[CalibrationExample]) -> dict[str, dict[str, Any]]:
     """Return questions, answerable and complete ones, and groups, by set."""
     table: dict[str, dict[str, Any]] = {}
     groups: dict[str, set[str]] = {}

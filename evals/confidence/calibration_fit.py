@@ -9,21 +9,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_loop.evals.confidence.abstention import Held, fit_answerable
-from recall_loop.evals.confidence.calibration_examples import Example, counts
-from recall_loop.evals.confidence.mapping_fit import KINDS, Kind, Sample, apply, best_kind, fit, threshold
+from recall_loop.evals.confidence.abstention import AnswerableFit, fit_answerable
+from recall_loop.evals.confidence.calibration_examples import CalibrationExample, count_by_set
+from recall_loop.evals.confidence.mapping_fit import (
+    SCORE_MODELS,
+    CalibrationSample,
+    ModelSpec,
+    apply_mapping,
+    fit_mapping,
+    precision_threshold,
+    select_model,
+)
 from recall_loop.evals.measures import calibration_metrics as measure
 from recall_loop.evals.measures.calibration_metrics import Outcomes, Scores
-from recall_loop.policy.confidence.confidence_mapping import Calibration, Thresholds, identity
-from recall_loop.policy.confidence.confidence_score import WEIGHTS, compute_confidence
+from recall_loop.policy.confidence.confidence_mapping import Calibration, LabelThresholds, identity_calibration
+from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, compute_confidence
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
 
-EVENT = "all gold evidence is among the first ten ids; never where the memory holds no answer"
+COMPLETE_EVENT = "all gold evidence is among the first ten ids; never where the memory holds no answer"
 
 
 @dataclass(frozen=True)
-class Plan:
+class CalibrationPlan:
     """How to fit.
 
     Attributes:
@@ -55,40 +63,42 @@ class Plan:
                 raise InvalidInputError(name, getattr(self, name), "a number from 0 to 1")
         if self.medium > self.high:
             raise InvalidInputError("medium", self.medium, f"at most the precision of high ({self.high:g})")
-        names = [kind.name for kind in KINDS]
+        names = [kind.name for kind in SCORE_MODELS]
         if self.kind is not None and self.kind not in names:
             raise InvalidInputError("kind", self.kind, " | ".join(names))
 
 
-def calibrate(examples: Sequence[Example], plan: Plan) -> Calibration:
+def calibrate(examples: Sequence[CalibrationExample], plan: CalibrationPlan) -> Calibration:
     """Return the mapping fitted on all examples, with the figures that it had out of fold.
 
     Raises:
         InvalidInputError: there are too few groups, or all examples have the same outcome.
     """
-    own = [example for example in examples if not example.foreign]
-    everything = [*own, *(example for example in examples if example.foreign)]
-    sample, wide = Sample(own, plan.balance), Sample(everything, plan.balance, "answerable")
-    parts = _parts(sample, plan)
+    own = [example for example in examples if not example.cross_collection]
+    everything = [*own, *(example for example in examples if example.cross_collection)]
+    sample, wide = CalibrationSample(own, plan.balance), CalibrationSample(everything, plan.balance, "answerable")
+    parts = _subsets(sample, plan)
     others = {"foreign": np.arange(len(own), len(everything))} if len(everything) > len(own) else {}
     held = fit_answerable(wide, plan.folds, plan.wrongly, parts | others)
-    kinds = [kind for kind in KINDS if plan.kind in (None, kind.name)]
-    chosen, scores, losses = best_kind(sample, kinds, plan.folds, held.scores[: len(own)] if held else None)
+    kinds = [kind for kind in SCORE_MODELS if plan.kind in (None, kind.name)]
+    chosen, scores, losses = select_model(sample, kinds, plan.folds, held.scores[: len(own)] if held else None)
     thresholds = _thresholds(scores, sample, plan)
-    judged = _Judged(sample, held.scores if held else None, held.mapping.abstain_below if held else 0.0, thresholds)
-    return fit(sample, chosen).model_copy(
+    judged = _LabelledSample(
+        sample, held.scores if held else None, held.mapping.abstain_below if held else 0.0, thresholds
+    )
+    return fit_mapping(sample, chosen).model_copy(
         update={
             "id": plan.name,
-            "event": EVENT,
+            "event": COMPLETE_EVENT,
             "thresholds": thresholds,
             "answerable": held.mapping if held else None,
             "fitted_on": _fitted_on(wide, plan),
-            "figures": measure.rounded(
+            "figures": measure.round_numbers(
                 {
                     "log_loss_by_candidate": losses,
                     "chosen": chosen.name,
                     **_figures(judged, scores, parts),
-                    "left_out_set": _left_out(judged, chosen, held, wide),
+                    "left_out_set": _unseen_set_figures(judged, chosen, held, wide),
                 }
             ),
         }
@@ -96,32 +106,32 @@ def calibrate(examples: Sequence[Example], plan: Plan) -> Calibration:
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _LabelledSample:
     """What the labels of a sample depend on beside the scores."""
 
-    sample: Sample
+    sample: CalibrationSample
     holding: Scores | None
     abstain_below: float
-    thresholds: Thresholds
+    thresholds: LabelThresholds
 
 
-def _thresholds(scores: Scores, sample: Sample, plan: Plan) -> Thresholds:
-    high = threshold(scores, sample.outcomes, plan.high)
-    medium = threshold(scores, sample.outcomes, plan.medium, below=high)
-    return Thresholds(medium=medium, high=high, precisions={"medium": plan.medium, "high": plan.high})
+def _thresholds(scores: Scores, sample: CalibrationSample, plan: CalibrationPlan) -> LabelThresholds:
+    high = precision_threshold(scores, sample.outcomes, plan.high)
+    medium = precision_threshold(scores, sample.outcomes, plan.medium, below=high)
+    return LabelThresholds(medium=medium, high=high, precisions={"medium": plan.medium, "high": plan.high})
 
 
-def _fitted_on(sample: Sample, plan: Plan) -> dict[str, Any]:
+def _fitted_on(sample: CalibrationSample, plan: CalibrationPlan) -> dict[str, Any]:
     found: dict[str, Any] = {
         "questions": len(sample.examples),
         "folds": plan.folds,
         "balance": plan.balance,
-        "sets": counts(sample.examples),
+        "sets": count_by_set(sample.examples),
     }
     return found | ({"date": plan.date} if plan.date else {})
 
 
-def _parts(sample: Sample, plan: Plan) -> dict[str, NDArray[np.intp]]:
+def _subsets(sample: CalibrationSample, plan: CalibrationPlan) -> dict[str, NDArray[np.intp]]:
     """Return the places of all questions, and of those of each set and fold."""
     names = np.array([example.origin for example in sample.examples])
     parts = {"all": np.arange(len(names))}
@@ -129,37 +139,43 @@ def _parts(sample: Sample, plan: Plan) -> dict[str, NDArray[np.intp]]:
     return parts | {f"fold {at}": unseen for at, (_, unseen) in enumerate(sample.folds(plan.folds), 1)}
 
 
-def _figures(judged: _Judged, after: Scores, parts: Mapping[str, NDArray[np.intp]]) -> dict[str, Any]:
+def _figures(judged: _LabelledSample, after: Scores, parts: Mapping[str, NDArray[np.intp]]) -> dict[str, Any]:
     """Return figures before and after: of all questions, by set and by fold; with the reliability diagrams."""
-    sample, plain = judged.sample, identity()
-    before = apply(plain, sample)
-    plainly = _Judged(sample, None, 0.0, plain.thresholds)
+    sample, plain = judged.sample, identity_calibration()
+    before = apply_mapping(plain, sample)
+    plainly = _LabelledSample(sample, None, 0.0, plain.thresholds)
     return {
         "parts": {
-            name: {"before": _part(plainly, before, places), "after": _part(judged, after, places)}
+            name: {"before": _subset_figures(plainly, before, places), "after": _subset_figures(judged, after, places)}
             for name, places in parts.items()
         },
         "reliability": {
-            "before": measure.reliability(before, sample.outcomes),
-            "after": measure.reliability(after, sample.outcomes),
+            "before": measure.reliability_bins(before, sample.outcomes),
+            "after": measure.reliability_bins(after, sample.outcomes),
         },
     }
 
 
-def _part(judged: _Judged, scores: Scores, places: NDArray[np.intp]) -> dict[str, Any]:
-    part, holding = judged.sample.part(places), judged.holding
+def _subset_figures(judged: _LabelledSample, scores: Scores, places: NDArray[np.intp]) -> dict[str, Any]:
+    part, holding = judged.sample.subset(places), judged.holding
     answerable = np.array([example.answerable for example in part.examples], dtype=bool)
     nothing = np.zeros(len(places), dtype=bool) if holding is None else holding[places] < judged.abstain_below
-    labels = labels_of(part, scores[places], judged.thresholds, nothing)
-    return measure.figures(scores[places], part.outcomes, answerable, labels)
+    labels = confidence_labels(part, scores[places], judged.thresholds, nothing)
+    return measure.calibration_figures(scores[places], part.outcomes, answerable, labels)
 
 
-def labels_of(sample: Sample, scores: Scores, thresholds: Thresholds, abstained: Outcomes) -> list[str]:
+def confidence_labels(
+    sample: CalibrationSample, scores: Scores, thresholds: LabelThresholds, abstained: Outcomes
+) -> list[str]:
     """Return the labels that the scores get: low with weak relevance, and where memory is taken to hold no answer."""
     settings, edges = Settings.model_construct(**_DEFAULTS), (thresholds.medium, thresholds.high)
     return [
         compute_confidence(
-            float(score), {name: example.values[name] for name in WEIGHTS}, settings, edges, abstains=bool(none)
+            float(score),
+            {name: example.values[name] for name in COMPONENT_WEIGHTS},
+            settings,
+            edges,
+            abstains=bool(none),
         ).value
         for score, example, none in zip(scores, sample.examples, abstained, strict=True)
     ]
@@ -169,18 +185,20 @@ def labels_of(sample: Sample, scores: Scores, thresholds: Thresholds, abstained:
 _DEFAULTS = {name: field.default for name, field in Settings.model_fields.items()}
 
 
-def _left_out(judged: _Judged, kind: Kind, held: Held | None, wide: Sample) -> dict[str, Any]:
+def _unseen_set_figures(
+    judged: _LabelledSample, kind: ModelSpec, held: AnswerableFit | None, wide: CalibrationSample
+) -> dict[str, Any]:
     """Return the figures of each set under a mapping that was fitted on the collections of the others only."""
     found: dict[str, Any] = {}
-    for name, others, own in judged.sample.without_each_set():
-        if not others.tells:
+    for name, others, own in judged.sample.leave_one_set_out():
+        if not others.has_both_outcomes:
             continue
-        scores, holding = apply(fit(others, kind), own), None
+        scores, holding = apply_mapping(fit_mapping(others, kind), own), None
         groups = {example.group for example in own.examples}
         unseen = replace(wide, examples=[example for example in wide.examples if example.group not in groups])
-        if held and unseen.tells:
-            holding = apply(fit(unseen, held.kind), own)
+        if held and unseen.has_both_outcomes:
+            holding = apply_mapping(fit_mapping(unseen, held.kind), own)
             scores = np.minimum(scores, holding)
         places = np.arange(len(scores))
-        found[name] = _part(replace(judged, sample=own, holding=holding), scores, places)
+        found[name] = _subset_figures(replace(judged, sample=own, holding=holding), scores, places)
     return found

@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.policy.confidence.confidence_mapping import Answerable, Calibration
+from recall_loop.policy.confidence.confidence_mapping import AnswerabilityModel, Calibration
 
 _BAR = 24
 _COLUMNS = ("n", "base", "AUROC", "ECE", "perfect", "Brier", "unanswerable", "high: precision", "high: coverage")
@@ -46,7 +46,7 @@ def _figures(found: Mapping[str, Any]) -> Table:
     return table
 
 
-def _holding(mapping: Answerable) -> Table:
+def _holding(mapping: AnswerabilityModel) -> Table:
     """Return how well it is told whether memory holds an answer, and what abstaining below the threshold does."""
     title = f"whether memory holds an answer, out of fold ({mapping.figures['chosen']}); abstained below"
     columns = ("n", "unanswerable", "AUROC", "ECE", "perfect", "Brier", "abstained: unanswerable", "answerable")

@@ -19,10 +19,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_loop.evals.confidence.calibration_examples import Example
+from recall_loop.evals.confidence.calibration_examples import CalibrationExample
 from recall_loop.evals.measures.calibration_metrics import Outcomes, Scores
-from recall_loop.policy.confidence.confidence_mapping import LARGEST, RISING, Calibration, Feature, Thresholds
-from recall_loop.policy.confidence.confidence_score import RAW, WEIGHTS
+from recall_loop.policy.confidence.confidence_mapping import (
+    MAX_DEVIATION,
+    MONOTONE_FEATURES,
+    Calibration,
+    FeatureWeight,
+    LabelThresholds,
+)
+from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, RAW_SCORE
 from recall_loop.policy.confidence.confidence_signals import SIGNALS
 from recall_loop.state.errors import InvalidInputError
 
@@ -31,13 +37,13 @@ _POINTS = 40
 _LEAST_SHARE = 1e-4
 _INNER_FOLDS = 5
 _LEAST_SCALE = 1e-3
-_WORTH = 0.001  # what a richer mapping must gain in log loss to be taken
+_MIN_IMPROVEMENT = 0.001  # what a richer mapping must gain in log loss to be taken
 Matrix = NDArray[np.float64]
-_UNSET = Thresholds(medium=0.5, high=0.75)
+_UNSET = LabelThresholds(medium=0.5, high=0.75)
 
 
 @dataclass(frozen=True)
-class Kind:
+class ModelSpec:
     """One way to fit: features of the regression, whether their products count, and whether a curve follows.
 
     `rising` are the features that may not lower the result.
@@ -47,7 +53,7 @@ class Kind:
     features: tuple[str, ...] = ()
     products: bool = False
     curve: bool = False
-    rising: frozenset[str] = RISING
+    monotone: frozenset[str] = MONOTONE_FEATURES
 
     @property
     def method(self) -> str:
@@ -55,31 +61,37 @@ class Kind:
         return "isotonic" if not self.features else "logistic+isotonic" if self.curve else "logistic"
 
 
-_PARTS, _ALL = tuple(WEIGHTS), (*WEIGHTS, *SIGNALS)
-_PLAIN = (
-    Kind("logistic, components", _PARTS),
-    Kind("logistic, components and signals", _ALL),
-    Kind("logistic, components, signals and products", _ALL, products=True),
+_COMPONENTS, _ALL = tuple(COMPONENT_WEIGHTS), (*COMPONENT_WEIGHTS, *SIGNALS)
+_LOGISTIC_MODELS = (
+    ModelSpec("logistic, components", _COMPONENTS),
+    ModelSpec("logistic, components and signals", _ALL),
+    ModelSpec("logistic, components, signals and products", _ALL, products=True),
 )
-KINDS = (
-    Kind("isotonic, raw score", curve=True),
-    *_PLAIN,
-    *(replace(kind, name=f"{kind.name}; isotonic", curve=True) for kind in _PLAIN),
+SCORE_MODELS = (
+    ModelSpec("isotonic, raw score", curve=True),
+    *_LOGISTIC_MODELS,
+    *(replace(kind, name=f"{kind.name}; isotonic", curve=True) for kind in _LOGISTIC_MODELS),
 )
-_TOLD = (*WEIGHTS, "named_told", "told_share", "named_alike", "told_alike")
-_NAMED = (*_TOLD, "named_first", "named_lead", "named_own", "named_vote")
+_ATTRIBUTION_FEATURES = (*COMPONENT_WEIGHTS, "named_told", "told_share", "named_alike", "told_alike")
+_NAMED_FEATURES = (*_ATTRIBUTION_FEATURES, "named_first", "named_lead", "named_own", "named_vote")
 # Components tell what memory holds nothing on; the others, whether it was said of whom the question asks about.
-HOLDING_KINDS = (
-    Kind("logistic, components and what the named tell", _TOLD, rising=frozenset(_TOLD)),
-    Kind("logistic, components, what the named tell, and what comes from them", _NAMED, rising=frozenset(_NAMED)),
+ANSWERABLE_MODELS = (
+    ModelSpec(
+        "logistic, components and what the named tell", _ATTRIBUTION_FEATURES, monotone=frozenset(_ATTRIBUTION_FEATURES)
+    ),
+    ModelSpec(
+        "logistic, components, what the named tell, and what comes from them",
+        _NAMED_FEATURES,
+        monotone=frozenset(_NAMED_FEATURES),
+    ),
 )
 
 
 @dataclass(frozen=True)
-class Sample:
+class CalibrationSample:
     """Examples as arrays; `weights` have mean 1, `event` is what a score is to be the probability of."""
 
-    examples: Sequence[Example]
+    examples: Sequence[CalibrationExample]
     balance: float = 0.5
     event: Literal["complete", "answerable"] = "complete"
 
@@ -99,7 +111,7 @@ class Sample:
         """Return one figure of all examples."""
         return np.array([example.values[name] for example in self.examples], dtype=np.float64)
 
-    def part(self, chosen: NDArray[np.intp]) -> Sample:
+    def subset(self, chosen: NDArray[np.intp]) -> CalibrationSample:
         """Return the examples at the given places."""
         return replace(self, examples=[self.examples[at] for at in chosen])
 
@@ -117,7 +129,7 @@ class Sample:
             raise InvalidInputError("examples", f"{len(set(groups))} collections", "questions of 2 collections or more")
         return list(GroupKFold(n_splits=count).split(np.zeros(len(groups)), groups=groups))
 
-    def without_each_set(self) -> Iterator[tuple[str, Sample, Sample]]:
+    def leave_one_set_out(self) -> Iterator[tuple[str, CalibrationSample, CalibrationSample]]:
         """Yield each set by name: the examples of all collections that it doesn't have, and its own."""
         for name in dict.fromkeys(example.origin for example in self.examples):
             own = [example for example in self.examples if example.origin == name]
@@ -126,65 +138,69 @@ class Sample:
             yield name, replace(self, examples=others), replace(self, examples=own)
 
     @property
-    def tells(self) -> bool:
+    def has_both_outcomes(self) -> bool:
         """Whether the event came about in some of the examples, and not in others."""
         return bool(self.outcomes.any()) and not bool(self.outcomes.all())
 
 
-def fit(sample: Sample, kind: Kind) -> Calibration:
+def fit_mapping(sample: CalibrationSample, kind: ModelSpec) -> Calibration:
     """Return the mapping fitted on a sample; its thresholds are still to be set.
 
     Raises:
         InvalidInputError: the event always or never came about, so that there is nothing to tell apart.
     """
-    if not sample.tells:
+    if not sample.has_both_outcomes:
         raise InvalidInputError(
             "examples", f"{len(sample.examples)} with one outcome", f"both {sample.event} ones and others"
         )
-    plain = _regression(sample, kind) if kind.features else _empty(kind)
+    plain = _regression(sample, kind) if kind.features else _unfitted(kind)
     if not kind.curve:
         return plain
     # What the curve is fitted on must not have been seen by the regression before it.
-    before = sample.column(RAW) if not kind.features else out_of_fold(sample, replace(kind, curve=False), _INNER_FOLDS)
+    before = (
+        sample.column(RAW_SCORE)
+        if not kind.features
+        else out_of_fold_scores(sample, replace(kind, curve=False), _INNER_FOLDS)
+    )
     return plain.model_copy(update={"curve": _curve(before, sample)})
 
 
-def out_of_fold(sample: Sample, kind: Kind, folds: int) -> Scores:
+def out_of_fold_scores(sample: CalibrationSample, kind: ModelSpec, folds: int) -> Scores:
     """Return each example's score by a mapping that was fitted without its group."""
     scores = np.zeros(len(sample.examples))
     for seen, unseen in sample.folds(folds):
-        scores[unseen] = apply(fit(sample.part(seen), kind), sample.part(unseen))
+        scores[unseen] = apply_mapping(fit_mapping(sample.subset(seen), kind), sample.subset(unseen))
     return scores
 
 
-def best_kind(
-    sample: Sample, kinds: Sequence[Kind], folds: int, most: Scores | None = None
-) -> tuple[Kind, Scores, dict[str, float]]:
+def select_model(
+    sample: CalibrationSample, kinds: Sequence[ModelSpec], folds: int, most: Scores | None = None
+) -> tuple[ModelSpec, Scores, dict[str, float]]:
     """Return the plainest of the kinds that do nearly best out of fold, its scores there, and all their log losses.
 
     `most` are the largest scores that there may be.
     """
-    tried = {kind: out_of_fold(sample, kind, folds) for kind in kinds}
+    tried = {kind: out_of_fold_scores(sample, kind, folds) for kind in kinds}
     if most is not None:
         tried = {kind: np.minimum(scores, most) for kind, scores in tried.items()}
     losses = {kind.name: log_loss(scores, sample) for kind, scores in tried.items()}
-    chosen = next(kind for kind in kinds if losses[kind.name] <= min(losses.values()) + _WORTH)
+    chosen = next(kind for kind in kinds if losses[kind.name] <= min(losses.values()) + _MIN_IMPROVEMENT)
     return chosen, tried[chosen], losses
 
 
-def apply(mapping: Calibration, sample: Sample) -> Scores:
+def apply_mapping(mapping: Calibration, sample: CalibrationSample) -> Scores:
     """Return the scores that a mapping gives, each in [0,1]."""
     return np.array([mapping.score(example.values) for example in sample.examples], dtype=np.float64)
 
 
-def log_loss(scores: Scores, sample: Sample) -> float:
+def log_loss(scores: Scores, sample: CalibrationSample) -> float:
     """Return the weighted mean log loss; 0 is best."""
     kept = np.clip(scores, _LEAST_SHARE, 1 - _LEAST_SHARE)
     losses = np.where(sample.outcomes, -np.log(kept), -np.log(1 - kept))
     return float(np.average(losses, weights=sample.weights))
 
 
-def threshold(scores: Scores, outcomes: Outcomes, precision: float, below: float = 1.01) -> float:
+def precision_threshold(scores: Scores, outcomes: Outcomes, precision: float, below: float = 1.01) -> float:
     """Return the least score from which on, up to `below`, the event came about in at least this share of results.
 
     `below` itself, at most 1.0, if there is none.
@@ -197,33 +213,34 @@ def threshold(scores: Scores, outcomes: Outcomes, precision: float, below: float
     return float(np.floor(scores[order][good[-1]] * 1e4) / 1e4) if len(good) else min(below, 1.0)
 
 
-def _empty(kind: Kind) -> Calibration:
+def _unfitted(kind: ModelSpec) -> Calibration:
     return Calibration.model_validate({"id": "unnamed", "method": kind.method, "thresholds": _UNSET.model_dump()})
 
 
-def _regression(sample: Sample, kind: Kind) -> Calibration:
+def _regression(sample: CalibrationSample, kind: ModelSpec) -> Calibration:
     """Fit a penalised logistic regression; components may only raise the result (CONF-3)."""
     columns = {name: sample.column(name) for name in kind.features}
     means = {name: float(np.average(values, weights=sample.weights)) for name, values in columns.items()}
     scales = {name: max(float(values.std()), _LEAST_SCALE) for name, values in columns.items()}
     standard = {
-        name: np.clip((values - means[name]) / scales[name], -LARGEST, LARGEST) for name, values in columns.items()
+        name: np.clip((values - means[name]) / scales[name], -MAX_DEVIATION, MAX_DEVIATION)
+        for name, values in columns.items()
     }
     pairs = _pairs(columns) if kind.products else []
-    products = [np.clip(standard[one] * standard[other], -LARGEST, LARGEST) for one, other in pairs]
+    products = [np.clip(standard[one] * standard[other], -MAX_DEVIATION, MAX_DEVIATION) for one, other in pairs]
     weights = _solve(
         np.stack([*standard.values(), *products], axis=1),
         sample,
         np.array([_SINGLE_PENALTY] * len(standard) + [_PAIR_PENALTY] * len(products)),
-        [name in kind.rising for name in standard] + [False] * len(products),
+        [name in kind.monotone for name in standard] + [False] * len(products),
     )
     single, paired = weights[: len(standard)], weights[len(standard) : -1]
     features: dict[str, Any] = {
-        name: Feature(mean=round(means[name], 6), scale=round(scales[name], 6), weight=round(float(weight), 6))
+        name: FeatureWeight(mean=round(means[name], 6), scale=round(scales[name], 6), weight=round(float(weight), 6))
         for name, weight in zip(columns, single, strict=True)
     }
     named = {f"{one}*{other}": round(float(weight), 6) for (one, other), weight in zip(pairs, paired, strict=True)}
-    return _empty(kind).model_copy(
+    return _unfitted(kind).model_copy(
         update={"intercept": round(float(weights[-1]), 6), "features": features, "products": named}
     )
 
@@ -234,7 +251,7 @@ def _pairs(columns: dict[str, Matrix]) -> list[tuple[str, str]]:
     return [(one, other) for one, other in pairs if one != other or len(np.unique(columns[one])) > 2]
 
 
-def _solve(matrix: Matrix, sample: Sample, penalties: Matrix, rising: Sequence[bool]) -> Matrix:
+def _solve(matrix: Matrix, sample: CalibrationSample, penalties: Matrix, rising: Sequence[bool]) -> Matrix:
     """Return the weights, intercept last, that minimise weighted log loss and penalty."""
     from scipy.optimize import minimize
 
@@ -252,7 +269,7 @@ def _solve(matrix: Matrix, sample: Sample, penalties: Matrix, rising: Sequence[b
     return np.asarray(found.x, dtype=np.float64)
 
 
-def _curve(before: Scores, sample: Sample) -> tuple[tuple[float, float], ...]:
+def _curve(before: Scores, sample: CalibrationSample) -> tuple[tuple[float, float], ...]:
     """Return at most some dozen points of the isotonic curve."""
     from sklearn.isotonic import IsotonicRegression
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from recall_loop.evals.datasets.questions import Question
-from recall_loop.memory.intake.files.documents import record_from_doc
+from recall_loop.evals.datasets.questions import LabelledQuestion
+from recall_loop.memory.intake.files.documents import record_from_document
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 from recall_loop.state.types import ContentType
 
 # Record fields that documents call otherwise: an error names what stands in the file.
-DOCUMENT_NAMES = {
+DOCUMENT_FIELD_NAMES = {
     "author": "speaker",
     "subject": "speaker",
     "conversation_id": "collection",
@@ -23,7 +23,7 @@ DOCUMENT_NAMES = {
 }
 
 
-class Kinds(StrEnum):
+class DocumentSelection(StrEnum):
     """Which documents of a data set are loaded."""
 
     MESSAGES = "messages"
@@ -32,7 +32,7 @@ class Kinds(StrEnum):
     ALL = "all"
 
 
-class Part(StrEnum):
+class DocumentKind(StrEnum):
     """What a document is to an evaluation; titled passages, summaries, events and runs are `other`."""
 
     MESSAGE = "message"
@@ -40,15 +40,15 @@ class Part(StrEnum):
     OTHER = "other"
 
 
-PARTS = {
-    Kinds.MESSAGES: frozenset({Part.MESSAGE}),
-    Kinds.FACTS: frozenset({Part.FACT}),
-    Kinds.MESSAGES_AND_FACTS: frozenset({Part.MESSAGE, Part.FACT}),
-    Kinds.ALL: frozenset(Part),
+SELECTED_KINDS = {
+    DocumentSelection.MESSAGES: frozenset({DocumentKind.MESSAGE}),
+    DocumentSelection.FACTS: frozenset({DocumentKind.FACT}),
+    DocumentSelection.MESSAGES_AND_FACTS: frozenset({DocumentKind.MESSAGE, DocumentKind.FACT}),
+    DocumentSelection.ALL: frozenset(DocumentKind),
 }
 
 
-class Pool(Protocol):
+class RecordSource(Protocol):
     """The records of one collection; each reading makes them anew, so only one collection need be in memory."""
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class Pool(Protocol):
 class Collections(Mapping[str, list[Record]]):
     """Records by collection."""
 
-    _pools: Mapping[str, Pool] = field(repr=False)
+    _pools: Mapping[str, RecordSource] = field(repr=False)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._pools)
@@ -106,9 +106,9 @@ class Dataset:
     """
 
     name: str
-    kinds: Kinds
+    kinds: DocumentSelection
     collections: Collections
-    questions: list[Question]
+    questions: list[LabelledQuestion]
     blank: int = 0
     content_types: tuple[ContentType, ...] | None = None
 
@@ -123,14 +123,14 @@ class Document:
         make: makes the record.
     """
 
-    place: str
+    location: str
     fields: Mapping[str, Any]
-    make: Callable[[Mapping[str, Any]], Record] = record_from_doc
+    make: Callable[[Mapping[str, Any]], Record] = record_from_document
 
     @property
-    def part(self) -> Part:
+    def kind(self) -> DocumentKind:
         """What it is to an evaluation."""
-        return part_of(self.fields)
+        return document_kind(self.fields)
 
     @property
     def blank(self) -> bool:
@@ -147,15 +147,15 @@ class Document:
             return self.make(self.fields)
         except InvalidInputError as error:
             top = error.field.partition(".")[0]
-            name = DOCUMENT_NAMES.get(top, top) if self.make is record_from_doc else error.field
-            raise InvalidInputError(f"{self.place}.{name}", self.fields.get(name), error.allowed) from error
+            name = DOCUMENT_FIELD_NAMES.get(top, top) if self.make is record_from_document else error.field
+            raise InvalidInputError(f"{self.location}.{name}", self.fields.get(name), error.allowed) from error
 
 
-Read = Callable[[], Iterable[Document]]
+DocumentReader = Callable[[], Iterable[Document]]
 
 
 @dataclass(frozen=True)
-class Source:
+class RawDataset:
     """A data set as its files have it.
 
     Attributes:
@@ -164,17 +164,17 @@ class Source:
         content_types: as in `Dataset`.
     """
 
-    collections: Mapping[str, Read]
-    questions: list[Question]
+    collections: Mapping[str, DocumentReader]
+    questions: list[LabelledQuestion]
     content_types: tuple[ContentType, ...] | None = None
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class _SelectedDocuments:
     """The documents of one collection that count."""
 
-    read: Read
-    parts: frozenset[Part]
+    read: DocumentReader
+    parts: frozenset[DocumentKind]
     size: int
 
     def __len__(self) -> int:
@@ -182,10 +182,10 @@ class _Chosen:
 
     def records(self) -> Iterator[Record]:
         """Yield the records."""
-        return (document.record() for document in _once(self.read()) if document.part in self.parts)
+        return (document.record() for document in _distinct(self.read()) if document.kind in self.parts)
 
 
-def _once(documents: Iterable[Document]) -> Iterator[Document]:
+def _distinct(documents: Iterable[Document]) -> Iterator[Document]:
     """Yield documents that have text, each id once."""
     seen: set[object] = set()
     for document in documents:
@@ -195,66 +195,66 @@ def _once(documents: Iterable[Document]) -> Iterator[Document]:
             yield document
 
 
-def assembled(name: str, source: Source, kinds: Kinds | str | None) -> Dataset:
+def build_dataset(name: str, source: RawDataset, kinds: DocumentSelection | str | None) -> Dataset:
     """Return the data set of a source. Without `kinds` it is the messages where there are any, else everything.
 
     Raises:
         InvalidInputError: `kinds` is unknown, or picks no document.
     """
-    found = {part: False for part in Part}
-    counts: dict[str, dict[Part, int]] = {}
-    blanks = dict.fromkeys(Part, 0)
+    found = {part: False for part in DocumentKind}
+    counts: dict[str, dict[DocumentKind, int]] = {}
+    blanks = dict.fromkeys(DocumentKind, 0)
     for collection, read in source.collections.items():
-        counts[collection] = dict.fromkeys(Part, 0)
-        for part, empty in list_parts(read):
+        counts[collection] = dict.fromkeys(DocumentKind, 0)
+        for part, empty in scan_documents(read):
             found[part] = True
             blanks[part] += empty
             counts[collection][part] += not empty
-    chosen = kinds_of(kinds, messages=found[Part.MESSAGE])
-    parts = PARTS[chosen]
-    pools: dict[str, Pool] = {
-        collection: _Chosen(source.collections[collection], parts, sum(each[part] for part in parts))
+    chosen = parse_selection(kinds, messages=found[DocumentKind.MESSAGE])
+    parts = SELECTED_KINDS[chosen]
+    pools: dict[str, RecordSource] = {
+        collection: _SelectedDocuments(source.collections[collection], parts, sum(each[part] for part in parts))
         for collection, each in counts.items()
         if any(each[part] for part in parts)
     }
     if not pools:
-        raise no_such_kinds(chosen, {part for part, there in found.items() if there})
+        raise selection_error(chosen, {part for part, there in found.items() if there})
     check_collections(source.questions, pools)
     blank = sum(blanks[part] for part in parts)
     return Dataset(name, chosen, Collections(pools), source.questions, blank, source.content_types)
 
 
-def list_parts(read: Read) -> Iterator[tuple[Part, bool]]:
+def scan_documents(read: DocumentReader) -> Iterator[tuple[DocumentKind, bool]]:
     """Yield what each document is, and whether it is blank; a repeated one once."""
     seen: set[object] = set()
     for document in read():
         name = document.fields.get("id")
         if document.blank or name is None or name not in seen:
             seen.add(name)
-            yield document.part, document.blank
+            yield document.kind, document.blank
 
 
-def kinds_of(kinds: Kinds | str | None, *, messages: bool) -> Kinds:
+def parse_selection(kinds: DocumentSelection | str | None, *, messages: bool) -> DocumentSelection:
     """Return the kinds of this name; for None the messages where there are any, else everything.
 
     Raises:
         InvalidInputError: an unknown name.
     """
     if kinds is None:
-        return Kinds.MESSAGES if messages else Kinds.ALL
+        return DocumentSelection.MESSAGES if messages else DocumentSelection.ALL
     try:
-        return Kinds(kinds)
+        return DocumentSelection(kinds)
     except ValueError:
-        raise InvalidInputError("kinds", kinds, " | ".join(Kinds)) from None
+        raise InvalidInputError("kinds", kinds, " | ".join(DocumentSelection)) from None
 
 
-def no_such_kinds(kinds: Kinds, seen: set[Part]) -> InvalidInputError:
+def selection_error(kinds: DocumentSelection, seen: set[DocumentKind]) -> InvalidInputError:
     """Return the error for kinds that a data set lacks; `seen` are the parts that it has."""
-    fitting = [each.value for each in Kinds if PARTS[each] & seen]
+    fitting = [each.value for each in DocumentSelection if SELECTED_KINDS[each] & seen]
     return InvalidInputError("kinds", kinds.value, f"one that this data set has: {' | '.join(fitting)}")
 
 
-def check_collections(questions: Iterable[Question], known: Mapping[str, object]) -> None:
+def check_collections(questions: Iterable[LabelledQuestion], known: Mapping[str, object]) -> None:
     """Refuse a question of a collection that has no documents.
 
     Raises:
@@ -267,13 +267,13 @@ def check_collections(questions: Iterable[Question], known: Mapping[str, object]
             )
 
 
-def part_of(document: Mapping[str, Any]) -> Part:
+def document_kind(document: Mapping[str, Any]) -> DocumentKind:
     """Return what a document is to an evaluation."""
     if document.get("kind") == "message":
-        return Part.MESSAGE
+        return DocumentKind.MESSAGE
     if document.get("kind") == "fact" and not document.get("title"):
-        return Part.FACT
-    return Part.OTHER
+        return DocumentKind.FACT
+    return DocumentKind.OTHER
 
 
 def is_blank(document: Mapping[str, Any]) -> bool:

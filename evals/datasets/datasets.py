@@ -7,23 +7,39 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from recall_loop.evals.datasets.dataset_parts import Collections, Dataset, Kinds, Part, Source, assembled
+from recall_loop.evals.datasets.dataset_parts import (
+    Collections,
+    Dataset,
+    DocumentKind,
+    DocumentSelection,
+    RawDataset,
+    build_dataset,
+)
 from recall_loop.evals.datasets.format_beam import is_beam, read_beam
 from recall_loop.evals.datasets.format_locomo import read_locomo
 from recall_loop.evals.datasets.format_longmemeval import read_longmemeval
 from recall_loop.evals.datasets.format_passages import read_hotpotqa, read_musique
-from recall_loop.evals.datasets.format_records import RECORDS, read_generic
+from recall_loop.evals.datasets.format_records import RECORDS_FILE, read_records_folder
 from recall_loop.evals.datasets.format_tau import read_tau
-from recall_loop.evals.datasets.json_items import list_items
-from recall_loop.evals.datasets.layout import QUESTIONS, SHAPE, read_layout
+from recall_loop.evals.datasets.json_items import iter_items
+from recall_loop.evals.datasets.layout import LAYOUT_DESCRIPTION, QUESTIONS_FILE, read_layout
 from recall_loop.memory.intake.files.lines import parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError
 
-__all__ = ["FORMATS", "LAYOUT", "SHAPE", "Collections", "Dataset", "Kinds", "Part", "load"]
+__all__ = [
+    "FORMATS",
+    "LAYOUT",
+    "LAYOUT_DESCRIPTION",
+    "Collections",
+    "Dataset",
+    "DocumentKind",
+    "DocumentSelection",
+    "load_dataset",
+]
 
 LAYOUT = "layout"
-_READERS: Mapping[str, Callable[[Path], Source]] = {
-    "records": read_generic,
+_READERS: Mapping[str, Callable[[Path], RawDataset]] = {
+    "records": read_records_folder,
     "locomo": read_locomo,
     "beam": read_beam,
     "musique": read_musique,
@@ -33,17 +49,17 @@ _READERS: Mapping[str, Callable[[Path], Source]] = {
 }
 FORMATS = (LAYOUT, *_READERS)
 # What the first object of a file has, and nothing else of the known formats.
-_SIGNS = {
+_SIGNATURES = {
     "locomo": {"conversation", "qa"},
     "hotpotqa": {"supporting_facts", "context"},
     "longmemeval": {"haystack_sessions", "question_id"},
     "tau": {"traj", "reward"},
     "musique": {"paragraphs", "question"},
 }
-_OF_FOLDERS = (LAYOUT, "records", "beam")
+_FOLDER_FORMATS = (LAYOUT, "records", "beam")
 
 
-def load(path: Path, kinds: Kinds | str | None = None, format_name: str | None = None) -> Dataset:
+def load_dataset(path: Path, kinds: DocumentSelection | str | None = None, format_name: str | None = None) -> Dataset:
     """Load the data set in `path`, a file or a folder; a folder may hold the one file of a set.
 
     Args:
@@ -58,31 +74,35 @@ def load(path: Path, kinds: Kinds | str | None = None, format_name: str | None =
     """
     if format_name is not None and format_name not in FORMATS:
         raise InvalidInputError("format", format_name, " | ".join(FORMATS))
-    name = format_name or _recognised(path)
+    name = format_name or _detect_format(path)
     if name == LAYOUT:
         return read_layout(path, kinds)
     if name == "records" and kinds is None:
-        kinds = Kinds.ALL  # nobody reports figures over the messages of such a set alone
-    file = _only_file(path) if path.is_dir() and name not in (*_OF_FOLDERS, "tau") else path
+        kinds = DocumentSelection.ALL  # nobody reports figures over the messages of such a set alone
+    file = _only_file(path) if path.is_dir() and name not in (*_FOLDER_FORMATS, "tau") else path
     if not file.is_file() and not path.is_dir():
         raise InvalidInputError("data", str(path), "a file or folder that is there")
-    return assembled(path.resolve().stem if path.is_file() else path.resolve().name, _READERS[name](file), kinds)
+    return build_dataset(path.resolve().stem if path.is_file() else path.resolve().name, _READERS[name](file), kinds)
 
 
-def _recognised(path: Path) -> str:
+def _detect_format(path: Path) -> str:
     """Return the format of a file or folder."""
     if path.is_file():
-        return _of_file(path)
+        return _format_of_file(path)
     if not path.is_dir():
-        raise InvalidInputError("data", str(path), f"{SHAPE}; or a file or folder of {', '.join(_READERS)}")
-    if (path / QUESTIONS).is_file():
-        return "records" if (path / RECORDS).is_file() else LAYOUT
+        raise InvalidInputError(
+            "data", str(path), f"{LAYOUT_DESCRIPTION}; or a file or folder of {', '.join(_READERS)}"
+        )
+    if (path / QUESTIONS_FILE).is_file():
+        return "records" if (path / RECORDS_FILE).is_file() else LAYOUT
     if is_beam(path):
         return "beam"
     files = _json_files(path)
     if not files:
-        raise InvalidInputError("data", str(path), f"{SHAPE}; or a file or folder of {', '.join(_READERS)}")
-    return _of_file(files[0])
+        raise InvalidInputError(
+            "data", str(path), f"{LAYOUT_DESCRIPTION}; or a file or folder of {', '.join(_READERS)}"
+        )
+    return _format_of_file(files[0])
 
 
 def _json_files(folder: Path) -> list[Path]:
@@ -96,27 +116,27 @@ def _only_file(folder: Path) -> Path:
     return files[0]
 
 
-def _of_file(path: Path) -> str:
+def _format_of_file(path: Path) -> str:
     first = _first_object(path)
-    for name, signs in _SIGNS.items():
+    for name, signs in _SIGNATURES.items():
         if signs <= set(first):
             return name
-    if not first and _says_object(path):
+    if not first and _is_tau2(path):
         return "tau"  # tau2-bench: one object over many lines
     raise InvalidInputError(path.name, sorted(first), f"a data set of {', '.join(_READERS)}; --format names one")
 
 
 def _first_object(path: Path) -> dict[str, Any]:
     """Return the first object of a list or of the first line; {} where there is none."""
-    if _starts(path) == b"[":
-        return next((item.value for item in list_items(path)), {})
+    if _first_byte(path) == b"[":
+        return next((item.value for item in iter_items(path)), {})
     line = next(raw_lines(path), None)
     found = parse_object(line) if line else {}
     return found if isinstance(found, dict) else {}
 
 
-def _says_object(path: Path) -> bool:
-    if _starts(path) != b"{":
+def _is_tau2(path: Path) -> bool:
+    if _first_byte(path) != b"{":
         return False
     try:
         value = json.loads(path.read_text(encoding="utf-8-sig"))
@@ -125,6 +145,6 @@ def _says_object(path: Path) -> bool:
     return isinstance(value, dict) and {"tasks", "simulations"} <= set(value)
 
 
-def _starts(path: Path) -> bytes:
+def _first_byte(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]

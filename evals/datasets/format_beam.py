@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from recall_loop.evals.datasets.dataset_parts import Document, Source
-from recall_loop.evals.datasets.questions import Question
-from recall_loop.state.errors import InvalidInputError, from_validation, parse
+from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
+from recall_loop.evals.datasets.questions import LabelledQuestion
+from recall_loop.state.errors import InvalidInputError, invalid_input_from, validate_model
 
 CHAT = "chat.json"
 PROBING = Path("probing_questions") / "probing_questions.json"
@@ -23,7 +23,7 @@ _MARK = re.compile(r"\s*->->[\s\d,.]*$")
 _ANCHOR = "%B-%d-%Y"
 
 
-class _Turn(BaseModel):
+class _BeamMessage(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     role: str
@@ -36,7 +36,7 @@ class _Batch(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     batch_number: int
-    turns: list[list[_Turn]]
+    turns: list[list[_BeamMessage]]
 
 
 class _Probe(BaseModel):
@@ -64,7 +64,7 @@ def _chats(folder: Path) -> Iterator[Path]:
     yield from sorted(found, key=lambda path: [(len(part), part) for part in path.relative_to(folder).parts])
 
 
-def read_beam(folder: Path) -> Source:
+def read_beam(folder: Path) -> RawDataset:
     """Read the chats in a folder: every message of user and assistant, batches as sessions.
 
     A message's time is the last time anchor before it. Gold are the messages whose ids a question names as its
@@ -77,7 +77,7 @@ def read_beam(folder: Path) -> Source:
     if not chats:
         raise InvalidInputError("data", str(folder), f"a folder with {CHAT} and {PROBING}, or one of such folders")
     questions = [question for name, chat in chats.items() for question in _questions(name, chat)]
-    return Source({name: _reader(name, chat) for name, chat in chats.items()}, questions)
+    return RawDataset({name: _reader(name, chat) for name, chat in chats.items()}, questions)
 
 
 def _name(folder: Path, chat: Path) -> str:
@@ -88,9 +88,9 @@ def _name(folder: Path, chat: Path) -> str:
 def _reader(name: str, chat: Path) -> Any:
     def read() -> Iterator[Document]:
         path, anchor = chat / CHAT, None
-        for batch in _loaded(path, _Chat):
+        for batch in _read_json(path, _Chat):
             for turn in (turn for turns in batch.turns for turn in turns):
-                place = f"{_shown(path)} id {turn.id}"
+                place = f"{_display_name(path)} id {turn.id}"
                 anchor = _time(turn.time_anchor, place) or anchor
                 fields = {
                     "id": f"{name}:{turn.id}",
@@ -117,12 +117,12 @@ def _time(said: str | None, place: str) -> str | None:
         raise InvalidInputError(f"{place}.time_anchor", said, "a date such as March-15-2024") from None
 
 
-def _questions(name: str, chat: Path) -> Iterator[Question]:
+def _questions(name: str, chat: Path) -> Iterator[LabelledQuestion]:
     path, known = chat / PROBING, {document.fields["id"] for document in _reader(name, chat)()}
     number = 0
-    for category, probes in _loaded(path, _Probes).items():
+    for category, probes in _read_json(path, _Probes).items():
         for at, probe in enumerate(probes):
-            place = f"{_shown(path)} {category}.{at}"
+            place = f"{_display_name(path)} {category}.{at}"
             sources = [f"{name}:{each}" for each in _ids(probe.source_chat_ids, f"{place}.source_chat_ids")]
             fields = {
                 "id": f"{name}:q{number}",
@@ -132,7 +132,7 @@ def _questions(name: str, chat: Path) -> Iterator[Question]:
                 "gold": [each for each in dict.fromkeys(sources) if each in known],
                 "answerable": category != _UNANSWERABLE,
             }
-            yield parse(Question, fields, place)
+            yield validate_model(LabelledQuestion, fields, place)
             number += 1
 
 
@@ -149,17 +149,17 @@ def _ids(value: Any, place: str) -> Iterator[int]:
         raise InvalidInputError(place, value, "ids of messages: numbers, lists of them, or lists by name")
 
 
-def _loaded(path: Path, shape: TypeAdapter[Any]) -> Any:
+def _read_json(path: Path, shape: TypeAdapter[Any]) -> Any:
     if not path.is_file():
         raise InvalidInputError("data", str(path), "a file; chats of 10M have another layout, which isn't read")
     try:
         return shape.validate_python(json.loads(path.read_text(encoding="utf-8-sig")))
     except ValidationError as error:
-        raise from_validation(error, _shown(path)) from error
+        raise invalid_input_from(error, _display_name(path)) from error
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(_shown(path), str(error) or "nested too deeply", "JSON in UTF-8") from error
+        raise InvalidInputError(_display_name(path), str(error) or "nested too deeply", "JSON in UTF-8") from error
 
 
-def _shown(path: Path) -> str:
+def _display_name(path: Path) -> str:
     chat = path.parent if path.name == CHAT else path.parent.parent
     return f"{chat.name}/{path.name}"

@@ -9,17 +9,17 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from recall_loop.evals.datasets.dataset_parts import Document, Source
-from recall_loop.evals.datasets.json_items import Item, list_items, read_item
-from recall_loop.evals.datasets.questions import Question
+from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
+from recall_loop.evals.datasets.json_items import JsonItem, iter_items, reread_item
+from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.memory.intake.files.locomo_file import sample_documents
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.errors import InvalidInputError, validate_model
 
 CATEGORIES = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single_hop", 5: "adversarial"}
 _TURN = re.compile(r"D(\d+):(\d+)")
 
 
-class _Asked(BaseModel):
+class _LocomoQuestion(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     question: str
@@ -32,10 +32,10 @@ class _Sample(BaseModel):
 
     sample_id: str
     conversation: dict[str, Any]
-    qa: list[_Asked]
+    qa: list[_LocomoQuestion]
 
 
-def read_locomo(path: Path) -> Source:
+def read_locomo(path: Path) -> RawDataset:
     """Read the samples: turns are messages, observations facts, summaries and events archival entries.
 
     Gold are the turns that a question's evidence names and that exist; several in one text are taken apart.
@@ -44,30 +44,30 @@ def read_locomo(path: Path) -> Source:
     Raises:
         InvalidInputError: names file, item and field.
     """
-    items: dict[str, Item] = {}
-    questions: list[Question] = []
-    for item in list_items(path):
-        sample = parse(_Sample, item.value, item.place)
+    items: dict[str, JsonItem] = {}
+    questions: list[LabelledQuestion] = []
+    for item in iter_items(path):
+        sample = validate_model(_Sample, item.value, item.location)
         if sample.sample_id in items:
-            raise InvalidInputError(f"{item.place}.sample_id", sample.sample_id, "an id that no other sample has")
-        items[sample.sample_id] = Item(item.path, item.number, item.start, item.end, {})
+            raise InvalidInputError(f"{item.location}.sample_id", sample.sample_id, "an id that no other sample has")
+        items[sample.sample_id] = JsonItem(item.path, item.number, item.start, item.end, {})
         questions += _questions(sample, item)
-    return Source({name: _reader(item) for name, item in items.items()}, questions)
+    return RawDataset({name: _reader(item) for name, item in items.items()}, questions)
 
 
-def _reader(item: Item) -> Any:
+def _reader(item: JsonItem) -> Any:
     def read() -> Iterator[Document]:
-        for number, fields in enumerate(sample_documents([read_item(item)]), 1):
-            place = f"{item.place} {fields.get('id') or f'document {number}'}"
+        for number, fields in enumerate(sample_documents([reread_item(item)]), 1):
+            place = f"{item.location} {fields.get('id') or f'document {number}'}"
             yield Document(place, fields)
 
     return read
 
 
-def _questions(sample: _Sample, item: Item) -> Iterator[Question]:
+def _questions(sample: _Sample, item: JsonItem) -> Iterator[LabelledQuestion]:
     turns = {fields["id"] for fields in sample_documents([item.value]) if fields["kind"] == "message"}
     for number, asked in enumerate(sample.qa):
-        place = f"{item.place}.qa.{number}"
+        place = f"{item.location}.qa.{number}"
         if asked.category not in CATEGORIES:
             raise InvalidInputError(f"{place}.category", asked.category, f"one of {list(CATEGORIES)}")
         named = (f"{sample.sample_id}:D{int(s)}:{int(t)}" for text in asked.evidence for s, t in _TURN.findall(text))
@@ -79,4 +79,4 @@ def _questions(sample: _Sample, item: Item) -> Iterator[Question]:
             "gold": [each for each in dict.fromkeys(named) if each in turns],
             "answerable": CATEGORIES[asked.category] != "adversarial",
         }
-        yield parse(Question, fields, place)
+        yield validate_model(LabelledQuestion, fields, place)

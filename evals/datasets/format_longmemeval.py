@@ -9,15 +9,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from recall_loop.evals.datasets.dataset_parts import Document, Source
-from recall_loop.evals.datasets.json_items import Item, list_items, read_item
-from recall_loop.evals.datasets.questions import Question, question_date
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
+from recall_loop.evals.datasets.json_items import JsonItem, iter_items, reread_item
+from recall_loop.evals.datasets.questions import LabelledQuestion, question_date
+from recall_loop.state.errors import InvalidInputError, validate_model
 
 _NO_ANSWER = "_abs"
 
 
-class _Turn(BaseModel):
+class _LongMemEvalTurn(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     role: str
@@ -34,10 +34,10 @@ class _Instance(BaseModel):
     question_date: str
     haystack_session_ids: list[str]
     haystack_dates: list[str]
-    haystack_sessions: list[list[_Turn]]
+    haystack_sessions: list[list[_LongMemEvalTurn]]
 
 
-def read_longmemeval(path: Path) -> Source:
+def read_longmemeval(path: Path) -> RawDataset:
     """Read the questions: each one's history is a collection, every turn of it a message.
 
     Gold are the turns marked with `has_answer`. Questions whose id ends in `_abs` have no answer.
@@ -45,28 +45,28 @@ def read_longmemeval(path: Path) -> Source:
     Raises:
         InvalidInputError: names file, item and field.
     """
-    items: dict[str, Item] = {}
-    questions: list[Question] = []
-    for item in list_items(path):
-        asked = _instance(item.value, item.place)
+    items: dict[str, JsonItem] = {}
+    questions: list[LabelledQuestion] = []
+    for item in iter_items(path):
+        asked = _instance(item.value, item.location)
         if asked.question_id in items:
-            raise InvalidInputError(f"{item.place}.question_id", asked.question_id, "an id that comes once")
-        items[asked.question_id] = Item(item.path, item.number, item.start, item.end, {})
+            raise InvalidInputError(f"{item.location}.question_id", asked.question_id, "an id that comes once")
+        items[asked.question_id] = JsonItem(item.path, item.number, item.start, item.end, {})
         fields = {
             "id": asked.question_id,
             "collection": asked.question_id,
             "question": asked.question,
             "category": asked.question_type,
-            "gold": [each["id"] for each, turn in _messages(asked, item.place) if turn.has_answer],
+            "gold": [each["id"] for each, turn in _messages(asked, item.location) if turn.has_answer],
             "answerable": not asked.question_id.endswith(_NO_ANSWER),
             "question_date": asked.question_date,
         }
-        questions.append(parse(Question, fields, item.place))
-    return Source({name: _reader(item) for name, item in items.items()}, questions)
+        questions.append(validate_model(LabelledQuestion, fields, item.location))
+    return RawDataset({name: _reader(item) for name, item in items.items()}, questions)
 
 
 def _instance(value: dict[str, Any], place: str) -> _Instance:
-    found = parse(_Instance, value, place)
+    found = validate_model(_Instance, value, place)
     sessions = len(found.haystack_sessions)
     for name in ("haystack_session_ids", "haystack_dates"):
         if len(getattr(found, name)) != sessions:
@@ -76,15 +76,15 @@ def _instance(value: dict[str, Any], place: str) -> _Instance:
     return found
 
 
-def _reader(item: Item) -> Any:
+def _reader(item: JsonItem) -> Any:
     def read() -> Iterator[Document]:
-        for fields, _ in _messages(_instance(read_item(item), item.place), item.place):
-            yield Document(f"{item.place} {fields['id']}", fields)
+        for fields, _ in _messages(_instance(reread_item(item), item.location), item.location):
+            yield Document(f"{item.location} {fields['id']}", fields)
 
     return read
 
 
-def _messages(asked: _Instance, place: str) -> Iterator[tuple[dict[str, Any], _Turn]]:
+def _messages(asked: _Instance, place: str) -> Iterator[tuple[dict[str, Any], _LongMemEvalTurn]]:
     """Yield every turn as a document; a session that comes twice has another name the second time."""
     times: Counter[str] = Counter()
     triples = zip(asked.haystack_session_ids, asked.haystack_dates, asked.haystack_sessions, strict=True)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from recall_loop.evals.datasets.dataset_parts import Document, Source
-from recall_loop.evals.datasets.json_items import list_items
-from recall_loop.evals.datasets.layout import read_lines
-from recall_loop.evals.datasets.questions import Question
-from recall_loop.state.errors import parse
+from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
+from recall_loop.evals.datasets.json_items import iter_items
+from recall_loop.evals.datasets.layout import read_json_objects
+from recall_loop.evals.datasets.questions import LabelledQuestion
+from recall_loop.state.errors import validate_model
 
 _HOPS = re.compile(r"\d+hop")
 
@@ -48,10 +48,10 @@ class _Hotpot(BaseModel):
     context: list[tuple[str, list[str]]]
 
 
-class _Asked(BaseModel):
+class _PassageQuestion(BaseModel):
     """One question of either set; passages are title, text, and whether they are gold."""
 
-    place: str
+    location: str
     id: str
     question: str
     category: str
@@ -59,7 +59,7 @@ class _Asked(BaseModel):
     passages: list[tuple[str, str, bool]]
 
 
-def read_musique(path: Path) -> Source:
+def read_musique(path: Path) -> RawDataset:
     """Read a file of MuSiQue, one question a line; gold are the paragraphs that support the answer.
 
     Raises:
@@ -68,12 +68,12 @@ def read_musique(path: Path) -> Source:
     return _source("musique", lambda: _musique(path))
 
 
-def _musique(path: Path) -> Iterator[_Asked]:
-    for place, fields in read_lines(path):
-        line = parse(_Musique, fields, place)
+def _musique(path: Path) -> Iterator[_PassageQuestion]:
+    for place, fields in read_json_objects(path):
+        line = validate_model(_Musique, fields, place)
         hops = _HOPS.match(line.id)
-        yield _Asked(
-            place=place,
+        yield _PassageQuestion(
+            location=place,
             id=line.id,
             question=line.question,
             category=hops[0] if hops else "uncategorised",
@@ -82,7 +82,7 @@ def _musique(path: Path) -> Iterator[_Asked]:
         )
 
 
-def read_hotpotqa(path: Path) -> Source:
+def read_hotpotqa(path: Path) -> RawDataset:
     """Read a file of HotpotQA, a JSON list; gold are the passages that a supporting sentence stands in.
 
     Raises:
@@ -91,12 +91,12 @@ def read_hotpotqa(path: Path) -> Source:
     return _source("hotpotqa", lambda: _hotpotqa(path))
 
 
-def _hotpotqa(path: Path) -> Iterator[_Asked]:
-    for item in list_items(path):
-        asked = parse(_Hotpot, item.value, item.place)
+def _hotpotqa(path: Path) -> Iterator[_PassageQuestion]:
+    for item in iter_items(path):
+        asked = validate_model(_Hotpot, item.value, item.location)
         supporting = {title for title, _ in asked.supporting_facts}
-        yield _Asked(
-            place=item.place,
+        yield _PassageQuestion(
+            location=item.location,
             id=asked.id,
             question=asked.question,
             category=asked.type,
@@ -104,16 +104,16 @@ def _hotpotqa(path: Path) -> Iterator[_Asked]:
         )
 
 
-def _source(name: str, asked: Callable[[], Iterator[_Asked]]) -> Source:
+def _source(name: str, asked: Callable[[], Iterator[_PassageQuestion]]) -> RawDataset:
     def read() -> Iterator[Document]:
         for each in asked():
             for number, (title, text, _) in enumerate(each.passages):
                 fields = {"id": _id(title, text), "collection": name, "kind": "fact", "title": title, "text": text}
-                yield Document(f"{each.place} passage {number}", fields)
+                yield Document(f"{each.location} passage {number}", fields)
 
     questions = [
-        parse(
-            Question,
+        validate_model(
+            LabelledQuestion,
             {
                 "id": f"{name}:{each.id}",
                 "collection": name,
@@ -122,11 +122,11 @@ def _source(name: str, asked: Callable[[], Iterator[_Asked]]) -> Source:
                 "gold": [_id(title, text) for title, text, gold in each.passages if gold and text.strip()],
                 "answerable": each.answerable,
             },
-            each.place,
+            each.location,
         )
         for each in asked()
     ]
-    return Source({name: read}, questions)
+    return RawDataset({name: read}, questions)
 
 
 def _id(title: str, text: str) -> str:

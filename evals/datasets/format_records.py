@@ -7,29 +7,29 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from recall_loop.evals.datasets.dataset_parts import Document, Source
-from recall_loop.evals.datasets.layout import QUESTIONS, collection_of, read_lines, read_questions
+from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
+from recall_loop.evals.datasets.layout import QUESTIONS_FILE, collection_of, read_json_objects, read_questions
 from recall_loop.memory.intake.files.formats import record_from_fields
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 
-RECORDS = "records.jsonl"
-SHAPE = f"a folder with {RECORDS} and {QUESTIONS}"
+RECORDS_FILE = "records.jsonl"
+RECORDS_DESCRIPTION = f"a folder with {RECORDS_FILE} and {QUESTIONS_FILE}"
 
 
-def read_generic(folder: Path) -> Source:
+def read_records_folder(folder: Path) -> RawDataset:
     """Read a folder: records one a line with an `id` and, where there are several, a `collection`.
 
     Raises:
         InvalidInputError: names file, line and field.
     """
-    path = folder / RECORDS
-    if not path.is_file() or not (folder / QUESTIONS).is_file():
-        raise InvalidInputError("data", str(folder), SHAPE)
-    questions = read_questions(folder / QUESTIONS)
+    path = folder / RECORDS_FILE
+    if not path.is_file() or not (folder / QUESTIONS_FILE).is_file():
+        raise InvalidInputError("data", str(folder), RECORDS_DESCRIPTION)
+    questions = read_questions(folder / QUESTIONS_FILE)
     names = list(dict.fromkeys(question.collection for question in questions))
-    found = dict.fromkeys(_collection(fields, names, place) for place, fields in read_lines(path))
-    return Source({name: partial(_documents, path, names, name) for name in found}, questions)
+    found = dict.fromkeys(_collection(fields, names, place) for place, fields in read_json_objects(path))
+    return RawDataset({name: partial(_documents, path, names, name) for name in found}, questions)
 
 
 def _collection(fields: Mapping[str, Any], names: list[str], place: str) -> str:
@@ -39,7 +39,7 @@ def _collection(fields: Mapping[str, Any], names: list[str], place: str) -> str:
 
 
 def _documents(path: Path, names: list[str], wanted: str) -> Iterator[Document]:
-    for place, fields in read_lines(path):
+    for place, fields in read_json_objects(path):
         if _collection(fields, names, place) == wanted:
             yield Document(place, fields, _record)
 

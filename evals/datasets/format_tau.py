@@ -16,11 +16,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from recall_loop.evals.datasets.dataset_parts import Document, Source
-from recall_loop.evals.datasets.json_items import list_items
-from recall_loop.evals.datasets.questions import Question
-from recall_loop.memory.trajectories.capture.runs_file import record_of_run
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
+from recall_loop.evals.datasets.json_items import iter_items
+from recall_loop.evals.datasets.questions import LabelledQuestion
+from recall_loop.memory.trajectories.capture.runs_file import record_from_run
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.types import ContentType
 
 COLLECTION = "tau"
@@ -28,7 +28,7 @@ _SUCCESS = 1.0
 _Id = str | int
 
 
-class _Task(BaseModel):
+class _TauTask(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     instruction: str
@@ -37,10 +37,10 @@ class _Task(BaseModel):
 class _Info(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    task: _Task | None = None  # a run that broke off at once has none
+    task: _TauTask | None = None  # a run that broke off at once has none
 
 
-class _Tau(BaseModel):
+class _TauRun(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     task_id: _Id
@@ -73,31 +73,31 @@ class _Scenario(BaseModel):
     instructions: str | dict[str, Any]
 
 
-class _Task2(BaseModel):
+class _Tau2Task(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     id: _Id
     user_scenario: _Scenario
 
 
-class _Tau2(BaseModel):
+class _Tau2File(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    tasks: list[_Task2]
+    tasks: list[_Tau2Task]
     simulations: list[_Simulation] = Field(min_length=1)
 
 
 @dataclass(frozen=True)
-class _Run:
+class _AgentRun:
     """One run: where it stands, what the customer wanted, and whether that came about."""
 
-    place: str
-    wanted: str
+    location: str
+    goal: str
     success: bool
     fields: dict[str, Any]
 
 
-def read_tau(path: Path) -> Source:
+def read_tau(path: Path) -> RawDataset:
     """Read a file, or all `*.json` of a folder.
 
     Raises:
@@ -106,23 +106,23 @@ def read_tau(path: Path) -> Source:
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     gold: dict[str, list[str]] = {}
     for run in _runs(files):
-        found = gold.setdefault(run.wanted, [])
+        found = gold.setdefault(run.goal, [])
         if run.success:
             found.append(run.fields["id"])
     questions = [
-        Question(
+        LabelledQuestion(
             id=f"{COLLECTION}:{number}", collection=COLLECTION, question=wanted, category="same_task", gold=tuple(found)
         )
         for number, (wanted, found) in enumerate(gold.items())
     ]
-    return Source({COLLECTION: partial(_documents, files)}, questions, (ContentType.TRAJECTORY,))
+    return RawDataset({COLLECTION: partial(_documents, files)}, questions, (ContentType.TRAJECTORY,))
 
 
 def _documents(files: Sequence[Path]) -> Iterator[Document]:
-    return (Document(run.place, run.fields, record_of_run) for run in _runs(files))
+    return (Document(run.location, run.fields, record_from_run) for run in _runs(files))
 
 
-def _runs(files: Sequence[Path]) -> Iterator[_Run]:
+def _runs(files: Sequence[Path]) -> Iterator[_AgentRun]:
     for path in files:
         yield from _tau2(path) if _is_object(path) else _tau(path)
 
@@ -132,21 +132,21 @@ def _is_object(path: Path) -> bool:
         return file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
 
 
-def _tau(path: Path) -> Iterator[_Run]:
-    for item in list_items(path):
-        run = parse(_Tau, item.value, item.place)
+def _tau(path: Path) -> Iterator[_AgentRun]:
+    for item in iter_items(path):
+        run = validate_model(_TauRun, item.value, item.location)
         if run.info.task is not None and run.traj:
             fields = _fields(path, run.task_id, run.trial, run.traj)
-            yield _Run(item.place, run.info.task.instruction, run.reward >= _SUCCESS, fields)
+            yield _AgentRun(item.location, run.info.task.instruction, run.reward >= _SUCCESS, fields)
 
 
-def _tau2(path: Path) -> Iterator[_Run]:
+def _tau2(path: Path) -> Iterator[_AgentRun]:
     try:
         value = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(path.name, str(error) or "nested too deeply", "JSON in UTF-8") from error
-    found = parse(_Tau2, value, path.name)
-    wanted = {task.id: _wanted(task, path) for task in found.tasks}
+    found = validate_model(_Tau2File, value, path.name)
+    wanted = {task.id: _customer_goal(task, path) for task in found.tasks}
     for number, run in enumerate(found.simulations):
         place = f"{path.name}.simulations.{number}"
         if run.task_id not in wanted:
@@ -155,10 +155,10 @@ def _tau2(path: Path) -> Iterator[_Run]:
             known = {"termination": run.termination_reason, "start_time": run.start_time}
             fields = _fields(path, run.task_id, run.trial, run.messages, known)
             reward = run.reward_info.reward if run.reward_info else 0.0
-            yield _Run(place, wanted[run.task_id], reward >= _SUCCESS, fields)
+            yield _AgentRun(place, wanted[run.task_id], reward >= _SUCCESS, fields)
 
 
-def _wanted(task: _Task2, path: Path) -> str:
+def _customer_goal(task: _Tau2Task, path: Path) -> str:
     """Return what a customer wants: the reason for the call where the instructions are taken apart."""
     given = task.user_scenario.instructions
     text = given if isinstance(given, str) else given.get("reason_for_call") or given.get("task_instructions")

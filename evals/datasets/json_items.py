@@ -17,7 +17,7 @@ _LIST = "a JSON list of objects in UTF-8"
 
 
 @dataclass(frozen=True)
-class Item:
+class JsonItem:
     """One object of a list in a file: its number from 1, and where its bytes stand."""
 
     path: Path
@@ -27,12 +27,12 @@ class Item:
     value: dict[str, Any]
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """File and item, as errors name them."""
         return f"{self.path.name} item {self.number}"
 
 
-def list_items(path: Path) -> Iterator[Item]:
+def iter_items(path: Path) -> Iterator[JsonItem]:
     """Yield the objects of the list that a file holds.
 
     Raises:
@@ -40,7 +40,7 @@ def list_items(path: Path) -> Iterator[Item]:
         OSError: the file can't be read.
     """
     with path.open("rb") as file:
-        text = _Text(path, file)
+        text = _JsonListScanner(path, file)
         if text.skip() != "[":
             raise InvalidInputError(path.name, text.ahead(), _LIST)
         text.take(1)
@@ -53,7 +53,7 @@ def list_items(path: Path) -> Iterator[Item]:
             yield text.item()
 
 
-def read_item(item: Item) -> dict[str, Any]:
+def reread_item(item: JsonItem) -> dict[str, Any]:
     """Return an object that was yielded before, from where it stands.
 
     Raises:
@@ -65,11 +65,11 @@ def read_item(item: Item) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except ValueError as error:
-        raise InvalidInputError(item.place, str(error), "the file as it was when it was opened") from error
+        raise InvalidInputError(item.location, str(error), "the file as it was when it was opened") from error
     return dict(value)
 
 
-class _Text:
+class _JsonListScanner:
     """The part of a file's text that is being read, and how many bytes went before it."""
 
     def __init__(self, path: Path, file: Any) -> None:
@@ -104,7 +104,7 @@ class _Text:
         self._at += count
         return self._bytes
 
-    def item(self) -> Item:
+    def item(self) -> JsonItem:
         """Read one object."""
         self.number += 1
         place = f"{self._path.name} item {self.number}"
@@ -120,7 +120,7 @@ class _Text:
         if not isinstance(value, dict):
             raise InvalidInputError(place, value, "a JSON object")
         start = self._bytes
-        return Item(self._path, self.number, start, self.take(end - self._at), value)
+        return JsonItem(self._path, self.number, start, self.take(end - self._at), value)
 
     def _more(self, count: int = _CHUNK) -> bool:
         """Read on, and drop what has been passed over; False at the end of the file."""

@@ -14,31 +14,33 @@ from pathlib import Path
 from typing import Any
 
 from recall_loop.evals.datasets.dataset_parts import (
-    PARTS,
+    SELECTED_KINDS,
     Collections,
     Dataset,
     Document,
-    Kinds,
-    Part,
+    DocumentKind,
+    DocumentSelection,
     check_collections,
+    document_kind,
     is_blank,
-    kinds_of,
-    no_such_kinds,
-    part_of,
+    parse_selection,
+    selection_error,
 )
-from recall_loop.evals.datasets.questions import Question
-from recall_loop.memory.intake.files.lines import BadLine, RawLine, parse_object, raw_lines
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.evals.datasets.questions import LabelledQuestion
+from recall_loop.memory.intake.files.lines import InvalidLine, RawLine, parse_object, raw_lines
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record
 
-QUESTIONS = "questions.jsonl"
-DOCS = "docs.jsonl"
+QUESTIONS_FILE = "questions.jsonl"
+DOCS_FILE = "docs.jsonl"
 FOLDERS = ("turns", "facts", "summaries", "events")
-SHAPE = f"a folder with {QUESTIONS}, and documents in {DOCS} or in {'/, '.join(FOLDERS)}/ (*.jsonl)"
+LAYOUT_DESCRIPTION = (
+    f"a folder with {QUESTIONS_FILE}, and documents in {DOCS_FILE} or in {'/, '.join(FOLDERS)}/ (*.jsonl)"
+)
 
 
 @dataclass(frozen=True)
-class _Place:
+class _LineLocation:
     path: Path
     line: int
     start: int
@@ -51,10 +53,10 @@ class _Place:
 
 
 @dataclass
-class _Lines:
+class _LayoutCollection:
     """The documents of one collection, by where they stand."""
 
-    places: list[_Place] = field(default_factory=list)
+    places: list[_LineLocation] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -68,7 +70,7 @@ class _Lines:
                     yield _record(file.read(place.end - place.start), place)
 
 
-def read_layout(folder: Path, kinds: Kinds | str | None) -> Dataset:
+def read_layout(folder: Path, kinds: DocumentSelection | str | None) -> Dataset:
     """Load the data set in `folder`.
 
     Without `kinds`, a set that has dialogue turns of its own (`turns/`) is loaded with its messages
@@ -78,55 +80,55 @@ def read_layout(folder: Path, kinds: Kinds | str | None) -> Dataset:
         InvalidInputError: `folder` isn't of this layout, `kinds` is unknown or picks no document, or a
             line is malformed; names file, line and field.
     """
-    if not folder.is_dir() or not (folder / QUESTIONS).is_file():
-        raise InvalidInputError("data", str(folder), SHAPE)
-    chosen = kinds_of(kinds, messages=any((folder / "turns").glob("*.jsonl")))
-    questions = read_questions(folder / QUESTIONS)
+    if not folder.is_dir() or not (folder / QUESTIONS_FILE).is_file():
+        raise InvalidInputError("data", str(folder), LAYOUT_DESCRIPTION)
+    chosen = parse_selection(kinds, messages=any((folder / "turns").glob("*.jsonl")))
+    questions = read_questions(folder / QUESTIONS_FILE)
     names = list(dict.fromkeys(question.collection for question in questions))
     pools, blank = _scan(folder, chosen, names)
     check_collections(questions, pools)
     return Dataset(folder.resolve().name, chosen, Collections(pools), questions, blank)
 
 
-def read_questions(path: Path) -> list[Question]:
+def read_questions(path: Path) -> list[LabelledQuestion]:
     """Return the questions of a file, one a line.
 
     Raises:
         InvalidInputError: a line is malformed; names file, line and field.
     """
-    return [parse(Question, raw, place.name) for place, raw in _lines(path)]
+    return [validate_model(LabelledQuestion, raw, place.name) for place, raw in _lines(path)]
 
 
-def _scan(folder: Path, kinds: Kinds, names: list[str]) -> tuple[dict[str, _Lines], int]:
+def _scan(folder: Path, kinds: DocumentSelection, names: list[str]) -> tuple[dict[str, _LayoutCollection], int]:
     """Return where the chosen documents stand, by collection, and how many have no text."""
-    pools: dict[str, _Lines] = {}
-    seen: set[Part] = set()
+    pools: dict[str, _LayoutCollection] = {}
+    seen: set[DocumentKind] = set()
     blank = 0
     for path in _files(folder):
         for place, raw in _lines(path):
-            part = part_of(raw)
+            part = document_kind(raw)
             seen.add(part)
-            if part not in PARTS[kinds]:
+            if part not in SELECTED_KINDS[kinds]:
                 continue
             if is_blank(raw):
                 blank += 1
             else:
-                pools.setdefault(_collection(raw, names, place), _Lines()).places.append(place)
+                pools.setdefault(_collection(raw, names, place), _LayoutCollection()).places.append(place)
     if not seen:
-        raise InvalidInputError("data", str(folder), SHAPE)
+        raise InvalidInputError("data", str(folder), LAYOUT_DESCRIPTION)
     if not pools:
-        raise no_such_kinds(kinds, seen)
+        raise selection_error(kinds, seen)
     return pools, blank
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    if (folder / DOCS).is_file():
-        yield folder / DOCS
+    if (folder / DOCS_FILE).is_file():
+        yield folder / DOCS_FILE
     for name in FOLDERS:
         yield from sorted((folder / name).glob("*.jsonl"))
 
 
-def _collection(document: Mapping[str, Any], names: list[str], place: _Place) -> str:
+def _collection(document: Mapping[str, Any], names: list[str], place: _LineLocation) -> str:
     """Return the document's collection; without one, that of the questions if they have only one."""
     return collection_of(document, names, place.name)
 
@@ -145,21 +147,21 @@ def collection_of(document: Mapping[str, Any], names: list[str], place: str) -> 
     return own
 
 
-def _record(data: bytes, place: _Place) -> Record:
+def _record(data: bytes, place: _LineLocation) -> Record:
     fields = _document(RawLine(place.line, place.end, data.removeprefix(BOM_UTF8).strip()), place)
     return Document(place.name, fields).record()
 
 
-def _lines(path: Path) -> Iterator[tuple[_Place, dict[str, Any]]]:
+def _lines(path: Path) -> Iterator[tuple[_LineLocation, dict[str, Any]]]:
     """Yield place and object of every line that isn't blank; a place spans the blank lines before it."""
     start = 0
     for line in raw_lines(path):
-        place = _Place(path, line.number, start, line.end)
+        place = _LineLocation(path, line.number, start, line.end)
         yield place, _document(line, place)
         start = line.end
 
 
-def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield file and line, as errors name them, and the object of every line that isn't blank.
 
     Raises:
@@ -168,8 +170,8 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     return ((place.name, fields) for place, fields in _lines(path))
 
 
-def _document(line: RawLine, place: _Place) -> dict[str, Any]:
+def _document(line: RawLine, place: _LineLocation) -> dict[str, Any]:
     document = parse_object(line)
-    if isinstance(document, BadLine):
+    if isinstance(document, InvalidLine):
         raise InvalidInputError(place.name, document.reason, "one JSON object in UTF-8")
     return document

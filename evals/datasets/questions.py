@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from recall_loop.state.types import Body, Identifier, Timestamp
+from recall_loop.state.types import BodyText, Identifier, Timestamp
 
 _WEEKDAY = re.compile(r"\s*\([^)]*\)\s*")
 
@@ -26,14 +26,14 @@ def question_date(value: Any) -> Any:
     raise ValueError("a time such as 2023/12/18 (Mon) 04:17 or 2023-12-18T04:17:00Z")
 
 
-class Question(BaseModel):
+class LabelledQuestion(BaseModel):
     """One labelled question. Fields of a line that aren't named here are left unread."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
     id: Identifier
     collection: Identifier = Field(description="The pool that it is asked of.")
-    question: Body
+    question: BodyText
     category: str = "uncategorised"
     gold: tuple[Identifier, ...] = Field((), description="Ids of the documents that hold the answer.")
     gold_facts: tuple[Identifier, ...] = Field((), description="Ids of the facts that hold it.")

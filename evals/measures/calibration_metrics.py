@@ -35,14 +35,14 @@ def auroc(scores: Scores, outcomes: Outcomes) -> float | None:
     return float((ranks[outcomes].sum() - true * (true + 1) / 2) / (true * (len(outcomes) - true)))
 
 
-def rank_share(scores: Sequence[float | None], outcomes: Sequence[bool]) -> float | None:
+def optional_auroc(scores: Sequence[float | None], outcomes: Sequence[bool]) -> float | None:
     """Return `auroc` of lists; None also where a score is missing."""
     if any(score is None for score in scores):
         return None
     return auroc(np.array(scores, dtype=np.float64), np.array(outcomes, dtype=bool))
 
 
-def reliability(scores: Scores, outcomes: Outcomes, bins: int = BINS) -> list[dict[str, float]]:
+def reliability_bins(scores: Scores, outcomes: Outcomes, bins: int = BINS) -> list[dict[str, float]]:
     """Return mean score and share of true outcomes by bin; bins hold equally many, ascending by score."""
     order = np.argsort(scores, kind="stable")
     return [
@@ -56,7 +56,7 @@ def ece(scores: Scores, outcomes: Outcomes, bins: int = BINS) -> float | None:
     """Return the expected calibration error: the mean distance of score and share over equal-mass bins."""
     if not len(scores):
         return None
-    found = reliability(scores, outcomes, bins)
+    found = reliability_bins(scores, outcomes, bins)
     return sum(part["questions"] * abs(part["score"] - part["share"]) for part in found) / len(scores)
 
 
@@ -72,7 +72,7 @@ def ece_of_perfect(scores: Scores, bins: int = BINS, seed: int = 0) -> dict[str,
     return {"mean": float(np.mean(errors)), "p95": float(np.percentile(errors, 95))}
 
 
-def confusion(labels: Sequence[str], outcomes: Outcomes) -> dict[str, dict[str, float | int | None]]:
+def label_counts(labels: Sequence[str], outcomes: Outcomes) -> dict[str, dict[str, float | int | None]]:
     """Return for each label how often the event came about and how often not, its precision, and its share of all."""
     table: dict[str, dict[str, float | int | None]] = {}
     for label in ConfidenceLabel:
@@ -86,7 +86,9 @@ def confusion(labels: Sequence[str], outcomes: Outcomes) -> dict[str, dict[str, 
     return table
 
 
-def figures(scores: Scores, outcomes: Outcomes, answerable: Outcomes, labels: Sequence[str]) -> dict[str, Any]:
+def calibration_figures(
+    scores: Scores, outcomes: Outcomes, answerable: Outcomes, labels: Sequence[str]
+) -> dict[str, Any]:
     """Return all figures of one set of questions; `answerable_auroc` tells answerable from unanswerable ones."""
     return {
         "questions": len(scores),
@@ -96,14 +98,14 @@ def figures(scores: Scores, outcomes: Outcomes, answerable: Outcomes, labels: Se
         "ece_of_perfect": ece_of_perfect(scores),
         "brier": brier(scores, outcomes),
         "answerable_auroc": auroc(scores, answerable),
-        "labels": confusion(labels, outcomes),
+        "labels": label_counts(labels, outcomes),
     }
 
 
-def rounded(value: Any, digits: int = 4) -> Any:
+def round_numbers(value: Any, digits: int = 4) -> Any:
     """Return figures with their numbers rounded, for files that people read."""
     if isinstance(value, Mapping):
-        return {name: rounded(part, digits) for name, part in value.items()}
+        return {name: round_numbers(part, digits) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [rounded(part, digits) for part in value]
+        return [round_numbers(part, digits) for part in value]
     return round(value, digits) if isinstance(value, float) else value

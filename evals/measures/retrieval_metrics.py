@@ -17,7 +17,7 @@ from recall_loop.state.types import ContentType
 NDCG_CUT = 10
 
 
-def expand(facts: Iterable[RecalledFact]) -> list[str]:
+def expand_to_sources(facts: Iterable[RecalledFact]) -> list[str]:
     """Return the ids that `facts`, in rank order, stand for, without duplicates (OPS-4).
 
     A message, an archival entry or a trajectory stands for itself. A fact stands for the sources it
@@ -81,7 +81,7 @@ def mrr(ranked: Sequence[str], gold: Collection[str]) -> float:
     return 1.0 / next(ranks, math.inf)
 
 
-def score(ranked: Sequence[str], gold: Collection[str], ks: Sequence[int]) -> dict[str, float]:
+def score_ranking(ranked: Sequence[str], gold: Collection[str], ks: Sequence[int]) -> dict[str, float]:
     """Return all metrics of one question, by name, in the order in which reports show them.
 
     Raises:

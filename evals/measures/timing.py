@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.embed.embedders import Embedder, TalkEmbedder, TokenEmbedder
+from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder, TokenEmbedder
 from recall_loop.memory.store.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ VIEW_METHODS = (
     "vectors",
     "scan",
     "lexical",
-    "by_words",
+    "top_by_stems",
     "nearest",
-    "pool",
+    "index_of",
     "newest",
     "rows",
     "document_frequency",
@@ -38,7 +38,7 @@ STORE_METHODS = ("get", "count")
 
 
 @dataclass
-class Clock:
+class Stopwatch:
     """Adds up the time spent inside wrapped methods, by name; what a wrapped call calls counts once.
 
     Attributes:
@@ -90,12 +90,12 @@ class Clock:
 class TimedEmbedder:
     """The given embedder, with the clock around its methods."""
 
-    def __init__(self, inner: Embedder, clock: Clock) -> None:
+    def __init__(self, inner: Embedder, clock: Stopwatch) -> None:
         self.name, self.dimension, self.fingerprint = inner.name, inner.dimension, inner.fingerprint
         self._documents = clock.timed("embed_documents", inner.embed_documents)
         self._queries = clock.timed("embed_queries", inner.embed_queries)
-        if isinstance(inner, TalkEmbedder):
-            self.talk = timed_embedder(inner.talk, clock)
+        if isinstance(inner, ConversationalEmbedder):
+            self.conversational = timed_embedder(inner.conversational, clock)
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one unit vector per stored text."""
@@ -111,7 +111,7 @@ class TimedEmbedder:
 class TimedTokenEmbedder(TimedEmbedder):
     """The same around an embedder that gives token vectors too."""
 
-    def __init__(self, inner: TokenEmbedder, clock: Clock) -> None:
+    def __init__(self, inner: TokenEmbedder, clock: Stopwatch) -> None:
         super().__init__(inner, clock)
         self.token_dimension = inner.token_dimension
         self._document_tokens = clock.timed("embed_documents", inner.embed_documents_with_tokens)
@@ -130,20 +130,20 @@ class TimedTokenEmbedder(TimedEmbedder):
         return made
 
 
-def timed_embedder(inner: Embedder, clock: Clock) -> TimedEmbedder:
+def timed_embedder(inner: Embedder, clock: Stopwatch) -> TimedEmbedder:
     """Return `inner` with the clock around it; with token vectors if it gives any."""
     return TimedTokenEmbedder(inner, clock) if isinstance(inner, TokenEmbedder) else TimedEmbedder(inner, clock)
 
 
-def instrument(store: MemoryStore, clock: Clock) -> None:
+def instrument(store: MemoryStore, clock: Stopwatch) -> None:
     """Put the clock around the store's reads, and around the methods of every view opened from now on."""
     open_view = clock.timed("view", store.view)
 
     def watched(opened: Any) -> Any:
         for name in VIEW_METHODS:
             setattr(opened, name, clock.timed(name, getattr(opened, name)))
-        pin = clock.timed("pinned", opened.pinned)
-        opened.pinned = lambda *others: watched(pin(*others))
+        pin = clock.timed("pinned", opened.snapshot_view)
+        opened.snapshot_view = lambda *others: watched(pin(*others))
         return opened
 
     def view(*args: Any, **options: Any) -> Any:

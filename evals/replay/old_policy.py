@@ -30,11 +30,11 @@ from recall_loop.text.words.keys import fact_key
 
 QUERY_CHARACTERS = 500
 LOOP_CALLS = 3
-_SURE = 0.8
+_CONFIDENT = 0.8
 
 
 @dataclass
-class OldRun:
+class OldPolicyRun:
     """What the old policy did with one request.
 
     Attributes:
@@ -43,31 +43,31 @@ class OldRun:
         facts: unique facts in the order of retrieval, not cut yet, each with the iteration that found it.
     """
 
-    results: list[int] = field(default_factory=list)
-    new: list[int] = field(default_factory=list)
+    result_counts: list[int] = field(default_factory=list)
+    new_facts: list[int] = field(default_factory=list)
     facts: dict[str, tuple[SearchHit, int]] = field(default_factory=dict)
     stop_reason: str = ""
 
-    def take(self, hits: Sequence[SearchHit], least_similarity: float) -> None:
+    def add_hits(self, hits: Sequence[SearchHit], least_similarity: float) -> None:
         """Append the results of one call."""
-        self.results.append(len(hits))
+        self.result_counts.append(len(hits))
         unseen = 0
         for hit in hits:
             key = fact_key(hit.record)
             if key not in self.facts:
-                self.facts[key] = (hit, len(self.results))
+                self.facts[key] = (hit, len(self.result_counts))
                 unseen += hit.similarity >= least_similarity
-        self.new.append(unseen)
+        self.new_facts.append(unseen)
 
 
-def run_old(request: RetrieveRequest, store: MemoryStore, settings: Settings) -> OldRun:
+def run_old_policy(request: RetrieveRequest, store: MemoryStore, settings: Settings) -> OldPolicyRun:
     """Run the old policy; a call that fails counts as one without results."""
     most_facts = request.max_facts or settings.max_facts
     most_iterations = request.max_iterations or settings.max_iterations
-    done = OldRun()
+    done = OldPolicyRun()
     while not done.stop_reason:
-        done.take(_call(request, store, settings, most_facts), settings.novelty_min_similarity)
-        done.stop_reason = _stop(done.results, most_facts, most_iterations)
+        done.add_hits(_call(request, store, settings, most_facts), settings.novelty_min_similarity)
+        done.stop_reason = _stop(done.result_counts, most_facts, most_iterations)
     return done
 
 
@@ -101,7 +101,7 @@ def _stop(results: Sequence[int], most_facts: int, most_iterations: int) -> str:
     return "any_result" if results[-1] else ""
 
 
-def count_confidence(results: Sequence[int], confidences: Sequence[float | None]) -> ConfidenceLabel:
+def label_by_counts(results: Sequence[int], confidences: Sequence[float | None]) -> ConfidenceLabel:
     """Return the label that counting gives.
 
     Args:
@@ -112,7 +112,7 @@ def count_confidence(results: Sequence[int], confidences: Sequence[float | None]
         return ConfidenceLabel.LOW
     stated = [value for value in confidences if value is not None]
     mean = sum(stated) / len(stated) if stated else 0.0
-    sure = sum(value >= _SURE for value in stated)
+    sure = sum(value >= _CONFIDENT for value in stated)
     worked = sum(count > 0 for count in results) / len(results)
     if worked >= 0.7 and (sure >= 3 or len(confidences) >= 5):
         return ConfidenceLabel.HIGH
@@ -121,7 +121,7 @@ def count_confidence(results: Sequence[int], confidences: Sequence[float | None]
     return ConfidenceLabel.LOW
 
 
-def as_fact(hit: SearchHit) -> RecalledFact:
+def to_recalled_fact(hit: SearchHit) -> RecalledFact:
     """Return a hit in the shape of a result's fact."""
     record = hit.record
     return RecalledFact(

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_loop.evals.measures.calibration_metrics import rank_share
+from recall_loop.evals.measures.calibration_metrics import optional_auroc
 from recall_loop.evals.measures.retrieval_metrics import macro_average, percentile
-from recall_loop.evals.replay.replay import Run
+from recall_loop.evals.replay.replay import ReplayRun
 from recall_loop.state.types import ConfidenceLabel
 
 LEVEL = 0.95
 RESAMPLES = 2000
 BINS = 10
-COMPLETE_WORDS = "all gold evidence in the top 10"
-_AT_ONCE = 200  # resamples held in memory together
+COMPLETE_DESCRIPTION = "all gold evidence in the top 10"
+_RESAMPLE_CHUNK = 200  # resamples held in memory together
 
 
 @dataclass(frozen=True)
@@ -40,28 +40,30 @@ class Difference:
     prompts: int
 
 
-def measures(run: Run) -> dict[str, float]:
+def run_measures(run: ReplayRun) -> dict[str, float]:
     """Return what is compared of one run, by name; counts, milliseconds, and metrics in [0,1]."""
     found = {"gold_found": float(run.gold_found)} if run.gold_found is not None else {}
     return {
         **found,
         **run.scores,
         "relevant_facts": float(run.relevant),
-        "iterations": float(run.done.iterations),
-        "queries_executed": float(run.done.executed),
-        "queries_repeated": float(run.done.repeated),
+        "iterations": float(run.result.iterations),
+        "queries_executed": float(run.result.executed),
+        "queries_repeated": float(run.result.repeated),
         "latency_ms": run.latency_ms,
-        "llm_calls": float(run.done.llm_calls),
-        "llm_tokens": float(run.done.llm_tokens),
+        "llm_calls": float(run.result.llm_calls),
+        "llm_tokens": float(run.result.llm_tokens),
     }
 
 
-def differences(baseline: Sequence[Run], other: Sequence[Run], *, resamples: int, seed: int) -> list[Difference]:
+def differences(
+    baseline: Sequence[ReplayRun], other: Sequence[ReplayRun], *, resamples: int, seed: int
+) -> list[Difference]:
     """Return the differences of `other` from `baseline`, runs of the same prompts in the same order.
 
     Means are compared; of latency, medians. A measure that no prompt has is left out.
     """
-    pairs = [(measures(one), measures(two)) for one, two in zip(baseline, other, strict=True)]
+    pairs = [(run_measures(one), run_measures(two)) for one, two in zip(baseline, other, strict=True)]
     names = dict.fromkeys(name for pair in pairs for name in pair[0])
     found = []
     for name in names:
@@ -81,15 +83,15 @@ def paired_interval(
     over = np.median if statistic == "median" else np.mean
     random = np.random.default_rng(seed)
     drawn: list[NDArray[np.float64]] = []
-    for start in range(0, resamples, _AT_ONCE):
-        places = random.integers(0, len(other), size=(min(_AT_ONCE, resamples - start), len(other)))
+    for start in range(0, resamples, _RESAMPLE_CHUNK):
+        places = random.integers(0, len(other), size=(min(_RESAMPLE_CHUNK, resamples - start), len(other)))
         drawn.append(np.asarray(over(other[places], axis=1) - over(baseline[places], axis=1)))
     tail = (1.0 - LEVEL) / 2
     low, high = np.quantile(np.concatenate(drawn), (tail, 1.0 - tail))
     return float(over(other) - over(baseline)), float(low), float(high)
 
 
-def figures(runs: Sequence[Run]) -> dict[str, Any]:
+def policy_figures(runs: Sequence[ReplayRun]) -> dict[str, Any]:
     """Return one policy's figures over all its runs.
 
     `gold_found` counts unique gold ids that were returned, out of `gold`; `relevant_facts` counts facts at or
@@ -104,46 +106,50 @@ def figures(runs: Sequence[Run]) -> dict[str, Any]:
         "gold_found": sum(run.gold_found or 0 for run in scored),
         "relevant_facts": sum(run.relevant for run in runs),
         **macro_average([run.scores for run in scored]),
-        "iterations": _mean([run.done.iterations for run in runs]),
-        "queries_executed": sum(run.done.executed for run in runs),
-        "queries_repeated": sum(run.done.repeated for run in runs),
-        "stop_reasons": dict(Counter(run.done.stop_reason for run in runs).most_common()),
+        "iterations": _mean([run.result.iterations for run in runs]),
+        "queries_executed": sum(run.result.executed for run in runs),
+        "queries_repeated": sum(run.result.repeated for run in runs),
+        "stop_reasons": dict(Counter(run.result.stop_reason for run in runs).most_common()),
         "latency_ms": {"p50": percentile(latencies, 0.5), "p95": percentile(latencies, 0.95)},
-        "llm_calls": sum(run.done.llm_calls for run in runs),
-        "llm_tokens": sum(run.done.llm_tokens for run in runs),
-        "confusion": confusion(runs),
-        "reliability": reliability(
-            [(run.done.score, run.complete) for run in runs if run.done.score is not None and run.complete is not None]
+        "llm_calls": sum(run.result.llm_calls for run in runs),
+        "llm_tokens": sum(run.result.llm_tokens for run in runs),
+        "confusion": label_confusion(runs),
+        "reliability": score_reliability(
+            [
+                (run.result.score, run.complete)
+                for run in runs
+                if run.result.score is not None and run.complete is not None
+            ]
         ),
-        "answerable_auroc": told_apart(runs),
+        "answerable_auroc": answerable_auroc(runs),
         "by_iteration": by_iteration(runs),
         "categories": categories(scored),
     }
 
 
-def confusion(runs: Sequence[Run]) -> dict[str, dict[str, int]]:
+def label_confusion(runs: Sequence[ReplayRun]) -> dict[str, dict[str, int]]:
     """Return label → how many runs had all gold evidence in the first ten (`complete`), and how many had not."""
     known = [run for run in runs if run.complete is not None]
     return {
         label.value: {
-            "complete": sum(run.done.label == label and run.complete is True for run in known),
-            "incomplete": sum(run.done.label == label and run.complete is False for run in known),
+            "complete": sum(run.result.label == label and run.complete is True for run in known),
+            "incomplete": sum(run.result.label == label and run.complete is False for run in known),
         }
         for label in ConfidenceLabel
     }
 
 
-def told_apart(runs: Sequence[Run]) -> dict[str, float | None]:
+def answerable_auroc(runs: Sequence[ReplayRun]) -> dict[str, float | None]:
     """Return how well the score and `answerable` rank answerable prompts above unanswerable ones, as AUROC."""
     known = [run for run in runs if run.prompt.answerable is not None]
     outcomes = [bool(run.prompt.answerable) for run in known]
     return {
-        "score": rank_share([run.done.score for run in known], outcomes),
-        "answerable": rank_share([run.done.answerable for run in known], outcomes),
+        "score": optional_auroc([run.result.score for run in known], outcomes),
+        "answerable": optional_auroc([run.result.answerable for run in known], outcomes),
     }
 
 
-def reliability(scores: Sequence[tuple[float, bool]]) -> list[dict[str, float]]:
+def score_reliability(scores: Sequence[tuple[float, bool]]) -> list[dict[str, float]]:
     """Return up to ten bins of equal numbers of scores, lowest first: mean score, share complete, and how many."""
     ordered = sorted(scores)
     edges = [round(len(ordered) * at / BINS) for at in range(BINS + 1)]
@@ -158,7 +164,7 @@ def reliability(scores: Sequence[tuple[float, bool]]) -> list[dict[str, float]]:
     ]
 
 
-def by_iteration(runs: Sequence[Run]) -> list[dict[str, float | None]]:
+def by_iteration(runs: Sequence[ReplayRun]) -> list[dict[str, float | None]]:
     """Return for each iteration how many runs made it, what it added, and what was found by its end.
 
     `found` is the share of gold ids that are returned in the end and that this iteration or an earlier one found
@@ -166,12 +172,12 @@ def by_iteration(runs: Sequence[Run]) -> list[dict[str, float | None]]:
     """
     scored = [run for run in runs if run.scores]
     rows: list[dict[str, float | None]] = []
-    for iteration in range(1, max((run.done.iterations for run in runs), default=0) + 1):
-        new = [run.done.new_facts[iteration - 1] for run in runs if len(run.done.new_facts) >= iteration]
+    for iteration in range(1, max((run.result.iterations for run in runs), default=0) + 1):
+        new = [run.result.new_facts[iteration - 1] for run in runs if len(run.result.new_facts) >= iteration]
         rows.append(
             {
                 "iteration": iteration,
-                "runs": sum(run.done.iterations >= iteration for run in runs),
+                "runs": sum(run.result.iterations >= iteration for run in runs),
                 "new_facts": _mean(new),
                 "found": _mean([_found_by(run, iteration) for run in scored]),
             }
@@ -179,12 +185,12 @@ def by_iteration(runs: Sequence[Run]) -> list[dict[str, float | None]]:
     return rows
 
 
-def _found_by(run: Run, iteration: int) -> float:
+def _found_by(run: ReplayRun, iteration: int) -> float:
     gold = set(run.prompt.gold)
     return sum(each in gold and run.found_in[each] <= iteration for each in run.ids) / len(gold)
 
 
-def categories(scored: Sequence[Run]) -> dict[str, dict[str, float]]:
+def categories(scored: Sequence[ReplayRun]) -> dict[str, dict[str, float]]:
     """Return the metrics of each category of scored prompts, and how many it has."""
     groups: dict[str, list[Mapping[str, float]]] = {}
     for run in scored:

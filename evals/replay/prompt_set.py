@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict
 
 from recall_loop.evals.datasets.datasets import Dataset
 from recall_loop.evals.measures.retrieval_metrics import all_at_k
-from recall_loop.evals.runs.runner import Options, searched, select
-from recall_loop.memory.intake.files.lines import BadLine, parse_object, raw_lines
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.evals.runs.runner import EvalOptions, content_types_field, select_questions
+from recall_loop.memory.intake.files.lines import InvalidLine, parse_object, raw_lines
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import Identifier
 
@@ -36,12 +36,12 @@ class _Labels(BaseModel):
     category: Identifier = UNLABELLED
 
 
-class _GoldLine(_Labels):
+class _GoldLabels(_Labels):
     id: Identifier
 
 
 @dataclass(frozen=True)
-class Prompt:
+class ReplayPrompt:
     """One request and its labels.
 
     Attributes:
@@ -70,7 +70,7 @@ class Prompt:
         return bool(all_at_k(ids, self.gold, COMPLETE_CUT)) if self.gold else None
 
 
-def read_requests(path: Path, tenant: str, gold: Path | None = None) -> list[Prompt]:
+def read_requests(path: Path, tenant: str, gold: Path | None = None) -> list[ReplayPrompt]:
     """Read a file of requests, one JSON object a line.
 
     A line is a `RetrieveRequest` that may also have `gold`, `answerable` and `category`; or an object with the
@@ -88,30 +88,30 @@ def read_requests(path: Path, tenant: str, gold: Path | None = None) -> list[Pro
     return prompts if gold is None else _labelled(prompts, gold)
 
 
-def _prompt(line: Mapping[str, Any], number: int, place: str, tenant: str) -> Prompt:
-    labels = parse(_Labels, line, place)
+def _prompt(line: Mapping[str, Any], number: int, place: str, tenant: str) -> ReplayPrompt:
+    labels = validate_model(_Labels, line, place)
     if "request" in line:
         fields = line["request"]
         if not isinstance(fields, Mapping):
             raise InvalidInputError(f"{place}.request", fields, "the fields of a request")
     else:
         fields = {name: value for name, value in line.items() if name not in _Labels.model_fields}
-    request = parse(RetrieveRequest, {"id": f"line-{number}", "tenant": tenant} | dict(fields), place)
-    return Prompt(request, labels.gold, labels.answerable, labels.category)
+    request = validate_model(RetrieveRequest, {"id": f"line-{number}", "tenant": tenant} | dict(fields), place)
+    return ReplayPrompt(request, labels.gold, labels.answerable, labels.category)
 
 
-def _labelled(prompts: Sequence[Prompt], path: Path) -> list[Prompt]:
-    known: dict[str, _GoldLine] = {}
+def _labelled(prompts: Sequence[ReplayPrompt], path: Path) -> list[ReplayPrompt]:
+    known: dict[str, _GoldLabels] = {}
     ids = {prompt.request.id for prompt in prompts}
     for number, line in _objects(path):
-        label = parse(_GoldLine, line, f"{path.name} line {number}")
+        label = validate_model(_GoldLabels, line, f"{path.name} line {number}")
         if label.id in known or label.id not in ids:
             raise InvalidInputError(f"{path.name} line {number}.id", label.id, "the id of a request, once")
         known[label.id] = label
-    return [_with(prompt, known.get(prompt.request.id or "")) for prompt in prompts]
+    return [_with_labels(prompt, known.get(prompt.request.id or "")) for prompt in prompts]
 
 
-def _with(prompt: Prompt, label: _GoldLine | None) -> Prompt:
+def _with_labels(prompt: ReplayPrompt, label: _GoldLabels | None) -> ReplayPrompt:
     if label is None:
         return prompt
     return replace(prompt, gold=label.gold, answerable=label.answerable, category=label.category)
@@ -120,36 +120,36 @@ def _with(prompt: Prompt, label: _GoldLine | None) -> Prompt:
 def _objects(path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
     for raw in raw_lines(path):
         line = parse_object(raw)
-        if isinstance(line, BadLine):
+        if isinstance(line, InvalidLine):
             raise InvalidInputError(f"{path.name} line {raw.number}", line.reason, "one JSON object in UTF-8")
         yield raw.number, line
 
 
-def from_dataset(dataset: Dataset, options: Options) -> list[Prompt]:
+def prompts_from_dataset(dataset: Dataset, options: EvalOptions) -> list[ReplayPrompt]:
     """Return the questions of a data set that `options` choose, as requests to the tenant of their collection.
 
     Raises:
-        InvalidInputError: see `recall_loop.evals.runs.runner.select`.
+        InvalidInputError: see `recall_loop.evals.runs.runner.select_questions`.
     """
     return [
-        Prompt(
+        ReplayPrompt(
             RetrieveRequest(
                 id=question.id,
                 messages=(ChatMessage(content=question.question),),
                 tenant=question.collection,
                 reference_time=question.reference_time,
                 max_facts=options.ks[-1],
-                **searched(dataset),
+                **content_types_field(dataset),
             ),
             question.gold,
             question.answerable,
             question.category,
         )
-        for question in select(dataset, options)
+        for question in select_questions(dataset, options)
     ]
 
 
-def draw(items: Sequence[_T], limit: int | None, seed: int) -> list[_T]:
+def draw_sample(items: Sequence[_T], limit: int | None, seed: int) -> list[_T]:
     """Return `limit` items drawn with `seed`, in their order; all where `limit` is None or not below their number."""
     if limit is None or limit >= len(items):
         return list(items)

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from recall_loop.evals.measures.retrieval_metrics import expand, score
-from recall_loop.evals.replay.prompt_set import Prompt
-from recall_loop.evals.replay.replay_policies import Done, Policy
-from recall_loop.evals.runs.dataset_ingest import Progress
+from recall_loop.evals.measures.retrieval_metrics import expand_to_sources, score_ranking
+from recall_loop.evals.replay.prompt_set import ReplayPrompt
+from recall_loop.evals.replay.replay_policies import Policy, PolicyResult
+from recall_loop.evals.runs.dataset_ingest import StageProgress
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Scope
 
 
 @dataclass(frozen=True)
-class Run:
+class ReplayRun:
     """One prompt under one policy.
 
     Attributes:
@@ -32,8 +32,8 @@ class Run:
     """
 
     policy: str
-    prompt: Prompt
-    done: Done
+    prompt: ReplayPrompt
+    result: PolicyResult
     ids: list[str]
     found_in: dict[str, int]
     scores: dict[str, float]
@@ -44,12 +44,12 @@ class Run:
 
 
 def replay(
-    prompts: Sequence[Prompt],
+    prompts: Sequence[ReplayPrompt],
     policies: Sequence[Policy],
     store: MemoryStore,
     ks: Sequence[int],
-    progress: Progress | None = None,
-) -> Iterator[Run]:
+    progress: StageProgress | None = None,
+) -> Iterator[ReplayRun]:
     """Yield every prompt under every policy.
 
     Policies take turns at going first, so that none of them always finds the caches filled by another. A request
@@ -83,22 +83,24 @@ def _newest(store: MemoryStore, tenant: str) -> datetime | None:
     return next((row.record.created_at for row in view.rows(view.newest(1)).values()), None)
 
 
-def _run(policy: Policy, prompt: Prompt, request: RetrieveRequest, store: MemoryStore, ks: Sequence[int]) -> Run:
+def _run(
+    policy: Policy, prompt: ReplayPrompt, request: RetrieveRequest, store: MemoryStore, ks: Sequence[int]
+) -> ReplayRun:
     started = time.perf_counter()
     done = policy.run(request, store)
     latency_ms = (time.perf_counter() - started) * 1000
-    ids = expand(done.facts)
+    ids = expand_to_sources(done.facts)
     found_in: dict[str, int] = {}
     for fact, iteration in zip(done.facts, done.found_in, strict=True):
-        for each in expand([fact]):
+        for each in expand_to_sources([fact]):
             found_in[each] = min(iteration, found_in.get(each, iteration))
-    return Run(
+    return ReplayRun(
         policy=policy.name,
         prompt=prompt,
-        done=replace(done, facts=(), found_in=()),  # a long log is held in memory: ids say it all
+        result=replace(done, facts=(), found_in=()),  # a long log is held in memory: ids say it all
         ids=ids,
         found_in=found_in,
-        scores=score(ids, prompt.gold, ks) if prompt.scored else {},
+        scores=score_ranking(ids, prompt.gold, ks) if prompt.scored else {},
         gold_found=len(set(prompt.gold).intersection(ids)) if prompt.scored else None,
         relevant=sum(fact.similarity >= policy.settings.novelty_min_similarity for fact in done.facts),
         complete=prompt.complete(ids),

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from recall_loop.evals.replay.policy_comparison import COMPLETE_WORDS
-from recall_loop.evals.replay.replay_plots import plots
-from recall_loop.evals.replay.replay_report import confusion_cells, heads, rows
+from recall_loop.evals.replay.policy_comparison import COMPLETE_DESCRIPTION
+from recall_loop.evals.replay.replay_plots import draw_plots
+from recall_loop.evals.replay.replay_report import comparison_rows, confusion_cells, heads
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
@@ -34,12 +34,12 @@ def page(report: Mapping[str, Any]) -> str:
         f"<h1>{escape(title)}</h1>",
         f"<p>{first['prompts']:,} requests, {first['scored']:,} of them with gold evidence. Differences are those of "
         f"the same requests, with 95 % bootstrap intervals ({report['asked']['resamples']:,} resamples).</p>",
-        _table(heads(report), rows(report)),
+        _table(heads(report), comparison_rows(report)),
         "<h2>Plots</h2>",
-        _figures(plots(report)),
+        _figures(draw_plots(report)),
         "<h2>Stop reasons</h2>",
         _table(("policy", "reasons"), ((policy["name"], _reasons(policy)) for policy in policies), "words"),
-        f"<h2>Confidence</h2><p>The event is {COMPLETE_WORDS}.</p>",
+        f"<h2>Confidence</h2><p>The event is {COMPLETE_DESCRIPTION}.</p>",
         _table(("label", "yes", "no", "share"), _labels(policies)),
         "<h2>Recall by category</h2>",
         _table(("category", "requests", *(policy["name"] for policy in policies)), _categories(report)),

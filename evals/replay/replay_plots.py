@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.evals.replay.policy_comparison import COMPLETE_WORDS
+from recall_loop.evals.replay.policy_comparison import COMPLETE_DESCRIPTION
 from recall_loop.state.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def check_plotting(option: str, value: object) -> None:
         raise InvalidInputError(option, str(value), "needs matplotlib: pip install 'recall-loop[eval]'")
 
 
-def plots(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+def draw_plots(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return title and SVG of each plot; one that has nothing to show is left out."""
     policies: Sequence[_Policy] = report["policies"]
     seconds: dict[str, list[float]] = {policy["name"]: [] for policy in policies}
@@ -58,11 +58,11 @@ def plots(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _svg(policies: Sequence[_Policy], draw: Callable[[Axes, Sequence[_Policy]], None]) -> str:
-    text = _drawn(policies, draw, "svg").decode()
+    text = _render(policies, draw, "svg").decode()
     return text[text.index("<svg") :]
 
 
-def _drawn(policies: Sequence[_Policy], draw: Callable[[Axes, Sequence[_Policy]], None], kind: str) -> bytes:
+def _render(policies: Sequence[_Policy], draw: Callable[[Axes, Sequence[_Policy]], None], kind: str) -> bytes:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -82,10 +82,10 @@ def reliability_plot(named: Mapping[str, Sequence[Mapping[str, float]]], kind: s
 
     `named` gives bins with mean `score` and the share `complete` of each.
     """
-    return _drawn([{"name": name, "reliability": bins} for name, bins in named.items()], _reliability, kind)
+    return _render([{"name": name, "reliability": bins} for name, bins in named.items()], _reliability, kind)
 
 
-def _looks(at: int) -> dict[str, Any]:
+def _style_of(at: int) -> dict[str, Any]:
     return {"color": _COLOURS[at % len(_COLOURS)], "marker": _MARKERS[at % len(_MARKERS)]}
 
 
@@ -93,7 +93,7 @@ def _lines(axes: Axes, policies: Sequence[_Policy], figure: str) -> None:
     """Draw one figure of `by_iteration` per policy, over the iterations that have it."""
     for at, policy in enumerate(policies):
         points = [(row["iteration"], row[figure]) for row in policy["by_iteration"] if row[figure] is not None]
-        axes.plot([x for x, _ in points], [y for _, y in points], label=policy["name"], **_looks(at))
+        axes.plot([x for x, _ in points], [y for _, y in points], label=policy["name"], **_style_of(at))
     last = max((len(policy["by_iteration"]) for policy in policies), default=1)
     axes.set_xticks(range(1, last + 1))
     axes.set_xlabel("iteration")
@@ -117,11 +117,11 @@ def _reliability(axes: Axes, policies: Sequence[_Policy]) -> None:
         bins = policy["reliability"]
         if bins:
             x, y = [part["score"] for part in bins], [part["complete"] for part in bins]
-            axes.plot(x, y, label=policy["name"], **_looks(at))
+            axes.plot(x, y, label=policy["name"], **_style_of(at))
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("confidence score, mean of each tenth")
-    axes.set_ylabel(f"share with {COMPLETE_WORDS}")
+    axes.set_ylabel(f"share with {COMPLETE_DESCRIPTION}")
 
 
 def _latency(axes: Axes, policies: Sequence[_Policy], latencies: Mapping[str, Sequence[float]]) -> None:
@@ -136,7 +136,7 @@ def _latency(axes: Axes, policies: Sequence[_Policy], latencies: Mapping[str, Se
     axes.xaxis.set_minor_formatter(LogFormatter())
     for at, (policy, ordered) in enumerate(zip(policies, times, strict=True)):
         shares = [(rank + 1) / len(ordered) for rank in range(len(ordered))]
-        colour, dashes = _looks(at)["color"], _DASHES[at % len(_DASHES)]
+        colour, dashes = _style_of(at)["color"], _DASHES[at % len(_DASHES)]
         axes.step(ordered, shares, where="post", label=policy["name"], color=colour, linestyle=dashes)
         axes.axvline(max(policy["latency_ms"]["p50"], _LEAST_MS), color=colour, linestyle=":", alpha=0.6)
     axes.set_ylim(0, 1.02)

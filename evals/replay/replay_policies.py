@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from recall_loop.evals.replay.old_policy import as_fact, count_confidence, run_old
+from recall_loop.evals.replay.old_policy import label_by_counts, run_old_policy, to_recalled_fact
 from recall_loop.evals.runs.repeated_runs import CallLog
 from recall_loop.graph.run import stream_retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.events import Event
+from recall_loop.state.events import ProgressEvent
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RecalledFact, RetrieveResult
 from recall_loop.state.settings.settings import Settings
@@ -36,7 +36,7 @@ _SHARED = {
 
 
 @dataclass(frozen=True)
-class Done:
+class PolicyResult:
     """What one policy did with one request.
 
     Attributes:
@@ -76,7 +76,7 @@ class Policy(Protocol):
     def settings(self) -> Settings:
         """Settings that it runs with."""
 
-    def run(self, request: RetrieveRequest, store: MemoryStore) -> Done:
+    def run(self, request: RetrieveRequest, store: MemoryStore) -> PolicyResult:
         """Answer one request."""
 
 
@@ -87,19 +87,19 @@ class OldPolicy:
     settings: Settings
     name: str = OLD
 
-    def run(self, request: RetrieveRequest, store: MemoryStore) -> Done:
+    def run(self, request: RetrieveRequest, store: MemoryStore) -> PolicyResult:
         """Answer one request."""
-        ran = run_old(request, store, self.settings)
+        ran = run_old_policy(request, store, self.settings)
         kept = list(ran.facts.values())[: request.max_facts or self.settings.max_facts]
-        return Done(
-            facts=[as_fact(hit) for hit, _ in kept],
+        return PolicyResult(
+            facts=[to_recalled_fact(hit) for hit, _ in kept],
             found_in=[iteration for _, iteration in kept],
-            new_facts=ran.new,
-            iterations=len(ran.results),
-            executed=len(ran.results),
-            repeated=len(ran.results) - 1,
+            new_facts=ran.new_facts,
+            iterations=len(ran.result_counts),
+            executed=len(ran.result_counts),
+            repeated=len(ran.result_counts) - 1,
             stop_reason=ran.stop_reason,
-            label=count_confidence(ran.results, [hit.record.confidence for hit, _ in ran.facts.values()]).value,
+            label=label_by_counts(ran.result_counts, [hit.record.confidence for hit, _ in ran.facts.values()]).value,
         )
 
 
@@ -109,9 +109,9 @@ class LoopPolicy:
 
     settings: Settings
     name: str = NEW
-    watch: Callable[[Event], None] | None = None  # is told every event
+    on_event: Callable[[ProgressEvent], None] | None = None  # is told every event
 
-    def run(self, request: RetrieveRequest, store: MemoryStore) -> Done:
+    def run(self, request: RetrieveRequest, store: MemoryStore) -> PolicyResult:
         """Answer one request; its trace is on, since it tells which iteration found what.
 
         A written answer is left out where there is no language model, so that a log of requests that asked for
@@ -125,12 +125,12 @@ class LoopPolicy:
                 result = item
             else:
                 calls.note(item)
-                if self.watch:
-                    self.watch(item)
+                if self.on_event:
+                    self.on_event(item)
         if result is None:
             raise RuntimeError(f"request {request.id}: the run ended without a result")
         confidence, metadata = result.confidence, result.metadata
-        return Done(
+        return PolicyResult(
             facts=result.facts,
             found_in=[int((fact.debug or {})["first_iteration"]) for fact in result.facts],
             new_facts=metadata["new_facts_by_iteration"],
@@ -159,7 +159,7 @@ def read_policies(named: Sequence[str]) -> list[Policy]:
             shared by all policies, or a name that comes twice.
         OSError: a file can't be read.
     """
-    policies = [_policy(name) for name in named]
+    policies = [_read_policy(name) for name in named]
     names = [policy.name for policy in policies]
     for name in names:
         if names.count(name) > 1:
@@ -167,7 +167,7 @@ def read_policies(named: Sequence[str]) -> list[Policy]:
     return policies
 
 
-def _policy(named: str) -> Policy:
+def _read_policy(named: str) -> Policy:
     if named == OLD:
         return OldPolicy(Settings(llm_model=None))
     if named == NEW:

@@ -11,14 +11,20 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from recall_loop.evals.replay.policy_comparison import COMPLETE_WORDS, RESAMPLES, Difference, differences, figures
-from recall_loop.evals.replay.replay import Run
+from recall_loop.evals.replay.policy_comparison import (
+    COMPLETE_DESCRIPTION,
+    RESAMPLES,
+    Difference,
+    differences,
+    policy_figures,
+)
+from recall_loop.evals.replay.replay import ReplayRun
 from recall_loop.evals.replay.replay_policies import Policy
 from recall_loop.state.settings.settings import Settings
 
 _SECRETS = {name for name, field in Settings.model_fields.items() if not field.repr}
 _TOTALS = ("queries_executed", "queries_repeated", "llm_calls", "llm_tokens", "gold_found", "relevant_facts")
-NAMES = {
+MEASURE_LABELS = {
     "gold_found": "unique relevant facts found (gold)",
     "relevant_facts": "facts at least as similar as counts for relevant",
     "iterations": "iterations, mean",
@@ -32,7 +38,7 @@ NAMES = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReplayOptions:
     """What was replayed: where the prompts come from, and the cuts, draw and resampling that figures depend on."""
 
     source: str
@@ -42,7 +48,7 @@ class Asked:
     resamples: int = RESAMPLES
 
 
-def build(asked: Asked, policies: Sequence[Policy], runs: Sequence[Run]) -> dict[str, Any]:
+def build(asked: ReplayOptions, policies: Sequence[Policy], runs: Sequence[ReplayRun]) -> dict[str, Any]:
     """Return the report; the first policy is what the others are compared with.
 
     Shares and metrics lie in [0,1], latencies are milliseconds. Equal but for latencies each time it is made from
@@ -58,7 +64,7 @@ def build(asked: Asked, policies: Sequence[Policy], runs: Sequence[Run]) -> dict
             {
                 "name": policy.name,
                 "settings": policy.settings.model_dump(mode="json", exclude_defaults=True, exclude=_SECRETS),
-                **figures(by_policy[policy.name]),
+                **policy_figures(by_policy[policy.name]),
             }
             for policy in policies
         ],
@@ -71,13 +77,13 @@ def build(asked: Asked, policies: Sequence[Policy], runs: Sequence[Run]) -> dict
             ]
             for policy in policies[1:]
         },
-        "runs": [line(run) for run in runs],
+        "runs": [run_line(run) for run in runs],
     }
 
 
-def line(run: Run) -> dict[str, Any]:
+def run_line(run: ReplayRun) -> dict[str, Any]:
     """Return one run as JSON-able values, with what a calibration is fitted on."""
-    done, prompt = run.done, run.prompt
+    done, prompt = run.result, run.prompt
     return {
         "id": prompt.request.id,
         "tenant": prompt.request.tenant,
@@ -115,28 +121,28 @@ def show(report: Mapping[str, Any], console: Console) -> None:
     parts = (
         (words, _side_by_side(report)),
         ("stop reasons", _stops(report)),
-        (f"confidence: {COMPLETE_WORDS}", _confusion(report)),
+        (f"confidence: {COMPLETE_DESCRIPTION}", _confusion(report)),
     )
     for title, table in parts:
         console.print(title, markup=False, highlight=False)
         console.print(table)
 
 
-def name_of(measure: str) -> str:
+def measure_label(measure: str) -> str:
     """Return how people call a measure."""
     metric, at, cut = measure.partition("@")
     heads = {"recall": "Recall", "all": "All", "ndcg": "nDCG"}
-    return NAMES.get(measure) or heads.get(metric, metric) + at + cut
+    return MEASURE_LABELS.get(measure) or heads.get(metric, metric) + at + cut
 
 
-def rows(report: Mapping[str, Any]) -> list[list[str]]:
+def comparison_rows(report: Mapping[str, Any]) -> list[list[str]]:
     """Return the comparison as text: measure, each policy's figure, each other policy's difference with interval."""
     policies = report["policies"]
     found = []
     for measure in _measured(report):
         cells = [_figure(policy, measure) for policy in policies]
         cells += [_difference(parts, measure) for parts in report["differences"].values()]
-        found.append([name_of(measure), *cells])
+        found.append([measure_label(measure), *cells])
     p95 = [f"{policy['latency_ms']['p95']:.1f}" for policy in policies]
     found.append(["latency p95, ms", *p95, *("" for _ in policies[1:])])
     for by in ("score", "answerable"):
@@ -193,7 +199,7 @@ def _side_by_side(report: Mapping[str, Any]) -> Table:
     table = _table()
     for at, head in enumerate(heads(report)):
         table.add_column(escape(head), justify="right" if at else "left", no_wrap=at > 0)
-    for row in rows(report):
+    for row in comparison_rows(report):
         table.add_row(*map(escape, row))
     return table
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recall_loop.memory.store.embed.embedders import Embedder, TalkEmbedder, TokenEmbedder
+from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder, TokenEmbedder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST = 2000  # with token vectors some 25 kB each
 
 
-class RememberingEmbedder:
+class CachingEmbedder:
     """The given embedder; a query that was among the last 2,000 isn't embedded again."""
 
     def __init__(self, inner: Embedder) -> None:
@@ -27,8 +27,8 @@ class RememberingEmbedder:
         self._inner = inner
         self._vectors: OrderedDict[str, Any] = OrderedDict()
         self._lock = Lock()
-        if isinstance(inner, TalkEmbedder):
-            self.talk = inner.talk  # it embeds what is stored, which nothing remembers
+        if isinstance(inner, ConversationalEmbedder):
+            self.conversational = inner.conversational  # it embeds what is stored, which nothing remembers
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Return one unit vector per stored text."""
@@ -60,7 +60,7 @@ class RememberingEmbedder:
         return found
 
 
-class RememberingTokenEmbedder(RememberingEmbedder):
+class CachingTokenEmbedder(CachingEmbedder):
     """The same around an embedder that gives token vectors too."""
 
     def __init__(self, inner: TokenEmbedder) -> None:
@@ -83,6 +83,6 @@ class RememberingTokenEmbedder(RememberingEmbedder):
         return list(zip(vectors, tokens, strict=True))
 
 
-def remembering(inner: Embedder) -> RememberingEmbedder:
+def with_query_cache(inner: Embedder) -> CachingEmbedder:
     """Return `inner` with a memory for queries; with token vectors if it gives any."""
-    return RememberingTokenEmbedder(inner) if isinstance(inner, TokenEmbedder) else RememberingEmbedder(inner)
+    return CachingTokenEmbedder(inner) if isinstance(inner, TokenEmbedder) else CachingEmbedder(inner)

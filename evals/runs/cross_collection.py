@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from recall_loop.evals.datasets.dataset_parts import Dataset
-from recall_loop.evals.datasets.questions import Question
+from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.state.errors import InvalidInputError
 
-FOREIGN = "foreign"
+CROSS_COLLECTION = "foreign"
 
 
-def with_foreign(dataset: Dataset, count: int, seed: int = 0) -> Dataset:
+def with_cross_collection_questions(dataset: Dataset, count: int, seed: int = 0) -> Dataset:
     """Return a data set each of whose collections is also asked `count` questions of the next one.
 
     They are drawn with `seed` from those that can be scored, count as unanswerable, and have the category "foreign".
@@ -27,14 +27,14 @@ def with_foreign(dataset: Dataset, count: int, seed: int = 0) -> Dataset:
     return replace(dataset, questions=[*dataset.questions, *_foreign(dataset, names, count, random.Random(seed))])
 
 
-def _foreign(dataset: Dataset, names: list[str], count: int, draw: random.Random) -> Iterator[Question]:
+def _foreign(dataset: Dataset, names: list[str], count: int, draw: random.Random) -> Iterator[LabelledQuestion]:
     for asked, other in zip(names, [*names[1:], names[0]], strict=True):
         known = [question for question in dataset.questions if question.collection == other and question.scored]
         for question in draw.sample(known, min(count, len(known))):
-            yield Question(
-                id=f"{asked}:{FOREIGN}:{question.id}",
+            yield LabelledQuestion(
+                id=f"{asked}:{CROSS_COLLECTION}:{question.id}",
                 collection=asked,
                 question=question.question,
-                category=FOREIGN,
+                category=CROSS_COLLECTION,
                 answerable=False,
             )

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from recall_loop.evals.datasets.datasets import Dataset
-from recall_loop.evals.runs.caching_embedder import remembering
+from recall_loop.evals.runs.caching_embedder import with_query_cache
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
@@ -17,34 +17,34 @@ from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 
-Progress = Callable[[str, int, int], None]
+StageProgress = Callable[[str, int, int], None]
 """Told a stage (`ingest` or `ask`), how much of it is done, and how much there is."""
 
 _BATCH = 256
 
 
 @dataclass(frozen=True)
-class Ingested:
+class IngestedCollection:
     """One collection as it stands in the store: its size, and its newest record's time (UTC)."""
 
     records: int
     newest: datetime | None
 
 
-def open_store(path: Path | None, settings: Settings, *, remember: bool = False) -> MemoryStore:
+def open_eval_store(path: Path | None, settings: Settings, *, remember: bool = False) -> MemoryStore:
     """Open the store in `path`, or one in memory, with the embedder that the settings name.
 
     With `remember` a query that was asked before isn't embedded again.
     """
-    embedder = remembering(make_embedder(settings)) if remember else make_embedder(settings)
+    embedder = with_query_cache(make_embedder(settings)) if remember else make_embedder(settings)
     if path is None:
         return MemoryStore.in_memory(embedder=embedder)
     return MemoryStore.open(path, embedder=embedder)
 
 
 def ingest(
-    store: MemoryStore, dataset: Dataset, names: Sequence[str], progress: Progress | None = None
-) -> dict[str, Ingested]:
+    store: MemoryStore, dataset: Dataset, names: Sequence[str], progress: StageProgress | None = None
+) -> dict[str, IngestedCollection]:
     """Write the named collections, and return each one's figures.
 
     Raises:
@@ -53,7 +53,7 @@ def ingest(
     """
     total = sum(dataset.collections.size(name) for name in names)
     done = 0
-    written: dict[str, Ingested] = {}
+    written: dict[str, IngestedCollection] = {}
     for name in names:
         ids: set[str] = set()
         times: list[datetime] = []
@@ -64,8 +64,8 @@ def ingest(
             done += len(batch)
             if progress:
                 progress("ingest", done, total)
-        _holds_only(store, name, len(ids))
-        written[name] = Ingested(len(ids), max(times, default=None))
+        _require_only(store, name, len(ids))
+        written[name] = IngestedCollection(len(ids), max(times, default=None))
     return written
 
 
@@ -75,7 +75,7 @@ def _write(store: MemoryStore, batch: list[Record], tenant: str) -> None:
             raise InvalidInputError(f"{tenant}.{outcome.id}", outcome.error, "a record that the store takes")
 
 
-def _holds_only(store: MemoryStore, tenant: str, records: int) -> None:
+def _require_only(store: MemoryStore, tenant: str, records: int) -> None:
     held = store.count(Scope(tenant=tenant))
     if held != records:
         allowed = f"an empty store, or one where {tenant!r} holds only the {records} records of this run"

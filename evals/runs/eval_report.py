@@ -13,17 +13,19 @@ from rich.console import Console
 from rich.table import Table
 
 from recall_loop.evals.datasets.datasets import Dataset
-from recall_loop.evals.measures.calibration_metrics import rank_share
+from recall_loop.evals.measures.calibration_metrics import optional_auroc
 from recall_loop.evals.measures.retrieval_metrics import macro_average, percentile
-from recall_loop.evals.runs.cross_collection import FOREIGN
-from recall_loop.evals.runs.runner import Answered, Options
+from recall_loop.evals.runs.cross_collection import CROSS_COLLECTION
+from recall_loop.evals.runs.runner import EvalOptions, QuestionResult
 from recall_loop.state.settings.settings import Settings
 
 _SECRETS = {name for name, field in Settings.model_fields.items() if not field.repr}
 _HEADS = {"recall": "R", "all": "All", "ndcg": "nDCG", "mrr": "MRR"}
 
 
-def build(dataset: Dataset, options: Options, settings: Settings, answers: Sequence[Answered]) -> dict[str, Any]:
+def build(
+    dataset: Dataset, options: EvalOptions, settings: Settings, answers: Sequence[QuestionResult]
+) -> dict[str, Any]:
     """Return the report of one evaluation.
 
     Shares and metrics lie in [0,1], latencies are milliseconds, and a figure that has nothing to be
@@ -46,11 +48,11 @@ def build(dataset: Dataset, options: Options, settings: Settings, answers: Seque
     }
 
 
-def _scores(answers: Sequence[Answered]) -> dict[str, Any]:
+def _scores(answers: Sequence[QuestionResult]) -> dict[str, Any]:
     return {"questions": len(answers), **macro_average([answer.scores for answer in answers])}
 
 
-def _behaviour(answers: Sequence[Answered]) -> dict[str, Any]:
+def _behaviour(answers: Sequence[QuestionResult]) -> dict[str, Any]:
     executed = sum(answer.executed for answer in answers)
     repeats = sum(answer.repeats for answer in answers)
     latencies = [answer.latency_ms for answer in answers]
@@ -61,22 +63,22 @@ def _behaviour(answers: Sequence[Answered]) -> dict[str, Any]:
         "repeated_query_share": repeats / executed if executed else None,
         "stop_reasons": dict(Counter(answer.stop_reason for answer in answers).most_common()),
         "mean_confidence": _mean([answer.confidence for answer in answers]),
-        "answerable_auroc": _told_apart(answers),
+        "answerable_auroc": _answerable_auroc(answers),
         "latency_ms": {name: _finite(percentile(latencies, share)) for name, share in (("p50", 0.5), ("p95", 0.95))},
     }
 
 
-def _told_apart(answers: Sequence[Answered]) -> dict[str, float | None]:
+def _answerable_auroc(answers: Sequence[QuestionResult]) -> dict[str, float | None]:
     """Return how well the score and `answerable` rank answerable questions above others; foreign ones don't count."""
-    asked = [answer for answer in answers if answer.question.category != FOREIGN]
+    asked = [answer for answer in answers if answer.question.category != CROSS_COLLECTION]
     outcomes = [answer.question.answerable for answer in asked]
     return {
-        "score": rank_share([answer.confidence for answer in asked], outcomes),
-        "answerable": rank_share([answer.confidence_detail.get("answerable") for answer in asked], outcomes),
+        "score": optional_auroc([answer.confidence for answer in asked], outcomes),
+        "answerable": optional_auroc([answer.confidence_detail.get("answerable") for answer in asked], outcomes),
     }
 
 
-def question_line(answer: Answered) -> dict[str, Any]:
+def question_line(answer: QuestionResult) -> dict[str, Any]:
     """Return one question's line of a `--per-question` file."""
     line = asdict(answer)
     question = answer.question

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from recall_loop.state.events import Event
-from recall_loop.text.words.keys import overlap, query_key, query_terms
+from recall_loop.state.events import ProgressEvent
+from recall_loop.text.words.keys import jaccard, query_key, query_terms
 
 
 @dataclass
-class _Call:
+class _SearchCall:
     tool: str
     queries: list[str]
     results: int = 0
@@ -25,13 +25,13 @@ class CallLog:
     """
 
     similarity: float
-    _calls: list[_Call] = field(default_factory=list)
+    _calls: list[_SearchCall] = field(default_factory=list)
 
-    def note(self, event: Event) -> None:
+    def note(self, event: ProgressEvent) -> None:
         """Take in one progress event; events that tell nothing about calls change nothing."""
         if event["type"] == "queries_planned":
             queries = [str(query["text"]) for query in event["queries"]]
-            self._calls.append(_Call(event["tool"], queries))
+            self._calls.append(_SearchCall(event["tool"], queries))
         elif event["type"] == "call_done" and self._calls:
             self._calls[-1].results = event["result_count"]
             self._calls[-1].failed = event["error"] is not None
@@ -53,7 +53,7 @@ class CallLog:
             for query in call.queries:
                 key, terms = query_key(query), query_terms(query)
                 count += any(
-                    tool == call.tool and (key == other or overlap(terms, others) >= self.similarity)
+                    tool == call.tool and (key == other or jaccard(terms, others) >= self.similarity)
                     for tool, other, others in asked
                 )
                 if not call.failed and call.results:

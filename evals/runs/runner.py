@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recall_loop.evals.datasets.datasets import Dataset
-from recall_loop.evals.datasets.questions import Question
-from recall_loop.evals.measures.retrieval_metrics import expand, score
-from recall_loop.evals.runs.dataset_ingest import Progress, ingest
+from recall_loop.evals.datasets.questions import LabelledQuestion
+from recall_loop.evals.measures.retrieval_metrics import expand_to_sources, score_ranking
+from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest
 from recall_loop.evals.runs.repeated_runs import CallLog
 from recall_loop.graph.run import stream_retrieve
 from recall_loop.memory.store.store import MemoryStore
@@ -33,7 +33,7 @@ _FIXED_SETTINGS = {
 
 
 @dataclass(frozen=True)
-class Options:
+class EvalOptions:
     """What is asked, and how far results are looked at.
 
     Attributes:
@@ -61,7 +61,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Answered:
+class QuestionResult:
     """What one question brought.
 
     Attributes:
@@ -74,7 +74,7 @@ class Answered:
         confidence_detail: all that the result says of its confidence, which a mapping can be fitted on (CONF-4).
     """
 
-    question: Question
+    question: LabelledQuestion
     ids: list[str]
     scores: dict[str, float]
     facts: int
@@ -106,7 +106,7 @@ def settings_with(overrides: Iterable[str]) -> Settings:
     return Settings(**values)
 
 
-def select(dataset: Dataset, options: Options) -> list[Question]:
+def select_questions(dataset: Dataset, options: EvalOptions) -> list[LabelledQuestion]:
     """Return the questions to ask, in the order of the data set.
 
     Raises:
@@ -128,14 +128,14 @@ def select(dataset: Dataset, options: Options) -> list[Question]:
     return [question for _, question in chosen]
 
 
-def run(
+def run_evaluation(
     dataset: Dataset,
-    options: Options,
+    options: EvalOptions,
     store: MemoryStore,
     *,
     settings: Settings | None = None,
-    progress: Progress | None = None,
-) -> Iterator[Answered]:
+    progress: StageProgress | None = None,
+) -> Iterator[QuestionResult]:
     """Ingest what the chosen questions need, ask them, and yield what each one brought.
 
     A question's reference time is its own; without one it is asked right after its collection's
@@ -145,7 +145,7 @@ def run(
         InvalidInputError: see `select` and `ingest`.
     """
     settings = settings or Settings.from_env()
-    questions = select(dataset, options)
+    questions = select_questions(dataset, options)
     names = list(dict.fromkeys(question.collection for question in questions))
     written = ingest(store, dataset, names, progress)
     store.embedder.embed_queries([questions[0].question])  # loads the model, which is no question's latency
@@ -156,21 +156,21 @@ def run(
             tenant=question.collection,
             reference_time=question.reference_time or written[question.collection].newest,
             max_facts=options.ks[-1],
-            **searched(dataset),
+            **content_types_field(dataset),
         )
         yield _ask(question, request, options.ks, store, settings)
         if progress:
             progress("ask", done, len(questions))
 
 
-def searched(dataset: Dataset) -> dict[str, Any]:
+def content_types_field(dataset: Dataset) -> dict[str, Any]:
     """Return the content types that a data set's questions search, as a request's field; {} for the usual ones."""
     return {"content_types": dataset.content_types} if dataset.content_types else {}
 
 
 def _ask(
-    question: Question, request: RetrieveRequest, ks: Sequence[int], store: MemoryStore, settings: Settings
-) -> Answered:
+    question: LabelledQuestion, request: RetrieveRequest, ks: Sequence[int], store: MemoryStore, settings: Settings
+) -> QuestionResult:
     calls, result = CallLog(settings.repeat_similarity), None
     started = time.perf_counter()
     for item in stream_retrieve(request, store=store, settings=settings):
@@ -181,11 +181,11 @@ def _ask(
     latency_ms = (time.perf_counter() - started) * 1000
     if result is None:
         raise RuntimeError(f"question {question.id}: the run ended without a result")
-    ids = expand(result.facts)
-    return Answered(
+    ids = expand_to_sources(result.facts)
+    return QuestionResult(
         question=question,
         ids=ids,
-        scores=score(ids, question.gold, ks) if question.scored else {},
+        scores=score_ranking(ids, question.gold, ks) if question.scored else {},
         facts=len(result.facts),
         iterations=result.stop.iteration,
         executed=calls.executed,

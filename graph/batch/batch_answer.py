@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import re
 
-from recall_loop.graph.batch.batch_requests import Line, Request
+from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.errors import InvalidInputError, RecallError, parse
+from recall_loop.state.errors import InvalidInputError, RecallError, validate_model
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 
@@ -16,11 +16,11 @@ _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 _log = logging.getLogger(__name__)
 
 
-def answer(request: Request, store: MemoryStore, settings: Settings) -> Line:
+def run_request(request: BatchRequest, store: MemoryStore, settings: Settings) -> ResultLine:
     """Run one request and return its line; nothing that goes wrong with it ends the batch."""
     fields = {"tenant": settings.tenant} | dict(request.fields or {})
     try:
-        result = retrieve(parse(RetrieveRequest, fields), store=store, settings=settings)
+        result = retrieve(validate_model(RetrieveRequest, fields), store=store, settings=settings)
     except RecallError as error:
         return request.result_line(error=describe_error(error))
     except Exception as error:  # noqa: BLE001  # the log has the trace; the other requests go on
@@ -29,10 +29,10 @@ def answer(request: Request, store: MemoryStore, settings: Settings) -> Line:
     return request.result_line(result=result.model_dump(mode="json"))
 
 
-def describe_error(error: RecallError) -> Line:
+def describe_error(error: RecallError) -> ResultLine:
     """Return an exception as `{"type", "field", "message"}`; `field` only where one is to blame."""
     name = type(error).__name__.removesuffix("Error")
-    described: Line = {"type": _WORD_START.sub("_", name).lower(), "message": str(error)}
+    described: ResultLine = {"type": _WORD_START.sub("_", name).lower(), "message": str(error)}
     if isinstance(error, InvalidInputError):
         described["field"] = error.field
     return described

@@ -15,23 +15,23 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
-from recall_loop.graph.batch.batch_answer import answer
-from recall_loop.graph.batch.batch_requests import Line, Request
+from recall_loop.graph.batch.batch_answer import run_request
+from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine
 from recall_loop.graph.batch.batch_rounds import WorkerDied
 from recall_loop.memory.store.chroma import chroma_server
-from recall_loop.memory.store.embed.processors import environment, share
+from recall_loop.memory.store.embed.processors import processors_per_process, thread_environment
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import WorkerError
 from recall_loop.state.settings.settings import Settings
 
 # One more process than this that dies without having answered anything is not replaced.
-_MOST_DEATHS = 8
-_END_SECONDS = 5.0
+_MAX_DEATHS = 8
+_SHUTDOWN_SECONDS = 5.0
 # So many requests wait in each process, so that it goes on while its last line is being written.
-_WAITING = 2
+_QUEUED_PER_WORKER = 2
 
 
-class Threads:
+class ThreadEngine:
     """Runs requests in threads of this process, over an open store."""
 
     def __init__(self, store: MemoryStore, settings: Settings, concurrency: int) -> None:
@@ -39,16 +39,16 @@ class Threads:
         self._store, self._settings = store, settings
         self._pool = ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="recall-loop-batch")
 
-    def submit(self, request: Request) -> Future[Line]:
+    def submit(self, request: BatchRequest) -> Future[ResultLine]:
         """Begin a request."""
-        return self._pool.submit(answer, request, self._store, self._settings)
+        return self._pool.submit(run_request, request, self._store, self._settings)
 
     def close(self) -> None:
         """Drop what hasn't begun, and wait for what has."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-class Processes:
+class ProcessEngine:
     """Runs requests in `workers` processes, at most `concurrency` at a time in all; a process that dies is replaced.
 
     Raises:
@@ -58,43 +58,43 @@ class Processes:
     def __init__(self, setup: dict[str, Any], concurrency: int, workers: int) -> None:
         threads = min(-(-concurrency // workers), _useful_threads(setup))
         # What waits in a process uses up its timeout there, and ends with it: no more than keeps it busy.
-        self.slots = min(concurrency, workers * (threads + _WAITING))
-        self._setup = {**setup, "threads": threads, "processors": share(workers)}
+        self.slots = min(concurrency, workers * (threads + _QUEUED_PER_WORKER))
+        self._setup = {**setup, "threads": threads, "processors": processors_per_process(workers)}
         self._deaths = 0
-        self._workers: list[_Worker] = []
+        self._workers: list[_WorkerProcess] = []
         try:
             for _ in range(workers):
-                self._workers.append(_Worker(self._setup))
+                self._workers.append(_WorkerProcess(self._setup))
         except BaseException:
             self.close()
             raise
 
-    def submit(self, request: Request) -> Future[Line]:
+    def submit(self, request: BatchRequest) -> Future[ResultLine]:
         """Begin a request in the process that has least to do."""
         at = min(range(len(self._workers)), key=lambda place: self._workers[place].busy)
         worker = self._workers[at]
         if worker.dead:
             self._deaths = 1 if worker.answered else self._deaths + 1
-            if self._deaths > _MOST_DEATHS:
+            if self._deaths > _MAX_DEATHS:
                 raise WorkerError(f"worker processes end without an answer (exit code {worker.exit_code()})")
             worker.close()
-            worker = self._workers[at] = _Worker(self._setup)
+            worker = self._workers[at] = _WorkerProcess(self._setup)
         return worker.submit(request)
 
     def close(self) -> None:
         """Tell the processes to end, and end those that don't."""
         for worker in self._workers:
-            worker.dismiss()
+            worker.request_stop()
         for worker in self._workers:
             worker.close()
 
 
-class _Worker:
+class _WorkerProcess:
     """One process, and the requests that it has."""
 
     def __init__(self, setup: dict[str, Any]) -> None:
         self._lock = threading.Lock()
-        self._futures: dict[int, Future[Line]] = {}
+        self._futures: dict[int, Future[ResultLine]] = {}
         self._numbers = 0
         self.dead = False
         self.answered = 0
@@ -106,9 +106,9 @@ class _Worker:
             stdout=subprocess.PIPE,
             start_new_session=True,
             # Matrix products take every processor too, unless told: the processes share them.
-            env={**os.environ, **environment(setup["processors"])},
+            env={**os.environ, **thread_environment(setup["processors"])},
         )
-        self._to, self._from = _pipe(self._process.stdin), _pipe(self._process.stdout)
+        self._to, self._from = _require_pipe(self._process.stdin), _require_pipe(self._process.stdout)
         self._reader = threading.Thread(target=self._read, name="recall-loop-batch-reader", daemon=True)
         self._reader.start()
         self._send(pickle.dumps(setup))
@@ -118,9 +118,9 @@ class _Worker:
         """How many requests it has; a dead one has none."""
         return len(self._futures)
 
-    def submit(self, request: Request) -> Future[Line]:
+    def submit(self, request: BatchRequest) -> Future[ResultLine]:
         """Hand a request to the process."""
-        future: Future[Line] = Future()
+        future: Future[ResultLine] = Future()
         try:
             packed = pickle.dumps((self._numbers, request))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -140,7 +140,7 @@ class _Worker:
         """Return how the process ended; None while it runs."""
         return self._process.poll()
 
-    def dismiss(self) -> None:
+    def request_stop(self) -> None:
         """Tell the process that nothing more comes."""
         try:
             self._to.close()
@@ -149,11 +149,11 @@ class _Worker:
 
     def close(self) -> None:
         """End the process: what it still runs has been given up."""
-        self.dismiss()
+        self.request_stop()
         if self._futures:
             self._process.terminate()
         try:
-            self._process.wait(_END_SECONDS)
+            self._process.wait(_SHUTDOWN_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -198,15 +198,15 @@ def _useful_threads(setup: dict[str, Any]) -> int:
     settings: Settings = setup["settings"]
     if settings.llm_model or settings.embedder == "openai":
         return sys.maxsize
-    return 1 if settings.chroma_url is None and chroma_server.read(Path(setup["path"])) is None else 2
+    return 1 if settings.chroma_url is None and chroma_server.read_server_file(Path(setup["path"])) is None else 2
 
 
-def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+def _require_pipe(stream: IO[bytes] | None) -> IO[bytes]:
     assert stream is not None  # asked for above
     return stream
 
 
-def why_one_process(store: MemoryStore, settings: Settings) -> str | None:
+def multiprocess_blocker(store: MemoryStore, settings: Settings) -> str | None:
     """Say why other processes can't share the work on this store; None where they can."""
     from recall_loop.memory.store.embed.embedder_factory import make_embedder
 

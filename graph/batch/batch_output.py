@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from recall_loop.graph.batch.batch_requests import Done, Line
+from recall_loop.graph.batch.batch_requests import CompletedLines, ResultLine
 from recall_loop.memory.store.files.lock import acquire
 from recall_loop.state.errors import InvalidInputError
 
@@ -33,7 +33,7 @@ class ResultsFile:
 
     def __init__(self, path: Path, *, resume: bool) -> None:
         self._path = path
-        self.done = Done()
+        self.completed = CompletedLines()
         self._new = not path.exists()
         self._file = self._open(resume)
         try:
@@ -44,7 +44,7 @@ class ResultsFile:
             self._file.close()
             raise
 
-    def append(self, lines: Iterable[Line]) -> None:
+    def append(self, lines: Iterable[ResultLine]) -> None:
         """Write lines; they are on disk when this returns."""
         self._file.write(b"".join(_dump(line) + b"\n" for line in lines))
         self._file.flush()
@@ -80,7 +80,7 @@ class ResultsFile:
         """Learn what is done; nothing is cut from a file that isn't ours."""
         keep = self._end_of_last_line()
         for line, digest in self._keys(keep):
-            self.done.add(line, digest)
+            self.completed.add(line, digest)
         self._file.truncate(keep)
 
     def _end_of_last_line(self) -> int:
@@ -102,14 +102,14 @@ class ResultsFile:
             at += len(data)
             key = None if at > end else _key(data)
             # What follows the last line break is a piece of a line of ours, or no file of ours.
-            if key is None and (at <= end or not _begins_like_ours(data)):
+            if key is None and (at <= end or not _is_torn_result_line(data)):
                 allowed = "a file of this command's result lines"
                 raise InvalidInputError("output", f"{self._path}, line {number}", allowed)
             if key is not None:
                 yield key
 
 
-def _begins_like_ours(torn: bytes) -> bool:
+def _is_torn_result_line(torn: bytes) -> bool:
     start = b'{"id": '
     return torn.startswith(start) or start.startswith(torn)
 
@@ -121,13 +121,13 @@ def _key(data: bytes) -> tuple[int, str] | None:
         number: Any = int(head[1])
         digest: Any = head[2].decode()
     else:
-        number, digest = _read_whole(data)
+        number, digest = _parse_line(data)
     if not isinstance(number, int) or not 0 < number <= MAX_LINES or not isinstance(digest, str):
         return None
     return (number, digest) if _DIGEST.fullmatch(digest) else None
 
 
-def _read_whole(data: bytes) -> tuple[Any, Any]:
+def _parse_line(data: bytes) -> tuple[Any, Any]:
     """Read a line whose head isn't as `_dump` writes it: somebody may have rewritten the file."""
     try:
         line: Any = json.loads(data)
@@ -137,7 +137,7 @@ def _read_whole(data: bytes) -> tuple[Any, Any]:
     return (line.get("line"), line.get("digest")) if ours else (None, None)
 
 
-def _dump(line: Line) -> bytes:
+def _dump(line: ResultLine) -> bytes:
     try:
         return json.dumps(line, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:  # an id may hold a lone surrogate; JSON can name it, UTF-8 can't

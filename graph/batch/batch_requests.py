@@ -16,18 +16,18 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from recall_loop.memory.intake.files.lines import BadLine, RawLine, parse_object, raw_lines
+from recall_loop.memory.intake.files.lines import InvalidLine, RawLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
 
-DUPLICATE = "duplicate_id"
+DUPLICATE_ID = "duplicate_id"
 _DIGEST_BYTES = 8
 
-Line = dict[str, Any]
+ResultLine = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class BatchRequest:
     """One request of a batch: its fields, or the error that it gets unrun. `line` counts from 1.
 
     `digest` tells its line of the file from another's, 16 hexadecimal digits; None where there is no file.
@@ -37,20 +37,20 @@ class Request:
     request_id: str | None
     digest: str | None = None
     fields: Mapping[str, Any] | None = None
-    error: Line | None = None
+    error: ResultLine | None = None
 
-    def result_line(self, **outcome: Line) -> Line:
+    def result_line(self, **outcome: ResultLine) -> ResultLine:
         """Return the request's line of the output, with `result` or `error`."""
         mark = {} if self.digest is None else {"digest": self.digest}
         return {"id": self.request_id, "line": self.line, **mark, **outcome}
 
 
-def digest_of(data: bytes) -> str:
+def line_digest(data: bytes) -> str:
     """Return what tells one line of a requests file from another."""
     return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
 
 
-class Done:
+class CompletedLines:
     """The lines of a requests file that have their result, each with its digest."""
 
     def __init__(self) -> None:
@@ -80,22 +80,22 @@ class Done:
         for raw in raw_lines(path):
             if raw.number in self:
                 met += 1
-                if self._digests[raw.number] != self._number(digest_of(raw.data)):
-                    raise _another_file(path, f"line {raw.number} differs")
+                if self._digests[raw.number] != self._number(line_digest(raw.data)):
+                    raise _changed_file_error(path, f"line {raw.number} differs")
         if met < self.count:
-            raise _another_file(path, f"{self.count - met:,} lines with a result are missing")
+            raise _changed_file_error(path, f"{self.count - met:,} lines with a result are missing")
 
     @staticmethod
     def _number(digest: str) -> int:
         return int(digest, 16) or 1  # 0 stands for a line that isn't done
 
 
-def _another_file(path: Path, why: str) -> InvalidInputError:
+def _changed_file_error(path: Path, why: str) -> InvalidInputError:
     allowed = "the requests that the output was begun with, unchanged (lines may be appended)"
     return InvalidInputError("requests", f"{path}: {why}", allowed)
 
 
-class _Ids:
+class _IdRegistry:
     """The ids met so far, each with the line that first gave it."""
 
     def __init__(self) -> None:
@@ -117,13 +117,13 @@ class _Ids:
         self._ids.close()
 
 
-def file_requests(path: Path, done: Done) -> Iterator[Request | None]:
+def requests_from_file(path: Path, done: CompletedLines) -> Iterator[BatchRequest | None]:
     """Yield the requests of a file; None for each that is done already.
 
     Raises:
         OSError: the file can't be read.
     """
-    ids = _Ids()
+    ids = _IdRegistry()
     try:
         for raw in raw_lines(path):
             request = _from_line(raw, ids)
@@ -132,16 +132,18 @@ def file_requests(path: Path, done: Done) -> Iterator[Request | None]:
         ids.close()
 
 
-def plain_requests(given: Iterable[Mapping[str, Any] | RetrieveRequest]) -> Iterator[Request]:
+def requests_from_objects(given: Iterable[Mapping[str, Any] | RetrieveRequest]) -> Iterator[BatchRequest]:
     """Yield requests that are handed in as objects."""
-    ids = _Ids()
+    ids = _IdRegistry()
     try:
         for line, item in enumerate(given, start=1):
             fields: object = item.model_dump(mode="json", exclude_unset=True) if isinstance(item, BaseModel) else item
             if isinstance(fields, Mapping):
                 yield _checked(dict(fields), line, None, ids)
             else:
-                yield _bad(line, None, "invalid_input", f"request: got {type(item).__name__}; allowed: a mapping")
+                yield _invalid_request(
+                    line, None, "invalid_input", f"request: got {type(item).__name__}; allowed: a mapping"
+                )
     finally:
         ids.close()
 
@@ -155,24 +157,26 @@ def count_requests(path: Path) -> int:
     return sum(1 for _ in raw_lines(path))
 
 
-def _from_line(raw: RawLine, ids: _Ids) -> Request:
-    digest, fields = digest_of(raw.data), parse_object(raw)
-    if isinstance(fields, BadLine):
-        return _bad(raw.number, digest, "invalid_json", fields.reason)
+def _from_line(raw: RawLine, ids: _IdRegistry) -> BatchRequest:
+    digest, fields = line_digest(raw.data), parse_object(raw)
+    if isinstance(fields, InvalidLine):
+        return _invalid_request(raw.number, digest, "invalid_json", fields.reason)
     return _checked(fields, raw.number, digest, ids)
 
 
-def _checked(fields: Mapping[str, Any], line: int, digest: str | None, ids: _Ids) -> Request:
+def _checked(fields: Mapping[str, Any], line: int, digest: str | None, ids: _IdRegistry) -> BatchRequest:
     request_id = fields.get("id")
     if not isinstance(request_id, str) or not request_id.strip():
-        return _bad(line, digest, "invalid_input", f"id: got {request_id!r}; allowed: a text of its own", "id")
+        return _invalid_request(
+            line, digest, "invalid_input", f"id: got {request_id!r}; allowed: a text of its own", "id"
+        )
     earlier = ids.first_line(request_id, line)
     if earlier != line:
         message = f"id {request_id!r} stands on line {earlier} too"
-        return Request(line, request_id, digest, error={"type": DUPLICATE, "message": message, "field": "id"})
-    return Request(line, request_id, digest, fields)
+        return BatchRequest(line, request_id, digest, error={"type": DUPLICATE_ID, "message": message, "field": "id"})
+    return BatchRequest(line, request_id, digest, fields)
 
 
-def _bad(line: int, digest: str | None, kind: str, message: str, field: str | None = None) -> Request:
+def _invalid_request(line: int, digest: str | None, kind: str, message: str, field: str | None = None) -> BatchRequest:
     error = {"type": kind, "message": message} | ({"field": field} if field else {})
-    return Request(line, None, digest, error=error)
+    return BatchRequest(line, None, digest, error=error)

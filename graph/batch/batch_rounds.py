@@ -13,25 +13,25 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from recall_loop.graph.batch.batch_requests import Line, Request
+from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine
 
-Order = Literal["completed", "input"]
+OutputOrder = Literal["completed", "input"]
 # So many results for each running request may wait for an earlier one.
-_AHEAD = 4
+_MAX_READY_PER_SLOT = 4
 # A request whose process has ended so often runs alone the next time, so that nothing else ends with it.
-_ALONE = 2
+_DEATHS_BEFORE_ISOLATION = 2
 
 
 class WorkerDied(Exception):  # an event, told through a future
     """The process that ran a request ended before it answered."""
 
 
-class Engine(Protocol):
+class BatchEngine(Protocol):
     """Runs requests; `slots` at a time."""
 
     slots: int
 
-    def submit(self, request: Request) -> Future[Line]:
+    def submit(self, request: BatchRequest) -> Future[ResultLine]:
         """Begin a request; its line comes through the future."""
         ...
 
@@ -41,28 +41,30 @@ class Engine(Protocol):
 
 
 @dataclass(slots=True)
-class _Running:
-    request: Request
-    place: int
+class _RunningRequest:
+    request: BatchRequest
+    position: int
     began: float
-    told: bool = False
+    reported: bool = False
     deaths: int = 0
 
 
-class Rounds:
+class BatchScheduler:
     """Goes through the requests; `timeout` is in seconds, None = no limit."""
 
-    def __init__(self, requests: Iterator[Request], engine: Engine, order: Order, timeout: float | None) -> None:
+    def __init__(
+        self, requests: Iterator[BatchRequest], engine: BatchEngine, order: OutputOrder, timeout: float | None
+    ) -> None:
         self._requests, self._engine = requests, engine
         self._timeout = timeout
         self._ordered = order == "input"
-        self._running: dict[Future[Line], _Running] = {}
-        self._suspects: deque[_Running] = deque()
-        self._ready: dict[int, Line] = {}
+        self._running: dict[Future[ResultLine], _RunningRequest] = {}
+        self._suspects: deque[_RunningRequest] = deque()
+        self._ready: dict[int, ResultLine] = {}
         self._taken = self._written = 0
         self._more = True
 
-    def __iter__(self) -> Iterator[list[Line]]:
+    def __iter__(self) -> Iterator[list[ResultLine]]:
         """Yield lists of lines, each as soon as one of its lines is there."""
         while self._more or self._running or self._suspects or self._ready:
             self._fill()
@@ -78,9 +80,9 @@ class Rounds:
             job = self._suspects.popleft()
             job.began = time.monotonic()  # the others' time was not its own
             self._begin(job)
-        if self._suspects or any(job.deaths >= _ALONE for job in self._running.values()):
+        if self._suspects or any(job.deaths >= _DEATHS_BEFORE_ISOLATION for job in self._running.values()):
             return
-        room = self._engine.slots * _AHEAD
+        room = self._engine.slots * _MAX_READY_PER_SLOT
         while self._more and len(self._running) < self._engine.slots and len(self._ready) < room:
             request = next(self._requests, None)
             if request is None:
@@ -89,10 +91,10 @@ class Rounds:
                 self._ready[self._taken] = request.result_line(error=request.error)
                 self._taken += 1
             else:
-                self._begin(_Running(request, self._taken, time.monotonic()))
+                self._begin(_RunningRequest(request, self._taken, time.monotonic()))
                 self._taken += 1
 
-    def _begin(self, job: _Running) -> None:
+    def _begin(self, job: _RunningRequest) -> None:
         self._running[self._engine.submit(job.request)] = job
 
     def _wait(self) -> None:
@@ -102,54 +104,54 @@ class Rounds:
             self._end(self._running.pop(future), future)
         now = time.monotonic()
         for job in self._running.values():
-            if self._timeout is not None and not job.told and now >= job.began + self._timeout:
+            if self._timeout is not None and not job.reported and now >= job.began + self._timeout:
                 self._give_up(job)
 
     def _patience(self) -> float | None:
         """Return the seconds until the next request has used up its time."""
-        begun = [job.began for job in self._running.values() if not job.told]
+        begun = [job.began for job in self._running.values() if not job.reported]
         if self._timeout is None or not begun:
             return None
         return max(0.0, min(begun) + self._timeout - time.monotonic())
 
-    def _end(self, job: _Running, future: Future[Line]) -> None:
+    def _end(self, job: _RunningRequest, future: Future[ResultLine]) -> None:
         try:
             line = future.result()
         except WorkerDied:
             self._died(job)
             return
-        if job.told:
+        if job.reported:
             return
         if self._timeout is not None and time.monotonic() >= job.began + self._timeout:
             self._give_up(job)
         else:
-            self._ready[job.place] = line
+            self._ready[job.position] = line
 
-    def _died(self, job: _Running) -> None:
+    def _died(self, job: _RunningRequest) -> None:
         """Try once more: most likely another request, or the system, ended the process. Then once with no other."""
-        if job.told:
+        if job.reported:
             return
         job.deaths += 1
-        if job.deaths < _ALONE:
+        if job.deaths < _DEATHS_BEFORE_ISOLATION:
             self._begin(job)
-        elif job.deaths == _ALONE:
+        elif job.deaths == _DEATHS_BEFORE_ISOLATION:
             self._suspects.append(job)
         else:
             message = f"the process that ran it ended, {job.deaths} times, and the last time it was alone there"
-            self._ready[job.place] = job.request.result_line(error={"type": "worker_died", "message": message})
+            self._ready[job.position] = job.request.result_line(error={"type": "worker_died", "message": message})
 
-    def _give_up(self, job: _Running) -> None:
+    def _give_up(self, job: _RunningRequest) -> None:
         """Have the error written now; the run keeps its slot until the loop looks at the clock again, and ends."""
-        job.told = True
+        job.reported = True
         message = (
             f"not done after {self._timeout:g} s; deadline_seconds, where it is less, gives what was found by then"
         )
-        self._ready[job.place] = job.request.result_line(error={"type": "timeout", "message": message})
+        self._ready[job.position] = job.request.result_line(error={"type": "timeout", "message": message})
 
     def _writable(self) -> bool:
         return self._written in self._ready if self._ordered else bool(self._ready)
 
-    def _take_ready(self) -> list[Line]:
+    def _take_ready(self) -> list[ResultLine]:
         if not self._ordered:
             lines = list(self._ready.values())
             self._ready.clear()

@@ -13,12 +13,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
-from recall_loop.graph.batch.batch_engines import Processes, Threads, why_one_process
+from recall_loop.graph.batch.batch_engines import ProcessEngine, ThreadEngine, multiprocess_blocker
 from recall_loop.graph.batch.batch_output import ResultsFile
-from recall_loop.graph.batch.batch_requests import Line, Request, count_requests, file_requests, plain_requests
-from recall_loop.graph.batch.batch_rounds import Engine, Order, Rounds
+from recall_loop.graph.batch.batch_requests import (
+    BatchRequest,
+    ResultLine,
+    count_requests,
+    requests_from_file,
+    requests_from_objects,
+)
+from recall_loop.graph.batch.batch_rounds import BatchEngine, BatchScheduler, OutputOrder
 from recall_loop.graph.batch.batch_summary import BatchSummary
-from recall_loop.graph.batch.ray.ray_engine import RayActors, RayCluster, why_not_ray
+from recall_loop.graph.batch.ray.ray_engine import RayCluster, RayEngine, ray_blocker
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
@@ -39,7 +45,7 @@ def run_batch(
     concurrency: int = 4,
     workers: int = 1,
     ray: RayCluster | None = None,
-    order: Order = "completed",
+    order: OutputOrder = "completed",
     timeout: float | None = None,
     resume: bool = False,
     progress: Callable[[BatchSummary], None] | None = None,
@@ -74,10 +80,10 @@ def run_batch(
     _check_files(requests_path, output_path)
     summary = BatchSummary()
     with ResultsFile(output_path, resume=resume) as output:
-        output.done.check(requests_path)
-        requests = _undone(file_requests(requests_path, output.done), summary)
+        output.completed.check(requests_path)
+        requests = _pending_requests(requests_from_file(requests_path, output.completed), summary)
         with closing(_engine(store, chosen, concurrency, workers, ray)) as engine:
-            for lines in Rounds(requests, engine, order, timeout):
+            for lines in BatchScheduler(requests, engine, order, timeout):
                 output.append(lines)
                 for line in lines:
                     summary.add(line)
@@ -94,9 +100,9 @@ def stream_batch(
     concurrency: int = 4,
     workers: int = 1,
     ray: RayCluster | None = None,
-    order: Order = "completed",
+    order: OutputOrder = "completed",
     timeout: float | None = None,
-) -> Iterator[Line]:
+) -> Iterator[ResultLine]:
     """Yield one line per request, as `run_batch` writes them (without `digest`), reading requests as they are needed.
 
     Each request needs an `id` of its own. Closing the iterator drops what hasn't begun.
@@ -109,15 +115,15 @@ def stream_batch(
     _check(concurrency, workers, order, store, chosen)
     _check_ray(ray, workers, store, chosen)
 
-    def lines() -> Iterator[Line]:
+    def lines() -> Iterator[ResultLine]:
         with closing(_engine(store, chosen, concurrency, workers, ray)) as engine:
-            for some in Rounds(plain_requests(requests), engine, order, timeout):
+            for some in BatchScheduler(requests_from_objects(requests), engine, order, timeout):
                 yield from some
 
     return lines()
 
 
-def _undone(requests: Iterator[Request | None], summary: BatchSummary) -> Iterator[Request]:
+def _pending_requests(requests: Iterator[BatchRequest | None], summary: BatchSummary) -> Iterator[BatchRequest]:
     for request in requests:
         if request is None:
             summary.skip()
@@ -125,12 +131,14 @@ def _undone(requests: Iterator[Request | None], summary: BatchSummary) -> Iterat
             yield request
 
 
-def _engine(store: MemoryStore, settings: Settings, concurrency: int, workers: int, ray: RayCluster | None) -> Engine:
+def _engine(
+    store: MemoryStore, settings: Settings, concurrency: int, workers: int, ray: RayCluster | None
+) -> BatchEngine:
     if ray is not None:
-        return RayActors(store, settings, concurrency, ray)
+        return RayEngine(store, settings, concurrency, ray)
     if workers == 1:
-        return Threads(store, settings, concurrency)
-    return Processes({"path": str(store.path), "settings": settings}, concurrency, workers)
+        return ThreadEngine(store, settings, concurrency)
+    return ProcessEngine({"path": str(store.path), "settings": settings}, concurrency, workers)
 
 
 def _check_ray(ray: RayCluster | None, workers: int, store: MemoryStore, settings: Settings) -> None:
@@ -138,7 +146,7 @@ def _check_ray(ray: RayCluster | None, workers: int, store: MemoryStore, setting
         return
     if workers != 1:
         raise InvalidInputError("workers", workers, "1 with ray, which counts actors")
-    why = why_not_ray(store, settings)
+    why = ray_blocker(store, settings)
     if why is not None:
         raise InvalidInputError("engine", "ray", f"local, as {why}")
 
@@ -159,10 +167,10 @@ def _check(concurrency: int, workers: int, order: str, store: MemoryStore, setti
         raise InvalidInputError("concurrency", concurrency, f"an integer from 1 to {MAX_CONCURRENCY}")
     if not 1 <= workers <= concurrency:
         raise InvalidInputError("workers", workers, f"an integer from 1 to {concurrency}, the concurrency")
-    why = None if workers == 1 else why_one_process(store, settings)
+    why = None if workers == 1 else multiprocess_blocker(store, settings)
     if why is not None:
         raise InvalidInputError("workers", workers, f"1, as {why}")
-    if order not in get_args(Order):
+    if order not in get_args(OutputOrder):
         raise InvalidInputError("order", order, "completed or input")
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from recall_loop.graph.batch.batch_requests import Line
+from recall_loop.graph.batch.batch_requests import ResultLine
 from recall_loop.state.types import StopReason
 
 _LATENCY = (("p50", 0.50), ("p95", 0.95), ("max", 1.0))
@@ -56,7 +56,7 @@ class BatchSummary:
         self.total += 1
         self.skipped += 1
 
-    def add(self, line: Line) -> None:
+    def add(self, line: ResultLine) -> None:
         """Count a line of the output."""
         self.total += 1
         if "error" in line:

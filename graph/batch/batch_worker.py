@@ -13,8 +13,8 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, Any
 
-from recall_loop.graph.batch.batch_answer import answer
-from recall_loop.memory.store.chroma.chroma_server import chroma_server
+from recall_loop.graph.batch.batch_answer import run_request
+from recall_loop.memory.store.chroma.chroma_server import server_from_settings
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.minilm import limit_threads
 from recall_loop.memory.store.store import MemoryStore
@@ -23,7 +23,7 @@ from recall_loop.state.errors import RecallError, WorkerError
 
 def main() -> None:
     """Answer requests until there are no more."""
-    requests, replies = sys.stdin.buffer, _own_output()
+    requests, replies = sys.stdin.buffer, _claim_stdout()
     setup = pickle.load(requests)  # from the process that started this one
     settings = setup["settings"]
     limit_threads(setup["processors"])
@@ -33,35 +33,35 @@ def main() -> None:
             embedder=make_embedder(settings),
             create=False,
             read_only=True,
-            url=chroma_server(settings),
+            url=server_from_settings(settings),
         )
     except (RecallError, OSError) as error:
         pickle.dump((None, WorkerError(f"a worker process can't open the store: {error}")), replies)
         replies.flush()
         return
     with store, ThreadPoolExecutor(max_workers=setup["threads"]) as pool:
-        say = _Replies(replies)
-        while (message := _next(requests)) is not None:
+        say = _ReplyWriter(replies)
+        while (message := _read_request_message(requests)) is not None:
             number, request = message
-            pool.submit(answer, request, store, settings).add_done_callback(say.reply(number))
+            pool.submit(run_request, request, store, settings).add_done_callback(say.reply(number))
         pool.shutdown(cancel_futures=True)
 
 
-def _own_output() -> IO[bytes]:
+def _claim_stdout() -> IO[bytes]:
     """Return the standard output, and let whatever else writes there write to the standard error."""
     own = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return own
 
 
-def _next(requests: IO[bytes]) -> Any:
+def _read_request_message(requests: IO[bytes]) -> Any:
     try:
         return pickle.load(requests)  # from the process that started this one
     except EOFError:
         return None
 
 
-class _Replies:
+class _ReplyWriter:
     """Writes one whole reply after the other."""
 
     def __init__(self, stream: IO[bytes]) -> None:

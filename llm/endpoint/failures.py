@@ -62,7 +62,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class CallError:
     """A failure of one call, and what may follow.
 
     `next_rung`: another form of the same question may do better. `retry`: the same call may do better later, after
@@ -71,7 +71,7 @@ class Trouble:
     """
 
     failure: Failure
-    next_rung: bool = False
+    try_next_method: bool = False
     retry: bool = False
     retry_after: float | None = None
     parameter: str | None = None
@@ -84,7 +84,7 @@ class Trouble:
 
 
 # Reasons that leave the endpoint alone for a while, once the retries are spent.
-TRIPPING = frozenset(
+CIRCUIT_OPENING_REASONS = frozenset(
     {
         FailureReason.TIMEOUT,
         FailureReason.CONNECTION,
@@ -93,8 +93,8 @@ TRIPPING = frozenset(
         FailureReason.AUTHENTICATION,
     }
 )
-_RETRIED = frozenset({FailureReason.CONNECTION, FailureReason.RATE_LIMITED, FailureReason.SERVER_ERROR})
-_NEXT_RUNG = frozenset(
+_RETRYABLE_REASONS = frozenset({FailureReason.CONNECTION, FailureReason.RATE_LIMITED, FailureReason.SERVER_ERROR})
+_FALLBACK_REASONS = frozenset(
     {
         FailureReason.BAD_REQUEST,
         FailureReason.EMPTY,
@@ -136,30 +136,32 @@ _KEY = re.compile(r"api[_ -]?key|unauthenticated|unauthorized")
 _PLAIN = re.compile(r"[\w.\[\]-]{1,60}")
 
 
-def trouble_of(reason: FailureReason, detail: str, *, alive: bool = False) -> Trouble:
+def call_error(reason: FailureReason, detail: str, *, alive: bool = False) -> CallError:
     """Return what follows from a reason alone."""
     failure = Failure(reason, detail[:DETAIL_CHARACTERS])
-    return Trouble(failure, next_rung=reason in _NEXT_RUNG, retry=reason in _RETRIED, alive=alive)
+    return CallError(
+        failure, try_next_method=reason in _FALLBACK_REASONS, retry=reason in _RETRYABLE_REASONS, alive=alive
+    )
 
 
-def odd(error: Exception) -> Trouble:
+def unclassified_error(error: Exception) -> CallError:
     """Return the trouble of what can't be read or told apart: an error whose own text raises, a reply of no form.
 
     Nothing of the error is looked at but its class.
     """
     if issubclass(type(error), RecursionError):
-        return trouble_of(FailureReason.NOT_JSON, "the reply is nested too deeply", alive=True)
-    return trouble_of(FailureReason.ERROR, f"what came can't be read: {type(error).__qualname__}")
+        return call_error(FailureReason.NOT_JSON, "the reply is nested too deeply", alive=True)
+    return call_error(FailureReason.ERROR, f"what came can't be read: {type(error).__qualname__}")
 
 
-def classify(error: BaseException) -> Trouble:
+def classify_error(error: BaseException) -> CallError:
     """Return what an error of a model's call means. Its own message is read but never passed on."""
     if isinstance(error, ContextOverflowError):
         failure = Failure(FailureReason.BAD_REQUEST, "the prompt is longer than the model's context")
-        return Trouble(failure, alive=True)
+        return CallError(failure, alive=True)
     named = _named(error)
     if named in (FailureReason.TRUNCATED, FailureReason.REFUSED):
-        return trouble_of(named, _class_name(error), alive=True)
+        return call_error(named, _class_name(error), alive=True)
     if (status := _status(error)) is not None:
         return _of_status(error, status)
     reason = next((reason for kind, reason in _BY_CLASS if isinstance(error, kind)), named)
@@ -167,35 +169,35 @@ def classify(error: BaseException) -> Trouble:
         # An error event in the middle of a stream: openai raises its base class, without a status.
         reason = FailureReason.SERVER_ERROR
     reason = reason or FailureReason.ERROR
-    return trouble_of(reason, _class_name(error), alive=reason in (FailureReason.NOT_JSON, FailureReason.INVALID))
+    return call_error(reason, _class_name(error), alive=reason in (FailureReason.NOT_JSON, FailureReason.INVALID))
 
 
-def _of_status(error: BaseException, status: int) -> Trouble:
+def _of_status(error: BaseException, status: int) -> CallError:
     """Return what an answer with an HTTP status of 400 or more means."""
     code, parameter = _field(error, "code"), _field(error, "param")
     words = [f"HTTP {status}", *(f"{n} {v}" for n, v in (("code", code), ("param", parameter)) if _is_plain(v))]
     detail = ", ".join(words)
     if status in (401, 403):
-        return trouble_of(FailureReason.AUTHENTICATION, detail, alive=True)
+        return call_error(FailureReason.AUTHENTICATION, detail, alive=True)
     if status == 429:
-        later = trouble_of(FailureReason.RATE_LIMITED, detail)
+        later = call_error(FailureReason.RATE_LIMITED, detail)
         # Money that is spent doesn't come back within a request.
-        return Trouble(later.failure, retry=code != "insufficient_quota", retry_after=_retry_after(error))
+        return CallError(later.failure, retry=code != "insufficient_quota", retry_after=_retry_after(error))
     if status in (408, 409) or (status >= 500 and status != 501):
-        later = trouble_of(FailureReason.SERVER_ERROR, detail)
-        return Trouble(later.failure, retry=True, retry_after=_retry_after(error))
+        later = call_error(FailureReason.SERVER_ERROR, detail)
+        return CallError(later.failure, retry=True, retry_after=_retry_after(error))
     return _of_refusal(f"{code} {error}".lower(), status, detail, parameter)
 
 
-def _of_refusal(said: str, status: int, detail: str, parameter: str | None) -> Trouble:
+def _of_refusal(said: str, status: int, detail: str, parameter: str | None) -> CallError:
     """Return what a 400 and its kin mean: the form, the key, the content or the length."""
     if _FILTERED.search(said):
-        return trouble_of(FailureReason.REFUSED, detail, alive=True)
+        return call_error(FailureReason.REFUSED, detail, alive=True)
     if _KEY.search(said):
-        return trouble_of(FailureReason.AUTHENTICATION, detail, alive=True)
+        return call_error(FailureReason.AUTHENTICATION, detail, alive=True)
     failure = Failure(FailureReason.BAD_REQUEST, detail[:DETAIL_CHARACTERS])
     too_long = status == 413 or _TOO_LONG.search(said) is not None
-    return Trouble(failure, next_rung=not too_long, parameter=parameter, alive=True)
+    return CallError(failure, try_next_method=not too_long, parameter=parameter, alive=True)
 
 
 def _status(error: BaseException) -> int | None:

@@ -20,20 +20,20 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from opentelemetry.context import Context
 
-from recall_loop.llm.structured.reply_parsing import text_of
-from recall_loop.state.cancellation import check, given_up
-from recall_loop.telemetry.spans import attached
+from recall_loop.llm.structured.reply_parsing import message_text
+from recall_loop.state.cancellation import cancellation_event, raise_if_cancelled
+from recall_loop.telemetry.spans import use_context
 
 R = TypeVar("R")
-Listener = Callable[[str], None]
+TextListener = Callable[[str], None]
 # So often a run that can be taken back looks whether it was, while it waits for the model.
-_LOOK_SECONDS = 0.1
+_CANCELLATION_POLL_SECONDS = 0.1
 # Connections of an event loop that is over, which the model's client may still keep.
 _STALE_CONNECTIONS = 20
 
 
 @dataclass(frozen=True)
-class Call:
+class ModelCall:
     """One call of the model, of at most `seconds`; `stream` where somebody listens to the growing text.
 
     `threaded` says that the model has no asynchronous way of its own. `context` is the trace that it belongs to.
@@ -50,21 +50,21 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Pause:
+class RetryPause:
     """A wait before a further try."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
-class Say:
+class TextOutput:
     """The whole text of a reply that did not come in pieces, for whoever listens."""
 
     text: str
 
 
 @dataclass
-class Outcome:
+class StepOutcome:
     """What came of a step: a result, or the error that the model raised; `streamed` if text was heard on the way."""
 
     result: Any = None
@@ -72,13 +72,13 @@ class Outcome:
     streamed: bool = False
 
 
-Step = Call | Pause | Say
-Put = Callable[[str | Outcome], None]
-Steps = Generator[Step, Outcome, R]
+DriverStep = ModelCall | RetryPause | TextOutput
+OutcomeSink = Callable[[str | StepOutcome], None]
+StepGenerator = Generator[DriverStep, StepOutcome, R]
 
 
 @dataclass
-class _Growing:
+class _StreamBuffer:
     """The pieces of a streamed reply."""
 
     pieces: list[Any] = field(default_factory=list)
@@ -87,7 +87,7 @@ class _Growing:
     def add(self, piece: Any) -> bool:
         """Take a piece; True if it has text."""
         self.pieces.append(piece)
-        said = text_of(piece) if isinstance(piece, BaseMessage) else ""
+        said = message_text(piece) if isinstance(piece, BaseMessage) else ""
         self.text += said
         return bool(said)
 
@@ -102,7 +102,7 @@ class _Growing:
 
 
 @contextmanager
-def _caught(outcome: Outcome) -> Iterator[None]:
+def _capturing_error(outcome: StepOutcome) -> Iterator[None]:
     """Put what the model raises into `outcome`."""
     try:
         yield
@@ -110,90 +110,90 @@ def _caught(outcome: Outcome) -> Iterator[None]:
         outcome.error = error
 
 
-def run(steps: Steps[R], on_text: Listener | None) -> R:
+def drive(steps: StepGenerator[R], on_text: TextListener | None) -> R:
     """Drive the ladder in this thread; each call has a thread of its own, so that it can be left behind."""
     try:
         step = next(steps)
         while True:
-            if isinstance(step, Call):
-                with attached(step.context):
+            if isinstance(step, ModelCall):
+                with use_context(step.context):
                     outcome = _call(step, on_text)
                 step = steps.send(outcome)
                 continue
-            if isinstance(step, Pause):
+            if isinstance(step, RetryPause):
                 _sleep(step.seconds)
             elif on_text is not None:
                 on_text(step.text)
-            step = steps.send(Outcome())
+            step = steps.send(StepOutcome())
     except StopIteration as done:
         return cast(R, done.value)
     finally:
         steps.close()
 
 
-async def arun(steps: Steps[R], on_text: Listener | None) -> R:
+async def adrive(steps: StepGenerator[R], on_text: TextListener | None) -> R:
     """Drive the ladder on the running event loop."""
     try:
         step = next(steps)
         while True:
-            if isinstance(step, Call):
-                with attached(step.context):
+            if isinstance(step, ModelCall):
+                with use_context(step.context):
                     outcome = await _acall(step, on_text)
                 step = steps.send(outcome)
                 continue
-            if isinstance(step, Pause):
+            if isinstance(step, RetryPause):
                 await asyncio.sleep(step.seconds)
             elif on_text is not None:
                 on_text(step.text)
-            step = steps.send(Outcome())
+            step = steps.send(StepOutcome())
     except StopIteration as done:
         return cast(R, done.value)
     finally:
         steps.close()
 
 
-def _call(call: Call, on_text: Listener | None) -> Outcome:
+def _call(call: ModelCall, on_text: TextListener | None) -> StepOutcome:
     """Make a call and wait for it; the listener is called in the waiting thread."""
-    heard: queue.SimpleQueue[str | Outcome] = queue.SimpleQueue()
+    heard: queue.SimpleQueue[str | StepOutcome] = queue.SimpleQueue()
     left = _start(call, heard.put)
     end = time.monotonic() + call.seconds
     try:
         while (seconds := end - time.monotonic()) > 0:
             said = _next(heard, seconds)
-            if isinstance(said, Outcome):
+            if isinstance(said, StepOutcome):
                 return said
             if said and on_text is not None:
                 on_text(said)
-        return Outcome(error=TimeoutError())
+        return StepOutcome(error=TimeoutError())
     finally:
         left.set()
 
 
 def _sleep(seconds: float) -> None:
     """Wait, unless the run is taken back."""
-    event = given_up()
+    event = cancellation_event()
     if event is None:
         time.sleep(seconds)
     else:
         event.wait(seconds)
-        check()
+        raise_if_cancelled()
 
 
-def _next(heard: queue.SimpleQueue[str | Outcome], seconds: float) -> str | Outcome:
+def _next(heard: queue.SimpleQueue[str | StepOutcome], seconds: float) -> str | StepOutcome:
     """Return what is heard next; nothing after `seconds`, or after the longest wait that Python takes.
 
     Raises:
         RunCancelledError: the run was taken back.
     """
-    check()
-    longest = threading.TIMEOUT_MAX if given_up() is None else _LOOK_SECONDS
+    raise_if_cancelled()
+    longest = threading.TIMEOUT_MAX if cancellation_event() is None else _CANCELLATION_POLL_SECONDS
     try:
         return heard.get(timeout=min(seconds, longest))
     except queue.Empty:
         return ""
 
 
-def _start(call: Call, put: Put) -> threading.Event:
+def _start(call: ModelCall, put: OutcomeSink) -> threading.Event:
     """Start a call in a thread of its own, and return the event that tells the thread that nobody waits any more.
 
     A daemon: neither the interpreter's end nor the event loop's waits for a call that hangs.
@@ -201,19 +201,19 @@ def _start(call: Call, put: Put) -> threading.Event:
     left = threading.Event()
     # The copied context carries the callbacks of a surrounding graph.
     work = contextvars.copy_context().run
-    thread = threading.Thread(target=work, args=(_work, call, put, left), name="recall-loop-llm", daemon=True)
+    thread = threading.Thread(target=work, args=(_run_call, call, put, left), name="recall-loop-llm", daemon=True)
     try:
         thread.start()
     except RuntimeError as error:  # the system has no thread left
-        put(Outcome(error=error))
+        put(StepOutcome(error=error))
     return left
 
 
-def _work(call: Call, put: Put, left: threading.Event) -> None:
+def _run_call(call: ModelCall, put: OutcomeSink, left: threading.Event) -> None:
     """Make a call in its own thread; between the pieces of a stream see whether anybody still waits."""
-    outcome = Outcome()
+    outcome = StepOutcome()
     try:
-        with _caught(outcome):
+        with _capturing_error(outcome):
             if call.stream:
                 _stream(call, outcome, put, left)
             else:
@@ -222,8 +222,8 @@ def _work(call: Call, put: Put, left: threading.Event) -> None:
         put(outcome)
 
 
-def _stream(call: Call, outcome: Outcome, put: Put, left: threading.Event) -> None:
-    growing = _Growing()
+def _stream(call: ModelCall, outcome: StepOutcome, put: OutcomeSink, left: threading.Event) -> None:
+    growing = _StreamBuffer()
     stream = cast(Generator[Any, None, None], call.runnable.stream(call.messages, call.config, **call.bounds))
     with closing(stream):
         for piece in stream:
@@ -235,13 +235,13 @@ def _stream(call: Call, outcome: Outcome, put: Put, left: threading.Event) -> No
     outcome.result = growing.whole()
 
 
-async def _acall(call: Call, on_text: Listener | None) -> Outcome:
+async def _acall(call: ModelCall, on_text: TextListener | None) -> StepOutcome:
     """Make a call on the event loop, or beside it where the model would only block a thread of the loop's."""
     if call.threaded:
-        return await _beside(call, on_text)
-    outcome = Outcome()
+        return await _call_in_thread(call, on_text)
+    outcome = StepOutcome()
     for _ in range(_STALE_CONNECTIONS):
-        outcome = await _on_loop(call, on_text)
+        outcome = await _call_on_loop(call, on_text)
         if not _is_stale(outcome.error):
             break
     return outcome
@@ -252,11 +252,11 @@ def _is_stale(error: Exception | None) -> bool:
     return isinstance(error, RuntimeError) and error.args == ("Event loop is closed",)
 
 
-async def _beside(call: Call, on_text: Listener | None) -> Outcome:
+async def _call_in_thread(call: ModelCall, on_text: TextListener | None) -> StepOutcome:
     """Make a call in a thread of its own, and wait for it on the event loop."""
-    loop, heard = asyncio.get_running_loop(), asyncio.Queue[str | Outcome]()
+    loop, heard = asyncio.get_running_loop(), asyncio.Queue[str | StepOutcome]()
 
-    def put(said: str | Outcome) -> None:
+    def put(said: str | StepOutcome) -> None:
         # The loop may be over before a call that was left behind comes back.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(heard.put_nowait, said)
@@ -268,20 +268,20 @@ async def _beside(call: Call, on_text: Listener | None) -> Outcome:
                 said = await asyncio.wait_for(heard.get(), seconds)
             except TimeoutError:
                 break
-            if isinstance(said, Outcome):
+            if isinstance(said, StepOutcome):
                 return said
             if on_text is not None:
                 on_text(said)
-        return Outcome(error=TimeoutError())
+        return StepOutcome(error=TimeoutError())
     finally:
         left.set()
 
 
-async def _on_loop(call: Call, on_text: Listener | None) -> Outcome:
+async def _call_on_loop(call: ModelCall, on_text: TextListener | None) -> StepOutcome:
     """Make a call on the event loop."""
-    outcome, heard = Outcome(), _Heard(on_text)
+    outcome, heard = StepOutcome(), _GuardedListener(on_text)
     try:
-        with _caught(outcome):
+        with _capturing_error(outcome):
             async with asyncio.timeout(call.seconds):
                 if call.stream:
                     await _astream(call, outcome, heard)
@@ -296,8 +296,8 @@ async def _on_loop(call: Call, on_text: Listener | None) -> Outcome:
     return outcome
 
 
-async def _astream(call: Call, outcome: Outcome, heard: _Heard) -> None:
-    growing = _Growing()
+async def _astream(call: ModelCall, outcome: StepOutcome, heard: _GuardedListener) -> None:
+    growing = _StreamBuffer()
     stream = cast(Any, call.runnable.astream(call.messages, call.config, **call.bounds))
     async with aclosing(stream):
         async for piece in stream:
@@ -307,10 +307,10 @@ async def _astream(call: Call, outcome: Outcome, heard: _Heard) -> None:
     outcome.result = growing.whole()
 
 
-class _Heard:
+class _GuardedListener:
     """The listener, whose own errors are the caller's and not the model's."""
 
-    def __init__(self, on_text: Listener | None) -> None:
+    def __init__(self, on_text: TextListener | None) -> None:
         self._on_text = on_text
         self.error: Exception | None = None
 

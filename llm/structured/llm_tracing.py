@@ -13,11 +13,11 @@ from langchain_core.messages import AIMessage, BaseMessage
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
-from recall_loop.llm.endpoint.circuit_breaker import PROMPT
-from recall_loop.llm.endpoint.failures import Trouble
+from recall_loop.llm.endpoint.circuit_breaker import PROMPT_METHOD
+from recall_loop.llm.endpoint.failures import CallError
 from recall_loop.llm.structured.output_methods import base_url, model_name
 from recall_loop.telemetry import metrics, names
-from recall_loop.telemetry.spans import context_with, fail, refuse, start, tell, tell_content
+from recall_loop.telemetry.spans import context_with, mark_failed, record_error, set_attributes, set_content, start_span
 
 # The conventions' names of providers, by classes of langchain; the first that is among the model's.
 _PROVIDERS = {
@@ -40,7 +40,7 @@ _PROVIDERS = {
 _PORTS = {"http": 80, "https": 443}
 
 
-class Observer:
+class CallObserver:
     """What is the same in all calls of one model."""
 
     def __init__(self, model: BaseChatModel) -> None:
@@ -56,12 +56,12 @@ class Observer:
 
     def call(
         self, *, step: str, rung: str, messages: Sequence[BaseMessage], bounds: Mapping[str, Any], stream: bool
-    ) -> CallWatch:
+    ) -> CallSpan:
         """Begin to watch a call; the watch is used with `with`, and ends with it."""
-        return CallWatch(self, step=step, rung=rung, messages=messages, bounds=bounds, stream=stream)
+        return CallSpan(self, step=step, rung=rung, messages=messages, bounds=bounds, stream=stream)
 
 
-class CallWatch:
+class CallSpan:
     """One call: a span that the driver makes current, a duration, and tokens as far as the server counts them.
 
     `context` is what the call runs in. Nothing of the prompt or the reply is told unless content is allowed.
@@ -69,7 +69,7 @@ class CallWatch:
 
     def __init__(
         self,
-        observer: Observer,
+        observer: CallObserver,
         *,
         step: str,
         rung: str,
@@ -85,11 +85,11 @@ class CallWatch:
             names.MAX_TOKENS: bounds.get("max_tokens", bounds.get("max_completion_tokens")),
             names.TEMPERATURE: observer.temperature,
             names.STREAM: stream,
-            names.OUTPUT_TYPE: None if rung == PROMPT else "json",
+            names.OUTPUT_TYPE: None if rung == PROMPT_METHOD else "json",
         }
-        self._span = start(names.CHAT_SPAN.format(model=observer.name), told, SpanKind.CLIENT)
-        tell_content(self._span, names.INSTRUCTIONS, [_part(one) for one in messages if one.type == "system"])
-        tell_content(self._span, names.INPUT_MESSAGES, [_said("user", one) for one in messages if one.type == "human"])
+        self._span = start_span(names.CHAT_SPAN.format(model=observer.name), told, SpanKind.CLIENT)
+        set_content(self._span, names.INSTRUCTIONS, [_part(one) for one in messages if one.type == "system"])
+        set_content(self._span, names.INPUT_MESSAGES, [_said("user", one) for one in messages if one.type == "human"])
         self.context: Context = context_with(self._span)
         self._began = perf_counter()
 
@@ -102,15 +102,15 @@ class CallWatch:
     ) -> None:
         """End the span and count the call, whatever became of it."""
         if error is not None:
-            fail(self._span, error)
+            record_error(self._span, error)
         metrics.CALL_DURATION.record(perf_counter() - self._began, self._labels)
         self._span.end()
 
-    def told(self, result: Any, found: object) -> None:
+    def record_result(self, result: Any, found: object) -> None:
         """Take what came back: the reply, and the value or the trouble that was made of it."""
-        if isinstance(found, Trouble):
+        if isinstance(found, CallError):
             self._labels[names.ERROR_TYPE] = found.reason.value
-            refuse(self._span, found.reason.value)
+            mark_failed(self._span, found.reason.value)
         reply = result.get("raw") if isinstance(result, Mapping) else result
         if isinstance(reply, AIMessage):
             self._reply(reply)
@@ -120,7 +120,7 @@ class CallWatch:
         model = said.get("model_name") or said.get("model")
         tokens = {name: _whole(usage.get(f"{name}_tokens")) for name in ("input", "output")}
         end = said.get("finish_reason") or said.get("stop_reason")
-        tell(
+        set_attributes(
             self._span,
             {
                 names.RESPONSE_ID: said["id"] if isinstance(said.get("id"), str) else None,
@@ -130,7 +130,7 @@ class CallWatch:
                 names.OUTPUT_TOKENS: tokens["output"],
             },
         )
-        tell_content(self._span, names.OUTPUT_MESSAGES, [_said("assistant", reply)])
+        set_content(self._span, names.OUTPUT_MESSAGES, [_said("assistant", reply)])
         for name, count in tokens.items():
             if count is not None:
                 metrics.TOKEN_USAGE.record(count, {**self._labels, names.TOKEN_TYPE: name})

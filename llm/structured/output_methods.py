@@ -14,38 +14,38 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 from pydantic import BaseModel
 
-from recall_loop.llm.endpoint.circuit_breaker import PROMPT, Quirk
-from recall_loop.llm.structured.output_schemas import shape_of
+from recall_loop.llm.endpoint.circuit_breaker import PROMPT_METHOD, Quirk
+from recall_loop.llm.structured.output_schemas import reply_schema
 
-METHODS = ("json_schema", "function_calling", "json_mode")
-NATIVE = "native"
+METHOD_NAMES = ("json_schema", "function_calling", "json_mode")
+NATIVE_METHOD = "native"
 # Rungs that send the schema beside the prompt; the others have it in the prompt.
-SENDS_SCHEMA = frozenset({"json_schema", "function_calling", NATIVE})
+SCHEMA_METHODS = frozenset({"json_schema", "function_calling", NATIVE_METHOD})
 
 
 @dataclass(frozen=True)
-class Rung:
+class OutputMethod:
     """One way of asking: what to invoke, and whether keyword arguments reach the model through it."""
 
     name: str
     runnable: Runnable[Any, Any]
-    takes_bounds: bool
+    accepts_bounds: bool
 
 
-class Rungs:
+class OutputMethods:
     """The rungs of one model, constructed once for each schema."""
 
     def __init__(self, model: BaseChatModel) -> None:
         self._model = model
         self._lock = threading.Lock()
-        self._made: dict[tuple[type[BaseModel], bool], dict[str, Rung]] = {}
+        self._made: dict[tuple[type[BaseModel], bool], dict[str, OutputMethod]] = {}
 
-    def of(self, schema: type[BaseModel], quirks: frozenset[Quirk]) -> dict[str, Rung]:
+    def for_schema(self, schema: type[BaseModel], quirks: frozenset[Quirk]) -> dict[str, OutputMethod]:
         """Return the rungs by name, the strictest first; those that the model can't construct are missing."""
         key = (schema, Quirk.NO_TEMPERATURE in quirks)
         with self._lock:
             if key not in self._made:
-                self._made[key] = _rungs(_without_temperature(self._model) if key[1] else self._model, schema)
+                self._made[key] = _build_methods(_without_temperature(self._model) if key[1] else self._model, schema)
             return self._made[key]
 
     def threaded(self, stream: bool) -> bool:
@@ -57,13 +57,17 @@ class Rungs:
         return all(getattr(type(self._model), way, None) is getattr(BaseChatModel, way) for way in ways)
 
 
-def _rungs(model: BaseChatModel, schema: type[BaseModel]) -> dict[str, Rung]:
-    shape = shape_of(schema)
-    made = [] if _ignores_method(model) else [(method, _structured(model, method, shape.schema)) for method in METHODS]
+def _build_methods(model: BaseChatModel, schema: type[BaseModel]) -> dict[str, OutputMethod]:
+    shape = reply_schema(schema)
+    made = (
+        []
+        if _ignores_method(model)
+        else [(method, _structured(model, method, shape.schema)) for method in METHOD_NAMES]
+    )
     if not any(runnable for _, runnable in made):
-        made = [(NATIVE, _constructed(model, shape.schema, include_raw=True))]
+        made = [(NATIVE_METHOD, _constructed(model, shape.schema, include_raw=True))]
     found = [_unwrapped(name, runnable) for name, runnable in made if runnable is not None]
-    return {rung.name: rung for rung in (*found, Rung(PROMPT, model, True))}
+    return {rung.name: rung for rung in (*found, OutputMethod(PROMPT_METHOD, model, True))}
 
 
 def _ignores_method(model: BaseChatModel) -> bool:
@@ -87,7 +91,7 @@ def _constructed(model: BaseChatModel, schema: dict[str, Any], **options: Any) -
         return None
 
 
-def _unwrapped(name: str, runnable: Runnable[Any, Any]) -> Rung:
+def _unwrapped(name: str, runnable: Runnable[Any, Any]) -> OutputMethod:
     """Return the rung without langchain's parsers where they can be taken off.
 
     Parsers hold a stream back until it ends, and our own reader is more lenient. With `include_raw` langchain makes
@@ -95,7 +99,7 @@ def _unwrapped(name: str, runnable: Runnable[Any, Any]) -> Rung:
     """
     steps = getattr(getattr(runnable, "first", None), "steps__", None)
     raw = steps.get("raw") if isinstance(steps, Mapping) else None
-    return Rung(name, raw, True) if isinstance(raw, Runnable) else Rung(name, runnable, False)
+    return OutputMethod(name, raw, True) if isinstance(raw, Runnable) else OutputMethod(name, runnable, False)
 
 
 def _without_temperature(model: BaseChatModel) -> BaseChatModel:
@@ -104,7 +108,7 @@ def _without_temperature(model: BaseChatModel) -> BaseChatModel:
     return model.model_copy(update={"temperature": None})
 
 
-def bounds(model: BaseChatModel, quirks: frozenset[Quirk], reply_tokens: int, seconds: float) -> dict[str, Any]:
+def call_bounds(model: BaseChatModel, quirks: frozenset[Quirk], reply_tokens: int, seconds: float) -> dict[str, Any]:
     """Return the keyword arguments that bound one call's reply and its wait, as far as the model takes such.
 
     A model's own smaller `max_tokens` stays.
@@ -117,7 +121,7 @@ def bounds(model: BaseChatModel, quirks: frozenset[Quirk], reply_tokens: int, se
         return {"max_tokens": tokens}
     # ChatOpenAI sends either name as max_completion_tokens; its kin send what they get.
     renames = _is_a(model, "ChatOpenAI") or _is_a(model, "AzureChatOpenAI")
-    if Quirk.OTHER_TOKENS not in quirks:
+    if Quirk.OTHER_TOKEN_LIMIT not in quirks:
         return {"max_completion_tokens" if renames else "max_tokens": tokens, "timeout": seconds}
     if not renames:
         return {"max_completion_tokens": tokens, "timeout": seconds}

@@ -37,7 +37,7 @@ _INSTRUCTION = "Answer with one JSON object and no other words. It follows this 
 
 
 @dataclass(frozen=True)
-class Shape:
+class ReplySchema:
     """A schema as it is sent: the JSON schema, the words that ask for it in a prompt, and their size in tokens.
 
     `names` are the names of all properties, the only words of a reply that a failure's detail may hold.
@@ -55,7 +55,7 @@ class Shape:
 
 
 @lru_cache(maxsize=256)
-def shape_of(model: type[BaseModel]) -> Shape:
+def reply_schema(model: type[BaseModel]) -> ReplySchema:
     """Return the strict JSON schema of a pydantic class.
 
     All properties are required and no others allowed, as OpenAI's strict mode wants it; the reply's validation by
@@ -64,18 +64,18 @@ def shape_of(model: type[BaseModel]) -> Shape:
     schema = _strict(model.model_json_schema())
     schema = {"title": model.__name__, "description": schema.get("description", model.__name__)} | schema
     text = _BREAK + _INSTRUCTION + json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
-    return Shape(schema, text, estimate_tokens(text), frozenset(_names(schema)))
+    return ReplySchema(schema, text, estimate_tokens(text), frozenset(_names(schema)))
 
 
 @lru_cache(maxsize=256)
-def shape_tokens(schema: type[BaseModel]) -> int:
+def reply_schema_tokens(schema: type[BaseModel]) -> int:
     """Return the estimated tokens of what a call may append to the system prompt to ask for `schema`.
 
     The rungs `json_mode` and `prompt` append it where the prompt has no JSON Schema of its own; `json_schema` and
     `function_calling` send about as much beside the prompt. Which rung answers isn't known before, so whoever fits a
     prompt into a number of tokens takes these off first (LOOP-3, LOOP-8).
     """
-    return shape_of(schema).tokens
+    return reply_schema(schema).tokens
 
 
 def _strict(node: Any) -> Any:

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from pydantic import BaseModel, ValidationError
 
-from recall_loop.llm.endpoint.failures import FailureReason, Trouble, trouble_of
-from recall_loop.llm.structured.output_schemas import Shape, shape_of
+from recall_loop.llm.endpoint.failures import CallError, FailureReason, call_error
+from recall_loop.llm.structured.output_schemas import ReplySchema, reply_schema
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -26,12 +26,12 @@ _THOUGHT, _THOUGHT_ENDS = re.compile(r"<think(?:ing)?>"), re.compile(r"</think(?
 _DECODER = json.JSONDecoder(strict=False)
 # Places at which an object may begin inside prose: each costs a look at the rest of the text.
 _MAX_STARTS = 50
-_CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
-_BARRED = frozenset({"content_filter", "refusal", "safety"})
+_TRUNCATION_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+_REFUSAL_REASONS = frozenset({"content_filter", "refusal", "safety"})
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedReply:
     """What a reply holds: ready objects, text, and whether the model refused or was cut off.
 
     `tokens` is what the server counted for the call, read and written; None if it didn't.
@@ -44,7 +44,7 @@ class Reading:
     tokens: int | None = None
 
 
-def read(result: Any) -> Reading:
+def parse_reply(result: Any) -> ParsedReply:
     """Return what a model's result holds: a message, an object, or langchain's dict of `raw` and `parsed`."""
     if isinstance(result, BaseMessage):
         return _read_message(result)
@@ -52,11 +52,11 @@ def read(result: Any) -> Reading:
         inner, parsed = _read_message(result["raw"]), result.get("parsed")
         return inner if parsed is None else replace(inner, objects=(_plain(parsed), *inner.objects))
     if isinstance(result, str):
-        return Reading(text=result)
-    return Reading() if result is None else Reading(objects=(_plain(result),))
+        return ParsedReply(text=result)
+    return ParsedReply() if result is None else ParsedReply(objects=(_plain(result),))
 
 
-def read_cut_off(error: BaseException) -> Reading | None:
+def parse_truncated_reply(error: BaseException) -> ParsedReply | None:
     """Return the reply inside openai's error of a reply that was cut off; None for other errors.
 
     A reply may be whole although it ends at the limit.
@@ -67,21 +67,21 @@ def read_cut_off(error: BaseException) -> Reading | None:
         return None
     content = getattr(choices[0].message, "content", None)
     total = getattr(getattr(completion, "usage", None), "total_tokens", None)
-    return Reading(text=content or "", truncated=True, tokens=_count(total))
+    return ParsedReply(text=content or "", truncated=True, tokens=_count(total))
 
 
-def text_of(message: BaseMessage) -> str:
+def message_text(message: BaseMessage) -> str:
     """Return the JSON text of a message or of a piece of one: a tool call's arguments, else the content."""
     if isinstance(message, AIMessageChunk) and message.tool_call_chunks:
         return "".join(chunk["args"] or "" for chunk in message.tool_call_chunks)
     return _content(message)
 
 
-def validated(reading: Reading, schema: type[T]) -> T | Trouble:
+def validate_reply(reading: ParsedReply, schema: type[T]) -> T | CallError:
     """Return the value of a reading, or why there is none."""
     if reading.refused:
-        return trouble_of(FailureReason.REFUSED, "the model refused", alive=True)
-    shape, wrong = shape_of(schema), ""
+        return call_error(FailureReason.REFUSED, "the model refused", alive=True)
+    shape, wrong = reply_schema(schema), ""
     objects = list(_candidates(reading))
     for found in objects:
         # Defaults would make a value of any object.
@@ -92,25 +92,25 @@ def validated(reading: Reading, schema: type[T]) -> T | Trouble:
         except (ValidationError, ValueError, RecursionError) as error:
             wrong = wrong or _what_is_wrong(error, shape)
     if reading.truncated:
-        return trouble_of(FailureReason.TRUNCATED, "the reply was cut off at its limit", alive=True)
+        return call_error(FailureReason.TRUNCATED, "the reply was cut off at its limit", alive=True)
     if objects:
-        return trouble_of(FailureReason.INVALID, wrong or "the object has no field of the schema", alive=True)
+        return call_error(FailureReason.INVALID, wrong or "the object has no field of the schema", alive=True)
     if not reading.objects and not reading.text.strip():
-        return trouble_of(FailureReason.EMPTY, "the reply is empty", alive=True)
-    return trouble_of(FailureReason.NOT_JSON, "the reply holds no JSON object", alive=True)
+        return call_error(FailureReason.EMPTY, "the reply is empty", alive=True)
+    return call_error(FailureReason.NOT_JSON, "the reply holds no JSON object", alive=True)
 
 
-def _read_message(message: BaseMessage) -> Reading:
+def _read_message(message: BaseMessage) -> ParsedReply:
     told = message.response_metadata
     details = told.get("incomplete_details")
     why = details.get("reason") if isinstance(details, Mapping) else None
     ends = {str(end).lower() for end in (told.get("finish_reason"), told.get("stop_reason"), why) if end}
     usage = getattr(message, "usage_metadata", None)
-    return Reading(
+    return ParsedReply(
         objects=tuple(_objects(message)),
         text=" ".join(filter(None, (_content(message), *_argument_texts(message)))),
-        refused=bool(ends & _BARRED) or _refuses(message),
-        truncated=bool(ends & _CUT),
+        refused=bool(ends & _REFUSAL_REASONS) or _refuses(message),
+        truncated=bool(ends & _TRUNCATION_REASONS),
         tokens=_count(usage.get("total_tokens")) if isinstance(usage, Mapping) else None,
     )
 
@@ -168,7 +168,7 @@ def _plain(value: Any) -> Any:
     return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
 
 
-def _candidates(reading: Reading) -> Iterator[dict[str, Any]]:
+def _candidates(reading: ParsedReply) -> Iterator[dict[str, Any]]:
     """Yield the objects that could be the value, and what stands inside them where small models wrap it."""
     for found in (*reading.objects, *_in_text(reading)):
         if isinstance(found, dict):
@@ -181,7 +181,7 @@ def _unwrapped(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from (value for value in inner if isinstance(value, dict))
 
 
-def _in_text(reading: Reading) -> Iterator[Any]:
+def _in_text(reading: ParsedReply) -> Iterator[Any]:
     """Yield the JSON values in text: the whole, fenced parts, then objects that begin somewhere in prose."""
     text = _without_thoughts(reading.text).strip()
     whole = [*_decoded(text), *(value for part in _FENCED.findall(text) for value in _decoded(part.strip()))]
@@ -216,7 +216,7 @@ def _decoded(text: str) -> list[Any]:
         return []
 
 
-def _what_is_wrong(error: Exception, shape: Shape) -> str:
+def _what_is_wrong(error: Exception, shape: ReplySchema) -> str:
     """Return which field is wrong and how, in the schema's own words."""
     if not isinstance(error, ValidationError):
         return "the object can't be read"

@@ -28,20 +28,20 @@ from langgraph.store.base import (
 )
 
 from recall_loop.memory.adapters.store_items import (
-    ATTRIBUTE,
-    INDEXED,
-    as_json,
-    passes,
+    INDEXED_TAG,
+    ITEM_ATTRIBUTE,
+    indexable_text,
+    matches_filter,
+    matches_namespace,
+    normalise_containers,
     prefix_tag,
     prefix_tags,
-    shown_text,
-    under,
 )
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.query.options import MOST_RESULTS, SearchOptions
+from recall_loop.memory.search.query.options import MAX_RESULTS, SearchOptions
 from recall_loop.memory.store.encoding.indexing import digest
 from recall_loop.memory.store.sqlite.predicate import compile_predicate
-from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError, parse
+from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError, validate_model
 from recall_loop.state.records.records import ArchivalEntry, Fact, Record
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.types import ContentType
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
 
 Namespace = tuple[str, ...]
-_WIDER = 4
-_NAMESPACES = f"""SELECT DISTINCT json_extract(b.record, '$.attributes.{ATTRIBUTE}.namespace')
+_WIDENING_FACTOR = 4
+_NAMESPACES = f"""SELECT DISTINCT json_extract(b.record, '$.attributes.{ITEM_ATTRIBUTE}.namespace')
 FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE """
 
 
@@ -94,7 +94,7 @@ class RecallLoopStore(BaseStore):
         if isinstance(fields, str) or not fields:
             raise InvalidInputError("fields", fields, "a list of paths")
         given = {"tenant": tenant, "agent_id": agent_id, "user_id": user_id}
-        self._scope = parse(Scope, {name: value for name, value in given.items() if value is not None})
+        self._scope = validate_model(Scope, {name: value for name, value in given.items() if value is not None})
         self._owners = (self._scope.agent_id, self._scope.user_id)
         self._store, self._kind, self._fields = store, ContentType(kind), tuple(fields)
 
@@ -124,7 +124,7 @@ class RecallLoopStore(BaseStore):
             return None
         if isinstance(op, GetOp):
             found = self._store.get([self._id(op.namespace, op.key)], scope=self._scope)
-            return _plain(_item(found[0])) if found and ATTRIBUTE in found[0].attributes else None
+            return _without_score(_item(found[0])) if found and ITEM_ATTRIBUTE in found[0].attributes else None
         if isinstance(op, SearchOp):
             return self._search(op)
         if isinstance(op, ListNamespacesOp):
@@ -153,21 +153,21 @@ class RecallLoopStore(BaseStore):
             raise InvalidInputError("value", refused[0].id, refused[0].error or "")
 
     def _record(self, record_id: str, op: PutOp, known: Record | None, now: datetime) -> Record:
-        value = as_json(op.value or {})
-        text = None if op.index is False else shown_text(value, self._fields if op.index is None else op.index)
-        tags = [*prefix_tags(self._owners, op.namespace), *([INDEXED] if text else [])]
+        value = normalise_containers(op.value or {})
+        text = None if op.index is False else indexable_text(value, self._fields if op.index is None else op.index)
+        tags = [*prefix_tags(self._owners, op.namespace), *([INDEXED_TAG] if text else [])]
         fields = {
             "id": record_id,
             "kind": self._kind,
             "text": text or op.key,
-            "attributes": {ATTRIBUTE: {"namespace": list(op.namespace), "key": op.key, "value": value}},
+            "attributes": {ITEM_ATTRIBUTE: {"namespace": list(op.namespace), "key": op.key, "value": value}},
             "tags": tags,
             "agent_id": self._scope.agent_id,
             "user_id": self._scope.user_id,
             "created_at": known.created_at if known else now,
             "updated_at": now,
         }
-        return parse(Fact if self._kind is ContentType.FACT else ArchivalEntry, fields, "value")
+        return validate_model(Fact if self._kind is ContentType.FACT else ArchivalEntry, fields, "value")
 
     # Reading
 
@@ -191,7 +191,7 @@ class RecallLoopStore(BaseStore):
 
     def _ranked(self, op: SearchOp, wanted: int) -> list[SearchItem]:
         """Return items by relevance: all that are wanted, or all that the filter lets through of the best 1,000."""
-        limit, filters = min(wanted, MOST_RESULTS), self._filters(op.namespace_prefix, INDEXED)
+        limit, filters = min(wanted, MAX_RESULTS), self._filters(op.namespace_prefix, INDEXED_TAG)
         while True:
             found = search(
                 self._store,
@@ -202,22 +202,24 @@ class RecallLoopStore(BaseStore):
                 options=SearchOptions(limit=limit, time_suffixes=False),
             )
             items = [_item(hit.record, hit.similarity) for hit in found.hits]
-            passing = [item for item in items if passes(item.value, op.filter)]
-            if len(passing) >= wanted or len(items) < limit or limit == MOST_RESULTS:
+            passing = [item for item in items if matches_filter(item.value, op.filter)]
+            if len(passing) >= wanted or len(items) < limit or limit == MAX_RESULTS:
                 return passing
-            limit = min(_WIDER * limit, MOST_RESULTS)
+            limit = min(_WIDENING_FACTOR * limit, MAX_RESULTS)
 
     def _scanned(self, op: SearchOp) -> Iterator[SearchItem]:
         filters = self._filters(op.namespace_prefix)
         items = (_item(record) for record in self._store.scan(self._scope, filters, [self._kind]))
-        return (item for item in items if passes(item.value, op.filter))
+        return (item for item in items if matches_filter(item.value, op.filter))
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
         predicate = compile_predicate(self._scope, self._filters(()), [self._kind])
-        with self._store.sidecar.reading() as connection:
+        with self._store.sqlite.reading() as connection:
             rows = connection.execute(_NAMESPACES + predicate.where, predicate.params).fetchall()
         every = [tuple(json.loads(row[0])) for row in rows]
-        found = [one for one in every if all(under(one, condition) for condition in op.match_conditions or ())]
+        found = [
+            one for one in every if all(matches_namespace(one, condition) for condition in op.match_conditions or ())
+        ]
         cut = sorted({one[: op.max_depth] for one in found})
         return cut[op.offset : op.offset + op.limit]
 
@@ -239,7 +241,7 @@ def _check(op: PutOp) -> None:
         raise InvalidInputError("index", op.index, "None, False, or a list of paths")
 
 
-def _plain(item: SearchItem) -> Item:
+def _without_score(item: SearchItem) -> Item:
     return Item(
         value=item.value,
         key=item.key,
@@ -251,7 +253,7 @@ def _plain(item: SearchItem) -> Item:
 
 def _item(record: Record, score: float | None = None) -> SearchItem:
     """Return a record as an item."""
-    held: Any = record.attributes[ATTRIBUTE]
+    held: Any = record.attributes[ITEM_ATTRIBUTE]
     made = record.created_at or datetime.now(UTC)
     return SearchItem(
         namespace=tuple(held["namespace"]),

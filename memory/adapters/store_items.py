@@ -10,17 +10,17 @@ from langgraph.store.base import MatchCondition, get_text_at_path, tokenize_path
 from recall_loop.memory.store.encoding.indexing import digest
 from recall_loop.state.errors import InvalidInputError
 
-ATTRIBUTE = "langgraph_store"
-INDEXED = "langgraph-store:indexed"
+ITEM_ATTRIBUTE = "langgraph_store"
+INDEXED_TAG = "langgraph-store:indexed"
 _WHOLE = "$"
 _MOST_TEXT = 1_000_000
-_SIGNS = ("$gt", "$gte", "$lt", "$lte")
+_ORDER_OPERATORS = ("$gt", "$gte", "$lt", "$lte")
 
 
-Owners = tuple[str | None, str | None]
+OwnerIds = tuple[str | None, str | None]
 
 
-def prefix_tag(owners: Owners, prefix: Sequence[str]) -> str:
+def prefix_tag(owners: OwnerIds, prefix: Sequence[str]) -> str:
     """Return the tag of all items of an agent and a user, either may be None, whose namespace begins with `prefix`.
 
     A scope without a user reads the records of all users, so that the scope alone doesn't keep items apart.
@@ -28,12 +28,12 @@ def prefix_tag(owners: Owners, prefix: Sequence[str]) -> str:
     return f"langgraph-store:{digest(*owners, *prefix)}"
 
 
-def prefix_tags(owners: Owners, namespace: Sequence[str]) -> list[str]:
+def prefix_tags(owners: OwnerIds, namespace: Sequence[str]) -> list[str]:
     """Return the tags of an item: one for every prefix of its namespace, the empty one too."""
     return [prefix_tag(owners, namespace[:depth]) for depth in range(len(namespace) + 1)]
 
 
-def shown_text(value: Mapping[str, Any], fields: Sequence[str]) -> str | None:
+def indexable_text(value: Mapping[str, Any], fields: Sequence[str]) -> str | None:
     """Return the text of a value's fields, which is what an item is found by; None where they hold none.
 
     The whole value (`$`) is written as lines of `name: text`, or as its text alone where it has only one.
@@ -49,11 +49,11 @@ def shown_text(value: Mapping[str, Any], fields: Sequence[str]) -> str | None:
     return text if text.strip() else None
 
 
-def as_json(value: Any) -> Any:
+def normalise_containers(value: Any) -> Any:
     """Return a value with mappings as dictionaries and tuples as lists; what else is no JSON is left to be refused."""
     if isinstance(value, Mapping):
-        return {name: as_json(item) for name, item in value.items()}
-    return [as_json(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: normalise_containers(item) for name, item in value.items()}
+    return [normalise_containers(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
@@ -68,7 +68,7 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def under(namespace: Sequence[str], condition: MatchCondition) -> bool:
+def matches_namespace(namespace: Sequence[str], condition: MatchCondition) -> bool:
     """Tell whether a namespace begins or ends as a condition says; `*` stands for any one label.
 
     Raises:
@@ -83,33 +83,35 @@ def under(namespace: Sequence[str], condition: MatchCondition) -> bool:
     return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
 
 
-def passes(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+def matches_filter(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
     """Tell whether a value has what a filter asks for: equal fields, or fields that its operators hold for.
 
     Raises:
         InvalidInputError: an operator that LangGraph doesn't have.
     """
-    return all(_compared(value.get(name), expected) for name, expected in (wanted or {}).items())
+    return all(_matches_value(value.get(name), expected) for name, expected in (wanted or {}).items())
 
 
-def _compared(value: Any, expected: Any) -> bool:
+def _matches_value(value: Any, expected: Any) -> bool:
     if isinstance(expected, Mapping):
         if any(str(name).startswith("$") for name in expected):
-            return all(_holds(value, name, bound) for name, bound in expected.items())
-        return isinstance(value, Mapping) and all(_compared(value.get(name), one) for name, one in expected.items())
+            return all(_apply_operator(value, name, bound) for name, bound in expected.items())
+        return isinstance(value, Mapping) and all(
+            _matches_value(value.get(name), one) for name, one in expected.items()
+        )
     if isinstance(expected, list | tuple):
         same = isinstance(value, list | tuple) and len(value) == len(expected)
-        return same and all(_compared(one, other) for one, other in zip(value, expected, strict=True))
+        return same and all(_matches_value(one, other) for one, other in zip(value, expected, strict=True))
     return bool(value == expected)
 
 
-def _holds(value: Any, operator: str, bound: Any) -> bool:
+def _apply_operator(value: Any, operator: str, bound: Any) -> bool:
     """Apply an operator. Numbers compare with numbers and text with text; anything else is neither less nor more."""
     if operator == "$eq":
         return bool(value == bound)
     if operator == "$ne":
         return bool(value != bound)
-    if operator not in _SIGNS:
+    if operator not in _ORDER_OPERATORS:
         raise InvalidInputError("filter", operator, "$eq, $ne, $gt, $gte, $lt or $lte")
     if not (_number(value) and _number(bound)) and not (isinstance(value, str) and isinstance(bound, str)):
         return False

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import Scope
-from recall_loop.state.types import Body, Role, Timestamp, Unit, Utf8
+from recall_loop.state.types import BodyText, Role, Timestamp, UnitFloat, Utf8Text
 
-Bound = Scope | Callable[[RunnableConfig], Scope]
-_MOST = 50
+ScopeProvider = Scope | Callable[[RunnableConfig], Scope]
+_MAX_TOOL_LIMIT = 50
 
 
 class SearchQuery(BaseModel):
@@ -20,18 +20,18 @@ class SearchQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    query: Body = Field(description="What to look for, in words.")
-    limit: int = Field(10, ge=1, le=_MOST, description="Most results, of each kind.")
+    query: BodyText = Field(description="What to look for, in words.")
+    limit: int = Field(10, ge=1, le=_MAX_TOOL_LIMIT, description="Most results, of each kind.")
     start_time: Timestamp | None = Field(None, description="Only what was made at or after this time (RFC 3339).")
     end_time: Timestamp | None = Field(None, description="Only what was made before this time (RFC 3339).")
-    min_similarity: Unit | None = Field(None, description="Least similarity to the query, 0 to 1.")
+    min_similarity: UnitFloat | None = Field(None, description="Least similarity to the query, 0 to 1.")
     newest_first: bool = Field(False, description="Order the best results by time, newest first.")
 
 
 class FactQuery(SearchQuery):
     """A search for facts."""
 
-    fact_type: Utf8 | None = Field(None, description="Only facts of exactly this type, such as lives_in.")
+    fact_type: Utf8Text | None = Field(None, description="Only facts of exactly this type, such as lives_in.")
     include_superseded: bool | None = Field(None, description="Also facts that newer ones have superseded.")
     as_of: Timestamp | None = Field(None, description="What was known and true at this time (RFC 3339).")
 
@@ -45,10 +45,10 @@ class MessageQuery(SearchQuery):
 class ArchivalQuery(SearchQuery):
     """A search for notes."""
 
-    label: Utf8 | None = Field(None, description="Only notes with exactly this label.")
+    label: Utf8Text | None = Field(None, description="Only notes with exactly this label.")
 
 
-def scope_of(bound: Bound, config: RunnableConfig) -> Scope:
+def resolve_scope(bound: ScopeProvider, config: RunnableConfig) -> Scope:
     """Return whose memory a call reads.
 
     Raises:
@@ -59,13 +59,13 @@ def scope_of(bound: Bound, config: RunnableConfig) -> Scope:
         return bound
     found: object = bound(config)
     if isinstance(found, Mapping):
-        return parse(Scope, found, "scope")
+        return validate_model(Scope, found, "scope")
     if not isinstance(found, Scope):
         raise InvalidInputError("scope", found, "a Scope, from the function that was given for it")
     return found
 
 
-def refused(error: object) -> str:
+def format_validation_error(error: object) -> str:
     """Say which argument is wrong; without that a model could only guess."""
     if not isinstance(error, ValidationError):
         return str(error)

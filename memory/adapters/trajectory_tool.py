@@ -12,18 +12,22 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field
 
-from recall_loop.memory.adapters.tool_queries import Bound, refused, scope_of
-from recall_loop.memory.trajectories.contrast.contrast_search import LIMIT, TRAJ_MIN_SIMILARITY, search_trajectories
+from recall_loop.memory.adapters.tool_queries import ScopeProvider, format_validation_error, resolve_scope
+from recall_loop.memory.trajectories.contrast.contrast_search import (
+    DEFAULT_TRAJECTORY_LIMIT,
+    TRAJECTORY_MIN_SIMILARITY,
+    search_trajectories,
+)
 from recall_loop.memory.trajectories.contrast.tiers import FAILURE_THRESHOLD, SUCCESS_THRESHOLD
-from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError, parse
+from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError, validate_model
 from recall_loop.state.scope import ExecutionStatus, Filters
-from recall_loop.state.types import ComplexityLevel, Unit, Utf8
+from recall_loop.state.types import ComplexityLevel, UnitFloat, Utf8Text
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
 
-NAME = "search_trajectories"
-DESCRIPTION = (
+TRAJECTORY_TOOL_NAME = "search_trajectories"
+TRAJECTORY_TOOL_DESCRIPTION = (
     "Search past runs of agents for experience with a similar task. Each result says two different things: "
     "`execution` is how the run ended (completed, incomplete, failed, error), `outcome_score` is its learning value "
     "from 0 to 1, how much can be learned from it. A run that ended in an error may have a high learning value. "
@@ -31,7 +35,7 @@ DESCRIPTION = (
     "that nobody has scored."
 )
 _FILTERS = ("execution_status", "tags", "tools_used", "task_category", "complexity_level")
-_MOST = 50
+_MAX_RESULTS = 50
 
 
 class TrajectoryQuery(BaseModel):
@@ -40,23 +44,25 @@ class TrajectoryQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     query: str = Field(description="What the runs should be about, in words.")
-    min_score: Unit | None = Field(None, description="Least learning value, 0 to 1; leaves out runs without one.")
-    max_score: Unit | None = Field(None, description="Most learning value, 0 to 1; leaves out runs without one.")
-    min_similarity: Unit | None = Field(None, description="Least similarity to the query, 0 to 1.")
-    limit: int = Field(LIMIT, ge=1, le=_MOST, description="Most results; with contrasts for each tier.")
+    min_score: UnitFloat | None = Field(None, description="Least learning value, 0 to 1; leaves out runs without one.")
+    max_score: UnitFloat | None = Field(None, description="Most learning value, 0 to 1; leaves out runs without one.")
+    min_similarity: UnitFloat | None = Field(None, description="Least similarity to the query, 0 to 1.")
+    limit: int = Field(
+        DEFAULT_TRAJECTORY_LIMIT, ge=1, le=_MAX_RESULTS, description="Most results; with contrasts for each tier."
+    )
     include_contrasts: bool = Field(False, description="Group by learning value, for what worked and what didn't.")
     execution_status: ExecutionStatus | None = Field(None, description="Only runs that ended so.")
-    tags: tuple[Utf8, ...] | None = Field(None, description="Only runs with all of these tags.")
-    tools_used: tuple[Utf8, ...] | None = Field(None, description="Only runs that used all of these tools.")
-    task_category: Utf8 | None = Field(None, description="Only runs with this category of task.")
+    tags: tuple[Utf8Text, ...] | None = Field(None, description="Only runs with all of these tags.")
+    tools_used: tuple[Utf8Text, ...] | None = Field(None, description="Only runs that used all of these tools.")
+    task_category: Utf8Text | None = Field(None, description="Only runs with this category of task.")
     complexity_level: ComplexityLevel | None = Field(None, description="Only runs with tasks as hard as this.")
 
 
 def trajectory_tool(
     store: MemoryStore,
-    scope: Bound,
+    scope: ScopeProvider,
     *,
-    min_similarity: float = TRAJ_MIN_SIMILARITY,
+    min_similarity: float = TRAJECTORY_MIN_SIMILARITY,
     success_threshold: float = SUCCESS_THRESHOLD,
     failure_threshold: float = FAILURE_THRESHOLD,
 ) -> StructuredTool:
@@ -67,7 +73,7 @@ def trajectory_tool(
     """
 
     def search(config: RunnableConfig, **given: Any) -> str:
-        reach = scope_of(scope, config)
+        reach = resolve_scope(scope, config)
         asked = {name: value for name, value in given.items() if value is not None}
         values = {name: asked.pop(name) for name in _FILTERS if asked.get(name)}
         for name in _FILTERS:
@@ -77,7 +83,7 @@ def trajectory_tool(
             found = search_trajectories(
                 store,
                 scope=reach,
-                filters=parse(Filters, values, "filters"),
+                filters=validate_model(Filters, values, "filters"),
                 success_threshold=success_threshold,
                 failure_threshold=failure_threshold,
                 **asked,
@@ -86,13 +92,13 @@ def trajectory_tool(
             raise ToolException(str(error)) from error
         except (StoreError, EmbedderError) as error:
             raise ToolException(f"The memory can't be searched now ({type(error).__name__}).") from error
-        return json.dumps(found.shown(), ensure_ascii=False)
+        return json.dumps(found.to_display(), ensure_ascii=False)
 
     return StructuredTool.from_function(
         search,
-        name=NAME,
-        description=DESCRIPTION,
+        name=TRAJECTORY_TOOL_NAME,
+        description=TRAJECTORY_TOOL_DESCRIPTION,
         args_schema=TrajectoryQuery,
         handle_tool_error=True,
-        handle_validation_error=refused,
+        handle_validation_error=format_validation_error,
     )

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
-from recall_loop.memory.search.query.query_preparation import Looked, look
-from recall_loop.memory.search.query.query_spec import ask
-from recall_loop.memory.search.rerank.rerank_stage import Stage, stage_of
-from recall_loop.memory.search.rerank.top_k import NO_TIME, Pick, hits, pick, scored
-from recall_loop.memory.search.scoring.candidates import LEXICAL_DEPTH, VECTOR_DEPTH, VectorLeg
-from recall_loop.memory.search.scoring.features import Pool, Words, describe
-from recall_loop.memory.search.search_tracing import observed
-from recall_loop.memory.store.embed.embedders import checked
+from recall_loop.memory.search.query.query_preparation import PreparedQuery, prepare_queries
+from recall_loop.memory.search.query.query_spec import parse_queries
+from recall_loop.memory.search.rerank.rerank_stage import RerankStage, make_rerank_stage
+from recall_loop.memory.search.rerank.top_k import EARLIEST_TIME, RankedRow, score_candidates, select_top, to_hits
+from recall_loop.memory.search.scoring.candidates import LEXICAL_DEPTH, VECTOR_DEPTH, VectorRetriever
+from recall_loop.memory.search.scoring.features import CandidatePool, TermStatistics, compute_features
+from recall_loop.memory.search.search_tracing import with_telemetry
+from recall_loop.memory.store.embed.embedders import validate_vectors
 from recall_loop.state.errors import UnsupportedOptionError
 from recall_loop.state.request import DEFAULT_CONTENT_TYPES
 from recall_loop.state.scope import Filters, Scope
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
 
 # Rows that are all looked at where a least similarity is asked for.
-_COMPARED = 20_000
+_MAX_COMPARED = 20_000
 
 
 def search(
@@ -59,7 +59,7 @@ def search(
     )[0]
 
 
-@observed
+@with_telemetry
 def search_many(
     store: MemoryStore,
     queries: Sequence[str],
@@ -98,7 +98,7 @@ def search_many(
         UnsupportedOptionError: `rerank` is asked for, and the store can't do it; vectors are given for mode `fts`.
         EmbedderError: the embedder fails and the mode needs it.
     """
-    asked = ask(
+    asked = parse_queries(
         queries,
         spoken=spoken,
         limits=limits,
@@ -109,10 +109,14 @@ def search_many(
     kinds = (ContentType(content_types),) if isinstance(content_types, str) else tuple(content_types)
     per_type = (options or SearchOptions()).limit_per_type
     narrowings = dict.fromkeys(query.filters for query in asked)
-    places = {narrowed: _Place.of(store, scope or Scope(), narrowed, kinds, per_type) for narrowed in narrowings}
-    known = None if vectors is None else _given(store, vectors, len(queries), options or SearchOptions())
-    stage = stage_of(store, scope or Scope(), options or SearchOptions(), reranker, given=known is not None)
-    looked = look(store, [places[query.filters].view for query in asked], asked, known, with_tokens=stage.with_tokens)
+    places = {
+        narrowed: _FilteredSearch.of(store, scope or Scope(), narrowed, kinds, per_type) for narrowed in narrowings
+    }
+    known = None if vectors is None else _validate_given(store, vectors, len(queries), options or SearchOptions())
+    stage = make_rerank_stage(store, scope or Scope(), options or SearchOptions(), reranker, given=known is not None)
+    looked = prepare_queries(
+        store, [places[query.filters].view for query in asked], asked, known, with_tokens=stage.with_tokens
+    )
     found: dict[int, SearchResponse] = {}
     for narrowed, place in places.items():
         numbers = [number for number, query in enumerate(asked) if query.filters == narrowed]
@@ -121,15 +125,17 @@ def search_many(
     return [found[number] for number in range(len(queries))]
 
 
-def _given(store: MemoryStore, vectors: NDArray[np.float32], count: int, options: SearchOptions) -> NDArray[np.float32]:
+def _validate_given(
+    store: MemoryStore, vectors: NDArray[np.float32], count: int, options: SearchOptions
+) -> NDArray[np.float32]:
     """Return the vectors that the caller gave, checked; words alone have no use for them."""
     if options.mode is SearchMode.FTS:
         raise UnsupportedOptionError("vectors", f"{count} vectors", "none: mode fts looks up words alone")
-    return checked(store.embedder, vectors, count, store.dimension)
+    return validate_vectors(store.embedder, vectors, count, store.dimension)
 
 
 @dataclass(frozen=True)
-class _Place:
+class _FilteredSearch:
     """Where queries with the same filters are looked up.
 
     `parts` are the views of single content types: each has proposals of its own, or one that matches better would
@@ -146,30 +152,35 @@ class _Place:
     @classmethod
     def of(
         cls, store: MemoryStore, scope: Scope, filters: Filters, kinds: tuple[ContentType, ...], per_type: bool
-    ) -> _Place:
+    ) -> _FilteredSearch:
         """Open the views."""
-        view = store.view(scope, filters, kinds).pinned()
+        view = store.view(scope, filters, kinds).snapshot_view()
         if not per_type or len(kinds) == 1:
             return cls(store, scope, filters, kinds, view, (view,))
-        parts = (store.view(scope, filters, (kind,)).pinned(view) for kind in kinds)
+        parts = (store.view(scope, filters, (kind,)).snapshot_view(view) for kind in kinds)
         return cls(store, scope, filters, kinds, view, tuple(part for part in parts if part.count()))
 
-    def answer(self, queries: Sequence[Looked], stage: Stage) -> list[SearchResponse]:
+    def answer(self, queries: Sequence[PreparedQuery], stage: RerankStage) -> list[SearchResponse]:
         """Return the responses to queries that are looked up here."""
         allowed = self.view.count()
-        picks: dict[Looked, Sequence[Pick]] = {}
+        picks: dict[PreparedQuery, Sequence[RankedRow]] = {}
         if allowed:
-            picks |= self._found([query for query in queries if query.asked.text], stage)
-            picks |= {query: self._newest(query.asked.options.limit) for query in queries if not query.asked.text}
+            picks |= self._found([query for query in queries if query.parsed.text], stage)
+            picks |= {query: self._newest(query.parsed.options.limit) for query in queries if not query.parsed.text}
         rows = self.view.rows({chosen.rowid for part in picks.values() for chosen in part})
         return [self._response(query, rows, picks.get(query, ()), allowed, stage.reason) for query in queries]
 
     def _response(
-        self, query: Looked, rows: Mapping[int, Row], picks: Sequence[Pick], allowed: int, reason: str | None
+        self,
+        query: PreparedQuery,
+        rows: Mapping[int, Row],
+        picks: Sequence[RankedRow],
+        allowed: int,
+        reason: str | None,
     ) -> SearchResponse:
         return SearchResponse(
-            query=query.asked.query,
-            hits=hits(rows, picks, query.asked.options),
+            query=query.parsed.query,
+            hits=to_hits(rows, picks, query.parsed.options),
             scope=self.scope,
             filters=self.filters,
             content_types=self.kinds,
@@ -178,16 +189,16 @@ class _Place:
             allowed=allowed,
             degraded_reason=self.store.degraded_reason or reason,
             corrected=query.corrected,
-            time_range=query.asked.time,
+            time_range=query.parsed.time,
         )
 
-    def _newest(self, limit: int) -> list[Pick]:
+    def _newest(self, limit: int) -> list[RankedRow]:
         """Return what a query asks for that names a time and nothing else: everything of that time, newest first."""
         rows = self.view.rows(rowid for part in self.parts for rowid in part.newest(limit)).values()
-        latest = sorted(rows, key=lambda row: row.record.created_at or NO_TIME, reverse=True)
-        return [Pick(row.rowid, 1.0, 1.0, None) for row in latest]
+        latest = sorted(rows, key=lambda row: row.record.created_at or EARLIEST_TIME, reverse=True)
+        return [RankedRow(row.rowid, 1.0, 1.0, None) for row in latest]
 
-    def _found(self, queries: Sequence[Looked], stage: Stage) -> dict[Looked, Sequence[Pick]]:
+    def _found(self, queries: Sequence[PreparedQuery], stage: RerankStage) -> dict[PreparedQuery, Sequence[RankedRow]]:
         """Find results; where a least similarity leaves too few of the usual candidates, look at everything."""
         picks = self._chosen(queries, stage, everything=False)
         if self.filters.min_similarity:
@@ -195,23 +206,25 @@ class _Place:
             picks |= self._chosen(short, stage, everything=True)
         return picks
 
-    def _more(self, query: Looked) -> bool:
+    def _more(self, query: PreparedQuery) -> bool:
         """Return whether there are rows that neither leg has to have proposed."""
-        return self.view.count() > VECTOR_DEPTH * query.asked.options.limit
+        return self.view.count() > VECTOR_DEPTH * query.parsed.options.limit
 
-    def _most(self, query: Looked) -> int:
+    def _most(self, query: PreparedQuery) -> int:
         """Return how many results there can be."""
-        return sum(min(query.asked.options.limit, part.count()) for part in self.parts)
+        return sum(min(query.parsed.options.limit, part.count()) for part in self.parts)
 
-    def _chosen(self, queries: Sequence[Looked], stage: Stage, *, everything: bool) -> dict[Looked, Sequence[Pick]]:
+    def _chosen(
+        self, queries: Sequence[PreparedQuery], stage: RerankStage, *, everything: bool
+    ) -> dict[PreparedQuery, Sequence[RankedRow]]:
         """Propose candidates for each query, describe them and keep the best."""
         if not queries:
             return {}
-        near, words = self._vector_leg(queries, everything=everything), Words.of(self.view, queries)
+        near, words = self._vector_leg(queries, everything=everything), TermStatistics.of(self.view, queries)
         proposed = [self._proposed(query, near, words, everything=everything) for query in queries]
-        pool = Pool.of(self.view, proposed)
-        places = [pool.here(rowids) for rowids in proposed]
-        picks: dict[Looked, Sequence[Pick]] = {}
+        pool = CandidatePool.of(self.view, proposed)
+        places = [pool.positions_of(rowids) for rowids in proposed]
+        picks: dict[PreparedQuery, Sequence[RankedRow]] = {}
         # A query without words is judged by meaning alone, whatever the others have.
         for worded in (True, False):
             pairs = zip(queries, places, strict=True)
@@ -220,38 +233,45 @@ class _Place:
         return picks
 
     def _picked(
-        self, alike: Sequence[tuple[Looked, NDArray[np.int64]]], pool: Pool, words: Words, stage: Stage
-    ) -> dict[Looked, Sequence[Pick]]:
+        self,
+        alike: Sequence[tuple[PreparedQuery, NDArray[np.int64]]],
+        pool: CandidatePool,
+        words: TermStatistics,
+        stage: RerankStage,
+    ) -> dict[PreparedQuery, Sequence[RankedRow]]:
         """Describe the candidates of queries that run the same legs, and keep the best of each."""
         if not alike:
             return {}
-        queries, options = [query for query, _ in alike], alike[0][0].asked.options
-        parts = scored(describe(pool, [places for _, places in alike], queries, words), options)
-        ordered = stage.ordered(self.view, queries, parts)
+        queries, options = [query for query, _ in alike], alike[0][0].parsed.options
+        parts = score_candidates(compute_features(pool, [places for _, places in alike], queries, words), options)
+        ordered = stage.apply(self.view, queries, parts)
         return {
-            query: pick(part, query.asked.options, self.filters) for query, part in zip(queries, ordered, strict=True)
+            query: select_top(part, query.parsed.options, self.filters)
+            for query, part in zip(queries, ordered, strict=True)
         }
 
-    def _vector_leg(self, queries: Sequence[Looked], *, everything: bool) -> VectorLeg | None:
+    def _vector_leg(self, queries: Sequence[PreparedQuery], *, everything: bool) -> VectorRetriever | None:
         """Compare all vectors of all queries at once; None where there are none."""
         vectors = {query: query.vectors for query in queries if query.vectors is not None}
         if not vectors:
             return None
         depth = max(self._depth(query, VECTOR_DEPTH, everything=everything) for query in queries)
-        return VectorLeg.of(self.view, self.parts, vectors, depth)
+        return VectorRetriever.of(self.view, self.parts, vectors, depth)
 
-    def _proposed(self, query: Looked, near: VectorLeg | None, words: Words, *, everything: bool) -> NDArray[np.int64]:
+    def _proposed(
+        self, query: PreparedQuery, near: VectorRetriever | None, words: TermStatistics, *, everything: bool
+    ) -> NDArray[np.int64]:
         """Return the rowids that the legs propose for one query, ascending."""
         found = [np.zeros(0, dtype=np.int64)]
         if near is not None:
-            found += near.best(query, self._depth(query, VECTOR_DEPTH, everything=everything))
+            found += near.top_rowids(query, self._depth(query, VECTOR_DEPTH, everything=everything))
         weights = words.weights(query) if "fts" in query.legs else []
         if weights:
             depth = self._depth(query, LEXICAL_DEPTH, everything=everything)
-            found += [part.by_words(weights, depth) for part in self.parts]
+            found += [part.top_by_stems(weights, depth) for part in self.parts]
         return np.unique(np.concatenate(found))
 
-    def _depth(self, query: Looked, factor: int, *, everything: bool) -> int:
+    def _depth(self, query: PreparedQuery, factor: int, *, everything: bool) -> int:
         """Return how many rows a leg proposes; `everything` is up to 20,000."""
-        depth = factor * query.asked.options.limit
-        return max(depth, min(self.view.count(), _COMPARED)) if everything else depth
+        depth = factor * query.parsed.options.limit
+        return max(depth, min(self.view.count(), _MAX_COMPARED)) if everything else depth

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
 from recall_loop.telemetry import metrics, names
-from recall_loop.telemetry.spans import error_type, span, tell
+from recall_loop.telemetry.spans import error_type, set_attributes, span
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-Search = TypeVar("Search", bound=Callable[..., list[SearchResponse]])
+SearchFunction = TypeVar("SearchFunction", bound=Callable[..., list[SearchResponse]])
 
 
-def observed(search: Search) -> Search:
+def with_telemetry(search: SearchFunction) -> SearchFunction:
     """Return a search of several queries as one that is told to OpenTelemetry."""
 
     @wraps(search)
@@ -30,7 +30,7 @@ def observed(search: Search) -> Search:
             with span(names.SEARCH_SPAN, {names.MODE: mode}) as opened:
                 found = search(*args, **options)
                 labels[names.DEGRADED] = any(response.degraded_reason for response in found)
-                _tell(opened, found, labels[names.DEGRADED])
+                _set_attributes(opened, found, labels[names.DEGRADED])
         except Exception as error:
             labels[names.ERROR_TYPE] = error_type(error)
             raise
@@ -38,10 +38,10 @@ def observed(search: Search) -> Search:
             metrics.SEARCH_DURATION.record(perf_counter() - began, labels)
         return found
 
-    return cast("Search", call)
+    return cast("SearchFunction", call)
 
 
-def _tell(opened: Span, found: Sequence[SearchResponse], degraded: bool) -> None:
+def _set_attributes(opened: Span, found: Sequence[SearchResponse], degraded: bool) -> None:
     if not opened.is_recording():
         return
     told: dict[str, Any] = {
@@ -50,4 +50,4 @@ def _tell(opened: Span, found: Sequence[SearchResponse], degraded: bool) -> None
         names.LEGS: sorted({leg for response in found for leg in response.legs}),
         names.DEGRADED: degraded,
     }
-    tell(opened, told)
+    set_attributes(opened, told)

@@ -10,40 +10,40 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.chroma import chroma_server
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
-from recall_loop.memory.store.index.tenant_cache import Cache
+from recall_loop.memory.store.index.tenant_cache import TenantCaches
 from recall_loop.memory.store.recovery import compaction, recovery, repair
 from recall_loop.memory.store.recovery import rebuild as rebuilding
-from recall_loop.memory.store.recovery.verify import Report, verify_open
+from recall_loop.memory.store.recovery.verify import VerificationReport, verify_open
 from recall_loop.memory.store.sqlite.predicate import compile_predicate
 from recall_loop.memory.store.write import commits, stored_tokens
 from recall_loop.state.errors import InvalidInputError, StoreReadOnlyError, StoreUnavailableError
 from recall_loop.state.types import ScopeMode
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.chroma.chroma_index import ChromaSide
+    from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
     from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.recovery.chroma_connection import ChromaLink
-    from recall_loop.memory.store.recovery.opening import Opened
-    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
-    from recall_loop.memory.store.write.group_commit import Together
+    from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
+    from recall_loop.memory.store.recovery.opening import OpenStoreFiles
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.memory.store.write.group_commit import GroupCommit
     from recall_loop.state.scope import Scope
 
 _ERASED = """SELECT r.id FROM records r WHERE {where} ORDER BY r.rowid LIMIT ?"""
 
 
-class Upkeep:
+class Maintenance:
     """The part of `MemoryStore` that looks after the store itself."""
 
     path: Path | None
     embedder: Embedder
     read_only: bool
     repairs: list[str]
-    sidecar: Sidecar
-    cache: Cache
-    _opened: Opened
+    sqlite: SqliteDatabase
+    cache: TenantCaches
+    _opened: OpenStoreFiles
     _lock: threading.RLock
-    _link: ChromaLink
-    _together: Together
+    _link: ChromaConnection
+    _group_commit: GroupCommit
     _marker: dict[str, str]
     _failed_write: str | None
 
@@ -70,7 +70,7 @@ class Upkeep:
         write that failed they are whole, and the reason stays until a write succeeds. Answers quote it, so that it
         names no address; `degraded_detail` has Chroma's own words, and so has the log.
         """
-        return self._link.reason or self.sidecar.lexical_damage or self._failed_write
+        return self._link.reason or self.sqlite.lexical_damage or self._failed_write
 
     @property
     def degraded_detail(self) -> str | None:
@@ -86,7 +86,7 @@ class Upkeep:
         Raises:
             StoreUnavailableError: the sidecar can't be read.
         """
-        if chroma_server.noted(self.sidecar.meta()) is not None:
+        if chroma_server.server_from_meta(self.sqlite.meta()) is not None:
             with self._link.searching() as chroma:
                 try:
                     if chroma is not None:
@@ -97,11 +97,11 @@ class Upkeep:
 
     def note_lexical_failure(self, error: Exception) -> None:
         """Note that a search couldn't use the lexical index; the next write makes it anew (SEARCH-9)."""
-        self.sidecar.lexical_damage = f"the lexical index can't be searched: {error}"
+        self.sqlite.lexical_damage = f"the lexical index can't be searched: {error}"
 
     def note_lexical_success(self) -> None:
         """Note that a search could use the lexical index again: another process has made it anew."""
-        self.sidecar.lexical_damage = None
+        self.sqlite.lexical_damage = None
 
     def degrade(self, error: ChromaError) -> None:
         """Note that Chroma failed; see `degraded_reason`."""
@@ -109,19 +109,19 @@ class Upkeep:
 
     def exclusive(self) -> AbstractContextManager[object]:
         """Hold other threads' writes off, so that what is read stays true until it is written."""
-        return self._together.alone()
+        return self._group_commit.exclusive_writes()
 
-    def searching(self) -> AbstractContextManager[ChromaSide | None]:
+    def searching(self) -> AbstractContextManager[ChromaIndex | None]:
         """Give the Chroma side for a search, or None while it can't be used."""
         return self._link.searching()
 
     def info(self) -> dict[str, Any]:
         """Return what the store says about itself, as plain JSON."""
-        with self.sidecar.reading() as connection:
+        with self.sqlite.reading() as connection:
             tenants, records, pending = connection.execute(
                 "SELECT count(DISTINCT tenant), count(*), total(state) FROM records"
             ).fetchone()
-        known = chroma_server.noted(self.sidecar.meta())
+        known = chroma_server.server_from_meta(self.sqlite.meta())
         return {
             **self._marker,
             "schema": int(self._marker["schema"]),
@@ -137,7 +137,7 @@ class Upkeep:
             "repairs": list(self.repairs),
         }
 
-    def verify(self) -> Report:
+    def verify(self) -> VerificationReport:
         """Compare the two sides and look for damage, without changing anything; also of a store open for reading.
 
         Reads every record, its index rows and vectors on both sides: some seconds per 100,000 records.
@@ -149,7 +149,7 @@ class Upkeep:
         with self._lock:
             return verify_open(self._opened, self._link)
 
-    def rebuild(self, *, embedder: Embedder | None = None, progress: recovery.Progress | None = None) -> None:
+    def rebuild(self, *, embedder: Embedder | None = None, progress: recovery.ProgressCallback | None = None) -> None:
         """Write Chroma anew from the sidecar; with another embedder embed everything anew before (STORE-5).
 
         A damaged lexical index is made anew too. The new Chroma is built beside the old one and takes its
@@ -166,15 +166,15 @@ class Upkeep:
         """
         with self._lock:
             self._check_writable()
-            repair.remake_lexical(self.path, self.sidecar, self.repairs)
+            repair.repair_lexical_index(self.path, self.sqlite, self.repairs)
             if embedder is not None:
-                rebuilding.re_embed(self.sidecar, embedder, progress)
-                self.embedder, self._marker = embedder, recovery.marker_of(self.sidecar)
+                rebuilding.re_embed(self.sqlite, embedder, progress)
+                self.embedder, self._marker = embedder, recovery.marker_of(self.sqlite)
             self.cache.clear()
             self._link.refill(progress)
             self._failed_write = None
 
-    def compact(self, *, progress: recovery.Progress | None = None) -> None:
+    def compact(self, *, progress: recovery.ProgressCallback | None = None) -> None:
         """Rewrite all files without what was deleted, so that no erased byte stays behind (STORE-6).
 
         Damaged sidecars that were kept aside are removed: they hold what has been erased since. A new
@@ -188,15 +188,15 @@ class Upkeep:
         """
         with self._lock:
             self._check_writable()
-            compaction.new_generation(self.sidecar)
-            self._marker = recovery.marker_of(self.sidecar)
+            compaction.start_new_generation(self.sqlite)
+            self._marker = recovery.marker_of(self.sqlite)
             self.cache.clear()
             if self.path is not None:
-                self.sidecar.compact()
-                compaction.clear_leftovers(self.path)
+                self.sqlite.compact()
+                compaction.remove_leftovers(self.path)
             self._link.refill(progress)
 
-    def make_token_vectors(self, progress: recovery.Progress | None = None) -> int:
+    def make_token_vectors(self, progress: recovery.ProgressCallback | None = None) -> int:
         """Make the token vectors of records that have none, and keep them from now on; return how many.
 
         Late interaction needs them (`SearchOptions.rerank`); they take some 3 kB for a turn of a conversation.
@@ -210,7 +210,7 @@ class Upkeep:
         """
         with self._lock:
             self._check_writable()
-            return stored_tokens.refill(self.sidecar, self.embedder, progress)
+            return stored_tokens.fill_missing_tokens(self.sqlite, self.embedder, progress)
 
     def drop_token_vectors(self) -> None:
         """Drop all token vectors, and keep none from now on.
@@ -221,7 +221,7 @@ class Upkeep:
         """
         with self._lock:
             self._check_writable()
-            stored_tokens.switch_off(self.sidecar)
+            stored_tokens.disable_tokens(self.sqlite)
 
     def erase(self, scope: Scope) -> int:
         """Delete every record of a scope: a user, an agent, a conversation, or a whole tenant (STORE-6).
@@ -242,12 +242,12 @@ class Upkeep:
         query = _ERASED.format(where=predicate.where)
         with self._writing():
             while True:
-                with self.sidecar.reading() as connection:
+                with self.sqlite.reading() as connection:
                     found = connection.execute(query, (*predicate.params, recovery.CHUNK)).fetchall()
                 if not found:
                     return erased
-                erased += commits.remove(self.sidecar, scope.tenant, [row[0] for row in found])
-                self._link.settle()
+                erased += commits.delete_records(self.sqlite, scope.tenant, [row[0] for row in found])
+                self._link.flush_after_commit()
 
     def _check_writable(self) -> None:
         if self.read_only:
@@ -258,8 +258,8 @@ class Upkeep:
         with self._lock:
             self._check_writable()
             try:
-                if self.sidecar.lexical_damage is not None:
-                    repair.remake_lexical(self.path, self.sidecar, self.repairs)
+                if self.sqlite.lexical_damage is not None:
+                    repair.repair_lexical_index(self.path, self.sqlite, self.repairs)
                 self._link.prepare()
                 yield
             except StoreUnavailableError as error:
@@ -276,11 +276,11 @@ class Upkeep:
         """
         if not self.read_only:
             return
-        with self.sidecar.reading() as connection:
+        with self.sqlite.reading() as connection:
             found = connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
         if found and found[0] != self._marker["generation"]:
             with self._lock:
-                marker = recovery.marker_of(self.sidecar)
+                marker = recovery.marker_of(self.sqlite)
                 repair.check_embedder(self.path, marker, self.embedder)
                 self._marker = marker
                 self.cache.clear()

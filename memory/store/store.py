@@ -14,34 +14,40 @@ from pydantic import TypeAdapter, ValidationError
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer
-from recall_loop.memory.store.index.tenant_cache import Cache
+from recall_loop.memory.store.index.tenant_cache import TenantCaches
 from recall_loop.memory.store.index.view import View
-from recall_loop.memory.store.maintenance import Upkeep
+from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.recovery import opening, recovery
-from recall_loop.memory.store.recovery.chroma_connection import ChromaLink
-from recall_loop.memory.store.sqlite.paging import Page, page
+from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
+from recall_loop.memory.store.sqlite.paging import RecordPage, read_page
 from recall_loop.memory.store.sqlite.predicate import compile_predicate
-from recall_loop.memory.store.sqlite.prepared_records import Draft, Status, WriteOutcome, draft, id_of
+from recall_loop.memory.store.sqlite.prepared_records import (
+    PreparedRecord,
+    WriteOutcome,
+    WriteStatus,
+    readable_id,
+    validate_and_prepare,
+)
 from recall_loop.memory.store.write import commits
-from recall_loop.memory.store.write.delivery import Delivery
-from recall_loop.memory.store.write.group_commit import Together, Waiting
-from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, from_validation
+from recall_loop.memory.store.write.delivery import ChromaDelivery
+from recall_loop.memory.store.write.group_commit import GroupCommit, PendingWrite
+from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, invalid_input_from
 from recall_loop.state.records.records import RECORD_ADAPTER, Record
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.types import ContentType, Identifier
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.recovery.opening import Opened
+    from recall_loop.memory.store.recovery.opening import OpenStoreFiles
 
 _TENANT: TypeAdapter[str] = TypeAdapter(Identifier)
 _SCAN = 500
 # Chroma takes a thousand rows at a time for little more than the price of a quarter as many.
 UPSERT_CHUNK = 1000
-Kinds = Iterable[ContentType | str]
+ContentTypeNames = Iterable[ContentType | str]
 
 
-class MemoryStore(Upkeep):
+class MemoryStore(Maintenance):
     """Facts, archival entries, messages and trajectories of many tenants.
 
     A write is acknowledged (its call returns) when it stands in the SQLite sidecar and in Chroma;
@@ -60,19 +66,19 @@ class MemoryStore(Upkeep):
         repairs: what opening had to repair, in words; empty most of the time.
     """
 
-    def __init__(self, opened: Opened, embedder: Embedder) -> None:
+    def __init__(self, opened: OpenStoreFiles, embedder: Embedder) -> None:
         """Take over what `open` or `in_memory` opened."""
         self.path = opened.path
         self.embedder = embedder
         self.read_only = opened.read_only
-        self.sidecar = opened.sidecar
-        self.cache = Cache()
+        self.sqlite = opened.sqlite
+        self.cache = TenantCaches()
         self.repairs = opened.repairs
         self._opened = opened
         self._lock = threading.RLock()
-        self._link = ChromaLink(opened, self._lock)
-        self._together = Together(self._lock, self._write_together)
-        self._marker = recovery.marker_of(opened.sidecar)
+        self._link = ChromaConnection(opened, self._lock)
+        self._group_commit = GroupCommit(self._lock, self._write_together)
+        self._marker = recovery.marker_of(opened.sqlite)
         self._failed_write: str | None = None
 
     @classmethod
@@ -134,7 +140,7 @@ class MemoryStore(Upkeep):
     def in_memory(cls, *, embedder: Embedder | None = None) -> MemoryStore:
         """Return a store that lives in this process's memory only and has the whole API."""
         embedder = embedder or opening.default_embedder()
-        return cls(opening.open_memory(embedder), embedder)
+        return cls(opening.open_in_memory(embedder), embedder)
 
     def __enter__(self) -> Self:
         """Return the store itself."""
@@ -175,26 +181,26 @@ class MemoryStore(Upkeep):
         source, outcomes = enumerate(records), list[WriteOutcome]()
         chunk = list(islice(source, UPSERT_CHUNK))
         if len(chunk) < UPSERT_CHUNK:  # all there is
-            drafts, rejected = _drafts(tenant, chunk)
-            return _outcomes(chunk, drafts, rejected, self._together.write(list(drafts.values())))
-        with self._writing(), Delivery(self._link.deliver) as delivery:
+            drafts, rejected = _prepared(tenant, chunk)
+            return _outcomes(chunk, drafts, rejected, self._group_commit.write(list(drafts.values())))
+        with self._writing(), ChromaDelivery(self._link.deliver) as delivery:
             while chunk:
                 outcomes += self._write_chunk(tenant, chunk, delivery)
                 chunk = list(islice(source, UPSERT_CHUNK))
         return outcomes
 
-    def _write_chunk(self, tenant: str, chunk: list[tuple[int, Any]], delivery: Delivery) -> list[WriteOutcome]:
-        drafts, rejected = _drafts(tenant, chunk)
-        written = commits.write(self.sidecar, self.embedder, self.dimension, list(drafts.values()))
-        delivery.hand_over(written.pending, more=len(chunk) == UPSERT_CHUNK)
+    def _write_chunk(self, tenant: str, chunk: list[tuple[int, Any]], delivery: ChromaDelivery) -> list[WriteOutcome]:
+        drafts, rejected = _prepared(tenant, chunk)
+        written = commits.write_records(self.sqlite, self.embedder, self.dimension, list(drafts.values()))
+        delivery.deliver_chunk(written.pending, more=len(chunk) == UPSERT_CHUNK)
         return _outcomes(chunk, drafts, rejected, written.statuses)
 
-    def _write_together(self, group: Sequence[Waiting]) -> None:
+    def _write_together(self, group: Sequence[PendingWrite]) -> None:
         """Write the drafts of several calls at once; where that fails, one call after the other."""
         try:
             with self._writing():
-                drafts = [draft for one in group for draft in one.drafts]
-                written = commits.write(self.sidecar, self.embedder, self.dimension, drafts)
+                drafts = [draft for one in group for draft in one.prepared]
+                written = commits.write_records(self.sqlite, self.embedder, self.dimension, drafts)
                 self._link.deliver(written.pending)
         except StoreUnavailableError as error:
             if isinstance(error.__cause__, ChromaError):  # it fails for all of them
@@ -208,9 +214,9 @@ class MemoryStore(Upkeep):
         else:
             statuses = iter(written.statuses)
             for one in group:
-                one.statuses = list(islice(statuses, len(one.drafts)))
+                one.statuses = list(islice(statuses, len(one.prepared)))
 
-    def _write_apart(self, group: Sequence[Waiting], error: Exception) -> None:
+    def _write_apart(self, group: Sequence[PendingWrite], error: Exception) -> None:
         if len(group) == 1:
             group[0].error = error
             return
@@ -228,8 +234,8 @@ class MemoryStore(Upkeep):
         tenant, wanted, deleted = _tenant(tenant), _ids(ids), 0
         with self._writing():
             for start in range(0, len(wanted), recovery.CHUNK):
-                deleted += commits.remove(self.sidecar, tenant, wanted[start : start + recovery.CHUNK])
-                self._link.settle()
+                deleted += commits.delete_records(self.sqlite, tenant, wanted[start : start + recovery.CHUNK])
+                self._link.flush_after_commit()
         return deleted
 
     def get(self, ids: Iterable[str], *, scope: Scope) -> list[Record]:
@@ -239,12 +245,12 @@ class MemoryStore(Upkeep):
         predicate = compile_predicate(scope)
         query = f"""SELECT r.id, b.record FROM records r JOIN bodies b ON b.rowid = r.rowid
             WHERE {predicate.where} AND r.id IN (SELECT value FROM json_each(?))"""
-        with self.sidecar.reading() as connection:
+        with self.sqlite.reading() as connection:
             for record_id, body in connection.execute(query, (*predicate.params, json.dumps(wanted))):
                 found[record_id] = RECORD_ADAPTER.validate_json(body)
         return [found[record_id] for record_id in wanted if record_id in found]
 
-    def view(self, scope: Scope, filters: Filters | None = None, content_types: Kinds | None = None) -> View:
+    def view(self, scope: Scope, filters: Filters | None = None, content_types: ContentTypeNames | None = None) -> View:
         """Return the door for searches: what `scope` may read, narrowed by filters and content types.
 
         Raises:
@@ -254,17 +260,17 @@ class MemoryStore(Upkeep):
         return View(self, compile_predicate(scope, filters, content_types))
 
     def count(
-        self, scope: Scope | None = None, filters: Filters | None = None, content_types: Kinds | None = None
+        self, scope: Scope | None = None, filters: Filters | None = None, content_types: ContentTypeNames | None = None
     ) -> int:
         """Return how many records `scan` would give."""
         self._current()
         predicate = compile_predicate(scope or Scope(), filters, content_types)
         query = f"SELECT count(*) FROM records r WHERE {predicate.where}"
-        with self.sidecar.reading() as connection:
+        with self.sqlite.reading() as connection:
             return int(connection.execute(query, predicate.params).fetchone()[0])
 
     def scan(
-        self, scope: Scope | None = None, filters: Filters | None = None, content_types: Kinds | None = None
+        self, scope: Scope | None = None, filters: Filters | None = None, content_types: ContentTypeNames | None = None
     ) -> Iterator[Record]:
         """Yield records in the order in which they were first written (STORE-2).
 
@@ -280,28 +286,28 @@ class MemoryStore(Upkeep):
         self,
         scope: Scope | None = None,
         filters: Filters | None = None,
-        content_types: Kinds | None = None,
+        content_types: ContentTypeNames | None = None,
         *,
         after: str = "",
         limit: int = _SCAN,
-    ) -> Page:
+    ) -> RecordPage:
         """Return up to `limit` records whose ids follow `after`, in the order of their ids (STORE-2).
 
         For callers who come back for the next page: what is written or deleted in between shifts nothing. A page
-        ends early at 16 MiB of records. See `Page.after`.
+        ends early at 16 MiB of records. See `RecordPage.after`.
 
         Raises:
             InvalidInputError: an unknown content type, or none at all.
         """
         self._current()
-        return page(self.sidecar, compile_predicate(scope or Scope(), filters, content_types), after, limit)
+        return read_page(self.sqlite, compile_predicate(scope or Scope(), filters, content_types), after, limit)
 
     def _scan(self, where: str, params: tuple[Any, ...]) -> Iterator[Record]:
         query = f"""SELECT r.rowid, b.record FROM records r JOIN bodies b ON b.rowid = r.rowid
             WHERE {where} AND r.rowid > ? ORDER BY r.rowid LIMIT ?"""
         last = 0
         while True:
-            with self.sidecar.reading() as connection:
+            with self.sqlite.reading() as connection:
                 page = connection.execute(query, (*params, last, _SCAN)).fetchall()
                 records = [RECORD_ADAPTER.validate_json(body) for _, body in page]
             yield from records
@@ -310,22 +316,22 @@ class MemoryStore(Upkeep):
                 return
 
 
-def _drafts(tenant: str, chunk: list[tuple[int, Any]]) -> tuple[dict[int, Draft], dict[int, WriteOutcome]]:
+def _prepared(tenant: str, chunk: list[tuple[int, Any]]) -> tuple[dict[int, PreparedRecord], dict[int, WriteOutcome]]:
     """Lay records out by their index; those that can't be are rejected."""
-    drafts, rejected = dict[int, Draft](), dict[int, WriteOutcome]()
+    drafts, rejected = dict[int, PreparedRecord](), dict[int, WriteOutcome]()
     for index, given in chunk:
         try:
-            drafts[index] = draft(tenant, given, index)
+            drafts[index] = validate_and_prepare(tenant, given, index)
         except InvalidInputError as error:
-            rejected[index] = WriteOutcome(index, id_of(given), "rejected", str(error))
+            rejected[index] = WriteOutcome(index, readable_id(given), "rejected", str(error))
     return drafts, rejected
 
 
 def _outcomes(
     chunk: list[tuple[int, Any]],
-    drafts: dict[int, Draft],
+    drafts: dict[int, PreparedRecord],
     rejected: dict[int, WriteOutcome],
-    statuses: Sequence[Status],
+    statuses: Sequence[WriteStatus],
 ) -> list[WriteOutcome]:
     written = {
         index: WriteOutcome(index, laid_out.id, status)
@@ -338,7 +344,7 @@ def _tenant(tenant: str) -> str:
     try:
         return _TENANT.validate_python(tenant)
     except ValidationError as error:
-        raise from_validation(error, "tenant") from error
+        raise invalid_input_from(error, "tenant") from error
 
 
 def _ids(ids: Iterable[str]) -> list[str]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from recall_loop.state.records.records import Record
-from recall_loop.state.records.trajectories import RunData, run_of
+from recall_loop.state.records.trajectories import RunData, run_from_record
 from recall_loop.state.types import Role
 
 # Characters of one message, and of the whole: a pasted document must not push everything else out.
@@ -24,14 +24,14 @@ _RULES = "rules"
 
 def searchable_text(run: RunData) -> str:
     """Return what is indexed, embedded and shown of a run; never blank."""
-    parts = list(dict.fromkeys(_short(text) for text in _said(run)))
+    parts = list(dict.fromkeys(_short(text) for text in _user_texts(run)))
     if run.metadata.tools_used:
-        parts.append("Tools: " + ", ".join(spoken(name) for name in run.metadata.tools_used))
+        parts.append("Tools: " + ", ".join(split_identifier(name) for name in run.metadata.tools_used))
     parts.append(f"Execution: {run.execution.status.value}")
     return "\n".join(part for part in parts if part)[:_WHOLE]
 
 
-def _said(run: RunData) -> Iterator[str]:
+def _user_texts(run: RunData) -> Iterator[str]:
     """Yield the task, the summary and what users said; a summary by rules would only repeat the rest."""
     yield run.task
     if run.summary and not (run.scoring and run.scoring.scorer.startswith(_RULES)):
@@ -46,11 +46,11 @@ def _short(text: str) -> str:
     return " ".join(text.split())[:_MESSAGE]
 
 
-def spoken(name: str) -> str:
+def split_identifier(name: str) -> str:
     """Return the name of a tool as words."""
     return " ".join(part for part in _JOINTS.split(name) if part) or name
 
 
-def retold(record: Record, run: RunData) -> str:
+def updated_text(record: Record, run: RunData) -> str:
     """Return the text of a record whose run has become `run`; a text that somebody else wrote stays."""
-    return searchable_text(run) if record.text == searchable_text(run_of(record)) else record.text
+    return searchable_text(run) if record.text == searchable_text(run_from_record(record)) else record.text

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from recall_loop.state.records.legacy_trajectories import is_legacy
-from recall_loop.state.records.trajectories import attributes_of, run_of
+from recall_loop.state.records.trajectories import run_attributes, run_from_record
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ContentType
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.records.records import Record
 
-BATCH = 200
+MIGRATION_BATCH_SIZE = 200
 
 
 @dataclass(slots=True)
@@ -56,18 +56,18 @@ class MigrationReport:
         return self.before.total()
 
 
-def tenants_of(store: MemoryStore) -> list[str]:
+def list_tenants(store: MemoryStore) -> list[str]:
     """Return the tenants that have records, sorted."""
-    with store.sidecar.reading() as connection:
+    with store.sqlite.reading() as connection:
         return sorted(str(row[0]) for row in connection.execute("SELECT DISTINCT tenant FROM records"))
 
 
-def migrate(
+def migrate_trajectories(
     store: MemoryStore,
     tenant: str,
     *,
     dry_run: bool = False,
-    batch_size: int = BATCH,
+    batch_size: int = MIGRATION_BATCH_SIZE,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> MigrationReport:
     """Rewrite a tenant's old trajectories; `on_progress` is told (done, all) after each acknowledged batch.
@@ -82,7 +82,7 @@ def migrate(
         report.trajectories += 1
         if is_legacy(record.attributes):
             wanted.append(record.id)
-            report.before[old_type(record)] += 1
+            report.before[legacy_outcome_type(record)] += 1
     done = 0
     ids = iter(wanted)
     while batch := list(islice(ids, batch_size)):
@@ -94,7 +94,7 @@ def migrate(
     return report
 
 
-def old_type(record: Record) -> str:
+def legacy_outcome_type(record: Record) -> str:
     """Return an old record's outcome type, or `(none)`."""
     data = record.attributes.get("data")
     outcome = record.attributes.get("outcome", data.get("outcome") if isinstance(data, dict) else None)
@@ -102,18 +102,18 @@ def old_type(record: Record) -> str:
     return str(kind) if kind is not None else "(none)"
 
 
-def modernised(record: Record) -> Record:
+def to_current_shape(record: Record) -> Record:
     """Return an old record in the new shape; everything but its attributes stays as it is."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # this is the cure that the warning asks for
-        run = run_of(record)
-    return record.model_copy(update={"attributes": attributes_of(run)})
+        run = run_from_record(record)
+    return record.model_copy(update={"attributes": run_attributes(run)})
 
 
 def _rewrite(store: MemoryStore, scope: Scope, ids: list[str], report: MigrationReport) -> None:
     # Read again: a record may have been changed, migrated or deleted since the scan.
     old = [record for record in store.get(ids, scope=scope) if is_legacy(record.attributes)]
-    new = [modernised(record) for record in old]
+    new = [to_current_shape(record) for record in old]
     rejected: dict[str, str] = {}
     if new and not report.dry_run:
         outcomes = store.upsert(new, tenant=scope.tenant)
@@ -122,7 +122,7 @@ def _rewrite(store: MemoryStore, scope: Scope, ids: list[str], report: Migration
     for record in new:
         if record.id not in rejected:
             report.migrated += 1
-            report.after[run_of(record).execution.status.value] += 1
+            report.after[run_from_record(record).execution.status.value] += 1
 
 
 def _count_after(store: MemoryStore, scope: Scope, report: MigrationReport) -> None:

@@ -11,27 +11,27 @@ from langchain_core.utils.json import parse_json_markdown
 from langgraph.graph.message import push_message
 from pydantic import ValidationError
 
-from recall_loop.nodes.model.llm_step import ask, unasked
-from recall_loop.nodes.model.prompt_builder import answer_brief
-from recall_loop.nodes.runtime.resources import Run
-from recall_loop.policy.evidence.ranking import Ranked
-from recall_loop.policy.prompting.answer_checks import NOT_IN_MEMORY, compose, growing
-from recall_loop.prompts.replies import MOST_SENTENCES, AnswerReply, Sentence
+from recall_loop.nodes.model.llm_step import ask_model, skipped_step
+from recall_loop.nodes.model.prompt_builder import build_answer_prompt
+from recall_loop.nodes.runtime.resources import RunContext
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.prompting.answer_checks import NOT_IN_MEMORY, compose_answer, compose_partial_answer
+from recall_loop.prompts.replies import MAX_SENTENCES, AnswerReply, Sentence
 from recall_loop.state.agent_state import AgentState, LlmStep
 from recall_loop.state.types import ConfidenceLabel
 
 Writer = Callable[[Any], None]
-_LETTERS = '{["'
+_JSON_STARTS = '{["'
 
 
 def write_answer(
-    state: AgentState, run: Run, ranked: Sequence[Ranked], confidence: str, write: Writer
+    state: AgentState, run: RunContext, ranked: Sequence[RankedEntry], confidence: str, write: Writer
 ) -> tuple[str | None, LlmStep | None]:
     """Return the answer, and the step that asked for it; no answer where none is wanted or the step failed.
 
     Low confidence is answered "Not in memory." without asking.
     """
-    if not run.wants_answer or run.door is None:
+    if not run.wants_answer or run.chat_client is None:
         return None, None
     entries = [item.entry for item in ranked]
     ids = [entry["record"]["id"] for entry in entries]
@@ -39,15 +39,15 @@ def write_answer(
     if not entries or confidence == ConfidenceLabel.LOW:
         stream.show(NOT_IN_MEMORY)
         return NOT_IN_MEMORY, None
-    prompt, places = answer_brief(state, run, entries, AnswerReply)
+    prompt, places = build_answer_prompt(state, run, entries, AnswerReply)
     if not places:
-        return None, unasked(state, "answer", "no memory fits into llm_prompt_tokens")
-    stream.only(places)
-    reply, step = ask(run, state, "answer", prompt, AnswerReply, stream.feed)
+        return None, skipped_step(state, "answer", "no memory fits into llm_prompt_tokens")
+    stream.restrict_to(places)
+    reply, step = ask_model(run, state, "answer", prompt, AnswerReply, stream.feed)
     if reply is None:
         stream.show("")
         return None, step
-    answer = compose(stream.items(reply), ids) if reply.found else NOT_IN_MEMORY
+    answer = compose_answer(stream.items(reply), ids) if reply.found else NOT_IN_MEMORY
     stream.show(answer)
     return answer, step
 
@@ -66,7 +66,7 @@ class AnswerStream:
         # The call may run in another thread, where LangGraph's configuration isn't set.
         self._context = contextvars.copy_context()
 
-    def only(self, places: Iterable[int]) -> None:
+    def restrict_to(self, places: Iterable[int]) -> None:
         """Name the facts, from 1, that were shown to the model: no other can be cited."""
         self._places = frozenset(places)
 
@@ -79,7 +79,7 @@ class AnswerStream:
 
     def feed(self, text: str) -> None:
         """Take the reply so far."""
-        head = growing(self._citable(_sentences(text)), self._ids)
+        head = compose_partial_answer(self._citable(_sentences(text)), self._ids)
         if head.startswith(self._shown) or not self._shown.startswith(head):
             self.show(head)
 
@@ -100,7 +100,7 @@ class AnswerStream:
 
 def _sentences(text: str) -> list[Sentence]:
     """Return the sentences of a reply that may break off anywhere, and may be no reply at all."""
-    if not any(letter in text for letter in _LETTERS):
+    if not any(letter in text for letter in _JSON_STARTS):
         return []
     try:
         found = parse_json_markdown(text)
@@ -108,7 +108,7 @@ def _sentences(text: str) -> list[Sentence]:
         return []
     listed = found.get("sentences") if isinstance(found, Mapping) and found.get("found", True) else None
     sentences: list[Sentence] = []
-    for item in listed[:MOST_SENTENCES] if isinstance(listed, list) else []:
+    for item in listed[:MAX_SENTENCES] if isinstance(listed, list) else []:
         try:
             sentences.append(Sentence.model_validate(item))
         except ValidationError:  # its text hasn't begun yet

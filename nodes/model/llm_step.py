@@ -12,23 +12,23 @@ from pydantic import BaseModel
 
 from recall_loop.llm.endpoint.call_limits import Limits
 from recall_loop.llm.endpoint.failures import FailureReason
-from recall_loop.nodes.runtime.resources import Run
-from recall_loop.prompts.templates import Prompt
+from recall_loop.nodes.runtime.resources import RunContext
+from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.state.agent_state import AgentState, LlmStep
 
 _R = TypeVar("_R", bound=BaseModel)
 # The caller's own limits and a refusal are no fault of the endpoint.
-_NO_FAULT = frozenset(
+_CALLER_FAILURES = frozenset(
     {FailureReason.CALL_LIMIT, FailureReason.TOKEN_LIMIT, FailureReason.TIME_LIMIT, FailureReason.REFUSED}
 )
 _log = logging.getLogger(__name__)
 
 
-def ask(
-    run: Run,
+def ask_model(
+    run: RunContext,
     state: AgentState,
     step: str,
-    prompt: Prompt,
+    prompt: RenderedPrompt,
     schema: type[_R],
     on_text: Callable[[str], None] | None = None,
 ) -> tuple[_R | None, LlmStep]:
@@ -36,11 +36,11 @@ def ask(
 
     The answer's call is kept free for it: earlier steps may not spend it.
     """
-    if run.door is None:
+    if run.chat_client is None:
         raise RuntimeError("no language model is set")
     spare = 1 if run.wants_answer and step != "answer" else 0
     began = time.perf_counter()
-    reply = run.door.ask(prompt, schema, _limits(run, state, spare), on_text)
+    reply = run.chat_client.ask(prompt, schema, _limits(run, state, spare), on_text)
     failure = reply.failure
     if failure is not None:
         _log.warning("language model failed", extra={"step": step, "failure": failure.reason.value})
@@ -59,7 +59,7 @@ def ask(
     }
 
 
-def unasked(state: AgentState, step: str, reason: str) -> LlmStep:
+def skipped_step(state: AgentState, step: str, reason: str) -> LlmStep:
     """Return the record of a step whose prompt couldn't be made within the limits."""
     return {
         "step": step,
@@ -76,7 +76,7 @@ def unasked(state: AgentState, step: str, reason: str) -> LlmStep:
     }
 
 
-def _limits(run: Run, state: AgentState, spare: int) -> Limits:
+def _limits(run: RunContext, state: AgentState, spare: int) -> Limits:
     """Return what the request has left."""
     settings, steps = run.settings, state["llm_steps"]
     spent = sum(step["duration_ms"] for step in steps) / 1000
@@ -88,19 +88,19 @@ def _limits(run: Run, state: AgentState, spare: int) -> Limits:
     )
 
 
-def fault(step: LlmStep) -> str | None:
+def endpoint_warning(step: LlmStep) -> str | None:
     """Return the warning of a step that failed through the endpoint's fault, else None."""
-    if step["failure"] is None or FailureReason(step["failure"]) in _NO_FAULT:
+    if step["failure"] is None or FailureReason(step["failure"]) in _CALLER_FAILURES:
         return None
     return f"language model: {step['step']} fell back ({step['failure']}: {step['reason']})"
 
 
-def recorded(state: Mapping[str, Any], *steps: LlmStep) -> dict[str, Any]:
+def record_steps(state: Mapping[str, Any], *steps: LlmStep) -> dict[str, Any]:
     """Return the state update that adds steps, with their warnings."""
     if not steps:
         return {}
     warnings = list(state["warnings"])
-    warnings += [words for words in map(fault, steps) if words and words not in warnings]
+    warnings += [words for words in map(endpoint_warning, steps) if words and words not in warnings]
     return {
         "llm_steps": [*state["llm_steps"], *steps],
         "warnings": warnings,
@@ -108,7 +108,7 @@ def recorded(state: Mapping[str, Any], *steps: LlmStep) -> dict[str, Any]:
     }
 
 
-def totals(name: str | None, steps: Sequence[LlmStep]) -> dict[str, Any]:
+def usage_totals(name: str | None, steps: Sequence[LlmStep]) -> dict[str, Any]:
     """Return the counters of the result's metadata: calls, tokens, and each failure with its reason (OPS-3)."""
     if name is None:
         return {"llm_calls": 0, "llm_tokens": 0, "llm": None}

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel
 
-from recall_loop.llm.structured.output_schemas import shape_tokens
-from recall_loop.nodes.runtime.resources import Run
+from recall_loop.llm.structured.output_schemas import reply_schema_tokens
+from recall_loop.nodes.runtime.resources import RunContext
 from recall_loop.policy.prompting import briefing
-from recall_loop.prompts.templates import Prompt, render_prompt, strategy_instructions, variables
+from recall_loop.prompts.templates import RenderedPrompt, render_prompt, strategy_instructions, template_variables
 from recall_loop.state.agent_state import AgentState, PoolEntry
 from recall_loop.state.types import Strategy, ToolName
 from recall_loop.text.words.token_budget import estimate_tokens
@@ -26,48 +26,50 @@ _TOOLS = {
 }
 
 
-def brief(
-    name: str, state: AgentState, run: Run, ranked: Sequence[PoolEntry], schema: type[BaseModel], **more: str
-) -> Prompt:
+def build_prompt(
+    name: str, state: AgentState, run: RunContext, ranked: Sequence[PoolEntry], schema: type[BaseModel], **more: str
+) -> RenderedPrompt:
     """Return the prompt `name`, of at most `llm_prompt_tokens` tokens by estimate.
 
     Room is kept for the reply's `schema`, which stands in the prompt where an endpoint takes it no other way.
     `more` are the prompt's own variables.
     """
-    values, open_values, room = _frame(name, run, schema, more)
+    values, open_values, room = _prompt_frame(name, run, schema, more)
     return render_prompt(name, **values, **_sections(open_values, state, run, ranked, room))
 
 
-def answer_brief(
-    state: AgentState, run: Run, ranked: Sequence[PoolEntry], schema: type[BaseModel]
-) -> tuple[Prompt, list[int]]:
+def build_answer_prompt(
+    state: AgentState, run: RunContext, ranked: Sequence[PoolEntry], schema: type[BaseModel]
+) -> tuple[RenderedPrompt, list[int]]:
     """Return the prompt of the answer, and the places in `ranked`, from 1, of the facts that stand in it."""
-    values, open_values, room = _frame("answer", run, schema, {})
-    said = briefing.conversation(run.request.messages, run.question.text, int(briefing.CONVERSATION_SHARE * room))
-    shown = briefing.facts(ranked, room - estimate_tokens(said), run.terms, ANSWER_CHARACTERS)
+    values, open_values, room = _prompt_frame("answer", run, schema, {})
+    said = briefing.render_conversation(
+        run.request.messages, run.question.text, int(briefing.CONVERSATION_SHARE * room)
+    )
+    shown = briefing.render_facts(ranked, room - estimate_tokens(said), run.terms, ANSWER_CHARACTERS)
     sections = {**open_values, "conversation": said, "facts": "\n".join(shown.values())}
     return render_prompt("answer", **values, **sections), list(shown)
 
 
-def _frame(
-    name: str, run: Run, schema: type[BaseModel], more: Mapping[str, str]
+def _prompt_frame(
+    name: str, run: RunContext, schema: type[BaseModel], more: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str], int]:
     """Return the fixed values of a prompt, its open ones, and the tokens that are left for these."""
     most = run.settings.llm_prompt_tokens
     values = {
-        "question": briefing.within(run.question.text, int(QUESTION_SHARE * most)),
-        "now": run.reference.date().isoformat(),
-        "goal": briefing.within(run.request.goal or "", int(GOAL_SHARE * most)),
+        "question": briefing.fit_text(run.question.text, int(QUESTION_SHARE * most)),
+        "now": run.reference_time.date().isoformat(),
+        "goal": briefing.fit_text(run.request.goal or "", int(GOAL_SHARE * most)),
         **more,
     }
-    open_values = dict.fromkeys(variables(name) - set(values), "")
+    open_values = dict.fromkeys(template_variables(name) - set(values), "")
     bare = render_prompt(name, **values, **open_values)
-    room = most - estimate_tokens(bare.system) - estimate_tokens(bare.user) - shape_tokens(schema)
+    room = most - estimate_tokens(bare.system) - estimate_tokens(bare.user) - reply_schema_tokens(schema)
     return values, open_values, max(room, 0)
 
 
 def _sections(
-    wanted: Mapping[str, str], state: AgentState, run: Run, ranked: Sequence[PoolEntry], room: int
+    wanted: Mapping[str, str], state: AgentState, run: RunContext, ranked: Sequence[PoolEntry], room: int
 ) -> dict[str, str]:
     """Fill the sections that a prompt has; what the first ones leave goes to what was found."""
     shares = {
@@ -77,12 +79,12 @@ def _sections(
     }
     budgets = {section: int(share * room) for section, share in shares.items()}
     made = {
-        "conversation": briefing.conversation(run.request.messages, run.question.text, budgets["conversation"]),
-        "uncovered": briefing.uncovered([*state["judged_uncovered"], *state["uncovered"]], budgets["uncovered"]),
-        "tried": briefing.tried(state["query_results"].values(), budgets["tried"]) if "tried" in wanted else "",
+        "conversation": briefing.render_conversation(run.request.messages, run.question.text, budgets["conversation"]),
+        "uncovered": briefing.render_uncovered([*state["judged_uncovered"], *state["uncovered"]], budgets["uncovered"]),
+        "tried": briefing.render_tried(state["query_results"].values(), budgets["tried"]) if "tried" in wanted else "",
     }
     left = room - sum(map(estimate_tokens, made.values()))
-    made["found"] = briefing.found(ranked, state["iteration"], left, run.terms)
+    made["found"] = briefing.render_found(ranked, state["iteration"], left, run.terms)
     return {section: made[section] for section in wanted}
 
 

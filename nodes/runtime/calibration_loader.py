@@ -7,8 +7,8 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from recall_loop.policy.confidence.confidence_mapping import Calibration, identity
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.policy.confidence.confidence_mapping import Calibration, identity_calibration
+from recall_loop.state.errors import InvalidInputError, validate_model
 
 IDENTITY, DEFAULT = "identity", "default"
 _SHIPPED = "default_calibration.json"
@@ -22,7 +22,7 @@ def load_calibration(name: str | None) -> Calibration:
         InvalidInputError: the file can't be read, or holds no mapping that this version knows.
     """
     if name == IDENTITY:
-        return identity()
+        return identity_calibration()
     return _shipped() if name in (None, DEFAULT) else _read(str(name))
 
 
@@ -50,4 +50,4 @@ def _parsed(text: str, name: str) -> Calibration:
         raise InvalidInputError("calibration_file", name, "a JSON file of `recall-loop calibrate`") from error
     if not isinstance(raw, dict):
         raise InvalidInputError("calibration_file", name, "a JSON object as `recall-loop calibrate` writes it")
-    return parse(Calibration, raw, f"calibration_file {name}")
+    return validate_model(Calibration, raw, f"calibration_file {name}")

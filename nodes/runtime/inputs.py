@@ -12,11 +12,11 @@ from pydantic import ValidationError
 
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
-from recall_loop.state.errors import InvalidInputError, from_validation, parse
+from recall_loop.state.errors import InvalidInputError, invalid_input_from, validate_model
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 
-RECALL_MARK = "recall_loop"
+RECALL_MARKER = "recall_loop"
 _ROLES = ((AIMessage, "assistant"), (SystemMessage, "system"), (ToolMessage, "tool"), (FunctionMessage, "tool"))
 _FIELDS = (
     "goal",
@@ -39,13 +39,13 @@ _FROM_CONTEXT = ("tenant", "agent_id", "user_id", "conversation_id", "scope")
 _FROM_SETTINGS = ("max_facts", "max_iterations", "max_context_tokens")
 
 
-def request_from(state: AgentState, context: Context, settings: Settings) -> RetrieveRequest:
+def request_from_state(state: AgentState, context: Context, settings: Settings) -> RetrieveRequest:
     """Return the request that the graph's input stands for; its own fields win over context and settings.
 
     Raises:
         InvalidInputError: no message with text, or a field that is out of its range.
     """
-    raw = given_fields(state)
+    raw = caller_fields(state)
     if "request_id" in raw:
         raw["id"] = raw.pop("request_id")
     for name in _FROM_CONTEXT:
@@ -55,11 +55,11 @@ def request_from(state: AgentState, context: Context, settings: Settings) -> Ret
     for name in _FROM_SETTINGS:
         raw.setdefault(name, getattr(settings, name))
     raw["messages"] = chat_messages(state.get("messages") or [])
-    request = parse(RetrieveRequest, raw)
+    request = validate_model(RetrieveRequest, raw)
     try:
         request.read_scope()  # known only now: the agent may have come from the context
     except ValidationError as error:
-        raise from_validation(error, "scope") from error
+        raise invalid_input_from(error, "scope") from error
     return request
 
 
@@ -69,7 +69,7 @@ def chat_messages(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
     Raises:
         InvalidInputError: there is no message, or the last one of the user has no text.
     """
-    others = [message for message in messages if not message.additional_kwargs.get(RECALL_MARK)]
+    others = [message for message in messages if not message.additional_kwargs.get(RECALL_MARKER)]
     if not others:
         raise InvalidInputError("messages", [], "at least one message")
     window = [_chat_message(message) for message in others]
@@ -85,14 +85,14 @@ def chat_messages(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
 
 def _chat_message(message: AnyMessage) -> dict[str, Any]:
     return {
-        "role": role_of(message),
+        "role": chat_role(message),
         "author": message.name or None,
         "content": _text(message.content),
         "timestamp": message.additional_kwargs.get("timestamp"),
     }
 
 
-def role_of(message: AnyMessage) -> str:
+def chat_role(message: AnyMessage) -> str:
     """Return the role; by class, because a streamed chunk's `type` is a name of its own."""
     if isinstance(message, ChatMessage):
         return message.role
@@ -107,7 +107,7 @@ def _text(content: Any) -> str:
     return "\n".join(part for part in parts if isinstance(part, str) and part)
 
 
-def given_fields(state: Mapping[str, Any]) -> dict[str, Any]:
+def caller_fields(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that the caller gave.
 
     `request_id` and `reference_time` are outputs too: what the thread's last run left there is not given.
@@ -117,7 +117,7 @@ def given_fields(state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: state[name] for name in names if name not in made_up or state[name] != made_up[name]}
 
 
-def spent_inputs(state: Mapping[str, Any]) -> dict[str, Any]:
+def cleared_inputs(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the update that ends a run: what was asked of it is not asked of the thread's next turn."""
     return {
         **{name: None for name in _FIELDS if name not in _REWRITTEN},
@@ -129,6 +129,6 @@ def run_key(state: Mapping[str, Any], context: Context) -> str:
     """Return what tells one run of a thread from the next: its input's fields, its context, its messages' ids."""
     messages = [(message.id, _text(message.content)) for message in state.get("messages") or []]
     # The run rewrites these two in a spelling of its own.
-    given = {name: value for name, value in given_fields(state).items() if name not in _REWRITTEN}
+    given = {name: value for name, value in caller_fields(state).items() if name not in _REWRITTEN}
     plain = json.dumps([given, context.model_dump(mode="json"), messages], sort_keys=True, default=str)
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -15,27 +15,27 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from recall_loop.memory.store.chroma.chroma_server import chroma_server
+from recall_loop.memory.store.chroma.chroma_server import server_from_settings
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.calibration_loader import load_calibration
-from recall_loop.nodes.runtime.run_cache import Memo
+from recall_loop.nodes.runtime.run_cache import RunCache
 from recall_loop.policy.confidence.confidence_mapping import Calibration
-from recall_loop.policy.question.question import Question, analyse
+from recall_loop.policy.question.question import AnalysedQuestion, analyse_question
 from recall_loop.state.agent_state import AgentState
-from recall_loop.state.cancellation import check
+from recall_loop.state.cancellation import raise_if_cancelled
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.text.words.keys import query_terms
-from recall_loop.text.words.related_terms import Table, load_related
+from recall_loop.text.words.related_terms import RelatedTermsTable, load_related_terms
 
 if TYPE_CHECKING:  # loaded where a language model is used
-    from recall_loop.llm.client import Door
+    from recall_loop.llm.client import ChatClient
 
-_CONTEXT_KNOBS = (
+_CONTEXT_SETTINGS = (
     "max_facts",
     "max_iterations",
     "max_context_tokens",
@@ -50,27 +50,27 @@ _CONTEXT_KNOBS = (
     "write_answer",
 )
 # Runs that are kept at once, each until it ends; one that broke off goes when as many others have come.
-_MOST_RUNS = 16
+_MAX_CACHED_RUNS = 16
 # Models that callers name in their context; the oldest goes.
-_MOST_DOORS = 32
+_MAX_CHAT_CLIENTS = 32
 
 
 @dataclass(frozen=True)
-class Run:
+class RunContext:
     """One request as every node sees it."""
 
     request: RetrieveRequest
-    question: Question
-    reference: datetime
+    question: AnalysedQuestion
+    reference_time: datetime
     settings: Settings
     context: Context
-    door: Door | None = None
+    chat_client: ChatClient | None = None
 
     @property
     def wants_answer(self) -> bool:
         """Whether an answer is to be written."""
         asked = self.request.write_answer
-        return self.door is not None and (self.settings.write_answer if asked is None else asked)
+        return self.chat_client is not None and (self.settings.write_answer if asked is None else asked)
 
     @cached_property
     def scope(self) -> Scope:
@@ -83,23 +83,23 @@ class Run:
         return query_terms(self.question.text)
 
     @cached_property
-    def memo(self) -> Memo:
+    def memo(self) -> RunCache:
         """What the nodes have worked out already."""
-        return Memo(self.question, self.settings, self.reference)
+        return RunCache(self.question, self.settings, self.reference_time)
 
 
-class _Known(NamedTuple):
+class _CachedRun(NamedTuple):
     """A run, and all that it was made from."""
 
     request: dict[str, Any]
     reference_time: str
     context: object
     configured: dict[str, Any]
-    run: Run
+    run: RunContext
 
 
 @dataclass
-class Resources:
+class GraphResources:
     """Store and settings bound by `build_graph`; stores named by path are opened once and kept.
 
     A store that is opened here is opened for reading only, so that it takes no writer lock; for writing where runs
@@ -111,16 +111,16 @@ class Resources:
     settings: Settings
     llm: BaseChatModel | None = None
     writable: bool = False
-    _doors: dict[tuple[str | None, str | None], Door] = field(default_factory=dict)
+    _chat_clients: dict[tuple[str | None, str | None], ChatClient] = field(default_factory=dict)
     _opened: dict[str, MemoryStore] = field(default_factory=dict)
-    _runs: dict[int, _Known] = field(default_factory=dict)
+    _runs: dict[int, _CachedRun] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> RelatedTermsTable:
         """The related terms: the built-in ones, with the user's own where the settings name a file."""
         path = self.settings.related_terms_file
-        return load_related(Path(path) if path else None)
+        return load_related_terms(Path(path) if path else None)
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -154,7 +154,7 @@ class Resources:
             embedder=embedder,
             create=self.writable and path == self.settings.store_path,  # a caller's path must hold one already
             read_only=not (self.writable or self.settings.capture_runs),
-            url=chroma_server(self.settings),
+            url=server_from_settings(self.settings),
         )
         if not store.read_only:  # nobody else can close it: with its graph, or at the end of the process
             weakref.finalize(self, store.close)
@@ -163,13 +163,13 @@ class Resources:
     def settings_for(self, context: Context) -> Settings:
         """Return the settings with the context's knobs over them."""
         given: dict[str, Any] = {
-            name: getattr(context, name) for name in _CONTEXT_KNOBS if getattr(context, name) is not None
+            name: getattr(context, name) for name in _CONTEXT_SETTINGS if getattr(context, name) is not None
         }
         if given.get("llm_base_url", self.settings.llm_base_url) != self.settings.llm_base_url:
             given["llm_api_key"] = None  # the operator's key isn't sent to an address that a caller names
         return self.settings.model_copy(update=given) if given else self.settings
 
-    def door_for(self, context: Context) -> Door | None:
+    def chat_client_for(self, context: Context) -> ChatClient | None:
         """Return the door to the context's language model, else to the one handed in, else the settings'.
 
         None where there is none. Doors are made once: they know what their endpoint can do.
@@ -185,41 +185,41 @@ class Resources:
             return None
         key = (None, None) if own else (settings.llm_model, settings.llm_base_url)
         with self._lock:
-            if key not in self._doors:
-                from recall_loop.llm.chat_models import make_door
+            if key not in self._chat_clients:
+                from recall_loop.llm.chat_models import make_chat_client
 
-                self._doors[key] = make_door(settings, self.llm if own else None)
-                while len(self._doors) > _MOST_DOORS:
-                    del self._doors[next(iter(self._doors))]
-            return self._doors[key]
+                self._chat_clients[key] = make_chat_client(settings, self.llm if own else None)
+                while len(self._chat_clients) > _MAX_CHAT_CLIENTS:
+                    del self._chat_clients[next(iter(self._chat_clients))]
+            return self._chat_clients[key]
 
-    def run(self, state: AgentState, runtime: Runtime[Any]) -> Run:
+    def run(self, state: AgentState, runtime: Runtime[Any]) -> RunContext:
         """Return the run that the state's request describes, the same one for all nodes of a run.
 
         Raises:
             RunCancelledError: whoever started it has taken it back.
         """
-        check()
+        raise_if_cancelled()
         request, context = state["request"], runtime.context
         made_from = (request, state["reference_time"], context, _configured())
         known = self._runs.get(id(request))
         # By identity: both are handed on as they are, and neither is changed. A foreign context may change.
         if known and known.request is request and known.context is context and known[:4] == made_from:
             return known.run
-        run = self._run(state, context_of(runtime))
+        run = self._run(state, resolve_context(runtime))
         if context is None or isinstance(context, Context):
             with self._lock:
-                self._runs[id(request)] = _Known(*made_from, run)
-                while len(self._runs) > _MOST_RUNS:
+                self._runs[id(request)] = _CachedRun(*made_from, run)
+                while len(self._runs) > _MAX_CACHED_RUNS:
                     del self._runs[next(iter(self._runs))]
         return run
 
-    def forget(self, state: AgentState) -> None:
+    def discard_run(self, state: AgentState) -> None:
         """Drop what is kept of a run that has ended."""
         with self._lock:
             self._runs.pop(id(state["request"]), None)
 
-    def _run(self, state: AgentState, context: Context) -> Run:
+    def _run(self, state: AgentState, context: Context) -> RunContext:
         request = RetrieveRequest.model_validate(state["request"])
         settings = self.settings_for(context).model_copy(
             update={
@@ -229,8 +229,8 @@ class Resources:
             }
         )
         reference = datetime.fromisoformat(state["reference_time"])
-        question = analyse(request, reference, self.table)
-        return Run(request, question, reference, settings, context, self.door_for(context))
+        question = analyse_question(request, reference, self.table)
+        return RunContext(request, question, reference, settings, context, self.chat_client_for(context))
 
 
 def _configured() -> dict[str, Any]:
@@ -239,7 +239,7 @@ def _configured() -> dict[str, Any]:
     return {name: configurable[name] for name in Context.model_fields if name in configurable}
 
 
-def context_of(runtime: Runtime[Any]) -> Context:
+def resolve_context(runtime: Runtime[Any]) -> Context:
     """Return the run's context, whatever the caller's graph carries."""
     given: object = runtime.context
     if isinstance(given, Mapping):  # LangGraph has validated our own by now: this one is a parent graph's
@@ -247,7 +247,7 @@ def context_of(runtime: Runtime[Any]) -> Context:
     return Context.resolve(given, _configured())
 
 
-class Node(Protocol):
+class GraphNode(Protocol):
     """A node as LangGraph calls it; the node's own annotation says which keys it is handed."""
 
     def __call__(self, state: Any, *, runtime: Runtime[Context]) -> dict[str, Any]:

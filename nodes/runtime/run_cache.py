@@ -11,43 +11,46 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from recall_loop.policy.evidence.coverage import Support
-from recall_loop.policy.evidence.ranking import Ranked, rank
-from recall_loop.policy.question.question import Question
+from recall_loop.policy.evidence.coverage import FacetMatcher
+from recall_loop.policy.evidence.ranking import RankedEntry, rank_entries
+from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import Facet, PoolEntry
 from recall_loop.state.settings.settings import Settings
 
-Pool = Mapping[str, PoolEntry]
+EvidencePool = Mapping[str, PoolEntry]
 
 
 @dataclass
-class Memo:
+class RunCache:
     """The pool's ranking, and which facets its entries support, of one run."""
 
-    question: Question
+    question: AnalysedQuestion
     settings: Settings
-    reference: datetime
-    _ranking: tuple[Pool, list[Ranked]] | None = None
-    _support: tuple[list[Facet], Support] | None = None
+    reference_time: datetime
+    _ranking: tuple[EvidencePool, list[RankedEntry]] | None = None
+    _support: tuple[list[Facet], FacetMatcher] | None = None
     _supported: dict[str, tuple[dict[str, Any], frozenset[int]]] = field(default_factory=dict)
 
-    def ranked(self, pool: Pool) -> list[Ranked]:
+    def ranked(self, pool: EvidencePool) -> list[RankedEntry]:
         """Return all entries of `pool`, best first."""
         known = self._ranking
         if known is None or known[0] is not pool:
             question = self.question
-            known = (pool, rank(pool.values(), self.settings, self.reference, question.text, question.placed))
+            known = (
+                pool,
+                rank_entries(pool.values(), self.settings, self.reference_time, question.text, question.event_times),
+            )
             self._ranking = known
         return known[1]
 
-    def marked(self, pool: Pool, new: frozenset[str]) -> dict[str, PoolEntry]:
+    def mark_new(self, pool: EvidencePool, new: frozenset[str]) -> dict[str, PoolEntry]:
         """Return `pool` with the entries of the keys in `new` marked as NEW; the mark changes no rank."""
         ranked = self.ranked(pool)
         marked: dict[str, PoolEntry] = {
             key: {**entry, "is_new": True} if key in new else entry for key, entry in pool.items()
         }
         changed = [
-            Ranked(marked[item.entry["key"]], item.score, item.components) if item.entry["key"] in new else item
+            RankedEntry(marked[item.entry["key"]], item.score, item.components) if item.entry["key"] in new else item
             for item in ranked
         ]
         self._ranking = (marked, changed)
@@ -56,7 +59,7 @@ class Memo:
     def supports(self, facets: list[Facet], entry: PoolEntry) -> frozenset[int]:
         """Return the indices of the facets that one record supports."""
         if self._support is None or self._support[0] is not facets:
-            self._support = (facets, Support(facets, self.question.times))
+            self._support = (facets, FacetMatcher(facets, self.question.times))
             self._supported = {}
         known = self._supported.get(entry["key"])
         if known is None or known[0] is not entry["record"]:

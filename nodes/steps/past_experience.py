@@ -10,13 +10,13 @@ from typing import Any
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.trajectories.capture.self_capture import TAG, capture
-from recall_loop.memory.trajectories.contrast.contrast_search import TRAJ_MIN_SIMILARITY
-from recall_loop.nodes.runtime.resources import Run
-from recall_loop.policy.planning.experience import gathered
+from recall_loop.memory.trajectories.capture.self_capture import SELF_CAPTURE_TAG, capture_run
+from recall_loop.memory.trajectories.contrast.contrast_search import TRAJECTORY_MIN_SIMILARITY
+from recall_loop.nodes.runtime.resources import RunContext
+from recall_loop.policy.planning.experience import summarise_runs
 from recall_loop.state.agent_state import AgentState, ExperienceState
 from recall_loop.state.errors import EmbedderError, StoreError
-from recall_loop.state.records.trajectories import run_of
+from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType
@@ -25,7 +25,7 @@ SIMILAR_RUNS = 10
 _log = logging.getLogger(__name__)
 
 
-def consulted(run: Run, store: MemoryStore) -> ExperienceState | None:
+def load_experience(run: RunContext, store: MemoryStore) -> ExperienceState | None:
     """Return what similar past runs of the same tenant, agent and user gave; None where it isn't asked for or fails.
 
     Only counts by strategy and source are taken from them, never their words.
@@ -34,7 +34,7 @@ def consulted(run: Run, store: MemoryStore) -> ExperienceState | None:
         return None
     request = run.request
     scope = Scope(tenant=request.tenant, agent_id=request.agent_id, user_id=request.user_id)
-    filters = Filters(tags=(TAG,), min_similarity=TRAJ_MIN_SIMILARITY)
+    filters = Filters(tags=(SELF_CAPTURE_TAG,), min_similarity=TRAJECTORY_MIN_SIMILARITY)
     options = SearchOptions(limit=SIMILAR_RUNS, time_suffixes=False)
     try:
         (found,) = search_many(
@@ -48,7 +48,7 @@ def consulted(run: Run, store: MemoryStore) -> ExperienceState | None:
     except (StoreError, EmbedderError) as error:  # the search that follows meets it too, and reports it
         _log.warning("no experience", extra={"error_type": type(error).__name__})
         return None
-    experience = gathered((hit.similarity, _queries(run_of(hit.record).extra)) for hit in found.hits)
+    experience = summarise_runs((hit.similarity, _queries(run_from_record(hit.record).extra)) for hit in found.hits)
     return {
         "strategies": dict(experience.strategies),
         "sources": dict(experience.sources),
@@ -61,14 +61,16 @@ def _queries(extra: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return [query for query in queries if isinstance(query, Mapping)] if isinstance(queries, list) else []
 
 
-def captured(state: AgentState, run: Run, store: MemoryStore, result: Mapping[str, Any]) -> str | None:
+def capture_finished_run(
+    state: AgentState, run: RunContext, store: MemoryStore, result: Mapping[str, Any]
+) -> str | None:
     """Store the run that has just ended; return the warning where that fails, which doesn't harm the result."""
     if not run.settings.capture_runs:
         return None
     names = RetrieveResult.model_fields
     whole = {name: value for name, value in {**state, **result}.items() if name in names}
     finished = RetrieveResult.model_validate(whole)
-    record = capture(finished, run.request, finished_at=datetime.now(UTC))
+    record = capture_run(finished, run.request, finished_at=datetime.now(UTC))
     try:
         (outcome,) = store.upsert([record], tenant=run.request.tenant)
     except (StoreError, EmbedderError) as error:

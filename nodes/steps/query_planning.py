@@ -8,12 +8,12 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.model.llm_planner import advise
-from recall_loop.nodes.model.llm_step import recorded
-from recall_loop.nodes.runtime.resources import Run
-from recall_loop.policy.planning.bridges import bridges, link_terms, links
+from recall_loop.nodes.model.llm_planner import request_advice
+from recall_loop.nodes.model.llm_step import record_steps
+from recall_loop.nodes.runtime.resources import RunContext
+from recall_loop.policy.planning.bridges import bridge_candidates, bridge_queries, candidate_terms
 from recall_loop.policy.planning.experience import Experience
-from recall_loop.policy.planning.round_plan import Known, Planned, plan_next
+from recall_loop.policy.planning.round_plan import PlanningContext, PlanningResult, plan_next
 from recall_loop.state.agent_state import AgentState, PlannedQuery, PoolEntry
 from recall_loop.state.errors import StoreError
 from recall_loop.state.events import QueriesPlanned
@@ -22,10 +22,12 @@ from recall_loop.state.scope import Scope
 _log = logging.getLogger(__name__)
 
 
-def make_plan(state: AgentState, run: Run, store: MemoryStore, runtime: Runtime[Any], origin: str) -> dict[str, Any]:
+def make_plan(
+    state: AgentState, run: RunContext, store: MemoryStore, runtime: Runtime[Any], origin: str
+) -> dict[str, Any]:
     """Return the state update with the next plan, and tell it as an event."""
     ranked = [item.entry for item in run.memo.ranked(state["evidence_pool"])]
-    known = Known(
+    known = PlanningContext(
         question=run.question,
         ranked=ranked,
         outcomes=state["query_results"],
@@ -34,15 +36,15 @@ def make_plan(state: AgentState, run: Run, store: MemoryStore, runtime: Runtime[
         uncovered=state["uncovered"],
         experience=Experience(**state["experience"]) if state["experience"] else None,
     )
-    advice, step = advise(state, run, known, origin) if run.door and state["in_scope"] else (None, None)
+    advice, step = request_advice(state, run, known, origin) if run.chat_client and state["in_scope"] else (None, None)
     planned = plan_next(known, run.request.content_types, run.settings, origin, run.request.filters, advice)
     if advice and step:
-        step["detail"] = {"queries": len(advice.queries), "kept": planned.advised, "missing": list(advice.missing)}
+        step["detail"] = {"queries": len(advice.queries), "kept": planned.llm_queries, "missing": list(advice.missing)}
     runtime.stream_writer(_event(state, planned))
     counters = state["counters"]
     return {
         "plan": planned.plan,
-        **recorded(state, *([step] if step else [])),
+        **record_steps(state, *([step] if step else [])),
         "counters": {
             **counters,
             "queries_generated": counters["queries_generated"] + planned.generated,
@@ -51,23 +53,23 @@ def make_plan(state: AgentState, run: Run, store: MemoryStore, runtime: Runtime[
     }
 
 
-def _bridges(state: AgentState, run: Run, store: MemoryStore, ranked: list[PoolEntry]) -> list[PlannedQuery]:
+def _bridges(state: AgentState, run: RunContext, store: MemoryStore, ranked: list[PoolEntry]) -> list[PlannedQuery]:
     """Return bridge queries, unless one record supports the whole question."""
     if not ranked or state["single_coverage"] >= 1.0:
         return []
-    candidates = links(run.question, ranked)
+    candidates = bridge_candidates(run.question, ranked)
     if not candidates:
         return []
     view = store.view(Scope(tenant=run.request.tenant))
     try:
-        frequencies, rows = view.document_frequency(link_terms(candidates)), view.corpus().rows
+        frequencies, rows = view.document_frequency(candidate_terms(candidates)), view.corpus().rows
     except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
         _log.warning("no bridges", extra={"error_type": type(error).__name__})
         return []
-    return bridges(candidates, frequencies, rows, run.settings.fallback_max_length)
+    return bridge_queries(candidates, frequencies, rows, run.settings.fallback_max_length)
 
 
-def _event(state: AgentState, planned: Planned) -> QueriesPlanned:
+def _event(state: AgentState, planned: PlanningResult) -> QueriesPlanned:
     plan = planned.plan
     return {
         "type": "queries_planned",

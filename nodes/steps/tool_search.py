@@ -8,28 +8,30 @@ import time
 from collections.abc import Sequence
 
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.options import MOST_POOL, SearchOptions, SearchResponse
+from recall_loop.memory.search.query.options import MAX_POOL, SearchOptions, SearchResponse
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.resources import Run
-from recall_loop.policy.planning.round_plan import limit_name, types_of
+from recall_loop.nodes.runtime.resources import RunContext
+from recall_loop.policy.planning.round_plan import content_types_of, limit_parameter
 from recall_loop.state.agent_state import Plan, PlannedQuery
 from recall_loop.state.errors import EmbedderError, RecallError, StoreError
 from recall_loop.state.scope import Filters
 from recall_loop.state.types import ToolName
 from recall_loop.telemetry import names
-from recall_loop.telemetry.spans import fail, span, tell, tell_content
+from recall_loop.telemetry.spans import record_error, set_attributes, set_content, span
 
 _log = logging.getLogger(__name__)
 
 
-def search(store: MemoryStore, plan: Plan, run: Run, deadline: float) -> tuple[list[SearchResponse], int, str | None]:
+def search_with_retries(
+    store: MemoryStore, plan: Plan, run: RunContext, deadline: float
+) -> tuple[list[SearchResponse], int, str | None]:
     """Search with retries and backoff until `deadline`; return responses, attempts, and the error that used them up."""
     told = {names.OPERATION: "execute_tool", names.TOOL: plan["tool"], names.TOOL_TYPE: "datastore"}
     with span(names.TOOL_SPAN.format(tool=plan["tool"]), told) as opened:
-        tell_content(opened, names.TOOL_ARGUMENTS, {"queries": [query["text"] for query in plan["queries"]]})
-        found, attempts, error = _tried(store, plan, run, deadline)
+        set_content(opened, names.TOOL_ARGUMENTS, {"queries": [query["text"] for query in plan["queries"]]})
+        found, attempts, error = _retry_search(store, plan, run, deadline)
         results = len({hit.record.id for response in found for hit in response.hits}) if opened.is_recording() else 0
-        tell(
+        set_attributes(
             opened,
             {
                 names.STRATEGY: plan["strategy"],
@@ -39,18 +41,18 @@ def search(store: MemoryStore, plan: Plan, run: Run, deadline: float) -> tuple[l
             },
         )
         if error is not None:
-            fail(opened, error)
+            record_error(opened, error)
     return found, attempts, None if error is None else f"{type(error).__name__}: {error}"
 
 
-def _tried(
-    store: MemoryStore, plan: Plan, run: Run, deadline: float
+def _retry_search(
+    store: MemoryStore, plan: Plan, run: RunContext, deadline: float
 ) -> tuple[list[SearchResponse], int, RecallError | None]:
     """Return responses, attempts, and the error of the last."""
     settings = run.settings
     for attempt in range(1, settings.tool_attempts + 1):
         try:
-            found = _responses(store, plan, run)
+            found = _search_groups(store, plan, run)
         except (StoreError, EmbedderError) as error:
             _log.warning("search failed", extra={"attempt": attempt, "error_type": type(error).__name__})
             wait = settings.tool_backoff_seconds * 2 ** (attempt - 1)
@@ -62,18 +64,20 @@ def _tried(
     raise AssertionError("unreachable: the last attempt returns")
 
 
-def _responses(store: MemoryStore, plan: Plan, run: Run) -> list[SearchResponse]:
+def _search_groups(store: MemoryStore, plan: Plan, run: RunContext) -> list[SearchResponse]:
     """Search all queries, those that are narrowed in the same way together, and return responses in their order."""
     groups: dict[str, list[int]] = {}
     for at, query in enumerate(plan["queries"]):
         groups.setdefault(json.dumps(query["narrowed"], sort_keys=True), []).append(at)
     found: dict[int, SearchResponse] = {}
     for places in groups.values():
-        found |= zip(places, _group(store, plan, run, [plan["queries"][at] for at in places]), strict=True)
+        found |= zip(places, _search_group(store, plan, run, [plan["queries"][at] for at in places]), strict=True)
     return [found[at] for at in range(len(plan["queries"]))]
 
 
-def _group(store: MemoryStore, plan: Plan, run: Run, queries: Sequence[PlannedQuery]) -> list[SearchResponse]:
+def _search_group(
+    store: MemoryStore, plan: Plan, run: RunContext, queries: Sequence[PlannedQuery]
+) -> list[SearchResponse]:
     narrowed, filters = queries[0]["narrowed"], run.request.filters
     tool = plan["tool"]
     if narrowed:
@@ -84,7 +88,7 @@ def _group(store: MemoryStore, plan: Plan, run: Run, queries: Sequence[PlannedQu
         limit=plan["parameters"]["limit"],
         fuzzy=plan["parameters"].get("fuzzy", 0),
         time_suffixes=False,  # times in a question are the planner's
-        rerank_pool=MOST_POOL,
+        rerank_pool=MAX_POOL,
         rerank_learned=run.settings.learned_order,
         debug=run.request.debug,
     )
@@ -93,8 +97,8 @@ def _group(store: MemoryStore, plan: Plan, run: Run, queries: Sequence[PlannedQu
         [query["text"] for query in queries],
         scope=run.scope,
         filters=filters,
-        content_types=types_of(ToolName(tool), run.request.content_types),
+        content_types=content_types_of(ToolName(tool), run.request.content_types),
         options=options,
         spoken=[query["spoken"] or query["text"] for query in queries],
-        limits=[plan["parameters"][limit_name(query["weight"])] for query in queries],
+        limits=[plan["parameters"][limit_parameter(query["weight"])] for query in queries],
     )

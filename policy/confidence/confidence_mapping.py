@@ -25,23 +25,28 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from recall_loop.policy.confidence.confidence_score import PLAIN_THRESHOLDS, RAW, UNCALIBRATED, WEIGHTS
+from recall_loop.policy.confidence.confidence_score import (
+    COMPONENT_WEIGHTS,
+    DEFAULT_THRESHOLDS,
+    IDENTITY_CALIBRATION_ID,
+    RAW_SCORE,
+)
 from recall_loop.policy.confidence.confidence_signals import SIGNALS
-from recall_loop.state.types import Unit
+from recall_loop.state.types import UnitFloat
 
-FEATURES = frozenset({RAW, *WEIGHTS, *SIGNALS})
-RISING = frozenset({RAW, *WEIGHTS})
+CALIBRATION_FEATURES = frozenset({RAW_SCORE, *COMPONENT_WEIGHTS, *SIGNALS})
+MONOTONE_FEATURES = frozenset({RAW_SCORE, *COMPONENT_WEIGHTS})
 _DIGITS = 6
-LARGEST = 4.0
+MAX_DEVIATION = 4.0
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
-Method = Literal["identity", "isotonic", "logistic", "logistic+isotonic"]
+CalibrationMethod = Literal["identity", "isotonic", "logistic", "logistic+isotonic"]
 
 
-class _Part(BaseModel):
+class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Feature(_Part):
+class FeatureWeight(_FrozenModel):
     """How one feature counts: weight × (value − mean) / scale."""
 
     mean: _Finite
@@ -49,38 +54,40 @@ class Feature(_Part):
     weight: _Finite
 
 
-class Thresholds(_Part):
+class LabelThresholds(_FrozenModel):
     """Scores in [0,1] from which a label holds; `precisions` says what share each was to hold for."""
 
-    medium: Unit
-    high: Unit
-    precisions: dict[str, Unit] = Field(default_factory=dict)
+    medium: UnitFloat
+    high: UnitFloat
+    precisions: dict[str, UnitFloat] = Field(default_factory=dict)
 
 
-class _Regression(_Part):
+class _Regression(_FrozenModel):
     """A logistic regression, with a curve behind it if there is one."""
 
     intercept: _Finite = 0.0
-    features: dict[str, Feature] = Field(default_factory=dict)
+    features: dict[str, FeatureWeight] = Field(default_factory=dict)
     products: dict[str, _Finite] = Field(default_factory=dict, description="Weights of pairs of signals.")
-    curve: tuple[tuple[Unit, Unit], ...] = Field((), description="Points (before, after), both ascending.")
+    curve: tuple[tuple[UnitFloat, UnitFloat], ...] = Field((), description="Points (before, after), both ascending.")
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
-        unknown = sorted(set(self.features) - FEATURES)
+        unknown = sorted(set(self.features) - CALIBRATION_FEATURES)
         if unknown:
             raise ValueError(f"features that this version can't compute: {', '.join(unknown)}")
         if any(not _is_pair(name, self.features) for name in self.products):
             raise ValueError("products of two signals that are features too")
-        if any(self.features[name].weight < 0 for name in RISING & set(self.features)):
+        if any(self.features[name].weight < 0 for name in MONOTONE_FEATURES & set(self.features)):
             raise ValueError("the raw score and the components with weights of 0 or more")
-        if not _rises([before for before, _ in self.curve]) or not _rises([after for _, after in self.curve]):
+        if not _is_monotone([before for before, _ in self.curve]) or not _is_monotone(
+            [after for _, after in self.curve]
+        ):
             raise ValueError("a curve whose points rise")
         return self
 
     def probability(self, values: Mapping[str, float]) -> float:
         """Return the probability in [0,1]; `values` holds the raw score, the components and the signals."""
-        return round(_on_curve(self.curve, self._sum(values) if self.features else values[RAW]), _DIGITS)
+        return round(_interpolate(self.curve, self._sum(values) if self.features else values[RAW_SCORE]), _DIGITS)
 
     @cached_property
     def _pairs(self) -> list[tuple[str, str, float]]:
@@ -88,19 +95,19 @@ class _Regression(_Part):
         return [(one, other, weight) for (one, _, other), weight in parted]
 
     def _sum(self, values: Mapping[str, float]) -> float:
-        standard = {name: _cut((values[name] - part.mean) / part.scale) for name, part in self.features.items()}
+        standard = {name: _clip((values[name] - part.mean) / part.scale) for name, part in self.features.items()}
         single = math.fsum(part.weight * standard[name] for name, part in self.features.items())
-        paired = math.fsum(weight * _cut(standard[one] * standard[other]) for one, other, weight in self._pairs)
+        paired = math.fsum(weight * _clip(standard[one] * standard[other]) for one, other, weight in self._pairs)
         return _logistic(self.intercept + single + paired)
 
 
-class Answerable(_Regression):
+class AnswerabilityModel(_Regression):
     """The mapping to the probability that memory holds an answer at all, and from where on it is taken to hold none."""
 
-    method: Method
+    method: CalibrationMethod
     event: str = Field("", description="What it is the probability of.")
-    abstain_below: Unit = Field(description="Below this the label is low: memory is taken to hold no answer.")
-    wrongly: Unit | None = Field(None, description="Share of the answerable questions that was to fall below.")
+    abstain_below: UnitFloat = Field(description="Below this the label is low: memory is taken to hold no answer.")
+    wrongly: UnitFloat | None = Field(None, description="Share of the answerable questions that was to fall below.")
     figures: dict[str, Any] = Field(default_factory=dict, description="Measured out of fold.")
 
 
@@ -109,10 +116,12 @@ class Calibration(_Regression):
 
     version: Literal[1] = 1
     id: str = Field(min_length=1, max_length=100)
-    method: Method
+    method: CalibrationMethod
     event: str = Field("", description="What the score is the probability of.")
-    thresholds: Thresholds
-    answerable: Answerable | None = Field(None, description="For the probability that memory holds an answer at all.")
+    thresholds: LabelThresholds
+    answerable: AnswerabilityModel | None = Field(
+        None, description="For the probability that memory holds an answer at all."
+    )
     fitted_on: dict[str, Any] = Field(default_factory=dict, description="Sets, counts, date.")
     figures: dict[str, Any] = Field(default_factory=dict, description="Measured out of fold, before and after.")
 
@@ -124,28 +133,30 @@ class Calibration(_Regression):
 
     def score(self, values: Mapping[str, float]) -> float:
         """Return the calibrated score in [0,1], at most what `holds_answer` gives; `values` as in `probability`."""
-        score, most = self.probability(values), self.holds_answer(values)
+        score, most = self.probability(values), self.answer_probability(values)
         return score if most is None else min(score, most)
 
-    def holds_answer(self, values: Mapping[str, float]) -> float | None:
+    def answer_probability(self, values: Mapping[str, float]) -> float | None:
         """Return the probability that memory holds an answer at all; None where the mapping doesn't tell."""
         return self.answerable.probability(values) if self.answerable else None
 
 
-def _cut(value: float) -> float:
+def _clip(value: float) -> float:
     """Bound how far a value beyond all that was fitted on can lead."""
-    return min(max(value, -LARGEST), LARGEST)
+    return min(max(value, -MAX_DEVIATION), MAX_DEVIATION)
 
 
-def _is_pair(name: str, features: Mapping[str, Feature]) -> bool:
+def _is_pair(name: str, features: Mapping[str, FeatureWeight]) -> bool:
     parts = name.split("*")
     return len(parts) == 2 and all(part in SIGNALS and part in features for part in parts)
 
 
-def identity() -> Calibration:
+def identity_calibration() -> Calibration:
     """Return the mapping that leaves the raw score as it is."""
-    medium, high = PLAIN_THRESHOLDS
-    return Calibration(id=UNCALIBRATED, method="identity", thresholds=Thresholds(medium=medium, high=high))
+    medium, high = DEFAULT_THRESHOLDS
+    return Calibration(
+        id=IDENTITY_CALIBRATION_ID, method="identity", thresholds=LabelThresholds(medium=medium, high=high)
+    )
 
 
 def _logistic(value: float) -> float:
@@ -155,7 +166,7 @@ def _logistic(value: float) -> float:
     return grown / (1.0 + grown)
 
 
-def _on_curve(curve: Sequence[tuple[float, float]], value: float) -> float:
+def _interpolate(curve: Sequence[tuple[float, float]], value: float) -> float:
     """Return where `value` lies on the line through the points; level before the first and after the last."""
     if not curve:
         return value
@@ -166,5 +177,5 @@ def _on_curve(curve: Sequence[tuple[float, float]], value: float) -> float:
     return low + (high - low) * (value - left) / (right - left)
 
 
-def _rises(values: Sequence[float]) -> bool:
+def _is_monotone(values: Sequence[float]) -> bool:
     return all(one <= other for one, other in pairwise(values))

@@ -10,30 +10,30 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from recall_loop.policy.evidence.ranking import Ranked
+from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.state.agent_state import ToolCallEntry
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ConfidenceLabel
 
-WEIGHTS: Mapping[str, float] = {
+COMPONENT_WEIGHTS: Mapping[str, float] = {
     "relevance": 0.35,
     "evidence": 0.20,
     "novelty_coverage": 0.25,
     "reliability": 0.20,
 }
-RAW = "raw_score"
-UNCALIBRATED = "identity-1"
-PLAIN_THRESHOLDS = (0.5, 0.75)
+RAW_SCORE = "raw_score"
+IDENTITY_CALIBRATION_ID = "identity-1"
+DEFAULT_THRESHOLDS = (0.5, 0.75)
 TOP_FACTS = 3
-LOOKED_AT = 10
+COMPONENT_DEPTH = 10
 _ENOUGH_SOURCES = 3.0
 FULL_LEAD = 0.4
 _DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Signals:
+class ConfidenceInputs:
     """What confidence is computed from; only relevant facts count for evidence and novelty.
 
     Attributes:
@@ -44,25 +44,25 @@ class Signals:
         least_similarity: similarity from which a fact is relevant.
     """
 
-    ranked: Sequence[Ranked]
+    ranked: Sequence[RankedEntry]
     coverage: float
-    single: float
+    best_single: float
     calls: Sequence[ToolCallEntry]
     least_similarity: float
 
 
-def components(signals: Signals) -> dict[str, float]:
+def confidence_components(signals: ConfidenceInputs) -> dict[str, float]:
     """Return the four components, each in [0,1]; all 0 without facts."""
     if not signals.ranked:
-        return dict.fromkeys(WEIGHTS, 0.0)
+        return dict.fromkeys(COMPONENT_WEIGHTS, 0.0)
     relevant = [item for item in signals.ranked if item.entry["similarity"] >= signals.least_similarity]
     found = {
-        "relevance": _relevance([item.entry["similarity"] for item in signals.ranked[:LOOKED_AT]]),
-        "evidence": _evidence(relevant[:LOOKED_AT]),
-        "novelty_coverage": 0.5 * signals.single
+        "relevance": _relevance([item.entry["similarity"] for item in signals.ranked[:COMPONENT_DEPTH]]),
+        "evidence": _evidence(relevant[:COMPONENT_DEPTH]),
+        "novelty_coverage": 0.5 * signals.best_single
         + 0.3 * signals.coverage
-        + 0.2 * _saturating(len(relevant[:LOOKED_AT]), 5.0),
-        "reliability": _reliability(relevant[:LOOKED_AT], signals.calls),
+        + 0.2 * _saturate(len(relevant[:COMPONENT_DEPTH]), 5.0),
+        "reliability": _reliability(relevant[:COMPONENT_DEPTH], signals.calls),
     }
     return {name: round(min(max(value, 0.0), 1.0), _DIGITS) for name, value in found.items()}
 
@@ -80,24 +80,24 @@ def _relevance(similar: Sequence[float]) -> float:
     return 0.5 * _mean(similar[:TOP_FACTS]) + 0.5 * min(max(lead, 0.0) / FULL_LEAD, 1.0)
 
 
-def _saturating(count: float, scale: float) -> float:
+def _saturate(count: float, scale: float) -> float:
     return 1.0 - math.exp(-count / scale)
 
 
-def _evidence(relevant: Sequence[Ranked]) -> float:
+def _evidence(relevant: Sequence[RankedEntry]) -> float:
     """Sources of all relevant facts, and sources for each."""
     if not relevant:
         return 0.0
     sources = {key for item in relevant for key in item.entry["evidence_keys"]}
     each = _mean([min(len(item.entry["evidence_keys"]) / _ENOUGH_SOURCES, 1.0) for item in relevant])
-    return 0.6 * _saturating(len(sources), _ENOUGH_SOURCES) + 0.4 * each
+    return 0.6 * _saturate(len(sources), _ENOUGH_SOURCES) + 0.4 * each
 
 
-def _reliability(relevant: Sequence[Ranked], calls: Sequence[ToolCallEntry]) -> float:
+def _reliability(relevant: Sequence[RankedEntry], calls: Sequence[ToolCallEntry]) -> float:
     """Share of calls that worked at once, agreement of different queries on the best facts, and few rounds."""
     attempts = sum(call["attempts"] for call in calls)
     clean = sum(1 for call in calls if call["success"]) / attempts if attempts else 0.0
-    agreeing = _mean([_saturating(len(item.entry["matches"]), 2.0) for item in relevant[:TOP_FACTS]])
+    agreeing = _mean([_saturate(len(item.entry["matches"]), 2.0) for item in relevant[:TOP_FACTS]])
     return 0.3 * clean + 0.3 * agreeing + 0.4 / math.sqrt(max(len(calls), 1))
 
 
@@ -107,19 +107,19 @@ def compute_confidence_score(parts: Mapping[str, float]) -> float:
     Raises:
         InvalidInputError: a component is missing, unknown, or not a number in [0,1].
     """
-    if set(parts) != set(WEIGHTS):
-        raise InvalidInputError("components", sorted(parts), f"exactly {', '.join(WEIGHTS)}")
+    if set(parts) != set(COMPONENT_WEIGHTS):
+        raise InvalidInputError("components", sorted(parts), f"exactly {', '.join(COMPONENT_WEIGHTS)}")
     for name, value in parts.items():
         if not 0.0 <= value <= 1.0:
             raise InvalidInputError(f"components.{name}", value, "a number from 0 to 1")
-    return round(min(sum(WEIGHTS[name] * value for name, value in parts.items()), 1.0), _DIGITS)
+    return round(min(sum(COMPONENT_WEIGHTS[name] * value for name, value in parts.items()), 1.0), _DIGITS)
 
 
 def compute_confidence(
     score: float,
     parts: Mapping[str, float],
     settings: Settings,
-    thresholds: tuple[float, float] = PLAIN_THRESHOLDS,
+    thresholds: tuple[float, float] = DEFAULT_THRESHOLDS,
     *,
     abstains: bool = False,
 ) -> ConfidenceLabel:
@@ -134,7 +134,7 @@ def compute_confidence(
     return ConfidenceLabel.HIGH if score >= high else ConfidenceLabel.MEDIUM
 
 
-def abstention(answerable: float | None, settings: Settings, threshold: float | None) -> bool:
+def should_abstain(answerable: float | None, settings: Settings, threshold: float | None) -> bool:
     """Tell whether memory is taken to hold no answer: its probability in [0,1] is below the threshold.
 
     `threshold` is the mapping's own; `conf_answerable` stands over it. Never where the mapping doesn't tell.

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from recall_loop.policy.evidence.coverage import own_terms, window_terms
-from recall_loop.policy.evidence.ranking import Ranked
-from recall_loop.policy.question.question import Question
+from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import ContentType, QuerySource
-from recall_loop.text.words.grammatical_person import voice
+from recall_loop.text.words.grammatical_person import first_person_balance
 from recall_loop.text.words.tokens import content_words, stems
 
 SIGNALS: Mapping[str, str] = {
@@ -44,7 +44,7 @@ SIGNALS: Mapping[str, str] = {
     "asks_person": "1 if it asks for a person",
     "says_time": "1 if it says when",
 }
-LOOKED_AT, BEST = 20, 10
+SIGNAL_DEPTH, BEST_DEPTH = 20, 10
 _VOTE_SCALE = 4.5
 _FEW = 3
 _MOST_NAMES = 4
@@ -61,7 +61,9 @@ _OF_NAMED = (
 _FROM = ("author", "subject", "label")
 
 
-def signals_of(ranked: Sequence[Ranked], question: Question, first_support: float) -> dict[str, float]:
+def confidence_signals(
+    ranked: Sequence[RankedEntry], question: AnalysedQuestion, first_support: float
+) -> dict[str, float]:
     """Return every signal by name, each in [-1,1]; all 0 without facts.
 
     Args:
@@ -71,17 +73,17 @@ def signals_of(ranked: Sequence[Ranked], question: Question, first_support: floa
     """
     if not ranked:
         return dict.fromkeys(SIGNALS, 0.0)
-    facts = _Facts(ranked[:LOOKED_AT], question)
+    facts = _SignalInputs(ranked[:SIGNAL_DEPTH], question)
     found = _scores(facts) | _words(facts) | _attribution(facts) | _kind(question) | {"first_support": first_support}
     return {name: round(min(max(found[name], -1.0), 1.0), _DIGITS) for name in SIGNALS}
 
 
 @dataclass(frozen=True)
-class _Facts:
+class _SignalInputs:
     """The best facts beside the question, as sets of stems."""
 
-    ranked: Sequence[Ranked]
-    question: Question
+    ranked: Sequence[RankedEntry]
+    question: AnalysedQuestion
 
     @cached_property
     def scores(self) -> list[float]:
@@ -89,7 +91,7 @@ class _Facts:
 
     @cached_property
     def similar(self) -> list[float]:
-        return [_similarity(item.entry) for item in self.ranked[:BEST]]
+        return [_similarity(item.entry) for item in self.ranked[:BEST_DEPTH]]
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -102,16 +104,16 @@ class _Facts:
 
     @cached_property
     def own(self) -> list[frozenset[str]]:
-        return [own_terms(item.entry) for item in self.ranked]
+        return [entry_terms(item.entry) for item in self.ranked]
 
     @cached_property
     def windows(self) -> list[frozenset[str]]:
-        return [window_terms(item.entry) for item in self.ranked[:BEST]]
+        return [entry_window_terms(item.entry) for item in self.ranked[:BEST_DEPTH]]
 
     @cached_property
     def from_named(self) -> list[bool]:
         """Whether each of the best facts comes from, or is about, somebody that the question names."""
-        records = [item.entry["record"] for item in self.ranked[:BEST]]
+        records = [item.entry["record"] for item in self.ranked[:BEST_DEPTH]]
         return [
             bool(self.names & set(stems(" ".join(str(record.get(key) or "") for key in _FROM)))) for record in records
         ]
@@ -128,15 +130,16 @@ class _Facts:
 
         Only a message speaks to somebody: what else is kept is about whom it names as its subject.
         """
-        records = [item.entry["record"] for item in self.ranked[:BEST]]
+        records = [item.entry["record"] for item in self.ranked[:BEST_DEPTH]]
         return [
-            (1.0 + voice(record["text"])) / 2.0 if record["kind"] == ContentType.MESSAGE else 1.0 for record in records
+            (1.0 + first_person_balance(record["text"])) / 2.0 if record["kind"] == ContentType.MESSAGE else 1.0
+            for record in records
         ]
 
     @cached_property
-    def has_teller(self) -> list[bool]:
+    def has_speaker(self) -> list[bool]:
         """Whether each of the best facts comes from, or is about, anybody: a passage without an author is nobody's."""
-        records = [item.entry["record"] for item in self.ranked[:BEST]]
+        records = [item.entry["record"] for item in self.ranked[:BEST_DEPTH]]
         return [bool(record.get("author") or record.get("subject")) for record in records]
 
     def share(self, terms: frozenset[str]) -> float:
@@ -157,19 +160,19 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values) if values else 0.0
 
 
-def _scores(facts: _Facts) -> dict[str, float]:
+def _scores(facts: _SignalInputs) -> dict[str, float]:
     scores = facts.scores
-    best = scores[:BEST]
+    best = scores[:BEST_DEPTH]
     # A memory of ten facts or fewer has no tail: the last of them stands for it.
-    tail = scores[BEST:] or best[-1:]
+    tail = scores[BEST_DEPTH:] or best[-1:]
     return {
         "top_over_tail": _mean(best) - _mean(tail),
         "largest_step": max((one - other for one, other in pairwise(best)), default=0.0),
     }
 
 
-def _words(facts: _Facts) -> dict[str, float]:
-    own = [facts.share(terms) for terms in facts.own[:BEST]]
+def _words(facts: _SignalInputs) -> dict[str, float]:
+    own = [facts.share(terms) for terms in facts.own[:BEST_DEPTH]]
     windows = [facts.share(terms) for terms in facts.windows]
     return {
         "first_own": own[0],
@@ -179,15 +182,15 @@ def _words(facts: _Facts) -> dict[str, float]:
     }
 
 
-def _attribution(facts: _Facts) -> dict[str, float]:
+def _attribution(facts: _SignalInputs) -> dict[str, float]:
     """Compare facts from whom the question names with the others: what somebody else said may be no answer."""
-    own = [facts.rare_share(terms) for terms in facts.own[:BEST]]
+    own = [facts.rare_share(terms) for terms in facts.own[:BEST_DEPTH]]
     if not facts.names:
         return dict.fromkeys(_OF_NAMED, 0.0) | {"told_share": _mean(own), "told_alike": _best(facts.similar)}
     sides = [1.0 if mine else -1.0 for mine in facts.from_named]
     lead = max(facts.scores[0] - facts.scores[1], 0.0) if len(facts.scores) > 1 else max(facts.scores[0], 0.0)
     told = [share * telling for share, telling in zip(own, facts.telling, strict=True)]
-    tellers = [side if known else max(side, 0.0) for side, known in zip(sides, facts.has_teller, strict=True)]
+    tellers = [side if known else max(side, 0.0) for side, known in zip(sides, facts.has_speaker, strict=True)]
     alike = [similarity * telling for similarity, telling in zip(facts.similar, facts.telling, strict=True)]
     any_named = any(facts.from_named)
     return {
@@ -225,7 +228,7 @@ def _gap(shares: Sequence[float], sides: Sequence[float]) -> float:
     return mine - max((share for share, side in zip(shares, sides, strict=True) if side < 0), default=0.0)
 
 
-def _kind(question: Question) -> dict[str, float]:
+def _kind(question: AnalysedQuestion) -> dict[str, float]:
     return {
         "names": min(len(question.names), _MOST_NAMES) / _MOST_NAMES,
         "asks_date": float(question.asked == "date"),

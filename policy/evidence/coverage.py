@@ -21,12 +21,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from recall_loop.policy.question.periods import READ_CHARACTERS, tells_of
-from recall_loop.policy.question.question import Question
+from recall_loop.policy.question.periods import READ_CHARACTERS, matches_time
+from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import Facet, PoolEntry
-from recall_loop.text.names.phrases import entities
+from recall_loop.text.names.phrases import find_entities
 from recall_loop.text.time.time_expressions import TimeExpression, has_date
-from recall_loop.text.words.related_terms import Table, related
+from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms
 from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.tokens import stem, stems, words
 
@@ -45,11 +45,11 @@ class Coverage:
     """Supported share of the request, of all evidence and of the best single record; open facets by name."""
 
     score: float
-    single: float
+    best_single: float
     uncovered: tuple[str, ...]
 
 
-def facets_of(question: Question) -> list[Facet]:
+def extract_facets(question: AnalysedQuestion) -> list[Facet]:
     """Return the facets of a question."""
     facets = [_facet(name, NAME) for name in question.names]
     facets += [_facet(phrase, PHRASE, question.table) for phrase in question.phrases]
@@ -59,7 +59,7 @@ def facets_of(question: Question) -> list[Facet]:
     return [facet for facet in facets if facet["terms"] or facet["kind"] == TIME]
 
 
-def _facet(text: str, kind: str, table: Table | None = None) -> Facet:
+def _facet(text: str, kind: str, table: RelatedTermsTable | None = None) -> Facet:
     terms = list(dict.fromkeys(stems(text)))
     other = {term: _synonyms(term, table) for term in terms} if kind == PHRASE else {}
     return {
@@ -71,18 +71,20 @@ def _facet(text: str, kind: str, table: Table | None = None) -> Facet:
     }
 
 
-def _synonyms(term: str, table: Table | None) -> list[str]:
+def _synonyms(term: str, table: RelatedTermsTable | None) -> list[str]:
     """Return the stems of a term's one-word synonyms."""
-    single = (synonym for synonym in related(term, table).synonyms if " " not in synonym)
+    single = (synonym for synonym in related_terms(term, table).synonyms if " " not in synonym)
     return sorted({stem(word) for synonym in single for word in words(synonym)[:1]})
 
 
-def measure(facets: Sequence[Facet], entries: Iterable[PoolEntry], times: Sequence[TimeExpression]) -> Coverage:
+def measure_coverage(
+    facets: Sequence[Facet], entries: Iterable[PoolEntry], times: Sequence[TimeExpression]
+) -> Coverage:
     """Return what `entries` support of `facets`; `times` are the question's own."""
-    return covered(facets, map(Support(facets, times), entries))
+    return compute_coverage(facets, map(FacetMatcher(facets, times), entries))
 
 
-def covered(facets: Sequence[Facet], supported_by: Iterable[frozenset[int]]) -> Coverage:
+def compute_coverage(facets: Sequence[Facet], supported_by: Iterable[frozenset[int]]) -> Coverage:
     """Return the coverage, given the indices of the facets that each record supports."""
     total = sum(facet["weight"] for facet in facets)
     supported: set[int] = set()
@@ -97,12 +99,12 @@ def covered(facets: Sequence[Facet], supported_by: Iterable[frozenset[int]]) -> 
     return Coverage(_share(weight, total), _share(single, total), open_facets)
 
 
-def supports(facets: Sequence[Facet], entry: PoolEntry, times: Sequence[TimeExpression]) -> frozenset[int]:
-    """Return the indices of the facets that one record supports; `Support` is quicker for many."""
-    return Support(facets, times)(entry)
+def supported_facets(facets: Sequence[Facet], entry: PoolEntry, times: Sequence[TimeExpression]) -> frozenset[int]:
+    """Return the indices of the facets that one record supports; `FacetMatcher` is quicker for many."""
+    return FacetMatcher(facets, times)(entry)
 
 
-class Support:
+class FacetMatcher:
     """Tells which facets a record supports; what only the facets decide is worked out once."""
 
     def __init__(self, facets: Sequence[Facet], times: Sequence[TimeExpression]) -> None:
@@ -116,19 +118,19 @@ class Support:
 
     def __call__(self, entry: PoolEntry) -> frozenset[int]:
         """Return the indices of the facets that `entry` supports."""
-        window = window_terms(entry)
+        window = entry_window_terms(entry)
         found = {index for index, terms in self._names if terms <= window}
         if self._names and not found:
             return frozenset()
         phrases = {index for index, facet in self._phrases if _has_phrase(facet, window)}
         found |= phrases
-        found |= {index for index, wanted in self._times if wanted is not None and tells_of(entry, wanted)}
+        found |= {index for index, wanted in self._times if wanted is not None and matches_time(entry, wanted)}
         if phrases if self._phrases else found:
             found |= {index for index, kind in self._answers if _has_answer(kind, entry, self._asked)}
         return frozenset(found)
 
 
-def own_text(entry: PoolEntry) -> str:
+def entry_text(entry: PoolEntry) -> str:
     """Return the text of a record with its author, subject and label."""
     record = entry["record"]
     parts = [
@@ -140,14 +142,14 @@ def own_text(entry: PoolEntry) -> str:
     return " ".join(part for part in parts if part)
 
 
-def own_terms(entry: PoolEntry) -> frozenset[str]:
+def entry_terms(entry: PoolEntry) -> frozenset[str]:
     """Return the stems of a record's own text."""
-    return _terms(own_text(entry))
+    return _terms(entry_text(entry))
 
 
-def window_terms(entry: PoolEntry) -> frozenset[str]:
+def entry_window_terms(entry: PoolEntry) -> frozenset[str]:
     """Return the stems of a record's window, its own included."""
-    return own_terms(entry) | _terms(entry["window"][: 3 * READ_CHARACTERS])
+    return entry_terms(entry) | _terms(entry["window"][: 3 * READ_CHARACTERS])
 
 
 @lru_cache(maxsize=8192)
@@ -192,10 +194,10 @@ def _has_answer(kind: str, entry: PoolEntry, asked: set[str]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _entities(text: str) -> tuple[str, ...]:
-    return tuple(entities(text))
+    return tuple(find_entities(text))
 
 
-def entities_of(entry: PoolEntry) -> tuple[str, ...]:
+def entry_entities(entry: PoolEntry) -> tuple[str, ...]:
     """Return what a record names: its label or title first, then the entities of its text."""
     label = entry["record"].get("label")
     return tuple(dict.fromkeys([*([label] if label else []), *_entities(entry["record"]["text"][:READ_CHARACTERS])]))

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from recall_loop.policy.evidence.merging import MOST_EVIDENCE, SNIPPET_CHARACTERS
-from recall_loop.policy.evidence.ranking import Ranked
+from recall_loop.policy.evidence.merging import EVIDENCE_SNIPPET_CHARACTERS, MAX_EVIDENCE
+from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import ContentType
 from recall_loop.text.words.snippets import best_snippet
 
 
-def absorb(ranked: Sequence[Ranked], most: int, terms: frozenset[str]) -> list[Ranked]:
+def fold_messages(ranked: Sequence[RankedEntry], most: int, terms: frozenset[str]) -> list[RankedEntry]:
     """Return the best `most` items, messages folded into the returned facts that name them.
 
     Args:
@@ -26,8 +26,8 @@ def absorb(ranked: Sequence[Ranked], most: int, terms: frozenset[str]) -> list[R
         terms: stems of the question; the snippets of the evidence show as many of them as they can.
     """
     messages = {item.entry["record"]["id"]: item for item in ranked if _is_message(item)}
-    promoted = _promoted(ranked[:most], messages)
-    kept: dict[str, Ranked] = {}
+    promoted = _promote_facts(ranked[:most], messages)
+    kept: dict[str, RankedEntry] = {}
     sources: set[str] = set()
     for item in [*sorted(promoted, key=lambda item: (item.near_duplicate, -item.score)), *ranked[most:]]:
         if len(kept) >= most:
@@ -41,18 +41,18 @@ def absorb(ranked: Sequence[Ranked], most: int, terms: frozenset[str]) -> list[R
         sources |= named
         for key in [key for key, other in kept.items() if _is_message(other) and _id(other) in named]:
             del kept[key]
-    return [_changed(item, _with_evidence(item.entry, messages, terms)) for item in kept.values()]
+    return [_with_entry(item, _with_evidence(item.entry, messages, terms)) for item in kept.values()]
 
 
-def _changed(item: Ranked, entry: PoolEntry) -> Ranked:
-    return Ranked(entry, item.score, item.components, item.near_duplicate)
+def _with_entry(item: RankedEntry, entry: PoolEntry) -> RankedEntry:
+    return RankedEntry(entry, item.score, item.components, item.near_duplicate)
 
 
-def _id(item: Ranked) -> str:
+def _id(item: RankedEntry) -> str:
     return str(item.entry["record"]["id"])
 
 
-def _is_message(item: Ranked) -> bool:
+def _is_message(item: RankedEntry) -> bool:
     return bool(item.entry["record"]["kind"] == ContentType.MESSAGE)
 
 
@@ -61,7 +61,7 @@ def _sources(entry: PoolEntry) -> set[str]:
     return set(entry["record"].get("source_ids", ())) if entry["record"]["kind"] == ContentType.FACT else set()
 
 
-def _promoted(ranked: Sequence[Ranked], messages: Mapping[str, Ranked]) -> list[Ranked]:
+def _promote_facts(ranked: Sequence[RankedEntry], messages: Mapping[str, RankedEntry]) -> list[RankedEntry]:
     """Give each message's score and similarity to the best fact that was drawn from it, and to no other."""
     taken: set[str] = set()
     promoted = []
@@ -74,50 +74,52 @@ def _promoted(ranked: Sequence[Ranked], messages: Mapping[str, Ranked]) -> list[
     return promoted
 
 
-def _with_evidence(entry: PoolEntry, messages: Mapping[str, Ranked], terms: frozenset[str]) -> PoolEntry:
+def _with_evidence(entry: PoolEntry, messages: Mapping[str, RankedEntry], terms: frozenset[str]) -> PoolEntry:
     """Return an entry whose evidence has its snippets, that of the best message first."""
     named = _sources(entry)
-    shown = [_shown(item, entry, messages if named else {}, terms) for item in entry["evidence"]]
+    shown = [_evidence_with_snippet(item, entry, messages if named else {}, terms) for item in entry["evidence"]]
     scores = {source: messages[source].score for source in named if source in messages}
     shown.sort(key=lambda item: -scores.get(str(item["source_id"]), 0.0))
-    return {**entry, "evidence": shown[:MOST_EVIDENCE]}
+    return {**entry, "evidence": shown[:MAX_EVIDENCE]}
 
 
-def _shown(
-    item: Mapping[str, object], entry: PoolEntry, messages: Mapping[str, Ranked], terms: frozenset[str]
+def _evidence_with_snippet(
+    item: Mapping[str, object], entry: PoolEntry, messages: Mapping[str, RankedEntry], terms: frozenset[str]
 ) -> dict[str, object]:
     """Return a piece of evidence with its snippet, as far as its source is in the pool."""
     message = messages.get(str(item["source_id"]))
     if message is not None:
-        return _quoted(message.entry["record"], terms)
+        return _quote(message.entry["record"], terms)
     if item["source_id"] == entry["record"]["id"]:
-        return {**item, "snippet": best_snippet(entry["record"]["text"], terms, SNIPPET_CHARACTERS)}
+        return {**item, "snippet": best_snippet(entry["record"]["text"], terms, EVIDENCE_SNIPPET_CHARACTERS)}
     return dict(item)
 
 
-def _quoted(record: Mapping[str, Any], terms: frozenset[str]) -> dict[str, object]:
+def _quote(record: Mapping[str, Any], terms: frozenset[str]) -> dict[str, object]:
     return {
         "source_id": record["id"],
-        "snippet": best_snippet(record["text"], terms, SNIPPET_CHARACTERS),
+        "snippet": best_snippet(record["text"], terms, EVIDENCE_SNIPPET_CHARACTERS),
         "author": record.get("author"),
         "created_at": record.get("created_at"),
     }
 
 
-def unread_sources(items: Sequence[Ranked]) -> list[str]:
+def unread_source_ids(items: Sequence[RankedEntry]) -> list[str]:
     """Return the ids of the sources that the items name and nobody has read yet, each once, in order."""
     named = (str(source["source_id"]) for item in items for source in item.entry["evidence"] if not source["snippet"])
     return list(dict.fromkeys(named))
 
 
-def with_sources(
-    items: Sequence[Ranked], records: Mapping[str, Mapping[str, Any]], terms: frozenset[str]
-) -> list[Ranked]:
+def attach_sources(
+    items: Sequence[RankedEntry], records: Mapping[str, Mapping[str, Any]], terms: frozenset[str]
+) -> list[RankedEntry]:
     """Return the items with the words of those sources that `records` holds; the others' snippets stay empty."""
     if not records:
         return list(items)
     return [
-        _changed(item, {**item.entry, "evidence": [_read(source, records, terms) for source in item.entry["evidence"]]})
+        _with_entry(
+            item, {**item.entry, "evidence": [_read(source, records, terms) for source in item.entry["evidence"]]}
+        )
         for item in items
     ]
 
@@ -126,4 +128,4 @@ def _read(
     source: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]], terms: frozenset[str]
 ) -> dict[str, object]:
     record = None if source["snippet"] else records.get(source["source_id"])
-    return dict(source) if record is None else _quoted(record, terms)
+    return dict(source) if record is None else _quote(record, terms)

@@ -13,29 +13,29 @@ from dataclasses import dataclass
 from recall_loop.text.words.keys import query_terms
 from recall_loop.text.words.tokens import stems
 
-LEAST_SHARE = 0.6
+MIN_SHARE = 0.6
 # What a speaker without a name is called.
-NAMELESS = ("user", "assistant")
+UNNAMED_SPEAKERS = ("user", "assistant")
 
 
 @dataclass(frozen=True)
-class Said:
+class CitedContext:
     """What a fact cites, and what else tells who and what is meant: earlier messages, names of speakers."""
 
     cited: Iterable[str]
-    beside: Iterable[str] = ()
+    context: Iterable[str] = ()
 
 
-def supported(subject: str, value: str, text: str, said: Said) -> bool:
+def is_supported(subject: str, value: str, text: str, said: CitedContext) -> bool:
     """Return whether every content word of the value stands in the cited messages, and the rest nearly does.
 
     Of the sentence at least 60 % of the content words must be among cited messages, those beside them and the subject;
     the subject must be named there, or be the nameless user or assistant.
     """
     cited = {stem for one in said.cited for stem in stems(one)}
-    near = cited.union(*(stems(one) for one in said.beside))
+    near = cited.union(*(stems(one) for one in said.context))
     about = query_terms(subject)
-    if not query_terms(value) <= cited or not about <= near.union(*(stems(name) for name in NAMELESS)):
+    if not query_terms(value) <= cited or not about <= near.union(*(stems(name) for name in UNNAMED_SPEAKERS)):
         return False
     claims = query_terms(text)
-    return len(claims & (near | about)) >= LEAST_SHARE * len(claims)
+    return len(claims & (near | about)) >= MIN_SHARE * len(claims)

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from recall_loop.policy.evidence.coverage import own_terms, window_terms
-from recall_loop.state.agent_state import Match, PlannedQuery, PoolEntry
+from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
+from recall_loop.state.agent_state import PlannedQuery, PoolEntry, QueryMatch
 from recall_loop.state.records.records import Record, SearchHit
 from recall_loop.text.words.keys import evidence_key, fact_key
 from recall_loop.text.words.snippets import best_snippet
@@ -27,15 +27,15 @@ from recall_loop.text.words.tokens import stems
 BRIDGE_SHARE = 0.95
 BRIDGE_DECAY = 0.25
 BRIDGE_NOTHING_MISSING = 0.9
-BRIDGE_ABOUT = 1.3
+BRIDGE_LABEL_BONUS = 1.3
 BRIDGE_DEPTH = 3
-MOST_EVIDENCE = 20
-SNIPPET_CHARACTERS = 240
+MAX_EVIDENCE = 20
+EVIDENCE_SNIPPET_CHARACTERS = 240
 _DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Ceiling:
+class CreditCeiling:
     """The most that a query's hits may count, both in [0,1]."""
 
     relevance: float
@@ -43,16 +43,16 @@ class Ceiling:
 
 
 @dataclass(frozen=True)
-class Found:
+class QueryHits:
     """What one query found: its hits, and the most that they may count."""
 
     query: PlannedQuery
     hits: Sequence[SearchHit]
-    ceiling: Ceiling | None = None
+    credit_ceiling: CreditCeiling | None = None
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergeResult:
     """The new pool, keys of entries that this call added, and how many hits were known already."""
 
     pool: dict[str, PoolEntry]
@@ -61,7 +61,9 @@ class Merged:
     duplicates: int
 
 
-def merge(pool: Mapping[str, PoolEntry], found: Sequence[Found], iteration: int, terms: frozenset[str]) -> Merged:
+def merge_hits(
+    pool: Mapping[str, PoolEntry], found: Sequence[QueryHits], iteration: int, terms: frozenset[str]
+) -> MergeResult:
     """Return the pool with the hits of one call.
 
     Args:
@@ -74,29 +76,31 @@ def merge(pool: Mapping[str, PoolEntry], found: Sequence[Found], iteration: int,
     added: set[str] = set()
     new_evidence = duplicates = 0
     for part in found:
-        for hit, match in _matches(part, pool, iteration):
+        for hit, match in _credited_hits(part, pool, iteration):
             key = fact_key(hit.record)
             old = merged.get(key)
-            entry = _entry(key, hit, iteration) if old is None else _joined(old, hit, terms)
+            entry = _entry(key, hit, iteration) if old is None else _merge_evidence(old, hit, terms)
             if old is None:
                 added.add(key)
             else:
                 duplicates += 1
             new_evidence += len(entry["evidence_keys"]) - (len(old["evidence_keys"]) if old else 0)
-            merged[key] = _matched(entry, match)
-    return Merged(merged, frozenset(added), new_evidence, duplicates)
+            merged[key] = _add_match(entry, match)
+    return MergeResult(merged, frozenset(added), new_evidence, duplicates)
 
 
-def _matches(part: Found, pool: Mapping[str, PoolEntry], iteration: int) -> Iterator[tuple[SearchHit, Match]]:
+def _credited_hits(
+    part: QueryHits, pool: Mapping[str, PoolEntry], iteration: int
+) -> Iterator[tuple[SearchHit, QueryMatch]]:
     """Yield hits with the credit that their query gives them."""
     hits = sorted(part.hits, key=lambda hit: -hit.score)
     query = part.query
     seed = pool.get(query["seed"]) if query["seed"] else None
-    credited = _crossing(query, seed, hits) if seed else [(hit, query["weight"], query["weight"]) for hit in hits]
-    ceiling = part.ceiling or Ceiling(1.0, seed["similarity"] if seed else 1.0)
+    credited = _bridge_credits(query, seed, hits) if seed else [(hit, query["weight"], query["weight"]) for hit in hits]
+    ceiling = part.credit_ceiling or CreditCeiling(1.0, seed["similarity"] if seed else 1.0)
     for rank, (hit, score, similarity) in enumerate(credited, 1):
         # Below a ceiling of relevance the order of the hits stays what it was.
-        most = ceiling.relevance / rank**BRIDGE_DECAY if part.ceiling else 1.0
+        most = ceiling.relevance / rank**BRIDGE_DECAY if part.credit_ceiling else 1.0
         yield (
             hit,
             {
@@ -109,7 +113,7 @@ def _matches(part: Found, pool: Mapping[str, PoolEntry], iteration: int) -> Iter
         )
 
 
-def _crossing(
+def _bridge_credits(
     query: PlannedQuery, seed: PoolEntry, hits: Sequence[SearchHit]
 ) -> Iterator[tuple[SearchHit, float, float]]:
     """Yield those hits that cross the bridge, with the factors of their score and similarity."""
@@ -119,12 +123,16 @@ def _crossing(
     about = next((hit for hit in others if hit.record.label and frozenset(stems(hit.record.label)) == entity), None)
     rest = [hit for hit in others if hit is not about][:BRIDGE_DEPTH]
     for rank, hit in enumerate([about, *rest] if about else rest, 1):
-        looked_at = probe(hit)
-        if entity <= own_terms(looked_at):
+        looked_at = entry_of_hit(hit)
+        if entity <= entry_terms(looked_at):
             credit = BRIDGE_SHARE * seed["relevance"] / others[0].score / rank**BRIDGE_DECAY
             if hit is about:
-                credit *= min(BRIDGE_ABOUT, others[0].score / hit.score)
-            yield hit, credit * (1.0 if missing & window_terms(looked_at) else BRIDGE_NOTHING_MISSING), BRIDGE_SHARE
+                credit *= min(BRIDGE_LABEL_BONUS, others[0].score / hit.score)
+            yield (
+                hit,
+                credit * (1.0 if missing & entry_window_terms(looked_at) else BRIDGE_NOTHING_MISSING),
+                BRIDGE_SHARE,
+            )
 
 
 def _beside(seed: PoolEntry, hit: SearchHit) -> bool:
@@ -132,7 +140,7 @@ def _beside(seed: PoolEntry, hit: SearchHit) -> bool:
     return hit.record.id == seed["record"]["id"] or bool(seed["window"] and hit.record.text in seed["window"])
 
 
-def probe(hit: SearchHit) -> PoolEntry:
+def entry_of_hit(hit: SearchHit) -> PoolEntry:
     """Return a hit in the shape of an entry, to look at its terms."""
     return _entry("", hit, 0)
 
@@ -156,7 +164,7 @@ def _entry(key: str, hit: SearchHit, iteration: int) -> PoolEntry:
     }
 
 
-def _joined(old: PoolEntry, hit: SearchHit, terms: frozenset[str]) -> PoolEntry:
+def _merge_evidence(old: PoolEntry, hit: SearchHit, terms: frozenset[str]) -> PoolEntry:
     """Add the evidence of a hit to an entry of the same fact."""
     if old["record"]["id"] == hit.record.id:
         return old
@@ -172,7 +180,7 @@ def _joined(old: PoolEntry, hit: SearchHit, terms: frozenset[str]) -> PoolEntry:
     return {**old, "evidence": evidence, "evidence_keys": keys}
 
 
-def _matched(entry: PoolEntry, match: Match) -> PoolEntry:
+def _add_match(entry: PoolEntry, match: QueryMatch) -> PoolEntry:
     known = any(match["query"] == other["query"] for other in entry["matches"])
     return {
         **entry,
@@ -191,7 +199,7 @@ def _evidence(record: Record, terms: frozenset[str] | None) -> list[dict[str, ob
         return [
             {"source_id": source, "snippet": "", "author": None, "created_at": None} for source in record.source_ids
         ]
-    snippet = "" if terms is None else best_snippet(record.text, terms, SNIPPET_CHARACTERS)
+    snippet = "" if terms is None else best_snippet(record.text, terms, EVIDENCE_SNIPPET_CHARACTERS)
     made = record.created_at.isoformat() if record.created_at else None
     return [{"source_id": record.id, "snippet": snippet, "author": record.author, "created_at": made}]
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 
-from recall_loop.policy.evidence.ranking import Ranked
+from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.state.agent_state import PoolEntry
 
-Supports = Callable[[PoolEntry], Set[int]]
+FacetSupport = Callable[[PoolEntry], Set[int]]
 
 
 def new_facts(
-    ranked: Sequence[Ranked],
+    ranked: Sequence[RankedEntry],
     iteration: int,
     *,
     most: int,
     least_similarity: float,
-    supports: Supports,
+    supports: FacetSupport,
     covered_before: frozenset[int],
 ) -> frozenset[str]:
     """Return the keys of the facts that are NEW in `iteration`.

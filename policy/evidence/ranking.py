@@ -24,15 +24,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from recall_loop.policy.evidence.coverage import own_terms
-from recall_loop.policy.question.periods import created_at, fit
-from recall_loop.policy.question.speaker_hint import teller
-from recall_loop.policy.question.titles import crowded, label_of, references
+from recall_loop.policy.evidence.coverage import entry_terms
+from recall_loop.policy.question.periods import entry_created_at, time_fit
+from recall_loop.policy.question.speaker_hint import expected_speaker
+from recall_loop.policy.question.titles import crowded_titles, entry_title, title_references
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, Role
 from recall_loop.text.time.time_expressions import TimeExpression
-from recall_loop.text.words.keys import overlap
+from recall_loop.text.words.keys import jaccard
 
 _DIGITS = 6
 _DAY = 86_400.0
@@ -42,7 +42,7 @@ _QUESTION_TAIL = 60
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedEntry:
     """One fact with its final score in [0,1], what it is made of, and whether a better fact says the same."""
 
     entry: PoolEntry
@@ -52,7 +52,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Told:
+class RankingContext:
     """What the rest of the pool and the question say of an entry.
 
     Attributes:
@@ -63,75 +63,77 @@ class Told:
     """
 
     times: Sequence[TimeExpression] = ()
-    teller: Role | None = None
+    speaker: Role | None = None
     turns: Mapping[str, float] = field(default_factory=dict)
     titles: Mapping[str, float] = field(default_factory=dict)
 
 
-def rank(
+def rank_entries(
     entries: Iterable[PoolEntry],
     settings: Settings,
     reference: datetime,
     question: str = "",
     times: Sequence[TimeExpression] = (),
-) -> list[Ranked]:
+) -> list[RankedEntry]:
     """Return all entries, best first; ties by record id.
 
     `question` is what is asked, `times` in which times it places that.
     """
-    most, pool = _most(settings), list(entries)
-    turns = _turns(pool) if settings.rank_reply_weight else {}
-    titles = references(pool, question) if settings.rank_reference_weight else {}
-    said = teller(question) if settings.rank_teller_weight else None
-    told = Told(times if settings.rank_time_weight else (), said, turns, titles)
-    scored = [_scored(entry, settings, reference, most, told) for entry in pool]
+    most, pool = _max_sum(settings), list(entries)
+    turns = _asking_turns(pool) if settings.rank_reply_weight else {}
+    titles = title_references(pool, question) if settings.rank_reference_weight else {}
+    said = expected_speaker(question) if settings.rank_teller_weight else None
+    told = RankingContext(times if settings.rank_time_weight else (), said, turns, titles)
+    scored = [_score_entry(entry, settings, reference, most, told) for entry in pool]
     scored.sort(key=_best_first)
     return scored
 
 
-def _best_first(item: Ranked) -> tuple[float, str, str]:
+def _best_first(item: RankedEntry) -> tuple[float, str, str]:
     return -item.score, item.entry["record"]["id"], item.entry["key"]
 
 
-def score_entry(entry: PoolEntry, settings: Settings, reference: datetime) -> Ranked:
+def score_entry(entry: PoolEntry, settings: Settings, reference: datetime) -> RankedEntry:
     """Return the final score of one entry with its components, as if it stood alone in the pool."""
-    return _scored(entry, settings, reference, _most(settings), Told())
+    return _score_entry(entry, settings, reference, _max_sum(settings), RankingContext())
 
 
-def _scored(entry: PoolEntry, settings: Settings, reference: datetime, most: float, told: Told) -> Ranked:
+def _score_entry(
+    entry: PoolEntry, settings: Settings, reference: datetime, most: float, told: RankingContext
+) -> RankedEntry:
     late = entry["first_iteration"] > 1 and entry["similarity"] >= settings.novelty_min_similarity
     queries = len({match["query"] for match in entry["matches"]})
     components = {
         "relevance": entry["relevance"],
-        "reply": settings.rank_reply_weight * _answered(entry, told.turns),
+        "reply": settings.rank_reply_weight * _reply_relevance(entry, told.turns),
         "reference": settings.rank_reference_weight * told.titles.get(entry["key"], 0.0),
-        "time": settings.rank_time_weight * fit(entry, told.times),
-        "teller": settings.rank_teller_weight if _said_by(entry, told.teller) else 0.0,
+        "time": settings.rank_time_weight * time_fit(entry, told.times),
+        "teller": settings.rank_teller_weight if _said_by(entry, told.speaker) else 0.0,
         "novelty": settings.rank_novelty_weight if late else 0.0,
         "recency": settings.rank_recency_weight * _recency(entry, settings, reference),
-        "diversity": settings.rank_diversity_weight * _growing(queries),
-        "evidence": settings.rank_evidence_weight * _growing(len(set(entry["evidence_keys"]))),
+        "diversity": settings.rank_diversity_weight * _diminishing_gain(queries),
+        "evidence": settings.rank_evidence_weight * _diminishing_gain(len(set(entry["evidence_keys"]))),
     }
     total = min(max(sum(components.values()) / most, 0.0), 1.0)
-    return Ranked(entry, round(total, _DIGITS), components)
+    return RankedEntry(entry, round(total, _DIGITS), components)
 
 
 def _said_by(entry: PoolEntry, role: Role | None) -> bool:
     return role is not None and entry["record"].get("role") == role
 
 
-def _turns(entries: Iterable[PoolEntry]) -> dict[str, float]:
+def _asking_turns(entries: Iterable[PoolEntry]) -> dict[str, float]:
     """Return the relevance of each message that asks something, by its line as windows hold it."""
     found: dict[str, float] = {}
     for entry in entries:
         record = entry["record"]
-        if record["kind"] == ContentType.MESSAGE and asks(record["text"]):
+        if record["kind"] == ContentType.MESSAGE and ends_in_question(record["text"]):
             line = _line(entry)
             found[line] = max(entry["relevance"], found.get(line, 0.0))
     return found
 
 
-def asks(text: str) -> bool:
+def ends_in_question(text: str) -> bool:
     """Tell whether a turn ends in a question, or nearly so."""
     return any(mark in text[-_QUESTION_TAIL:] for mark in _QUESTION_MARKS)
 
@@ -141,7 +143,7 @@ def _line(entry: PoolEntry) -> str:
     return f"{author}: {entry['record']['text']}" if author else str(entry["record"]["text"])
 
 
-def _answered(entry: PoolEntry, turns: Mapping[str, float]) -> float:
+def _reply_relevance(entry: PoolEntry, turns: Mapping[str, float]) -> float:
     """Return the relevance of the turn before, where it asks something; else 0."""
     if not turns or not entry["window"] or entry["record"].get("role") in _HELPERS:
         return 0.0
@@ -149,7 +151,7 @@ def _answered(entry: PoolEntry, turns: Mapping[str, float]) -> float:
     return turns.get(before, 0.0) if found else 0.0
 
 
-def _most(settings: Settings) -> float:
+def _max_sum(settings: Settings) -> float:
     """Return the largest sum that the components can reach."""
     return 1.0 + (
         settings.rank_reply_weight
@@ -163,19 +165,19 @@ def _most(settings: Settings) -> float:
     )
 
 
-def _growing(count: int) -> float:
+def _diminishing_gain(count: int) -> float:
     return 1.0 - 1.0 / count if count > 1 else 0.0
 
 
 def _recency(entry: PoolEntry, settings: Settings, reference: datetime) -> float:
-    made = created_at(entry)
+    made = entry_created_at(entry)
     if made is None:
         return 0.0
     age = max((reference - made).total_seconds() / _DAY, 0.0)
     return float(0.5 ** (age / settings.rank_recency_half_life_days))
 
 
-def diversified(ranked: Sequence[Ranked], threshold: float, crowding: float = 0.0) -> list[Ranked]:
+def demote_duplicates(ranked: Sequence[RankedEntry], threshold: float, crowding: float = 0.0) -> list[RankedEntry]:
     """Move near-duplicates of a better fact to the end, in their order, and lower what its own title crowds.
 
     Args:
@@ -183,27 +185,27 @@ def diversified(ranked: Sequence[Ranked], threshold: float, crowding: float = 0.
         threshold: Jaccard overlap of two facts' stems from which they are near-duplicates, in [0,1].
         crowding: share of its score that a fact loses where two better ones have its title, in [0,1].
     """
-    first: list[Ranked] = []
-    repeated: list[Ranked] = []
+    first: list[RankedEntry] = []
+    repeated: list[RankedEntry] = []
     by_size: dict[int, list[frozenset[str]]] = {}
     for item in ranked:
-        terms = own_terms(item.entry)
+        terms = entry_terms(item.entry)
         if _has_near(terms, by_size, threshold):
-            repeated.append(Ranked(item.entry, item.score, item.components, near_duplicate=True))
+            repeated.append(RankedEntry(item.entry, item.score, item.components, near_duplicate=True))
             continue
         first.append(item)
         by_size.setdefault(len(terms), []).append(terms)
-    return _uncrowded(first, crowding) + repeated
+    return _lower_crowded(first, crowding) + repeated
 
 
-def _uncrowded(ranked: list[Ranked], crowding: float) -> list[Ranked]:
-    labels = [label_of(item.entry) for item in ranked]
+def _lower_crowded(ranked: list[RankedEntry], crowding: float) -> list[RankedEntry]:
+    labels = [entry_title(item.entry) for item in ranked]
     if not crowding or not any(labels):
         return ranked
     kept = 1.0 - crowding
     lowered = (
         replace(item, score=round(item.score * kept, _DIGITS)) if too_many else item
-        for item, too_many in zip(ranked, crowded(labels), strict=True)
+        for item, too_many in zip(ranked, crowded_titles(labels), strict=True)
     )
     # Where scores are level, also at 0, what was better stays so.
     return sorted(lowered, key=lambda item: -item.score)
@@ -215,4 +217,4 @@ def _has_near(terms: frozenset[str], by_size: dict[int, list[frozenset[str]]], t
         return bool(by_size)
     least, most = len(terms) * threshold, len(terms) / threshold
     near = (other for size, sets in by_size.items() if least <= size <= most for other in sets)
-    return any(overlap(terms, other) >= threshold for other in near)
+    return any(jaccard(terms, other) >= threshold for other in near)

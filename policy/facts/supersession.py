@@ -16,12 +16,12 @@ from recall_loop.text.words.keys import normalise
 _LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 
 
-def value_of(fact: Fact) -> str:
+def fact_value(fact: Fact) -> str:
     """Return a fact's value in normalised form: its object; where it has none, its text."""
     return normalise(fact.object or fact.text)
 
 
-def ordered(facts: Iterable[Fact]) -> list[Fact]:
+def chronological(facts: Iterable[Fact]) -> list[Fact]:
     """Return facts in the order in which they were said: by time, then position, then as given.
 
     A fact without a time was there before all that have one.
@@ -29,14 +29,14 @@ def ordered(facts: Iterable[Fact]) -> list[Fact]:
     return sorted(facts, key=lambda fact: (fact.created_at or _LONG_AGO, fact.position or 0))
 
 
-def timeline(facts: Sequence[Fact]) -> list[Fact]:
+def supersession_changes(facts: Sequence[Fact]) -> list[Fact]:
     """Return the facts of a single-valued slot that have to change, with their new end.
 
     Repeating it changes nothing, and so does another order of writing: a fact that comes to be known late takes its
     place among the others. Facts of equal value don't supersede each other. An end that was given by hand, without
     a successor or with one outside of the slot, stays.
     """
-    told = ordered(facts)
+    told = chronological(facts)
     ids = {fact.id for fact in told}
     changed = []
     for at, fact in enumerate(told):
@@ -50,5 +50,5 @@ def timeline(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _successor(fact: Fact, later: Sequence[Fact]) -> Fact | None:
-    value = value_of(fact)
-    return next((other for other in later if other.created_at is not None and value_of(other) != value), None)
+    value = fact_value(fact)
+    return next((other for other in later if other.created_at is not None and fact_value(other) != value), None)

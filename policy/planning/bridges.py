@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
 
-from recall_loop.policy.evidence.coverage import entities_of, own_terms
-from recall_loop.policy.planning.query_forms import planned, shorten
-from recall_loop.policy.question.question import Question
+from recall_loop.policy.evidence.coverage import entry_entities, entry_terms
+from recall_loop.policy.planning.query_forms import make_query, shorten_query
+from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry
 from recall_loop.state.types import ContentType, QuerySource
 from recall_loop.text.words.tokens import content_words, stem, stems
 
-SEEDS = 5
+MAX_SEEDS = 5
 ENTITIES_PER_SEED = 6
-MOST_SHARE = 0.02
-MOST_ROWS = 5
+MAX_ROW_SHARE = 0.02
+MAX_ROWS = 5
 # What the label counts beside names that stand in one sentence with all the words that seed and question share.
 LABEL_CLOSENESS = 0.5
 _READ_CHARACTERS = 20_000
@@ -37,7 +37,7 @@ _WINDOWS = 3
 
 
 @dataclass(frozen=True)
-class Link:
+class BridgeCandidate:
     """A possible bridge: a seed, an entity that it names, and the question's words that it lacks."""
 
     seed: PoolEntry
@@ -46,24 +46,24 @@ class Link:
     missing: tuple[str, ...]
 
 
-def links(question: Question, ranked: Sequence[PoolEntry]) -> list[Link]:
+def bridge_candidates(question: AnalysedQuestion, ranked: Sequence[PoolEntry]) -> list[BridgeCandidate]:
     """Return the possible bridges of the best records; nothing is looked up yet.
 
     The first one of each seed comes before any second one, so that a seed which only sounds alike can't fill a round.
     """
-    asked = _asked(question)
+    asked = _question_words(question)
     everything = {stem(word) for word in asked} | {t for time in question.times for t in stems(time.text)}
     speakers = _speakers(ranked)
-    found: list[list[Link]] = []
-    for seed in ranked[:SEEDS]:
-        held = own_terms(seed)
+    found: list[list[BridgeCandidate]] = []
+    for seed in ranked[:MAX_SEEDS]:
+        held = entry_terms(seed)
         missing = tuple(word for word in asked if stem(word) not in held)
         if missing:
-            found.append(_links_of(seed, missing, everything, speakers))
+            found.append(_candidates_of_seed(seed, missing, everything, speakers))
     return [link for turn in zip_longest(*found) for link in turn if link is not None]
 
 
-def _asked(question: Question) -> list[str]:
+def _question_words(question: AnalysedQuestion) -> list[str]:
     """Return the question's words that can be missing from a record; times are no words of the text."""
     dated = {term for time in question.times for term in stems(time.text)}
     return [word for word in content_words(question.text) if stem(word) not in dated]
@@ -74,27 +74,27 @@ def _speakers(entries: Sequence[PoolEntry]) -> set[frozenset[str]]:
     return {frozenset(stems(name)) for name in names if name}
 
 
-def _links_of(
+def _candidates_of_seed(
     seed: PoolEntry, missing: tuple[str, ...], everything: set[str], speakers: set[frozenset[str]]
-) -> list[Link]:
-    found: list[Link] = []
-    for entity in _closest(seed, everything):
+) -> list[BridgeCandidate]:
+    found: list[BridgeCandidate] = []
+    for entity in _entities_by_closeness(seed, everything):
         terms = frozenset(stems(entity))
         if not terms or terms <= everything:
             continue
         if len(found) >= ENTITIES_PER_SEED:
             break
         if not any(terms <= speaker for speaker in speakers):
-            found.append(Link(seed, entity, terms, missing))
+            found.append(BridgeCandidate(seed, entity, terms, missing))
     return found
 
 
-def _closest(seed: PoolEntry, asked: set[str]) -> list[str]:
+def _entities_by_closeness(seed: PoolEntry, asked: set[str]) -> list[str]:
     """Return what a seed names, first what its sentences join with most of the question's words; ties in their order.
 
     In a long record only few of its names have to do with what was asked. The label stands for the whole record.
     """
-    shared = own_terms(seed) & asked
+    shared = entry_terms(seed) & asked
     lines = [(line, len(terms & shared)) for line, terms in _sentences(seed["record"]["text"][:_READ_CHARACTERS])]
     label = seed["record"].get("label")
 
@@ -103,7 +103,7 @@ def _closest(seed: PoolEntry, asked: set[str]) -> list[str]:
         nearest = max((count for line, count in lines if wanted in line), default=0)
         return max(float(nearest), LABEL_CLOSENESS * len(shared) if entity == label else 0.0)
 
-    return sorted(entities_of(seed), key=lambda entity: -closeness(entity))
+    return sorted(entry_entities(seed), key=lambda entity: -closeness(entity))
 
 
 @lru_cache(maxsize=1024)
@@ -112,12 +112,14 @@ def _sentences(text: str) -> tuple[tuple[str, frozenset[str]], ...]:
     return tuple((line.lower(), frozenset(stems(line))) for line in _SENTENCE_END.split(text) if line)
 
 
-def link_terms(candidates: Sequence[Link]) -> list[str]:
+def candidate_terms(candidates: Sequence[BridgeCandidate]) -> list[str]:
     """Return the stems whose frequency decides which candidates are bridges."""
     return list(dict.fromkeys(term for link in candidates for term in sorted(link.terms)))
 
 
-def bridges(candidates: Sequence[Link], frequencies: Mapping[str, int], rows: int, longest: int) -> list[PlannedQuery]:
+def bridge_queries(
+    candidates: Sequence[BridgeCandidate], frequencies: Mapping[str, int], rows: int, longest: int
+) -> list[PlannedQuery]:
     """Return the queries of those candidates whose entity links a few records.
 
     `frequencies` gives for each stem the number of the tenant's windows that hold it, `rows` the
@@ -127,9 +129,9 @@ def bridges(candidates: Sequence[Link], frequencies: Mapping[str, int], rows: in
     for link in candidates:
         rarest = min(frequencies.get(term, 0) for term in link.terms)
         windows = _WINDOWS if link.seed["record"]["kind"] == ContentType.MESSAGE else 1
-        if windows < rarest <= windows * max(MOST_SHARE * rows, MOST_ROWS):
+        if windows < rarest <= windows * max(MAX_ROW_SHARE * rows, MAX_ROWS):
             room = max(longest - len(link.entity) - 1, 1)
-            text = shorten(f"{shorten(' '.join(link.missing), room)} {link.entity}", longest)
-            query = planned(text, QuerySource.FEEDBACK)
+            text = shorten_query(f"{shorten_query(' '.join(link.missing), room)} {link.entity}", longest)
+            query = make_query(text, QuerySource.FEEDBACK)
             found.append({**query, "seed": link.seed["key"], "entity": link.entity, "missing": list(link.missing)})
     return found

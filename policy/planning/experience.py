@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from recall_loop.state.types import QuerySource
 
 # Fewer queries than this, weighted by how similar their requests are, say nothing against a strategy or a source.
-LEAST_QUERIES = 2.0
+MIN_QUERIES = 2.0
 _DIGITS = 6
 _T = TypeVar("_T")
 
@@ -25,11 +25,11 @@ class Experience:
     sources: Mapping[str, float] = field(default_factory=dict)
     runs: int = 0
 
-    def first_strategies(self, strategies: Sequence[_T]) -> list[_T]:
+    def sort_strategies(self, strategies: Sequence[_T]) -> list[_T]:
         """Return strategies in the order of what they gave; unknown ones stand before those that gave nothing."""
         return _ordered(strategies, str, self.strategies)
 
-    def first_sources(self, queries: Sequence[_T], source: Callable[[_T], str]) -> list[_T]:
+    def sort_queries(self, queries: Sequence[_T], source: Callable[[_T], str]) -> list[_T]:
         """Return queries in the order of what their sources gave."""
         return _ordered(queries, source, self.sources)
 
@@ -44,7 +44,7 @@ def _ordered(items: Sequence[_T], name: Callable[[_T], str], gains: Mapping[str,
     return sorted(items, key=place)
 
 
-def gathered(runs: Iterable[tuple[float, Sequence[Mapping[str, Any]]]]) -> Experience:
+def summarise_runs(runs: Iterable[tuple[float, Sequence[Mapping[str, Any]]]]) -> Experience:
     """Return the experience of past runs.
 
     Each comes as the similarity of its request in [0,1], by which it counts, and its queries (`strategy`, `source`,
@@ -72,5 +72,5 @@ def _means(totals: Mapping[str, tuple[float, float]]) -> dict[str, float]:
     return {
         name: round(gains / queries, _DIGITS)
         for name, (queries, gains) in sorted(totals.items())
-        if gains > 0.0 or queries >= LEAST_QUERIES
+        if gains > 0.0 or queries >= MIN_QUERIES
     }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from recall_loop.policy.evidence.coverage import own_terms
-from recall_loop.policy.planning.query_forms import anchored, main_query, planned, shorten
-from recall_loop.policy.question.question import Question
+from recall_loop.policy.evidence.coverage import entry_terms
+from recall_loop.policy.planning.query_forms import main_query, make_query, shorten_query, with_anchor
+from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry
 from recall_loop.state.types import QuerySource
 from recall_loop.text.words.tokens import content_words, stem, stems
@@ -18,7 +18,7 @@ _TERMS = 6
 _WEIGHT = 0.4
 
 
-def feedback_queries(question: Question, ranked: Sequence[PoolEntry], longest: int = 120) -> list[PlannedQuery]:
+def feedback_queries(question: AnalysedQuestion, ranked: Sequence[PoolEntry], longest: int = 120) -> list[PlannedQuery]:
     """Return queries of the anchor and words that several of the best facts share and the question lacks.
 
     Such words are those that the store itself uses for what is asked. `longest` is the most characters of one.
@@ -26,7 +26,7 @@ def feedback_queries(question: Question, ranked: Sequence[PoolEntry], longest: i
     asked = set(stems(question.text)) | {term for name in question.names for term in stems(name)}
     counts: Counter[str] = Counter()
     for place, entry in enumerate(ranked[:_FACTS]):
-        held = own_terms(entry)
+        held = entry_terms(entry)
         for word in content_words(entry["record"]["text"][:2000]):
             term = stem(word)
             if term in held and term not in asked and not word.isdigit():
@@ -34,11 +34,14 @@ def feedback_queries(question: Question, ranked: Sequence[PoolEntry], longest: i
     shared = [word for word, count in counts.most_common(_TERMS) if count > 1]
     anchor = question.names[0] if question.names else main_query(question)
     pairs = zip(shared[::2], shared[1::2], strict=False)
-    texts = (shorten(f"{first} {second} {anchor}", longest) for first, second in pairs)
-    return [planned(text, QuerySource.FEEDBACK, _WEIGHT) for text in texts]
+    texts = (shorten_query(f"{first} {second} {anchor}", longest) for first, second in pairs)
+    return [make_query(text, QuerySource.FEEDBACK, _WEIGHT) for text in texts]
 
 
-def missing_queries(question: Question, uncovered: Sequence[str], longest: int) -> list[PlannedQuery]:
+def uncovered_queries(question: AnalysedQuestion, uncovered: Sequence[str], longest: int) -> list[PlannedQuery]:
     """Return a query for each uncovered name or phrase of the question, with its anchor (LOOP-6)."""
     wanted = [text for text in uncovered if text not in _ANSWERS]
-    return [planned(shorten(anchored(text, question.names), longest), QuerySource.NOUN_PHRASE) for text in wanted]
+    return [
+        make_query(shorten_query(with_anchor(text, question.names), longest), QuerySource.NOUN_PHRASE)
+        for text in wanted
+    ]

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from recall_loop.policy.question.question import Question
-from recall_loop.state.agent_state import Narrowed, PlannedQuery
+from recall_loop.policy.question.question import AnalysedQuestion
+from recall_loop.state.agent_state import PlannedQuery, QueryNarrowing
 from recall_loop.state.types import QuerySource
 from recall_loop.text.time.time_expressions import TimeExpression
-from recall_loop.text.words.related_terms import Related, related
+from recall_loop.text.words.related_terms import RelatedTerms, related_terms
 from recall_loop.text.words.stop_words import ASKING_WORDS
 from recall_loop.text.words.tokens import content_words, stems
 
-WEIGHTS = {
+SOURCE_WEIGHTS = {
     QuerySource.PHRASE: 1.0,
     QuerySource.SYNONYM: 0.5,
     QuerySource.TEMPORAL: 0.5,
@@ -31,20 +31,20 @@ WEIGHTS = {
     QuerySource.LLM: 0.9,
 }
 PART_WEIGHT = 0.9
-THEN_WEIGHT = 1.0
-Pick = Callable[[Related], Sequence[str]]
+PERIOD_WEIGHT = 1.0
+TermSelector = Callable[[RelatedTerms], Sequence[str]]
 _SHORT_WORDS = 3
 _LEAST_QUERIES = 6
 
 
-def planned(text: str, source: QuerySource, weight: float | None = None) -> PlannedQuery:
+def make_query(text: str, source: QuerySource, weight: float | None = None) -> PlannedQuery:
     """Return a query as the plan holds it; its rank is given when it passes the repeat filter."""
     return {
         "text": text,
         "spoken": None,
         "source": source.value,
         "rank": 0,
-        "weight": WEIGHTS[source] if weight is None else weight,
+        "weight": SOURCE_WEIGHTS[source] if weight is None else weight,
         "seed": None,
         "entity": None,
         "missing": [],
@@ -52,7 +52,7 @@ def planned(text: str, source: QuerySource, weight: float | None = None) -> Plan
     }
 
 
-def shorten(text: str, most: int) -> str:
+def shorten_query(text: str, most: int) -> str:
     """Cut at a word boundary to at most `most` characters; one overlong word is cut itself."""
     text = " ".join(text.split())
     if len(text) <= most:
@@ -67,14 +67,14 @@ def content_query(text: str) -> str:
     return " ".join([word for word in found if word not in ASKING_WORDS] or found)
 
 
-def fallback_queries(question: Question, most: int, longest: int) -> list[PlannedQuery]:
+def fallback_queries(question: AnalysedQuestion, most: int, longest: int) -> list[PlannedQuery]:
     """Return up to `most` distinct queries of at most `longest` characters, best first (usually 6 to 12).
 
     Related terms and single words fill up only where the question itself gives fewer than six. The list is
     empty only where the question holds no content word, its window no name and its goal nothing.
     """
     found: dict[str, PlannedQuery] = {}
-    _collect(found, _own_queries(question), most, longest)
+    _collect(found, _question_queries(question), most, longest)
     _collect(found, _filling_queries(question), min(most, _LEAST_QUERIES), longest)
     return [{**query, "rank": rank} for rank, query in enumerate(found.values(), 1)]
 
@@ -84,31 +84,31 @@ def _collect(found: dict[str, PlannedQuery], queries: Iterable[PlannedQuery], mo
     for query in queries:
         if len(found) >= most:
             return
-        text = shorten(query["text"], longest)
+        text = shorten_query(query["text"], longest)
         key = " ".join(sorted(set(stems(text)) or {text.casefold()}))
         if text and key not in found:
             found[key] = {**query, "text": text}
 
 
-def _own_queries(question: Question) -> Iterator[PlannedQuery]:
-    main = planned(main_query(question), QuerySource.PHRASE)
+def _question_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
+    main = make_query(main_query(question), QuerySource.PHRASE)
     yield main if question.referents else {**main, "spoken": question.text}
-    yield from then_queries(question, main["text"])
+    yield from period_queries(question, main["text"])
     if question.topic:
         topical = " ".join([*question.topic, content_query(question.text)])
-        yield planned(topical, QuerySource.PHRASE, PART_WEIGHT)
+        yield make_query(topical, QuerySource.PHRASE, PART_WEIGHT)
     if len(question.parts) > 1:
         for part in question.parts:
-            yield planned(anchored(content_query(part), question.names), QuerySource.PHRASE, PART_WEIGHT)
+            yield make_query(with_anchor(content_query(part), question.names), QuerySource.PHRASE, PART_WEIGHT)
     if question.goal:
-        yield planned(anchored(content_query(question.goal), question.names), QuerySource.PHRASE, PART_WEIGHT)
-    yield planned(_keywords(question), QuerySource.KEYWORD)
+        yield make_query(with_anchor(content_query(question.goal), question.names), QuerySource.PHRASE, PART_WEIGHT)
+    yield make_query(_keywords(question), QuerySource.KEYWORD)
     for phrase in question.phrases:
-        yield planned(anchored(phrase, question.names), QuerySource.NOUN_PHRASE)
-    yield from (planned(name, QuerySource.ENTITY) for name in question.names)
+        yield make_query(with_anchor(phrase, question.names), QuerySource.NOUN_PHRASE)
+    yield from (make_query(name, QuerySource.ENTITY) for name in question.names)
 
 
-def then_queries(question: Question, main: str) -> Iterator[PlannedQuery]:
+def period_queries(question: AnalysedQuestion, main: str) -> Iterator[PlannedQuery]:
     """Yield what is asked without its times, to be looked up among what was made in them or soon after.
 
     Its text begins with the days that it looks at, or it would be a repeat of the same words asked of all times.
@@ -116,36 +116,36 @@ def then_queries(question: Question, main: str) -> Iterator[PlannedQuery]:
     if question.period is None:
         return
     start, end = (question.period[name][:10] for name in ("start_time", "end_time"))
-    narrowed: Narrowed = {"tool": None, "filters": dict(question.period)}
+    narrowed: QueryNarrowing = {"tool": None, "filters": dict(question.period)}
     spoken = None if question.referents else question.text
-    text = f"{start} to {end} {undated(main, question.times)}"
-    yield {**planned(text, QuerySource.TEMPORAL, THEN_WEIGHT), "spoken": spoken, "narrowed": narrowed}
+    text = f"{start} to {end} {without_times(main, question.times)}"
+    yield {**make_query(text, QuerySource.TEMPORAL, PERIOD_WEIGHT), "spoken": spoken, "narrowed": narrowed}
 
 
-def undated(text: str, times: Sequence[TimeExpression]) -> str:
+def without_times(text: str, times: Sequence[TimeExpression]) -> str:
     """Return the words of `text` that belong to none of `times`."""
     dated = {term for time in times for term in stems(time.text)}
     return " ".join(word for word in text.split() if not set(stems(word)) <= dated)
 
 
-def _filling_queries(question: Question) -> Iterator[PlannedQuery]:
+def _filling_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
     yield from synonym_queries(question)
-    yield from (planned(phrase, QuerySource.NOUN_PHRASE, 0.3) for phrase in question.phrases)
-    yield from (planned(word, QuerySource.KEYWORD, 0.3) for word in content_query(question.text).split())
+    yield from (make_query(phrase, QuerySource.NOUN_PHRASE, 0.3) for phrase in question.phrases)
+    yield from (make_query(word, QuerySource.KEYWORD, 0.3) for word in content_query(question.text).split())
 
 
-def main_query(question: Question) -> str:
+def main_query(question: AnalysedQuestion) -> str:
     """Return the whole question as one query, with the referents of its pronouns."""
     return " ".join(filter(None, [*question.referents, content_query(question.text)]))
 
 
-def _keywords(question: Question) -> str:
+def _keywords(question: AnalysedQuestion) -> str:
     """Return the short form: the anchor and the longest noun phrase."""
     longest = max(question.phrases, key=len, default="")
     return " ".join([*question.names[:1], *longest.split()[:_SHORT_WORDS]])
 
 
-def anchored(text: str, names: Sequence[str]) -> str:
+def with_anchor(text: str, names: Sequence[str]) -> str:
     """Put the anchor before a text that names nobody."""
     terms = set(stems(text))
     if not text or not names or any(set(stems(name)) <= terms for name in names):
@@ -153,37 +153,37 @@ def anchored(text: str, names: Sequence[str]) -> str:
     return f"{names[0]} {text}"
 
 
-def synonym_queries(question: Question) -> Iterator[PlannedQuery]:
+def synonym_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
     """Yield the main query with one of its terms replaced by a synonym."""
-    return _replaced(question, lambda terms: terms.synonyms, WEIGHTS[QuerySource.SYNONYM])
+    return _replacement_queries(question, lambda terms: terms.synonyms, SOURCE_WEIGHTS[QuerySource.SYNONYM])
 
 
-def broader_queries(question: Question) -> Iterator[PlannedQuery]:
+def broader_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
     """Yield the anchor with a broader term for one of the question's terms."""
-    return _replaced(question, lambda terms: terms.broader, 0.4)
+    return _replacement_queries(question, lambda terms: terms.broader, 0.4)
 
 
-def narrower_queries(question: Question) -> Iterator[PlannedQuery]:
+def narrower_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
     """Yield the anchor with narrower terms, then pairs of the question's own words."""
-    yield from _replaced(question, lambda terms: terms.narrower, 0.4)
+    yield from _replacement_queries(question, lambda terms: terms.narrower, 0.4)
     words = [word for phrase in question.phrases for word in phrase.split()]
     for first, second in pairwise(words):
-        yield planned(anchored(f"{first} {second}", question.names), QuerySource.KEYWORD, 0.3)
+        yield make_query(with_anchor(f"{first} {second}", question.names), QuerySource.KEYWORD, 0.3)
 
 
-def _replaced(question: Question, pick: Pick, weight: float) -> Iterator[PlannedQuery]:
+def _replacement_queries(question: AnalysedQuestion, pick: TermSelector, weight: float) -> Iterator[PlannedQuery]:
     """Replace one word or phrase at a time; the first alternatives of all terms come first."""
     words = main_query(question).split()
     terms = unique_terms(question)
-    alternatives = [(term, list(pick(related(term, question.table)))) for term in terms]
+    alternatives = [(term, list(pick(related_terms(term, question.table)))) for term in terms]
     depth = max((len(found) for _, found in alternatives), default=0)
     for at in range(depth):
         for term, found in alternatives:
             if at < len(found):
-                yield planned(_swap(words, term, found[at]), QuerySource.SYNONYM, weight)
+                yield make_query(_swap(words, term, found[at]), QuerySource.SYNONYM, weight)
 
 
-def unique_terms(question: Question) -> list[str]:
+def unique_terms(question: AnalysedQuestion) -> list[str]:
     """Return the noun phrases and the single words of a question, names left out."""
     named = {term for name in question.names for term in stems(name)}
     words = [word for word in content_query(question.text).split() if not set(stems(word)) <= named]

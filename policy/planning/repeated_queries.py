@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from recall_loop.state.agent_state import PlannedQuery, QueryOutcome
-from recall_loop.text.words.keys import overlap, query_terms
+from recall_loop.text.words.keys import jaccard, query_terms
 
 
 class RepeatFilter:
@@ -20,7 +20,7 @@ class RepeatFilter:
         self._threshold = threshold
         self._tried = [(query_terms(query), outcome) for query, outcome in outcomes.items()]
         self._accepted: list[frozenset[str]] = []
-        self.refused: list[str] = []
+        self.dropped: list[str] = []
 
     def allows(self, query: str, fingerprint: str = "") -> bool:
         """Tell whether `query` is no repeat of what was tried or accepted before."""
@@ -32,7 +32,7 @@ class RepeatFilter:
         )
 
     def _same(self, terms: frozenset[str], other: frozenset[str]) -> bool:
-        return terms == other or overlap(terms, other) >= self._threshold
+        return terms == other or jaccard(terms, other) >= self._threshold
 
     def keep(
         self, queries: Iterable[PlannedQuery], most: int, fingerprint: Callable[[PlannedQuery], str] = lambda _: ""
@@ -43,7 +43,7 @@ class RepeatFilter:
             if len(kept) >= most:
                 break
             if not self.allows(query["text"], fingerprint(query)):
-                self.refused.append(query["text"])
+                self.dropped.append(query["text"])
                 continue
             self._accepted.append(query_terms(query["text"]))
             kept.append({**query, "rank": len(kept) + 1})

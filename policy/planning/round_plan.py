@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recall_loop.policy.planning.experience import Experience
-from recall_loop.policy.planning.feedback import feedback_queries, missing_queries
+from recall_loop.policy.planning.feedback import feedback_queries, uncovered_queries
 from recall_loop.policy.planning.repeated_queries import RepeatFilter
-from recall_loop.policy.planning.strategies import order, queries_of
-from recall_loop.policy.question.question import Question
+from recall_loop.policy.planning.strategies import order_strategies, strategy_queries
+from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import Plan, PlannedQuery, PoolEntry, QueryOutcome
 from recall_loop.state.scope import Filters
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, SearchMode, Strategy, ToolName
 
-PLAN, REFINE = "plan", "refine"
+PLAN_ORIGIN, REFINE_ORIGIN = "plan", "refine"
 _STRATEGY_QUERIES = 2
 _MAJOR_WEIGHT = 0.8
 _MINOR_LIMIT = 6
-MOST_LIMIT = 1000
+MAX_LIMIT = 1000
 _TOOLS = {
     ContentType.FACT: ToolName.FACTS,
     ContentType.MESSAGE: ToolName.MESSAGES,
@@ -30,10 +30,10 @@ _TOOLS = {
 
 
 @dataclass(frozen=True)
-class Known:
+class PlanningContext:
     """What planning sees (LOOP-3): everything tried with its yield, and everything found, best first."""
 
-    question: Question
+    question: AnalysedQuestion
     ranked: Sequence[PoolEntry]
     outcomes: Mapping[str, QueryOutcome]
     used: Sequence[str]
@@ -43,7 +43,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Advice:
+class LlmAdvice:
     """What a language model adds to a plan; its queries come on top of the deterministic ones.
 
     Attributes:
@@ -62,7 +62,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlanningResult:
     """A plan, how many queries were generated for it, and the texts of those that were dropped as repeats.
 
     `advised` counts those of a language model that are in the plan.
@@ -71,7 +71,7 @@ class Planned:
     plan: Plan
     generated: int
     repeats: tuple[str, ...]
-    advised: int = 0
+    llm_queries: int = 0
 
 
 def tool_for(content_types: Sequence[ContentType]) -> ToolName:
@@ -79,13 +79,13 @@ def tool_for(content_types: Sequence[ContentType]) -> ToolName:
     return _TOOLS[content_types[0]] if len(content_types) == 1 else ToolName.ALL
 
 
-def types_of(tool: ToolName, content_types: Sequence[ContentType]) -> Sequence[ContentType]:
+def content_types_of(tool: ToolName, content_types: Sequence[ContentType]) -> Sequence[ContentType]:
     """Return the content types that a tool searches; search_all searches those of the request."""
     return next(([kind] for kind, name in _TOOLS.items() if name is tool), content_types)
 
 
 @dataclass(frozen=True)
-class Marker:
+class QueryFingerprinter:
     """Gives a query's fingerprint: what makes one without results worth asking again (LOOP-4).
 
     That is another tool, or other filters: those of the request, and what the query itself is narrowed to.
@@ -103,13 +103,13 @@ class Marker:
 
 
 def plan_next(
-    known: Known,
+    known: PlanningContext,
     content_types: Sequence[ContentType],
     settings: Settings,
     origin: str,
     filters: Filters | None = None,
-    advice: Advice | None = None,
-) -> Planned:
+    advice: LlmAdvice | None = None,
+) -> PlanningResult:
     """Return the next plan; its queries are empty where nothing untried is left.
 
     Bridges come first, then the queries of the next strategy that has an untried one. A refinement also asks
@@ -117,17 +117,17 @@ def plan_next(
     iteration takes the whole fallback set. The queries of a language model come on top: they pass the same
     repeat filter, and take no place from the others.
     """
-    advice = advice or Advice()
+    advice = advice or LlmAdvice()
     tool = tool_for(content_types).value
     repeats = RepeatFilter(known.outcomes, settings.repeat_similarity)
-    mark = Marker(tool, filters or Filters())
-    chosen, generated = _bridged(known, settings, repeats, mark)
-    used, rotated, offered = _rotated(known, settings, repeats, mark, len(chosen), advice.strategy)
+    mark = QueryFingerprinter(tool, filters or Filters())
+    chosen, generated = _keep_bridges(known, settings, repeats, mark)
+    used, rotated, offered = _next_strategy(known, settings, repeats, mark, len(chosen), advice.strategy)
     chosen += rotated
     generated += offered
-    if origin == REFINE and len(chosen) < settings.fallback_max_queries:
+    if origin == REFINE_ORIGIN and len(chosen) < settings.fallback_max_queries:
         longest = settings.fallback_max_length
-        more = missing_queries(known.question, known.uncovered, longest)
+        more = uncovered_queries(known.question, known.uncovered, longest)
         more += feedback_queries(known.question, known.ranked, longest)
         generated += len(more)
         chosen += repeats.keep(more, settings.fallback_max_queries - len(chosen), mark)
@@ -140,10 +140,12 @@ def plan_next(
         "origin": origin,
         "missing": list(dict.fromkeys([*advice.missing, *known.uncovered])),
     }
-    return Planned(plan, generated + len(advice.queries), tuple(repeats.refused), len(advised))
+    return PlanningResult(plan, generated + len(advice.queries), tuple(repeats.dropped), len(advised))
 
 
-def _bridged(known: Known, settings: Settings, repeats: RepeatFilter, mark: Marker) -> tuple[list[PlannedQuery], int]:
+def _keep_bridges(
+    known: PlanningContext, settings: Settings, repeats: RepeatFilter, mark: QueryFingerprinter
+) -> tuple[list[PlannedQuery], int]:
     """Return the bridges that are no repeats, with room left for a strategy, and how many there were."""
     if not known.outcomes:
         return [], len(known.bridges)
@@ -152,8 +154,13 @@ def _bridged(known: Known, settings: Settings, repeats: RepeatFilter, mark: Mark
     return repeats.keep(known.bridges, most - reserved, mark), len(known.bridges)
 
 
-def _rotated(
-    known: Known, settings: Settings, repeats: RepeatFilter, mark: Marker, taken: int, wanted: Strategy | None
+def _next_strategy(
+    known: PlanningContext,
+    settings: Settings,
+    repeats: RepeatFilter,
+    mark: QueryFingerprinter,
+    taken: int,
+    wanted: Strategy | None,
 ) -> tuple[Strategy, list[PlannedQuery], int]:
     """Return the next strategy with an untried query, its queries, and how many were offered on the way.
 
@@ -161,30 +168,30 @@ def _rotated(
     """
     most, longest = settings.fallback_max_queries, settings.fallback_max_length
     first = not known.outcomes
-    turns = order(known.used, known.outcomes.values(), known.experience)
+    turns = order_strategies(known.used, known.outcomes.values(), known.experience)
     if wanted is not None and not first:
         turns = list(dict.fromkeys([wanted, *turns]))
     offered = 0
     for strategy in turns:
-        queries = queries_of(strategy, known.question, known.ranked, most, longest)
+        queries = strategy_queries(strategy, known.question, known.ranked, most, longest)
         offered += len(queries)
         if known.experience is not None and not first:
-            queries = known.experience.first_sources(queries, lambda query: query["source"])
+            queries = known.experience.sort_queries(queries, lambda query: query["source"])
         kept = repeats.keep(queries, most if first else min(_STRATEGY_QUERIES, most - taken), mark)
         if kept:
             return strategy, kept, offered
     return (Strategy(known.used[-1]) if known.used else Strategy.DIRECT), [], offered
 
 
-def limit_name(weight: float) -> str:
+def limit_parameter(weight: float) -> str:
     """Return which parameter limits a query's results: those of a minor query only count at its top."""
     return "limit" if weight >= _MAJOR_WEIGHT else "minor_limit"
 
 
-def _parameters(settings: Settings, origin: str, advice: Advice) -> dict[str, int]:
+def _parameters(settings: Settings, origin: str, advice: LlmAdvice) -> dict[str, int]:
     """Return the search parameters; a refinement looks twice as deep, and twice again where that is advised."""
-    factor = (2 if origin == REFINE else 1) * (2 if advice.wider else 1)
+    factor = (2 if origin == REFINE_ORIGIN else 1) * (2 if advice.wider else 1)
     limit, minor = settings.search_limit, min(settings.search_limit, _MINOR_LIMIT)
-    found = {"limit": min(factor * limit, MOST_LIMIT), "minor_limit": min(factor * minor, MOST_LIMIT)}
+    found = {"limit": min(factor * limit, MAX_LIMIT), "minor_limit": min(factor * minor, MAX_LIMIT)}
     words = settings.search_mode is not SearchMode.VECTOR  # vectors know no typos
     return found | ({"fuzzy": advice.fuzzy} if advice.fuzzy and words else {})

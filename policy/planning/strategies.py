@@ -20,35 +20,35 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 
-from recall_loop.policy.evidence.coverage import own_text
+from recall_loop.policy.evidence.coverage import entry_text
 from recall_loop.policy.planning.experience import Experience
 from recall_loop.policy.planning.query_forms import (
     broader_queries,
     content_query,
     fallback_queries,
+    make_query,
     narrower_queries,
-    planned,
-    shorten,
+    shorten_query,
     synonym_queries,
-    undated,
+    without_times,
 )
-from recall_loop.policy.question.periods import created_at
-from recall_loop.policy.question.question import Question
+from recall_loop.policy.question.periods import entry_created_at
+from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry, QueryOutcome
 from recall_loop.state.types import QuerySource, Strategy
-from recall_loop.text.names.phrases import unique
-from recall_loop.text.names.proper_names import organizations, people
-from recall_loop.text.time.time_expressions import TimeExpression, parse_times, queries_for
+from recall_loop.text.names.phrases import unique_folded
+from recall_loop.text.names.proper_names import find_organizations, find_people
+from recall_loop.text.time.time_expressions import TimeExpression, parse_times, render_time
 from recall_loop.text.words.tokens import stems
 
 _FACTS = 8
 _MOST_NAMES = 4
 _MOST_TIMES = 3
 _TEXT = 4000
-Finder = Callable[[str], tuple[str, ...]]
+NameFinder = Callable[[str], tuple[str, ...]]
 
 
-def order(
+def order_strategies(
     used: Sequence[str], outcomes: Iterable[QueryOutcome], experience: Experience | None = None
 ) -> list[Strategy]:
     """Return all strategies, the next one first: unused ones in their order, then by new facts per query.
@@ -65,7 +65,7 @@ def order(
     places = list(Strategy)
     tried.sort(key=lambda strategy: (-_mean(gains.get(strategy.value, [])), places.index(strategy)))
     if experience is not None and used:
-        fresh = experience.first_strategies(fresh)
+        fresh = experience.sort_strategies(fresh)
     return fresh + tried
 
 
@@ -73,8 +73,8 @@ def _mean(values: Sequence[int]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def queries_of(
-    strategy: Strategy, question: Question, ranked: Sequence[PoolEntry], most: int, longest: int
+def strategy_queries(
+    strategy: Strategy, question: AnalysedQuestion, ranked: Sequence[PoolEntry], most: int, longest: int
 ) -> list[PlannedQuery]:
     """Return the queries of one strategy, best first; none where it has nothing to offer."""
     if strategy is Strategy.DIRECT:
@@ -87,46 +87,46 @@ def queries_of(
         Strategy.ORGANIZATIONS: lambda: _named(question, _names(question, ranked, _organizations)),
         Strategy.TEMPORAL: lambda: _timed(question, ranked),
     }
-    return [{**query, "text": shorten(query["text"], longest)} for query in makers[strategy]()]
+    return [{**query, "text": shorten_query(query["text"], longest)} for query in makers[strategy]()]
 
 
 @lru_cache(maxsize=4096)
 def _people(text: str) -> tuple[str, ...]:
-    return tuple(people(text))
+    return tuple(find_people(text))
 
 
 @lru_cache(maxsize=4096)
 def _organizations(text: str) -> tuple[str, ...]:
-    return tuple(organizations(text))
+    return tuple(find_organizations(text))
 
 
-def _names(question: Question, ranked: Sequence[PoolEntry], find: Finder) -> list[str]:
+def _names(question: AnalysedQuestion, ranked: Sequence[PoolEntry], find: NameFinder) -> list[str]:
     """Return names that the referents and the best facts hold and the question doesn't."""
     asked = set(stems(question.text))
     found = [name for referent in question.referents for name in find(referent)]
-    found += [name for entry in ranked[:_FACTS] for name in find(own_text(entry)[:_TEXT])]
-    return [name for name in unique(found) if set(stems(name)) - asked][:_MOST_NAMES]
+    found += [name for entry in ranked[:_FACTS] for name in find(entry_text(entry)[:_TEXT])]
+    return [name for name in unique_folded(found) if set(stems(name)) - asked][:_MOST_NAMES]
 
 
-def _named(question: Question, names: Sequence[str]) -> Iterator[PlannedQuery]:
+def _named(question: AnalysedQuestion, names: Sequence[str]) -> Iterator[PlannedQuery]:
     asked = " ".join(question.phrases) or content_query(question.text)
     for name in names:
-        yield planned(f"{name} {asked}", QuerySource.ENTITY, 0.4)
+        yield make_query(f"{name} {asked}", QuerySource.ENTITY, 0.4)
 
 
-def _timed(question: Question, ranked: Sequence[PoolEntry]) -> Iterator[PlannedQuery]:
+def _timed(question: AnalysedQuestion, ranked: Sequence[PoolEntry]) -> Iterator[PlannedQuery]:
     """Yield what is asked without its own time words, with each time as people write it."""
-    words = undated(content_query(question.text), question.times)
+    words = without_times(content_query(question.text), question.times)
     for time in (question.times or _times_of(ranked))[:_MOST_TIMES]:
-        for rendered in queries_for(time):
-            yield planned(f"{words} {rendered}".strip(), QuerySource.TEMPORAL)
+        for rendered in render_time(time):
+            yield make_query(f"{words} {rendered}".strip(), QuerySource.TEMPORAL)
 
 
 def _times_of(ranked: Sequence[PoolEntry]) -> list[TimeExpression]:
     """Return the times that the best facts name, relative ones counted from when they were said."""
     found: list[TimeExpression] = []
     for entry in ranked[:_FACTS]:
-        made: datetime | None = created_at(entry)
+        made: datetime | None = entry_created_at(entry)
         if made is not None:
             found += parse_times(entry["record"]["text"][:_TEXT], made)
     return found

@@ -13,58 +13,58 @@ from recall_loop.state.agent_state import PoolEntry, QueryOutcome
 from recall_loop.state.request import ChatMessage
 from recall_loop.text.words.snippets import best_snippet
 from recall_loop.text.words.token_budget import estimate_tokens
-from recall_loop.text.words.xml_escaping import as_data
+from recall_loop.text.words.xml_escaping import escape_text
 
-SNIPPET_CHARACTERS = 200
+FACT_CHARACTERS = 200
 MESSAGE_CHARACTERS = 500
 NAME_CHARACTERS, NAME_TOKENS = 60, 20
 _T = TypeVar("_T")
 # Shares of what a prompt has left beside its fixed words and the question.
 CONVERSATION_SHARE, TRIED_SHARE, UNCOVERED_SHARE = 0.2, 0.25, 0.05
 # A last line such as "(and 120 more)".
-_LAST_LINE = 12
-_MOST_MISSES = 5
+_REMAINDER_TOKENS = 12
+_MAX_MISSES = 5
 
 
-def conversation(messages: Sequence[ChatMessage], question: str, budget: int) -> str:
+def render_conversation(messages: Sequence[ChatMessage], question: str, budget: int) -> str:
     """Return the messages around the question, oldest first; the newest that fit into `budget` tokens."""
     others = [message for message in messages if message.content.strip() != question.strip()]
-    kept, left = _fitting(others[::-1], _said, budget)
+    kept, left = _take_fitting(others[::-1], _render_message, budget)
     return "\n".join([f"({left} more)"] * bool(left) + [line for _, line in kept[::-1]])
 
 
-def _said(message: ChatMessage) -> str:
-    who = within(cut(message.author or message.role.value, NAME_CHARACTERS), NAME_TOKENS)
-    return f"{who}: {as_data(cut(message.content, MESSAGE_CHARACTERS))}"
+def _render_message(message: ChatMessage) -> str:
+    who = fit_text(truncate(message.author or message.role.value, NAME_CHARACTERS), NAME_TOKENS)
+    return f"{who}: {escape_text(truncate(message.content, MESSAGE_CHARACTERS))}"
 
 
-def cut(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """Return at most `most` characters, with an ellipsis where cut."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def within(text: str, budget: int) -> str:
+def fit_text(text: str, budget: int) -> str:
     """Return text as data, cut until `budget` tokens hold it: signs of tags may take several tokens each."""
-    shown = as_data(text)
+    shown = escape_text(text)
     while text and estimate_tokens(shown) > budget:
         text = text[: max(len(text) * budget // (estimate_tokens(shown) + 1), 0)]
-        shown = as_data(text + "…")
+        shown = escape_text(text + "…")
     return shown if text else ""
 
 
-def tried(outcomes: Iterable[QueryOutcome], budget: int) -> str:
+def render_tried(outcomes: Iterable[QueryOutcome], budget: int) -> str:
     """Return every tried query with its yield: those that gave new facts first, then the newest."""
     ordered = sorted(outcomes, key=lambda outcome: (outcome["new_facts"] == 0, -outcome["iteration"]))
-    kept, left = _fitting(ordered, _yield, budget)
+    kept, left = _take_fitting(ordered, _render_outcome, budget)
     return "\n".join([line for _, line in kept] + [f"(and {left} more)"] * bool(left))
 
 
-def _yield(outcome: QueryOutcome) -> str:
+def _render_outcome(outcome: QueryOutcome) -> str:
     found = "failed" if outcome["error"] else f"{outcome['results']} found, {outcome['new_facts']} new"
-    return f"- {as_data(outcome['query'])} ({found})"
+    return f"- {escape_text(outcome['query'])} ({found})"
 
 
-def found(ranked: Sequence[PoolEntry], iteration: int, budget: int, terms: frozenset[str]) -> str:
+def render_found(ranked: Sequence[PoolEntry], iteration: int, budget: int, terms: frozenset[str]) -> str:
     """Return the digest of all facts: what the last iteration added first, then the strongest.
 
     Each is cut to the window with the most of the question's `terms`.
@@ -72,38 +72,38 @@ def found(ranked: Sequence[PoolEntry], iteration: int, budget: int, terms: froze
     newest = [entry for entry in ranked if entry["is_new"] and entry["first_iteration"] == iteration]
     known = {entry["key"] for entry in newest}
     ordered = [*newest, *(entry for entry in ranked if entry["key"] not in known)]
-    kept, left = _fitting(list(enumerate(ordered, 1)), lambda item: fact_line(*item, terms), budget)
+    kept, left = _take_fitting(list(enumerate(ordered, 1)), lambda item: render_fact(*item, terms), budget)
     return "\n".join([line for _, line in kept] + [f"(and {left} more)"] * bool(left))
 
 
-def facts(ranked: Sequence[PoolEntry], budget: int, terms: frozenset[str], most: int) -> dict[int, str]:
+def render_facts(ranked: Sequence[PoolEntry], budget: int, terms: frozenset[str], most: int) -> dict[int, str]:
     """Return the facts for an answer by number, counted from 1, each of at most `most` characters of its text."""
-    kept, _ = _fitting(list(enumerate(ranked, 1)), lambda item: fact_line(*item, terms, most), budget)
+    kept, _ = _take_fitting(list(enumerate(ranked, 1)), lambda item: render_fact(*item, terms, most), budget)
     return {number: line for (number, _), line in kept}
 
 
-def fact_line(number: int, entry: PoolEntry, terms: frozenset[str], most: int = SNIPPET_CHARACTERS) -> str:
+def render_fact(number: int, entry: PoolEntry, terms: frozenset[str], most: int = FACT_CHARACTERS) -> str:
     """Return one fact as a numbered line of at most `most` characters of its text."""
     record = entry["record"]
-    names = (within(cut(record.get(name) or "", NAME_CHARACTERS), NAME_TOKENS) for name in ("author", "label"))
+    names = (fit_text(truncate(record.get(name) or "", NAME_CHARACTERS), NAME_TOKENS) for name in ("author", "label"))
     about = ", ".join(part for part in ((record.get("created_at") or "")[:10], *names) if part)
-    text = as_data(best_snippet(record["text"], terms, most))
+    text = escape_text(best_snippet(record["text"], terms, most))
     return f"[{number}] {about}: {text}" if about else f"[{number}] {text}"
 
 
-def uncovered(phrases: Iterable[str], budget: int) -> str:
+def render_uncovered(phrases: Iterable[str], budget: int) -> str:
     """Return what is still open, one phrase a line."""
-    kept, _ = _fitting(list(dict.fromkeys(phrases)), lambda phrase: f"- {as_data(phrase)}", budget)
+    kept, _ = _take_fitting(list(dict.fromkeys(phrases)), lambda phrase: f"- {escape_text(phrase)}", budget)
     return "\n".join(line for _, line in kept)
 
 
-def _fitting(items: Sequence[_T], line: Callable[[_T], str], budget: int) -> tuple[list[tuple[_T, str]], int]:
+def _take_fitting(items: Sequence[_T], line: Callable[[_T], str], budget: int) -> tuple[list[tuple[_T, str]], int]:
     """Return the first items that `budget` tokens hold with their lines, and how many are left out.
 
     A line that is too long by itself is passed over. Lines are made only until the budget is spent.
     """
     kept: list[tuple[_T, str]] = []
-    used = _LAST_LINE
+    used = _REMAINDER_TOKENS
     misses = 0
     for item in items:
         made = line(item)
@@ -111,6 +111,6 @@ def _fitting(items: Sequence[_T], line: Callable[[_T], str], budget: int) -> tup
         if used + tokens <= budget:
             used += tokens
             kept.append((item, made))
-        elif (misses := misses + 1) > _MOST_MISSES:
+        elif (misses := misses + 1) > _MAX_MISSES:
             break
     return kept, len(items) - len(kept)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import ContentType
 from recall_loop.text.words.snippets import best_snippet
-from recall_loop.text.words.token_budget import estimate_tokens, fit
+from recall_loop.text.words.token_budget import estimate_tokens, fit_to_budget
 
 # Retrieved text is data: it must not close the block that it stands in.
 _TAG = re.compile(r"<(?=\s*/?\s*memories)", re.IGNORECASE)
@@ -18,19 +18,19 @@ _ENDS = {True: "no longer true from ", False: "partly out of date since "}
 _CHARACTERS_PER_TOKEN = (3.0, 1.5, 0.9, 0.4)
 
 
-def memory_lines(entries: Sequence[PoolEntry], budget: int, terms: frozenset[str]) -> list[str]:
+def render_memory_lines(entries: Sequence[PoolEntry], budget: int, terms: frozenset[str]) -> list[str]:
     """Return one cited line per fact, best first, as many as `budget` tokens hold.
 
     A first fact that is too long by itself is cut to the window with the most question terms.
     """
     lines = [_line(entry, entry["record"]["text"]) for entry in entries]
-    kept = fit(lines, budget)
+    kept = fit_to_budget(lines, budget)
     if kept or not entries:
         return kept
     tokens = budget - estimate_tokens(_line(entries[0], ""))
     for characters in _CHARACTERS_PER_TOKEN:
         cut = best_snippet(entries[0]["record"]["text"], terms, max(int(characters * tokens), 0))
-        kept = fit([_line(entries[0], cut)], budget) if cut else []
+        kept = fit_to_budget([_line(entries[0], cut)], budget) if cut else []
         if kept:
             break
     return kept

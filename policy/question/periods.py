@@ -37,7 +37,7 @@ _FROM = re.compile(r"\bfrom\s+(?:the\s+)?$", re.IGNORECASE)
 _BETWEEN = re.compile(r"\bbetween\s+(?:the\s+)?$", re.IGNORECASE)
 
 
-def placing(text: str, times: Sequence[TimeExpression]) -> tuple[TimeExpression, ...]:
+def event_times(text: str, times: Sequence[TimeExpression]) -> tuple[TimeExpression, ...]:
     """Return the times in which `text` places what is asked, of those that it names; ranges count as one.
 
     "Between March and May" is all of March to May. What only bounds ("since May") is left out.
@@ -71,7 +71,7 @@ def _bounds(text: str, time: TimeExpression) -> bool:
     return bool(_BOUNDS.search(before) or _BOUNDING.match(time.text) or _ONWARDS.match(after))
 
 
-def within(times: Sequence[TimeExpression], own: Filters, now: datetime) -> dict[str, Any] | None:
+def period_filters(times: Sequence[TimeExpression], own: Filters, now: datetime) -> dict[str, Any] | None:
     """Return filters for what was made from the first of `times` until soon after the last, inside of `own`.
 
     None where there is no time, where all of them are later than `now`, or where `own` leaves nothing of them.
@@ -80,30 +80,30 @@ def within(times: Sequence[TimeExpression], own: Filters, now: datetime) -> dict
     if not times:
         return None
     starts = [min(time.start for time in times), *filter(None, [own.start_time])]
-    ends = [max(map(_until, times)), *filter(None, [own.end_time])]
+    ends = [max(map(_recall_end, times)), *filter(None, [own.end_time])]
     if max(starts) >= min(ends):
         return None
     return {"start_time": max(starts).isoformat(), "end_time": min(ends).isoformat()}
 
 
-def fit(entry: PoolEntry, times: Iterable[TimeExpression]) -> float:
+def time_fit(entry: PoolEntry, times: Iterable[TimeExpression]) -> float:
     """Return how well a record fits the best of `times`, in [0,1].
 
     1 if it was made then, 0.5 if soon after: within as long as the time itself is, at least a day and at most a week.
     A text that names a time fits by the share of that which lies in one of `times`: "yesterday" may tell of a day,
     "this year" hardly does.
     """
-    made = created_at(entry)
+    made = entry_created_at(entry)
     return max((_fit(entry, made, time) for time in times), default=0.0)
 
 
-def tells_of(entry: PoolEntry, wanted: TimeExpression) -> bool:
+def matches_time(entry: PoolEntry, wanted: TimeExpression) -> bool:
     """Tell whether a record was made in a time, or its text names a time that overlaps it."""
-    made = created_at(entry)
+    made = entry_created_at(entry)
     return _made_in(made, wanted) or any(_share(named, wanted) for named in _named(entry, made))
 
 
-def created_at(entry: PoolEntry) -> datetime | None:
+def entry_created_at(entry: PoolEntry) -> datetime | None:
     """Return when a record was made."""
     moment = entry["record"].get("created_at")
     return datetime.fromisoformat(moment) if moment else None
@@ -122,7 +122,7 @@ def _times(text: str, reference: datetime) -> tuple[TimeExpression, ...]:
 def _fit(entry: PoolEntry, made: datetime | None, time: TimeExpression) -> float:
     if _made_in(made, time):
         return 1.0
-    soon = _SOON_AFTER if made is not None and time.end <= made < _until(time) else 0.0
+    soon = _SOON_AFTER if made is not None and time.end <= made < _recall_end(time) else 0.0
     return max([soon, *(_share(named, time) for named in _named(entry, made))])
 
 
@@ -136,7 +136,7 @@ def _share(named: TimeExpression, time: TimeExpression) -> float:
     return max(common / (named.end - named.start), 0.0)
 
 
-def _until(time: TimeExpression) -> datetime:
+def _recall_end(time: TimeExpression) -> datetime:
     """Return how long after a time people still tell of it."""
     length = min(max(time.end - time.start, _LEAST_AFTER), _MOST_AFTER)
     return time.end + min(length, LATEST - time.end)

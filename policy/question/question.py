@@ -9,13 +9,13 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from recall_loop.policy.question.periods import placing, within
+from recall_loop.policy.question.periods import event_times, period_filters
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import Role
-from recall_loop.text.names.phrases import entities, noun_phrases, unique
+from recall_loop.text.names.phrases import find_entities, find_noun_phrases, unique_folded
 from recall_loop.text.time.dates import to_utc
 from recall_loop.text.time.time_expressions import TimeExpression, parse_times
-from recall_loop.text.words.related_terms import Table
+from recall_loop.text.words.related_terms import RelatedTermsTable
 from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.tokens import content_words, stems, words
 
@@ -28,7 +28,7 @@ _PART = re.compile(
     re.IGNORECASE,
 )
 _PRONOUNS = word_set("""he she they it him her them his hers their theirs its this that these those there then one""")
-_ASKED = (
+_ANSWER_KINDS = (
     ("number", re.compile(r"\bhow\s+(?:many|much|old|long|often|far|tall|big)\b", re.I)),
     (
         "date",
@@ -39,7 +39,7 @@ _ASKED = (
 
 
 @dataclass(frozen=True)
-class Question:
+class AnalysedQuestion:
     """The analysed request.
 
     Attributes:
@@ -66,12 +66,14 @@ class Question:
     asked: str | None
     goal: str | None
     topic: tuple[str, ...] = ()
-    placed: tuple[TimeExpression, ...] = ()
+    event_times: tuple[TimeExpression, ...] = ()
     period: Mapping[str, Any] | None = None
-    table: Table | None = field(default=None, repr=False, compare=False)
+    table: RelatedTermsTable | None = field(default=None, repr=False, compare=False)
 
 
-def analyse(request: RetrieveRequest, reference: datetime, table: Table | None = None) -> Question:
+def analyse_question(
+    request: RetrieveRequest, reference: datetime, table: RelatedTermsTable | None = None
+) -> AnalysedQuestion:
     """Return the analysis of `request`; relative times count from `reference`.
 
     `table` holds the related terms; None = the built-in ones.
@@ -82,30 +84,32 @@ def analyse(request: RetrieveRequest, reference: datetime, table: Table | None =
     window = tuple(message.content for message in before)
     asked = next((message.content for message in reversed(before) if message.role is Role.USER), "")
     found = _analyse(text, window, asked, request.goal, reference)
-    return replace(found, period=within(found.placed, request.filters, to_utc(reference)), table=table)
+    return replace(found, period=period_filters(found.event_times, request.filters, to_utc(reference)), table=table)
 
 
 @lru_cache(maxsize=256)
-def _analyse(text: str, window: tuple[str, ...], asked_before: str, goal: str | None, reference: datetime) -> Question:
+def _analyse(
+    text: str, window: tuple[str, ...], asked_before: str, goal: str | None, reference: datetime
+) -> AnalysedQuestion:
     times = tuple(parse_times(text, reference))
-    named = _without(entities(text), _time_terms(times))
+    named = _without(find_entities(text), _time_terms(times))
     referents = tuple(_referents(text, named, window))
-    names = tuple(unique([*named, *referents]))
+    names = tuple(unique_folded([*named, *referents]))
     taken = _time_terms(times) | {term for name in names for term in stems(name)}
-    phrases = noun_phrases(text) + (noun_phrases(_focus(goal)) if goal else [])
+    phrases = find_noun_phrases(text) + (find_noun_phrases(_focus(goal)) if goal else [])
     if not named and not phrases and window:
-        phrases = noun_phrases(_focus(window[-1]))
-    return Question(
+        phrases = find_noun_phrases(_focus(window[-1]))
+    return AnalysedQuestion(
         text=text,
         parts=_parts(text),
         names=names,
         referents=referents,
-        phrases=tuple(unique(filter(None, (_strip(phrase, taken) for phrase in phrases)))),
+        phrases=tuple(unique_folded(filter(None, (_strip(phrase, taken) for phrase in phrases)))),
         times=times,
-        placed=placing(text, times),
-        asked=next((kind for kind, pattern in _ASKED if pattern.search(text)), None),
+        event_times=event_times(text, times),
+        asked=next((kind for kind, pattern in _ANSWER_KINDS if pattern.search(text)), None),
         goal=goal,
-        topic=tuple(noun_phrases(_focus(asked_before))) if _follows_up(text, named) else (),
+        topic=tuple(find_noun_phrases(_focus(asked_before))) if _follows_up(text, named) else (),
     )
 
 
@@ -154,8 +158,8 @@ def _referents(text: str, named: Sequence[str], window: Sequence[str]) -> list[s
     """
     if not _follows_up(text, named):
         return []
-    found = (entity for message in reversed(window) for entity in entities(_focus(message)))
-    return unique(found)[:_MOST_REFERENTS]
+    found = (entity for message in reversed(window) for entity in find_entities(_focus(message)))
+    return unique_folded(found)[:_MOST_REFERENTS]
 
 
 def _follows_up(text: str, named: Sequence[str]) -> bool:

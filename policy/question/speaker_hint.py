@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from recall_loop.state.types import Role
-from recall_loop.text.words.grammatical_person import voice
+from recall_loop.text.words.grammatical_person import first_person_balance
 from recall_loop.text.words.stop_words import STOP_WORDS
 
 _SAY = "advise|describe|explain|give|list|mention|propose|recommend|say|show|suggest|tell|write"
@@ -40,7 +40,7 @@ _NUMERAL = re.compile(r"\b([A-Z][a-z]+) I\b")
 _SERVE = re.compile(rf"\b(?:{_SAY}|help|teach|remind|let)\s+(?:me|us)\b", re.IGNORECASE)
 
 
-def teller(question: str) -> Role | None:
+def expected_speaker(question: str) -> Role | None:
     """Return the role of whoever has said what is asked for; None where the words don't tell."""
     if _YOU_SAID.search(question):
         return Role.ASSISTANT
@@ -48,7 +48,7 @@ def teller(question: str) -> Role | None:
         return Role.USER
     if not _ENGLISH.search(question) or _SERVE.search(question):
         return None
-    return Role.USER if voice(_NUMERAL.sub(_named, _COUNTRY.sub("", question))) == 1.0 else None
+    return Role.USER if first_person_balance(_NUMERAL.sub(_named, _COUNTRY.sub("", question))) == 1.0 else None
 
 
 def _named(found: re.Match[str]) -> str:

@@ -21,7 +21,7 @@ _LEAST_LETTERS, _MOST_CHARACTERS = 3, 200
 _PIECES = 2
 
 
-def label_of(entry: PoolEntry) -> str | None:
+def entry_title(entry: PoolEntry) -> str | None:
     """Return the label of an archival record that is a title; None where it has none.
 
     Labels in small letters are categories ("travel", "notes") and no titles; nor are those with fewer than three
@@ -33,29 +33,29 @@ def label_of(entry: PoolEntry) -> str | None:
     return str(label).strip() if sum(map(str.isalpha, label)) >= _LEAST_LETTERS else None
 
 
-def title_of(label: str) -> str:
+def without_qualifier(label: str) -> str:
     """Return a label without what stands in brackets at its end; whole if nothing else would be left."""
     at = label.rfind("(")
     return label[:at].rstrip() if at > 0 and label.endswith(")") else label
 
 
-def references(pool: Collection[PoolEntry], question: str) -> dict[str, float]:
+def title_references(pool: Collection[PoolEntry], question: str) -> dict[str, float]:
     """Return for each titled entry that is referred to the relevance of the best that does, by key, in [0,1].
 
     The question counts 1; other pieces of the same text don't count. A title counts where it stands as it is written,
     as whole words; where several records have it, with something else in brackets, it counts for each of them.
     """
-    labels = {entry["key"]: label for entry in pool if (label := label_of(entry)) is not None}
+    labels = {entry["key"]: label for entry in pool if (label := entry_title(entry)) is not None}
     if not labels:
         return {}
     best = nlargest(_REFERRING, pool, key=lambda entry: (entry["relevance"], entry["key"]))
     texts = [(labels.get(each["key"]), each["record"]["text"][:_READ_CHARACTERS], each["relevance"]) for each in best]
     texts.insert(0, (None, question, 1.0))
-    values = {label: _best(title_of(label), label, texts) for label in set(labels.values())}
+    values = {label: _best(without_qualifier(label), label, texts) for label in set(labels.values())}
     return {key: values[label] for key, label in labels.items() if values[label] > 0.0}
 
 
-def crowded(labels: Sequence[str | None]) -> list[bool]:
+def crowded_titles(labels: Sequence[str | None]) -> list[bool]:
     """Tell for each record, best first, whether two of its title came before it."""
     seen: Counter[str] = Counter()
     found = []

@@ -20,15 +20,15 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from recall_loop.state.errors import InvalidInputError, RecallError, from_validation
+from recall_loop.state.errors import InvalidInputError, RecallError, invalid_input_from
 from recall_loop.state.types import Identifier, Timestamp
 
-MARK = "rl"
+KEY_PREFIX = "rl"
 _SECRET_BYTES = 32
 _NO_HASH = "0" * 64
 
 
-class Role(StrEnum):
+class KeyRole(StrEnum):
     """What a key may do: read; also write records; also erase whole scopes. `metrics` may read /metrics only."""
 
     READ = "read"
@@ -44,7 +44,7 @@ class Key(BaseModel):
 
     id: str = Field(pattern=r"^[0-9a-f]{12}$", description="Public part, for lists and logs.")
     tenant: Identifier = Field(description="Whose memory it opens.")
-    role: Role = Role.WRITE
+    role: KeyRole = KeyRole.WRITE
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$", repr=False, description="Hash of the secret part.")
     created_at: Timestamp
     expires_at: Timestamp | None = None
@@ -57,7 +57,7 @@ class Key(BaseModel):
         return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
 
 
-class _File(BaseModel):
+class _KeysFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     version: int = Field(1, ge=1, le=1)
@@ -75,14 +75,14 @@ def read_keys(path: Path) -> list[Key]:
         KeysUnreadableError: it can't be read, or isn't a file of keys.
     """
     try:
-        return _File.model_validate_json(path.read_bytes()).keys
+        return _KeysFile.model_validate_json(path.read_bytes()).keys
     except OSError as error:
         raise KeysUnreadableError(f"{path}: the keys can't be read: {error.strerror}") from error
     except ValidationError as error:
-        raise KeysUnreadableError(f"{path}: not a file of keys: {from_validation(error)}") from error
+        raise KeysUnreadableError(f"{path}: not a file of keys: {invalid_input_from(error)}") from error
 
 
-def add_key(path: Path, tenant: str, role: Role, expires_at: datetime | None = None) -> tuple[Key, str]:
+def add_key(path: Path, tenant: str, role: KeyRole, expires_at: datetime | None = None) -> tuple[Key, str]:
     """Add a key to a file, which is made if need be; return it, and the plain key, which is kept nowhere.
 
     Raises:
@@ -90,8 +90,8 @@ def add_key(path: Path, tenant: str, role: Role, expires_at: datetime | None = N
         KeysUnreadableError: the file isn't one of keys.
         OSError: it can't be written.
     """
-    with _changing(path) as keys:
-        key, plain = _new(tenant, role, expires_at)
+    with _locked_keys(path) as keys:
+        key, plain = _new_key(tenant, role, expires_at)
         keys.append(key)
     return key, plain
 
@@ -103,7 +103,7 @@ def revoke_key(path: Path, key_id: str, at: datetime | None = None) -> Key:
         InvalidInputError: there is no such key.
         KeysUnreadableError, OSError: as `add_key`.
     """
-    with _changing(path) as keys:
+    with _locked_keys(path) as keys:
         return _revoke(keys, key_id, at or datetime.now(UTC))
 
 
@@ -115,17 +115,17 @@ def rotate_key(path: Path, key_id: str, old_until: datetime | None = None) -> tu
         KeysUnreadableError, OSError: as `add_key`.
     """
     now = datetime.now(UTC)
-    with _changing(path) as keys:
-        old = _find(keys, key_id)
+    with _locked_keys(path) as keys:
+        old = _find_key(keys, key_id)
         if old.state(now) != "active":
             raise InvalidInputError("ID", key_id, f"the id of an active key; this one is {old.state(now)}")
-        key, plain = _new(old.tenant, old.role, old.expires_at)
+        key, plain = _new_key(old.tenant, old.role, old.expires_at)
         keys.append(key)
         _revoke(keys, key_id, old_until or now)
     return key, plain
 
 
-def _new(tenant: str, role: Role, expires_at: datetime | None) -> tuple[Key, str]:
+def _new_key(tenant: str, role: KeyRole, expires_at: datetime | None) -> tuple[Key, str]:
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(_SECRET_BYTES)
     try:
         key = Key(
@@ -137,11 +137,11 @@ def _new(tenant: str, role: Role, expires_at: datetime | None) -> tuple[Key, str
             expires_at=expires_at,
         )
     except ValidationError as error:
-        raise from_validation(error, schema=Key.model_json_schema()) from error
-    return key, f"{MARK}_{key_id}_{secret}"
+        raise invalid_input_from(error, schema=Key.model_json_schema()) from error
+    return key, f"{KEY_PREFIX}_{key_id}_{secret}"
 
 
-def _find(keys: list[Key], key_id: str) -> Key:
+def _find_key(keys: list[Key], key_id: str) -> Key:
     found = next((key for key in keys if key.id == key_id), None)
     if found is None:
         raise InvalidInputError("ID", key_id, "the id of a key, as `recall-loop keys list` shows it")
@@ -149,7 +149,7 @@ def _find(keys: list[Key], key_id: str) -> Key:
 
 
 def _revoke(keys: list[Key], key_id: str, at: datetime) -> Key:
-    old = _find(keys, key_id)
+    old = _find_key(keys, key_id)
     if old.revoked_at is not None and old.revoked_at <= at:
         return old
     revoked = old.model_copy(update={"revoked_at": at})
@@ -158,7 +158,7 @@ def _revoke(keys: list[Key], key_id: str, at: datetime) -> Key:
 
 
 @contextmanager
-def _changing(path: Path) -> Iterator[list[Key]]:
+def _locked_keys(path: Path) -> Iterator[list[Key]]:
     """Give the keys of a file, and write them back whole; two commands at once take turns."""
     lock = path.with_name(f"{path.name}.lock")
     with lock.open("a") as held:
@@ -170,7 +170,7 @@ def _changing(path: Path) -> Iterator[list[Key]]:
 
 def _write(path: Path, keys: list[Key]) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    text = json.dumps(_File(keys=keys).model_dump(mode="json", exclude_none=True), indent=1) + "\n"
+    text = json.dumps(_KeysFile(keys=keys).model_dump(mode="json", exclude_none=True), indent=1) + "\n"
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
@@ -226,6 +226,6 @@ class KeyRing:
         key = self._keys.get(key_id)
         # Compared even where there is no such id, so that the time doesn't tell.
         same = hmac.compare_digest(_hash(secret), key.sha256 if key is not None else _NO_HASH)
-        if key is None or mark != MARK or not same or key.state(datetime.now(UTC)) != "active":
+        if key is None or mark != KEY_PREFIX or not same or key.state(datetime.now(UTC)) != "active":
             return None
         return key

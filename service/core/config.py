@@ -11,11 +11,11 @@ from typing import Any
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from recall_loop.state.allowed_values import allowed
+from recall_loop.state.allowed_values import describe_allowed
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.types import Real, Whole
+from recall_loop.state.types import FiniteFloat, Integer
 
-PREFIX = "RECALL_LOOP_SERVICE_"
+SERVICE_ENV_PREFIX = "RECALL_LOOP_SERVICE_"
 MIB = 1024 * 1024
 
 
@@ -26,38 +26,38 @@ class ServiceConfig(BaseSettings):
         InvalidInputError: names the field or the environment variable, its value and what is allowed.
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True)
+    model_config = SettingsConfigDict(env_prefix=SERVICE_ENV_PREFIX, frozen=True, extra="forbid", env_ignore_empty=True)
 
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on.")
-    port: Whole = Field(8321, ge=0, le=65_535, description="Port to listen on; 0 = a free one.")
-    workers: Whole = Field(1, ge=1, le=64, description="Processes that answer; above 1 a Chroma server is needed.")
+    port: Integer = Field(8321, ge=0, le=65_535, description="Port to listen on; 0 = a free one.")
+    workers: Integer = Field(1, ge=1, le=64, description="Processes that answer; above 1 a Chroma server is needed.")
     keys_file: Path | None = Field(None, description="File of API keys, hashed; absent = no keys, on loopback only.")
     read_only: bool | None = Field(
         None, description="Open the store for reading only; absent = only where another process writes to it."
     )
-    max_body_bytes: Whole = Field(
+    max_body_bytes: Integer = Field(
         4 * MIB, ge=1024, le=1024 * MIB, description="Longest request body in bytes; a longer one gets 413."
     )
-    max_bulk_bytes: Whole = Field(
+    max_bulk_bytes: Integer = Field(
         256 * MIB, ge=1024, le=64 * 1024 * MIB, description="Longest body of a bulk upload in bytes."
     )
-    concurrency: Whole = Field(
+    concurrency: Integer = Field(
         16, ge=1, le=1000, description="Requests that one worker works on at once; each takes a thread."
     )
-    queue: Whole = Field(
+    queue: Integer = Field(
         64, ge=0, le=100_000, description="Requests that wait for their turn in one worker; further ones get 429."
     )
-    rate_per_minute: Whole = Field(
+    rate_per_minute: Integer = Field(
         6000, ge=1, le=10_000_000, description="Requests a minute that one key may make, over all workers."
     )
-    rate_burst: Whole = Field(
+    rate_burst: Integer = Field(
         200, ge=1, le=1_000_000, description="Requests that one key may make at once before the rate counts."
     )
-    timeout_seconds: Real = Field(
+    timeout_seconds: FiniteFloat = Field(
         60.0, gt=0, le=3600, description="Longest time for one request, waiting included; a longer one gets 504."
     )
-    bulk_timeout_seconds: Real = Field(600.0, gt=0, le=86_400, description="The same for a bulk upload.")
-    shutdown_seconds: Real = Field(
+    bulk_timeout_seconds: FiniteFloat = Field(600.0, gt=0, le=86_400, description="The same for a bulk upload.")
+    shutdown_seconds: FiniteFloat = Field(
         30.0, gt=0, le=3600, description="At the end, what is in flight has this time to finish."
     )
     request_log: Path | None = Field(
@@ -70,14 +70,14 @@ class ServiceConfig(BaseSettings):
 
     shared_rates: Path | None = Field(None, description="Set for workers: file of their common rate limit.")
     owner_socket: Path | None = Field(None, description="Set for workers: socket of the process that writes.")
-    parent: Whole | None = Field(None, ge=1, description="Set for workers: process with whose end they end.")
+    parent: Integer | None = Field(None, ge=1, description="Set for workers: process with whose end they end.")
 
     def __init__(self, **values: Any) -> None:
         """Read the environment, then take `values` over it."""
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise _explain(error, values) from error
+            raise _to_invalid_input(error, values) from error
 
     @property
     def on_loopback(self) -> bool:
@@ -98,10 +98,10 @@ def is_loopback(host: str) -> bool:
     return bool((mapped or address).is_loopback)
 
 
-def _explain(error: ValidationError, values: Mapping[str, Any]) -> InvalidInputError:
+def _to_invalid_input(error: ValidationError, values: Mapping[str, Any]) -> InvalidInputError:
     first = error.errors(include_url=False)[0]
-    name = str(first["loc"][0]).lower().removeprefix(PREFIX.lower())
+    name = str(first["loc"][0]).lower().removeprefix(SERVICE_ENV_PREFIX.lower())
     first["loc"] = (name, *first["loc"][1:])
-    words = allowed(first, ServiceConfig.model_json_schema())
-    variable = next((known for known in os.environ if known.upper() == PREFIX + name.upper()), None)
+    words = describe_allowed(first, ServiceConfig.model_json_schema())
+    variable = next((known for known in os.environ if known.upper() == SERVICE_ENV_PREFIX + name.upper()), None)
     return InvalidInputError(name if name in values or variable is None else variable, first.get("input"), words)

@@ -29,7 +29,7 @@ class ClientGoneError(Exception):
     """The client has closed the connection: nobody reads an answer."""
 
 
-class Work:
+class RequestExecutor:
     """What one request may use: the service's threads, until its deadline.
 
     Attributes:
@@ -76,11 +76,11 @@ class Work:
             raise
 
 
-_work: contextvars.ContextVar[Work] = contextvars.ContextVar("recall_loop_work")
+_work: contextvars.ContextVar[RequestExecutor] = contextvars.ContextVar("recall_loop_work")
 
 
 @contextmanager
-def working(work: Work) -> Iterator[Work]:
+def bind_executor(work: RequestExecutor) -> Iterator[RequestExecutor]:
     """Make `work` what `run_blocking` uses in this request."""
     token = _work.set(work)
     try:
@@ -90,7 +90,7 @@ def working(work: Work) -> Iterator[Work]:
         _work.reset(token)
 
 
-def current_work() -> Work:
+def current_executor() -> RequestExecutor:
     """Return what this request may use.
 
     Raises:
@@ -100,14 +100,14 @@ def current_work() -> Work:
 
 
 async def run_blocking(func: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a blocking call of the store in the service's own threads; see `Work.run`.
+    """Run a blocking call of the store in the service's own threads; see `RequestExecutor.run`.
 
     Raises:
         RequestTimeoutError: it was not done within the request's time.
     """
-    return await current_work().run(func, *args, **kwargs)
+    return await current_executor().run(func, *args, **kwargs)
 
 
-def cancelled() -> bool:
+def is_cancelled() -> bool:
     """Return whether the request that this thread works for has ended; work in chunks looks at it between them."""
-    return current_work().cancelled.is_set()
+    return current_executor().cancelled.is_set()

@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 from recall_loop.state import errors
 from recall_loop.state.errors import InvalidInputError, RecallError, StoreUnavailableError
 
-MOST_BYTES = 1024 * 1024 * 1024
+MAX_MESSAGE_BYTES = 1024 * 1024 * 1024
 _ERRORS: dict[str, type[RecallError]] = {
     kind.__name__: kind
     for kind in (
@@ -29,16 +29,16 @@ _ERRORS: dict[str, type[RecallError]] = {
 }
 
 
-class OwnerAwayError(StoreUnavailableError):
+class WriterUnavailableError(StoreUnavailableError):
     """The process that writes isn't there, or went away before it answered."""
 
 
-def pack(message: Mapping[str, Any]) -> bytes:
+def encode_message(message: Mapping[str, Any]) -> bytes:
     """Return a message as bytes; text with lone surrogates comes through, for the store to reject."""
     return json.dumps(message, default=_plain).encode("ascii")
 
 
-def unpack(data: bytes) -> dict[str, Any]:
+def decode_message(data: bytes) -> dict[str, Any]:
     """Return the message of `pack`."""
     found: dict[str, Any] = json.loads(data)
     return found
@@ -50,7 +50,7 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else to_jsonable_python(value)
 
 
-def error_message(error: RecallError) -> dict[str, Any]:
+def encode_error(error: RecallError) -> dict[str, Any]:
     """Return an exception as a message."""
     if isinstance(error, InvalidInputError):
         return {"error": "InvalidInputError", "field": error.field, "value": error.value, "allowed": error.allowed}

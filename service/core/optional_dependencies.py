@@ -12,7 +12,7 @@ def has_mcp() -> bool:
     return find_spec("mcp") is not None
 
 
-def need_mcp(what: str) -> None:
+def require_mcp(what: str) -> None:
     """Check that the extra `mcp` is installed.
 
     Raises:

@@ -73,12 +73,12 @@ class ProblemError(RecallError):
         super().__init__(detail)
         self.status = status
         self.detail = detail
-        self.kind = kind or slug(status)
+        self.kind = kind or problem_kind(status)
         self.headers = dict(headers or {})
         self.extra = {name: value for name, value in extra.items() if value is not None}
 
 
-def slug(status: int) -> str:
+def problem_kind(status: int) -> str:
     """Return the kind of error that a status stands for by itself."""
     # Of these Python's own names have changed between its versions.
     names = {413: "content_too_large", 422: "unprocessable_content"}
@@ -90,7 +90,7 @@ def _phrase(status: int) -> str:
     return next((one.phrase for one in known if one == status), "Error")
 
 
-def problem_of(error: BaseException) -> ProblemError:
+def problem_from_error(error: BaseException) -> ProblemError:
     """Return the problem that an exception becomes; an unknown one tells nothing of the service's inside."""
     if isinstance(error, ProblemError):
         return error
@@ -117,31 +117,33 @@ def _unavailable(error: RecallError) -> ProblemError:
     return ProblemError(503, "Texts can't be embedded at the moment.", kind="embedder_unavailable", headers=retry)
 
 
-def document(problem: ProblemError, request_id: str | None) -> Problem:
+def problem_document(problem: ProblemError, request_id: str | None) -> Problem:
     """Return the document of a problem."""
-    extra = {name: _sound(value) if isinstance(value, str) else value for name, value in problem.extra.items()}
+    extra = {name: _utf8_safe(value) if isinstance(value, str) else value for name, value in problem.extra.items()}
     return Problem(
         type=URN + problem.kind,
         title=_TITLES.get(problem.status) or _phrase(problem.status),
         status=problem.status,
-        detail=_sound(problem.detail),
+        detail=_utf8_safe(problem.detail),
         request_id=request_id,
         **extra,
     )
 
 
-def _sound(text: str) -> str:
+def _utf8_safe(text: str) -> str:
     """Return `text` as UTF-8 can hold it: the name of a field may have lone surrogates."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def problem_response(problem: ProblemError, request_id: str | None = None) -> Response:
     """Return a problem as a response."""
-    body = document(problem, request_id).model_dump_json(exclude_none=True)
+    body = problem_document(problem, request_id).model_dump_json(exclude_none=True)
     return Response(body, problem.status, headers=problem.headers, media_type=MEDIA_TYPE)
 
 
-def plain_problem(status: int, headers: Mapping[str, str] | None = None, detail: str | None = None) -> ProblemError:
+def problem_from_status(
+    status: int, headers: Mapping[str, str] | None = None, detail: str | None = None
+) -> ProblemError:
     """Return the problem that a bare status stands for."""
     words = detail or _DETAILS.get(status) or _phrase(status)
     return ProblemError(status, words, headers=headers)
@@ -149,10 +151,10 @@ def plain_problem(status: int, headers: Mapping[str, str] | None = None, detail:
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of a route: what it may answer besides success and what every route may answer."""
-    return {status: documented(status) for status in statuses}
+    return {status: openapi_problem(status) for status in statuses}
 
 
-def documented(status: int) -> dict[str, Any]:
+def openapi_problem(status: int) -> dict[str, Any]:
     """Return what OpenAPI says about an error."""
     found: dict[str, Any] = {
         "description": _TITLES.get(status) or _phrase(status),

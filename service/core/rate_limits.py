@@ -17,7 +17,7 @@ _SLOT = struct.Struct("=Qd")
 _PROBES = 64
 
 
-class RateLimit:
+class RateLimiter:
     """A leaky bucket per key (GCRA): one number, the time at which the bucket would be empty.
 
     The numbers stand in shared memory where there are several workers, so that the limit is that of the service. A key

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from recall_loop.state.result import RetrieveResult
 
 
-class _Line(BaseModel):
+class _LogEntry(BaseModel):
     at: datetime
     stop: str
     confidence: str
@@ -47,7 +47,7 @@ class RequestLog:
             OSError: the disk is full, for one.
         """
         used = request.model_copy(update={"id": result.request_id, "reference_time": result.reference_time})
-        line = _Line(
+        line = _LogEntry(
             at=datetime.now(UTC),
             stop=result.stop.reason.value,
             confidence=result.confidence.label.value,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from recall_loop.state.result import RetrieveResult
 
 # Set by whoever starts several workers, before they are: prometheus_client then keeps its numbers in shared files.
-SHARED = "PROMETHEUS_MULTIPROC_DIR"
+MULTIPROC_DIR_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -69,7 +69,7 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """Return all figures in Prometheus's text format."""
-        if SHARED not in os.environ:
+        if MULTIPROC_DIR_VARIABLE not in os.environ:
             return generate_latest(self.registry)
         together = CollectorRegistry()
         MultiProcessCollector(together)  # type: ignore[no-untyped-call]

@@ -10,15 +10,15 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter
 
 from recall_loop.service.core.problems import ProblemError
-from recall_loop.state.allowed_values import allowed
-from recall_loop.state.errors import shown
+from recall_loop.state.allowed_values import describe_allowed
+from recall_loop.state.errors import display_value
 
 if TYPE_CHECKING:
     from fastapi import Request
     from pydantic_core import ErrorDetails
 
 
-def problem_of_validation(request: Request, error: Exception) -> ProblemError:
+def problem_from_validation(request: Request, error: Exception) -> ProblemError:
     """Return the problem of the first field that is wrong; 400 where the body is no JSON at all."""
     errors = cast("Sequence[Mapping[str, Any]]", error.errors()) if isinstance(error, RequestValidationError) else []
     first: dict[str, Any] = (
@@ -31,14 +31,14 @@ def problem_of_validation(request: Request, error: Exception) -> ProblemError:
     place, *loc = first["loc"] or ("body",)
     field = ".".join(map(str, loc)) or str(place)
     first["loc"] = tuple(loc)
-    words = allowed(cast("ErrorDetails", first), _schema(request) if place == "body" else None)
+    words = describe_allowed(cast("ErrorDetails", first), _schema(request) if place == "body" else None)
     value = None if first["type"] == "missing" else first.get("input")
     return ProblemError(
         422,
-        f"{field}: got {shown(value)}; allowed: {words}",
+        f"{field}: got {display_value(value)}; allowed: {words}",
         kind="invalid_input",
         field=field,
-        value=shown(value),
+        value=display_value(value),
         allowed=words,
     )
 

@@ -10,11 +10,11 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.routing import Route
 
-from recall_loop.service.core.deadline import Work
-from recall_loop.service.mcp.mcp_server import Context, make_server
-from recall_loop.service.mcp.mcp_tools import Desk
-from recall_loop.service.middleware.dependencies import Caller, current_work
-from recall_loop.service.process.lifecycle import not_running
+from recall_loop.service.core.deadline import RequestExecutor
+from recall_loop.service.mcp.mcp_server import McpContext, make_mcp_server
+from recall_loop.service.mcp.mcp_tools import ToolContext
+from recall_loop.service.middleware.dependencies import Caller, current_executor
+from recall_loop.service.process.lifecycle import not_running_problem
 from recall_loop.state.scope import Scope
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class McpEndpoint:
     async def lifespan(self) -> AsyncIterator[None]:
         """Serve until the block ends."""
         self._sessions = StreamableHTTPSessionManager(
-            make_server(_received, self._desk),
+            make_mcp_server(_resolve_caller, self._desk),
             stateless=True,
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
             max_request_body_size=self._service.config.max_body_bytes,
@@ -52,22 +52,22 @@ class McpEndpoint:
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if self._sessions is None:
-            raise not_running()
-        scope["state"]["work"] = current_work()
+            raise not_running_problem()
+        scope["state"]["work"] = current_executor()
         await self._sessions.handle_request(scope, receive, send)
 
-    def _desk(self, caller: Caller) -> Desk:
+    def _desk(self, caller: Caller) -> ToolContext:
         service = self._service
         scope = Scope(tenant=caller.tenant)
-        return Desk(service.store, service.settings, scope, caller, service.llm, service.note)
+        return ToolContext(service.store, service.settings, scope, caller, service.llm, service.record_result)
 
 
-def _received(context: Context) -> tuple[Caller, Work]:
+def _resolve_caller(context: McpContext) -> tuple[Caller, RequestExecutor]:
     """Return who calls, as the gate has found out for this very request, and what the request may use."""
     state: Any = context.request.state  # type: ignore[union-attr]
     return state.caller, state.work
 
 
-def route(endpoint: McpEndpoint, path: str) -> Route:
+def mcp_route(endpoint: McpEndpoint, path: str) -> Route:
     """Return the route. A client may only post: a stream without a request would have nothing to say."""
     return Route(path, endpoint=endpoint, methods=["POST"])

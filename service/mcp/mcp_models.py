@@ -9,37 +9,37 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from recall_loop.memory.trajectories.contrast.contrast_search import LIMIT, TRAJ_MIN_SIMILARITY
+from recall_loop.memory.trajectories.contrast.contrast_search import DEFAULT_TRAJECTORY_LIMIT, TRAJECTORY_MIN_SIMILARITY
 from recall_loop.service.models.scope_models import QueryText
 from recall_loop.service.models.search_models import Fuzzy
 from recall_loop.state.request import DEFAULT_CONTENT_TYPES, ChatMessage
 from recall_loop.state.scope import Filters
 from recall_loop.state.types import (
-    Body,
+    BodyText,
     ContentType,
     Identifier,
+    Integer,
     MaxFacts,
     MaxIterations,
     OrderBy,
     Role,
     SearchMode,
     Timestamp,
-    Unit,
-    Utf8,
-    Whole,
+    UnitFloat,
+    Utf8Text,
 )
 
-MOST_HITS = 100
-MOST_ADDED = 100
-MOST_ERASED = 1000
-Kinds = Annotated[tuple[ContentType, ...], Field(min_length=1)]
+MAX_HITS = 100
+MAX_ADDED = 100
+MAX_ERASED = 1000
+ContentTypes = Annotated[tuple[ContentType, ...], Field(min_length=1)]
 
 
-class _Asked(BaseModel):
+class _ToolArguments(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class RetrieveArguments(_Asked):
+class RetrieveArguments(_ToolArguments):
     """A question, and the bounds of looking for its answer."""
 
     question: QueryText = Field(description="What you want to know, as a whole sentence.")
@@ -48,91 +48,93 @@ class RetrieveArguments(_Asked):
     )
     goal: QueryText | None = Field(None, description="What you want to achieve with the answer.")
     filters: Filters = Field(Filters(), description="What memories must satisfy; every one that is given.")
-    content_types: Kinds = Field(DEFAULT_CONTENT_TYPES, description="Kinds of memories to look through.")
+    content_types: ContentTypes = Field(DEFAULT_CONTENT_TYPES, description="Kinds of memories to look through.")
     max_facts: MaxFacts | None = Field(None, description="Most facts to return.")
     max_iterations: MaxIterations | None = Field(None, description="Most rounds of searching.")
     reference_time: Timestamp | None = Field(None, description="Now, for words such as `last week`.")
     write_answer: bool = Field(False, description="Have the memory's own chat model write an answer, where one is set.")
 
 
-class SearchArguments(_Asked):
+class SearchArguments(_ToolArguments):
     """One search."""
 
     query: QueryText = Field(description="What to look for; may end in a time, such as `< 3 days`.")
     filters: Filters = Field(Filters(), description="What results must satisfy; every one that is given.")
-    content_types: Kinds = Field(DEFAULT_CONTENT_TYPES, description="Kinds of memories to look through.")
+    content_types: ContentTypes = Field(DEFAULT_CONTENT_TYPES, description="Kinds of memories to look through.")
     mode: SearchMode = Field(SearchMode.AUTO, description="`vector`: meaning; `fts`: words; `hybrid`, `auto`: both.")
     fuzzy: Fuzzy = 0
-    limit: Whole = Field(10, ge=1, le=MOST_HITS, description="Most results of each kind.")
+    limit: Integer = Field(10, ge=1, le=MAX_HITS, description="Most results of each kind.")
     order_by: OrderBy = Field(OrderBy.RELEVANCE, description="Best first, or newest first among the best.")
     reference_time: Timestamp | None = Field(None, description="What a time in the query counts from.")
 
 
-class TrajectoryArguments(_Asked):
+class SearchTrajectoriesArguments(_ToolArguments):
     """A search of past runs."""
 
     query: QueryText = Field(description="What the runs should be about, in words.")
-    min_score: Unit | None = Field(None, description="Least learning value, 0 to 1; leaves out runs without one.")
-    max_score: Unit | None = Field(None, description="Most learning value, 0 to 1; leaves out runs without one.")
-    min_similarity: Unit = Field(TRAJ_MIN_SIMILARITY, description="Least similarity to the query, 0 to 1.")
-    limit: Whole = Field(LIMIT, ge=1, le=MOST_HITS, description="Most runs; with contrasts of each tier.")
+    min_score: UnitFloat | None = Field(None, description="Least learning value, 0 to 1; leaves out runs without one.")
+    max_score: UnitFloat | None = Field(None, description="Most learning value, 0 to 1; leaves out runs without one.")
+    min_similarity: UnitFloat = Field(TRAJECTORY_MIN_SIMILARITY, description="Least similarity to the query, 0 to 1.")
+    limit: Integer = Field(
+        DEFAULT_TRAJECTORY_LIMIT, ge=1, le=MAX_HITS, description="Most runs; with contrasts of each tier."
+    )
     include_contrasts: bool = Field(False, description="Group by learning value, for what worked and what didn't.")
     filters: Filters = Field(Filters(), description="What runs must satisfy: execution status, tags, tools used …")
 
 
-class NewRecord(_Asked):
+class NewRecord(_ToolArguments):
     """A memory to be kept."""
 
     kind: ContentType = Field(ContentType.FACT, description="fact, archival, message or trajectory.")
-    text: Body = Field(description="The memory itself, to be understood without its context.")
+    text: BodyText = Field(description="The memory itself, to be understood without its context.")
     id: Identifier | None = Field(None, description="An id that is new; made up where absent.")
-    subject: Utf8 | None = Field(None, description="Who or what a fact is about.")
-    fact_type: Utf8 | None = Field(None, description="Kind of fact, such as works_at.")
-    object: Utf8 | None = Field(None, description="The fact's value, such as the employer's name.")
-    label: Utf8 | None = Field(None, description="Title of an archival entry.")
-    author: Utf8 | None = Field(None, description="Name of who wrote or said it.")
+    subject: Utf8Text | None = Field(None, description="Who or what a fact is about.")
+    fact_type: Utf8Text | None = Field(None, description="Kind of fact, such as works_at.")
+    object: Utf8Text | None = Field(None, description="The fact's value, such as the employer's name.")
+    label: Utf8Text | None = Field(None, description="Title of an archival entry.")
+    author: Utf8Text | None = Field(None, description="Name of who wrote or said it.")
     role: Role | None = None
-    confidence: Unit | None = Field(None, description="How sure you are, 0 to 1.")
+    confidence: UnitFloat | None = Field(None, description="How sure you are, 0 to 1.")
     tags: tuple[Identifier, ...] = Field((), max_length=100)
     source_ids: tuple[Identifier, ...] = Field((), max_length=100, description="Ids of memories it was drawn from.")
     attributes: dict[str, JsonValue] = Field(default_factory=dict, description="Anything else, as JSON.")
     agent_id: Identifier | None = Field(None, description="Agent it belongs to; the operator may have settled that.")
-    agent_name: Utf8 | None = None
+    agent_name: Utf8Text | None = None
     user_id: Identifier | None = Field(None, description="User it belongs to; the operator may have settled that.")
     conversation_id: Identifier | None = Field(None, description="Conversation; the operator may have settled that.")
     session: Identifier | None = None
     created_at: Timestamp | None = Field(None, description="When it was said or happened.")
 
 
-class AddArguments(_Asked):
+class AddArguments(_ToolArguments):
     """Memories to be kept."""
 
-    records: tuple[NewRecord, ...] = Field(min_length=1, max_length=MOST_ADDED)
+    records: tuple[NewRecord, ...] = Field(min_length=1, max_length=MAX_ADDED)
 
 
-class Added(BaseModel):
+class AddResult(BaseModel):
     """Ids of what was added, in order; it survives the death of the process."""
 
     ids: list[str]
 
 
-class EraseArguments(_Asked):
+class EraseArguments(_ToolArguments):
     """What to erase: records by their ids, or all of one conversation, user or agent."""
 
-    ids: tuple[Identifier, ...] | None = Field(None, min_length=1, max_length=MOST_ERASED, description="Of records.")
+    ids: tuple[Identifier, ...] | None = Field(None, min_length=1, max_length=MAX_ERASED, description="Of records.")
     conversation_id: Identifier | None = Field(None, description="All that belongs to this conversation.")
     user_id: Identifier | None = Field(None, description="All that belongs to this user.")
     agent_id: Identifier | None = Field(None, description="All that belongs to this agent.")
 
 
-class Erased(BaseModel):
+class EraseResult(BaseModel):
     """What was erased."""
 
     erased: int = Field(description="Records that there were.")
     missing: list[str] = Field(description="Ids that no record in reach has.")
 
 
-class Fault(BaseModel):
+class ToolErrorDetail(BaseModel):
     """Why a call failed: `structuredContent.error` of a result that is an error."""
 
     type: str = Field(description="Kind of error.")
@@ -142,6 +144,6 @@ class Fault(BaseModel):
     allowed: str | None = Field(None, description="What would have been accepted.")
 
 
-def schema_of(model: type[BaseModel], mode: Literal["validation", "serialization"]) -> dict[str, Any]:
+def json_schema_of(model: type[BaseModel], mode: Literal["validation", "serialization"]) -> dict[str, Any]:
     """Return a model's JSON schema (2020-12)."""
     return model.model_json_schema(mode=mode)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from mcp.server.stdio import stdio_server
 
-from recall_loop.service.core.deadline import Work
-from recall_loop.service.mcp.mcp_server import make_server
-from recall_loop.service.mcp.mcp_tools import Desk
-from recall_loop.service.middleware.dependencies import Caller, Role
+from recall_loop.service.core.deadline import RequestExecutor
+from recall_loop.service.mcp.mcp_server import make_mcp_server
+from recall_loop.service.mcp.mcp_tools import ToolContext
+from recall_loop.service.middleware.dependencies import Caller, KeyRole
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
@@ -27,12 +27,12 @@ def serve_stdio(store: MemoryStore, settings: Settings, scope: Scope, *, seconds
     Whose memory it is and which part of it says `scope`, and no call can say otherwise. A store that is open for
     reading only has no tools that write.
     """
-    caller = Caller(scope.tenant, None, Role.READ if store.read_only else Role.ADMIN)
-    desk = Desk(store, settings, scope, caller)
+    caller = Caller(scope.tenant, None, KeyRole.READ if store.read_only else KeyRole.ADMIN)
+    desk = ToolContext(store, settings, scope, caller)
 
     async def run() -> None:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="recall-loop-mcp") as pool:
-            server = make_server(lambda _: (caller, Work(pool, seconds)), lambda _: desk)
+            server = make_mcp_server(lambda _: (caller, RequestExecutor(pool, seconds)), lambda _: desk)
             async with stdio_server() as (read, write):
                 await server.run(read, write, server.create_initialization_options())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from recall_loop.service.access.api_keys import KeyRing, KeysUnreadableError, Role
+from recall_loop.service.access.api_keys import KeyRing, KeyRole, KeysUnreadableError
 from recall_loop.service.core.config import is_loopback
 from recall_loop.service.core.problems import ProblemError
 from recall_loop.service.middleware.dependencies import Caller
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from recall_loop.service.process.lifecycle import Service
 
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="recall-loop"'}
-_OWN_SITES = frozenset({"", "none", "same-origin"})
+_SAME_SITE_VALUES = frozenset({"", "none", "same-origin"})
 # A proxy on this machine adds these to what it passes on for others.
-_PASSED_ON = ("forwarded", "x-forwarded-for", "x-real-ip")
+_PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip")
 _log = logging.getLogger(__name__)
 
 
-def identify(service: Service, headers: Headers, client: tuple[str, int] | None, *, metrics: bool) -> Caller:
+def authenticate_caller(service: Service, headers: Headers, client: tuple[str, int] | None, *, metrics: bool) -> Caller:
     """Return who calls.
 
     Args:
@@ -37,16 +37,16 @@ def identify(service: Service, headers: Headers, client: tuple[str, int] | None,
     """
     if service.keys is None:
         _check_local(service, headers, client)
-        return Caller(service.settings.tenant, None, Role.ADMIN)
+        return Caller(service.settings.tenant, None, KeyRole.ADMIN)
     if metrics and service.config.open_metrics:
-        return Caller("", "metrics", Role.METRICS)
-    caller = _of_key(service.keys, headers.get("authorization", ""))
-    if metrics != (caller.role is Role.METRICS):
-        raise ProblemError(403, f"A key with the role {Role.METRICS.value} reads /metrics, and nothing else.")
+        return Caller("", "metrics", KeyRole.METRICS)
+    caller = _caller_from_key(service.keys, headers.get("authorization", ""))
+    if metrics != (caller.role is KeyRole.METRICS):
+        raise ProblemError(403, f"A key with the role {KeyRole.METRICS.value} reads /metrics, and nothing else.")
     return caller
 
 
-def _of_key(keys: KeyRing, authorization: str) -> Caller:
+def _caller_from_key(keys: KeyRing, authorization: str) -> Caller:
     scheme, _, plain = authorization.partition(" ")
     try:
         key = keys.find(plain.strip()) if scheme.lower() == "bearer" else None
@@ -62,31 +62,31 @@ def _of_key(keys: KeyRing, authorization: str) -> Caller:
     return Caller(key.tenant, key.id, key.role)
 
 
-def is_near(headers: Headers, client: tuple[str, int] | None) -> bool:
+def is_local_client(headers: Headers, client: tuple[str, int] | None) -> bool:
     """Return whether somebody on this machine asks, and by a name of its own: a proxy on it passes another one on."""
     near = client is None or is_loopback(client[0])
-    return near and not _passed_on(headers) and _own_host(headers.get("host", ""), ())
+    return near and not _is_proxied(headers) and _is_own_host(headers.get("host", ""), ())
 
 
-def _passed_on(headers: Headers) -> bool:
-    return any(name in headers for name in _PASSED_ON)
+def _is_proxied(headers: Headers) -> bool:
+    return any(name in headers for name in _PROXY_HEADERS)
 
 
 def _check_local(service: Service, headers: Headers, client: tuple[str, int] | None) -> None:
     """Without keys: only this machine, under a name of its own, and no page of another site in its browser."""
     elsewhere = client is not None and not is_loopback(client[0])
-    if elsewhere or (_passed_on(headers) and not service.config.allowed_hosts):
+    if elsewhere or (_is_proxied(headers) and not service.config.allowed_hosts):
         raise ProblemError(403, "Without API keys the service answers its own machine only.", kind="not_local")
-    if not _own_host(headers.get("host", ""), service.config.allowed_hosts):
+    if not _is_own_host(headers.get("host", ""), service.config.allowed_hosts):
         # A name that an attacker points at 127.0.0.1 (DNS rebinding) shows in this header.
         raise ProblemError(403, "The Host header names another machine than this one.", kind="foreign_host")
     origin = headers.get("origin")
-    foreign = origin is not None and not _own_host(origin.partition("://")[2], service.config.allowed_hosts)
-    if foreign or headers.get("sec-fetch-site", "") not in _OWN_SITES:
+    foreign = origin is not None and not _is_own_host(origin.partition("://")[2], service.config.allowed_hosts)
+    if foreign or headers.get("sec-fetch-site", "") not in _SAME_SITE_VALUES:
         raise ProblemError(403, "The request comes from a page of another site.", kind="foreign_origin")
 
 
-def _own_host(host: str, allowed: tuple[str, ...]) -> bool:
+def _is_own_host(host: str, allowed: tuple[str, ...]) -> bool:
     name = host.strip().lower()
     name = name.partition("]")[0] if name.startswith("[") else name.partition(":")[0]
     return is_loopback(name) or name in {known.lower() for known in allowed}

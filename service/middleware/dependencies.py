@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import Depends, Request
 
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.service.access.api_keys import Role
-from recall_loop.service.core.deadline import cancelled, current_work, run_blocking
+from recall_loop.service.access.api_keys import KeyRole
+from recall_loop.service.core.deadline import current_executor, is_cancelled, run_blocking
 from recall_loop.service.core.problems import ProblemError
 
 if TYPE_CHECKING:
@@ -21,22 +21,22 @@ __all__ = [
     "Caller",
     "CallerDep",
     "JsonBody",
+    "KeyRole",
     "NdjsonBody",
-    "Role",
     "StoreDep",
     "WriterDep",
-    "cancelled",
-    "current_work",
-    "own_tenant",
+    "current_executor",
+    "is_cancelled",
+    "require_own_tenant",
     "run_blocking",
     "service_of",
 ]
 
-JSON = ("application/json",)
-NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl")
+JSON_MEDIA_TYPES = ("application/json",)
+NDJSON_MEDIA_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
 
-_RANKS = {Role.METRICS: 0, Role.READ: 1, Role.WRITE: 2, Role.ADMIN: 3}
+_ROLE_RANKS = {KeyRole.METRICS: 0, KeyRole.READ: 1, KeyRole.WRITE: 2, KeyRole.ADMIN: 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class Caller:
 
     tenant: str
     key_id: str | None
-    role: Role
+    role: KeyRole
 
-    def may(self, role: Role) -> bool:
+    def has_role(self, role: KeyRole) -> bool:
         """Return whether it may do what `role` may."""
-        return _RANKS[self.role] >= _RANKS[role]
+        return _ROLE_RANKS[self.role] >= _ROLE_RANKS[role]
 
 
 def service_of(request: Request) -> Service:
@@ -64,10 +64,10 @@ def service_of(request: Request) -> Service:
     return service
 
 
-def _caller(role: Role) -> Callable[[Request], Caller]:
+def _caller(role: KeyRole) -> Callable[[Request], Caller]:
     def caller(request: Request) -> Caller:
         found: Caller = request.state.caller
-        if not found.may(role):
+        if not found.has_role(role):
             raise ProblemError(403, f"This needs a key with the role {role.value}; yours is {found.role.value}.")
         return found
 
@@ -78,15 +78,15 @@ def _store(request: Request) -> MemoryStore:
     return service_of(request).store
 
 
-CallerDep = Annotated[Caller, Depends(_caller(Role.READ))]
-WriterDep = Annotated[Caller, Depends(_caller(Role.WRITE))]
-AdminDep = Annotated[Caller, Depends(_caller(Role.ADMIN))]
+CallerDep = Annotated[Caller, Depends(_caller(KeyRole.READ))]
+WriterDep = Annotated[Caller, Depends(_caller(KeyRole.WRITE))]
+AdminDep = Annotated[Caller, Depends(_caller(KeyRole.ADMIN))]
 # Writes go through the same object, whether this process owns the store or forwards them to the one that does.
 StoreDep = Annotated[MemoryStore, Depends(_store)]
 ServiceDep = Annotated[Any, Depends(service_of)]
 
 
-def own_tenant(caller: Caller, named: str | None) -> str:
+def require_own_tenant(caller: Caller, named: str | None) -> str:
     """Return the caller's tenant, which a request may repeat but not change.
 
     Raises:
@@ -99,10 +99,10 @@ def own_tenant(caller: Caller, named: str | None) -> str:
     return caller.tenant
 
 
-def _media(*types: str) -> Callable[[Request], None]:
+def _require_media_type(*types: str) -> Callable[[Request], None]:
     def check(request: Request) -> None:
         given = request.headers.get("content-type", "").split(";")[0].strip().lower()
-        suffixed = types == JSON and given.startswith("application/") and given.endswith("+json")
+        suffixed = types == JSON_MEDIA_TYPES and given.startswith("application/") and given.endswith("+json")
         if given not in types and not suffixed:
             raise ProblemError(
                 415, f"The body's Content-Type must be {' or '.join(types)}.", headers={"Accept": types[0]}
@@ -112,5 +112,5 @@ def _media(*types: str) -> Callable[[Request], None]:
 
 
 # For `dependencies=[…]` of routes with a body; also keeps pages of other sites from posting forms here.
-JsonBody = Depends(_media(*JSON))
-NdjsonBody = Depends(_media(*NDJSON))
+JsonBody = Depends(_require_media_type(*JSON_MEDIA_TYPES))
+NdjsonBody = Depends(_require_media_type(*NDJSON_MEDIA_TYPES))

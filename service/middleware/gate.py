@@ -14,10 +14,16 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.body_limit import RequestBodyLimitResponder
 
-from recall_loop.service.core.deadline import ClientGoneError, Work, working
+from recall_loop.service.core.deadline import ClientGoneError, RequestExecutor, bind_executor
 from recall_loop.service.core.page_paths import PAGE_PATHS
-from recall_loop.service.core.problems import MEDIA_TYPE, ProblemError, plain_problem, problem_of, problem_response
-from recall_loop.service.middleware.callers import identify
+from recall_loop.service.core.problems import (
+    MEDIA_TYPE,
+    ProblemError,
+    problem_from_error,
+    problem_from_status,
+    problem_response,
+)
+from recall_loop.service.middleware.callers import authenticate_caller
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,17 +34,17 @@ if TYPE_CHECKING:
 # What an orchestrator asks, and what describes the service: no key, and no part in the limits.
 OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json"}) | PAGE_PATHS
 # The one that takes long uploads.
-BULK = ("POST", "/api/memory/records/bulk")
+BULK_ROUTE = ("POST", "/api/memory/records/bulk")
 METRICS_PATH = "/metrics"
 MCP_PATH = "/mcp"
 _CLIENT_GONE = 499
-_HIDDEN = "REDACTED"  # OpenTelemetry's own word
+_REDACTED = "REDACTED"  # OpenTelemetry's own word
 # The end of an answer may be sent when the request's time is over; its reader has this much time for each part.
-_LEAST_SECONDS = 10.0
+_MIN_SEND_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
 
-class Gate:
+class RequestMiddleware:
     """Pure ASGI: nothing is buffered, and a stream's events go out as they come."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
@@ -52,9 +58,9 @@ class Gate:
             return
         request_id, began, metrics = secrets.token_hex(8), time.perf_counter(), self.service.metrics
         scope.setdefault("state", {})["request_id"] = request_id
-        reply = _Reply(send, request_id, json_errors=scope["path"] == MCP_PATH)
+        reply = _ResponseSender(send, request_id, json_errors=scope["path"] == MCP_PATH)
         if "fastapi.telemetry" in scope and not self.service.settings.trace_content:
-            _hide_address(scope)
+            _redact_url(scope)
         metrics.in_flight.inc()
         try:
             await self._handle(scope, receive, reply, request_id)
@@ -63,52 +69,52 @@ class Gate:
             route = scope["path"] if scope["path"] in OPEN_PATHS else getattr(scope.get("route"), "path", "unmatched")
             metrics.request(route, scope["method"], reply.status or _CLIENT_GONE, time.perf_counter() - began)
 
-    async def _handle(self, scope: Scope, receive: Receive, reply: _Reply, request_id: str) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, reply: _ResponseSender, request_id: str) -> None:
         try:
             if scope["path"] in OPEN_PATHS:
-                with working(self.service.work(self.service.config.timeout_seconds, spare=True)):
+                with bind_executor(self.service.work(self.service.config.timeout_seconds, spare=True)):
                     await self.app(scope, receive, reply.send)
             else:
                 await self._admit(scope, receive, reply)
         except ClientGoneError:
             return
         except Exception as error:
-            problem = problem_of(error)
+            problem = problem_from_error(error)
             if problem.status == 500:
                 _log.exception("request %s failed", request_id)
             if reply.started:  # too late for another answer: the server breaks the connection off
                 raise
             await problem_response(problem, request_id)(scope, receive, reply.send)
 
-    async def _admit(self, scope: Scope, receive: Receive, reply: _Reply) -> None:
+    async def _admit(self, scope: Scope, receive: Receive, reply: _ResponseSender) -> None:
         service, headers = self.service, Headers(scope=scope)
-        caller = identify(service, headers, scope.get("client"), metrics=scope["path"] == METRICS_PATH)
+        caller = authenticate_caller(service, headers, scope.get("client"), metrics=scope["path"] == METRICS_PATH)
         scope["state"]["caller"] = caller
-        if wait := service.rate.take(caller.key_id or caller.tenant):
+        if wait := service.rate_limiter.take(caller.key_id or caller.tenant):
             service.metrics.refused.labels("rate").inc()
-            raise _too_many("The key makes more requests than it may.", wait, "rate_limited")
-        if service.active >= service.config.concurrency + service.config.queue:
+            raise _too_many_requests("The key makes more requests than it may.", wait, "rate_limited")
+        if service.active_requests >= service.config.concurrency + service.config.queue:
             service.metrics.refused.labels("concurrency").inc()
-            raise _too_many("The service has as many requests as it can take.", 1.0, "busy")
-        service.active += 1
+            raise _too_many_requests("The service has as many requests as it can take.", 1.0, "busy")
+        service.active_requests += 1
         try:
-            with working(service.work(service.config.timeout_seconds)) as work:
-                await self.app(scope, _timed(receive, work), _timed_out(reply.send, work))
+            with bind_executor(service.work(service.config.timeout_seconds)) as work:
+                await self.app(scope, _receive_with_deadline(receive, work), _send_with_deadline(reply.send, work))
         finally:
-            service.active -= 1
+            service.active_requests -= 1
 
 
-def _hide_address(scope: Scope) -> None:
+def _redact_url(scope: Scope) -> None:
     """Take ids and filters out of FastAPI's own span; the route stands in it all the same."""
-    hidden = {"url.path": _HIDDEN} | ({"url.query": _HIDDEN} if scope.get("query_string") else {})
+    hidden = {"url.path": _REDACTED} | ({"url.query": _REDACTED} if scope.get("query_string") else {})
     trace.get_current_span().set_attributes(hidden)
 
 
-def _too_many(detail: str, wait: float, kind: str) -> ProblemError:
+def _too_many_requests(detail: str, wait: float, kind: str) -> ProblemError:
     return ProblemError(429, detail, kind=kind, headers={"Retry-After": str(max(1, math.ceil(wait)))})
 
 
-def _timed(receive: Receive, work: Work) -> Receive:
+def _receive_with_deadline(receive: Receive, work: RequestExecutor) -> Receive:
     """Return `receive`, with the request's time for its body; afterwards it waits for the client to leave."""
     whole = False
 
@@ -126,12 +132,12 @@ def _timed(receive: Receive, work: Work) -> Receive:
     return timed
 
 
-def _timed_out(send: Send, work: Work) -> Send:
+def _send_with_deadline(send: Send, work: RequestExecutor) -> Send:
     """Return `send`, with the request's time for each part: who reads nothing doesn't keep a place for ever."""
 
     async def timed(message: Message) -> None:
         try:
-            async with asyncio.timeout(max(work.remaining, _LEAST_SECONDS)) as limit:
+            async with asyncio.timeout(max(work.remaining, _MIN_SEND_SECONDS)) as limit:
                 await send(message)
         except TimeoutError as error:
             if not limit.expired():
@@ -141,7 +147,7 @@ def _timed_out(send: Send, work: Work) -> Send:
     return timed
 
 
-class BodyLimit:
+class BodyLimitMiddleware:
     """Refuses bodies that are too long, whatever length they claim: pieces are counted as they come."""
 
     def __init__(self, app: ASGIApp, config: ServiceConfig) -> None:
@@ -153,12 +159,12 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        bulk = (scope["method"], scope["path"]) == BULK
+        bulk = (scope["method"], scope["path"]) == BULK_ROUTE
         most = self.config.max_bulk_bytes if bulk else self.config.max_body_bytes
         await RequestBodyLimitResponder(self.app, most)(scope, receive, send)
 
 
-class _Reply:
+class _ResponseSender:
     """A response on its way: it gets the request's id, and an error that isn't a problem document becomes one.
 
     With `json_errors` one that is JSON stays as it is: MCP has errors of its own.
@@ -183,7 +189,7 @@ class _Reply:
         media = next((value for name, value in headers if name.lower() == b"content-type"), b"")
         if self.status >= 400 and not media.startswith(self._own):
             self._replaced = True
-            response = problem_response(plain_problem(self.status), self._request_id)
+            response = problem_response(problem_from_status(self.status), self._request_id)
             await self._send({**message, "headers": [*response.raw_headers, self._id()]})
             await self._send({"type": "http.response.body", "body": response.body})
             return

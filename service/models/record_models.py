@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from recall_loop.service.models.scope_models import ListQuery
+from recall_loop.service.models.scope_models import ListParams
 from recall_loop.state.records.records import Record
 from recall_loop.state.types import ContentType, Identifier
 
-MOST_IN_BATCH = 1000
-Status = Literal["created", "replaced", "unchanged", "rejected"]
+MAX_BATCH_RECORDS = 1000
+RecordStatus = Literal["created", "replaced", "unchanged", "rejected"]
 _EXAMPLE: dict[str, JsonValue] = {
     "kind": "fact",
     "text": "Ada works at the harbour office.",
@@ -38,45 +38,47 @@ class RecordBatch(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_BATCH]})
 
     records: list[dict[str, Any]] = Field(
-        min_length=1, max_length=MOST_IN_BATCH, description="1 to 1,000 records: the fields of a record with its `id`."
+        min_length=1,
+        max_length=MAX_BATCH_RECORDS,
+        description="1 to 1,000 records: the fields of a record with its `id`.",
     )
 
 
-class Outcome(BaseModel):
+class RecordOutcome(BaseModel):
     """What became of one record of a batch."""
 
     index: int = Field(description="Its place in the batch, from 0.")
     id: str | None = Field(None, description="Its id, as far as it could be read.")
-    status: Status = Field(description="`unchanged`: the very same record was there already.")
+    status: RecordStatus = Field(description="`unchanged`: the very same record was there already.")
     error: str | None = Field(None, description="Why it was rejected: field, value and what is allowed.")
 
 
-class BatchWritten(BaseModel):
+class BatchResult(BaseModel):
     """What became of a batch. Whatever isn't rejected is acknowledged: it survives the death of the service."""
 
     created: int
     replaced: int
     unchanged: int
     rejected: int
-    outcomes: list[Outcome] = Field(description="One for each record, in order.")
+    outcomes: list[RecordOutcome] = Field(description="One for each record, in order.")
 
 
-class RecordWritten(BaseModel):
+class WriteResult(BaseModel):
     """What became of one record."""
 
     id: str
     status: Literal["created", "replaced", "unchanged"]
 
 
-class Ids(BaseModel):
+class RecordIds(BaseModel):
     """Ids of records."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"ids": ["f-12", "f-13"]}]})
 
-    ids: list[Identifier] = Field(min_length=1, max_length=MOST_IN_BATCH, description="1 to 1,000 ids.")
+    ids: list[Identifier] = Field(min_length=1, max_length=MAX_BATCH_RECORDS, description="1 to 1,000 ids.")
 
 
-class Deleted(BaseModel):
+class DeletionResult(BaseModel):
     """What a deletion found."""
 
     deleted: int = Field(description="Records that were there, and are deleted now.")
@@ -90,7 +92,7 @@ class RecordsPage(BaseModel):
     next_cursor: str | None = Field(None, description="`cursor` of the next page; absent at the end.")
 
 
-class RecordsQuery(ListQuery):
+class ListRecordsParams(ListParams):
     """Which records a page holds."""
 
     content_types: list[ContentType] | None = Field(None, min_length=1, description="Kinds of records; absent = all.")

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import Filters, Scope
-from recall_loop.state.types import Identifier, ScopeMode, Utf8, Whole, not_blank
+from recall_loop.state.types import Identifier, Integer, ScopeMode, Utf8Text, not_blank
 
-MOST_LISTED = 1000
-_LONGEST_QUERY = 10_000
+MAX_PAGE_RECORDS = 1000
+_MAX_QUERY_CHARACTERS = 10_000
 
-QueryText = Annotated[Utf8, Field(min_length=1, max_length=_LONGEST_QUERY), AfterValidator(not_blank)]
+QueryText = Annotated[Utf8Text, Field(min_length=1, max_length=_MAX_QUERY_CHARACTERS), AfterValidator(not_blank)]
 
 
 class ScopeFields(BaseModel):
@@ -37,23 +37,23 @@ class ScopeFields(BaseModel):
             InvalidInputError: `constellation` without an agent.
         """
         fields = {"tenant": tenant, "agent_id": self.agent_id, "mode": self.scope}
-        return parse(Scope, {**fields, "user_id": self.user_id, "conversation_id": self.conversation_id})
+        return validate_model(Scope, {**fields, "user_id": self.user_id, "conversation_id": self.conversation_id})
 
 
 # Of results, not of records: a list has no similarity, and so takes no bound of it.
-_NOT_LISTED = ("min_similarity",)
+_SEARCH_ONLY_FILTERS = ("min_similarity",)
 _fields: dict[str, Any] = {
-    name: (field.annotation, field) for name, field in Filters.model_fields.items() if name not in _NOT_LISTED
+    name: (field.annotation, field) for name, field in Filters.model_fields.items() if name not in _SEARCH_ONLY_FILTERS
 }
 _ListFilters = create_model("_ListFilters", __config__=ConfigDict(extra="forbid"), **_fields)
 
 
-class ListQuery(_ListFilters):
+class ListParams(_ListFilters):
     """Which records a page holds: scope and filters, as in searches, every one of which must hold."""
 
     agent_id: Identifier | None = Field(None, description="Records of this agent.")
     scope: ScopeMode = Field(ScopeMode.LOCAL, description="`constellation`: also those of its group's other agents.")
-    limit: Whole = Field(100, ge=1, le=MOST_LISTED, description="Most records of the page, 1 to 1,000.")
+    limit: Integer = Field(100, ge=1, le=MAX_PAGE_RECORDS, description="Most records of the page, 1 to 1,000.")
     cursor: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
         None, description="`next_cursor` of the page before."
     )
@@ -64,7 +64,7 @@ class ListQuery(_ListFilters):
         Raises:
             InvalidInputError: `constellation` without an agent.
         """
-        return parse(Scope, {"tenant": tenant, "agent_id": self.agent_id, "mode": self.scope})
+        return validate_model(Scope, {"tenant": tenant, "agent_id": self.agent_id, "mode": self.scope})
 
     def filters(self) -> Filters:
         """Return the filters.
@@ -73,7 +73,7 @@ class ListQuery(_ListFilters):
             InvalidInputError: a range is empty.
         """
         values = {name: getattr(self, name) for name in _fields}
-        return parse(Filters, {name: value for name, value in values.items() if value is not None})
+        return validate_model(Filters, {name: value for name, value in values.items() if value is not None})
 
     @property
     def after(self) -> str:
@@ -90,6 +90,6 @@ class ListQuery(_ListFilters):
             raise InvalidInputError("cursor", self.cursor, "`next_cursor` of the page before") from error
 
 
-def cursor_of(record_id: str | None) -> str | None:
+def encode_cursor(record_id: str | None) -> str | None:
     """Return the cursor of the page that follows a record; None at the end."""
     return None if record_id is None else base64.urlsafe_b64encode(record_id.encode()).decode("ascii")

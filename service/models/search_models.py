@@ -6,16 +6,16 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from recall_loop.memory.search.present.truncation import FULL, Profile, parse_profile
-from recall_loop.memory.search.query.options import MOST_RESULTS, POOL, SearchOptions
+from recall_loop.memory.search.present.truncation import FULL_PROFILE, TruncationProfile, parse_profile
+from recall_loop.memory.search.query.options import DEFAULT_POOL, MAX_RESULTS, SearchOptions
 from recall_loop.service.models.scope_models import QueryText, ScopeFields
 from recall_loop.state.request import DEFAULT_CONTENT_TYPES
 from recall_loop.state.scope import Filters, Scope
-from recall_loop.state.types import ContentType, OrderBy, Real, Role, SearchMode, Timestamp, Whole
+from recall_loop.state.types import ContentType, FiniteFloat, Integer, OrderBy, Role, SearchMode, Timestamp
 
-MOST_BUDGET_MS = 10_000
-_OF_TRAJECTORIES = ("execution_status", "min_outcome_score", "max_outcome_score")
-Limit = Annotated[Whole, Field(ge=1, le=MOST_RESULTS)]
+MAX_RERANK_BUDGET_MS = 10_000
+_TRAJECTORY_FILTERS = ("execution_status", "min_outcome_score", "max_outcome_score")
+Limit = Annotated[Integer, Field(ge=1, le=MAX_RESULTS)]
 Fuzzy = Annotated[
     int,
     Field(ge=0, le=2),
@@ -62,15 +62,20 @@ class SearchRequest(ScopeFields):
     rerank: bool | None = Field(
         None, description="Look at the best once more, word by word; absent = where the store holds token vectors."
     )
-    rerank_budget_ms: Real = Field(
-        0.0, ge=0, le=MOST_BUDGET_MS, description="Milliseconds for token vectors that aren't stored, 0 to 10,000."
+    rerank_budget_ms: FiniteFloat = Field(
+        0.0,
+        ge=0,
+        le=MAX_RERANK_BUDGET_MS,
+        description="Milliseconds for token vectors that aren't stored, 0 to 10,000.",
     )
-    rerank_pool: Whole = Field(POOL, ge=1, le=POOL, description="How many of the best are looked at again.")
+    rerank_pool: Integer = Field(
+        DEFAULT_POOL, ge=1, le=DEFAULT_POOL, description="How many of the best are looked at again."
+    )
     rerank_learned: bool = Field(True, description="Let the learned order have its say where that is done.")
     time_suffixes: bool = Field(True, description="Read a time at the end of the query as a filter.")
     reference_time: Timestamp | None = Field(None, description="What such a time counts from; absent = the clock.")
     profile: str = Field(
-        FULL.name,
+        FULL_PROFILE.name,
         max_length=200,
         description="How much of each text: `full`, `local`, `constellation`, `messages`, or steps such as "
         "`2:full,5:1000,400` (ranks 1 and 2 whole, up to rank 5 at most 1000 characters, then 400).",
@@ -81,7 +86,7 @@ class SearchRequest(ScopeFields):
         """Return the kinds of records to look through."""
         if self.content_types is not None:
             return tuple(dict.fromkeys(self.content_types))
-        asked = any(getattr(self.filters, name) is not None for name in _OF_TRAJECTORIES)
+        asked = any(getattr(self.filters, name) is not None for name in _TRAJECTORY_FILTERS)
         return (ContentType.TRAJECTORY,) if asked else DEFAULT_CONTENT_TYPES
 
     def options(self) -> SearchOptions:
@@ -105,7 +110,7 @@ class SearchRequest(ScopeFields):
             debug=self.debug,
         )
 
-    def shown(self) -> Profile:
+    def shown(self) -> TruncationProfile:
         """Return how much of each text is given.
 
         Raises:
@@ -114,7 +119,7 @@ class SearchRequest(ScopeFields):
         return parse_profile(self.profile)
 
 
-class Hit(BaseModel):
+class SearchResultItem(BaseModel):
     """One result (SEARCH-6); fields of the record that are empty may be absent."""
 
     model_config = ConfigDict(extra="allow")
@@ -140,7 +145,7 @@ class SearchResults(BaseModel):
     """Results, best first, and where was looked: an empty answer tells whether anything was there at all."""
 
     query: str
-    hits: list[Hit]
+    hits: list[SearchResultItem]
     allowed: int = Field(description="Records that scope, filters and types leave; 0 = there was nothing to search.")
     scope: Scope
     filters: dict[str, Any] = Field(description="The filters, with the time that the query itself named.")

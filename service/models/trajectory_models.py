@@ -7,52 +7,56 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from recall_loop.memory.search.query.options import SearchOptions
-from recall_loop.memory.trajectories.contrast.contrast_search import LIMIT, TRAJ_MIN_SIMILARITY
+from recall_loop.memory.trajectories.contrast.contrast_search import DEFAULT_TRAJECTORY_LIMIT, TRAJECTORY_MIN_SIMILARITY
 from recall_loop.memory.trajectories.contrast.labels import (
-    EXECUTION,
-    LEARNING_VALUE,
+    EXECUTION_HEADING,
+    LEARNING_VALUE_HEADING,
     execution_tooltip,
-    execution_value,
-    learning_tooltip,
-    learning_value,
+    format_execution,
+    format_learning_value,
+    learning_value_tooltip,
 )
-from recall_loop.memory.trajectories.contrast.results import Details, TrajectoriesFound, TrajectoryItem
+from recall_loop.memory.trajectories.contrast.results import TrajectoryDetails, TrajectoryItem, TrajectorySearchResult
 from recall_loop.memory.trajectories.contrast.tiers import FAILURE_THRESHOLD, SUCCESS_THRESHOLD
-from recall_loop.service.models.scope_models import ListQuery, QueryText, ScopeFields
+from recall_loop.service.models.scope_models import ListParams, QueryText, ScopeFields
 from recall_loop.service.models.search_models import Fuzzy, Limit
 from recall_loop.state.records.records import Record
-from recall_loop.state.records.trajectories import RunData, attributes_of, run_of
+from recall_loop.state.records.trajectories import RunData, run_attributes, run_from_record
 from recall_loop.state.scope import ExecutionStatus, Filters
-from recall_loop.state.types import SearchMode, Timestamp, Unit, Whole
+from recall_loop.state.types import Integer, SearchMode, Timestamp, UnitFloat
 
 ScorerName = Literal["auto", "rules", "llm"]
-MOST_SCORED = 200
+MAX_SCORED_RUNS = 200
 
 
 class Label(BaseModel):
     """One of the two things said of a run, in the words of every surface."""
 
-    label: str = Field(examples=[EXECUTION, LEARNING_VALUE])
+    label: str = Field(examples=[EXECUTION_HEADING, LEARNING_VALUE_HEADING])
     value: str = Field(examples=["✅ Completed", "⭐⭐⭐☆☆ (0.50)"])
     tooltip: str = Field(description="What it means, and what it doesn't.")
 
 
 def execution_label(status: ExecutionStatus) -> Label:
     """Return how a run ended."""
-    return Label(label=EXECUTION, value=execution_value(status), tooltip=execution_tooltip(status))
+    return Label(label=EXECUTION_HEADING, value=format_execution(status), tooltip=execution_tooltip(status))
 
 
 def learning_label(score: float | None, *, pending: bool = False) -> Label:
     """Return what a run teaches."""
-    return Label(label=LEARNING_VALUE, value=learning_value(score, pending=pending), tooltip=learning_tooltip(score))
+    return Label(
+        label=LEARNING_VALUE_HEADING,
+        value=format_learning_value(score, pending=pending),
+        tooltip=learning_value_tooltip(score),
+    )
 
 
-class _Labelled(BaseModel):
+class _LabelledModel(BaseModel):
     execution: Label = Field(description="How the run ended; no judgement of its worth.")
     learning_value: Label = Field(description="How much can be learned from the run; no matter how it ended.")
 
 
-class TrajectorySearch(ScopeFields):
+class TrajectorySearchRequest(ScopeFields):
     """A search of past runs."""
 
     model_config = ConfigDict(
@@ -65,13 +69,13 @@ class TrajectorySearch(ScopeFields):
     )
 
     query: QueryText = Field(description="What the runs should be about; may end in a time, such as `< 3 days`.")
-    min_score: Unit | None = Field(None, description="Least learning value, 0 to 1; leaves out runs without one.")
-    max_score: Unit | None = Field(None, description="Most learning value, 0 to 1; leaves out runs without one.")
-    min_similarity: Unit = Field(TRAJ_MIN_SIMILARITY, description="Least similarity to the query, 0 to 1.")
-    limit: Limit = Field(LIMIT, description="Most runs, 1 to 1,000; with contrasts of each tier.")
+    min_score: UnitFloat | None = Field(None, description="Least learning value, 0 to 1; leaves out runs without one.")
+    max_score: UnitFloat | None = Field(None, description="Most learning value, 0 to 1; leaves out runs without one.")
+    min_similarity: UnitFloat = Field(TRAJECTORY_MIN_SIMILARITY, description="Least similarity to the query, 0 to 1.")
+    limit: Limit = Field(DEFAULT_TRAJECTORY_LIMIT, description="Most runs, 1 to 1,000; with contrasts of each tier.")
     include_contrasts: bool = Field(False, description="Group by learning value, each tier searched for itself.")
-    success_threshold: Unit = Field(SUCCESS_THRESHOLD, description="Learning value from which a run is a success.")
-    failure_threshold: Unit = Field(FAILURE_THRESHOLD, description="Learning value up to which it is a failure.")
+    success_threshold: UnitFloat = Field(SUCCESS_THRESHOLD, description="Learning value from which a run is a success.")
+    failure_threshold: UnitFloat = Field(FAILURE_THRESHOLD, description="Learning value up to which it is a failure.")
     filters: Filters = Field(Filters(), description="What runs must satisfy; every one that is given.")
     mode: SearchMode = Field(SearchMode.AUTO, description="`vector`: meaning; `fts`: words; `hybrid`, `auto`: both.")
     fuzzy: Fuzzy = 0
@@ -86,7 +90,7 @@ class TrajectorySearch(ScopeFields):
         return SearchOptions(mode=self.mode, fuzzy=self.fuzzy)
 
 
-class FoundItem(_Labelled):
+class TrajectoryHit(_LabelledModel):
     """One run that matches."""
 
     id: str
@@ -95,13 +99,13 @@ class FoundItem(_Labelled):
     scoring_pending: bool
     summary: str
     note: str = Field(description="What it may be good for.")
-    details: Details
+    details: TrajectoryDetails
     tags: tuple[str, ...]
     agent_id: str | None
     created_at: Timestamp | None
 
     @classmethod
-    def of(cls, item: TrajectoryItem) -> FoundItem:
+    def of(cls, item: TrajectoryItem) -> TrajectoryHit:
         """Return an item with its labels."""
         return cls(
             **item.model_dump(),
@@ -120,21 +124,21 @@ class TrajectoryResults(BaseModel):
     query: str
     message: str
     include_contrasts: bool
-    trajectories: list[FoundItem]
-    successes: list[FoundItem]
-    moderate: list[FoundItem]
-    failures: list[FoundItem]
-    unscored: list[FoundItem] = Field(description="Nobody has judged these; that is not a low learning value.")
-    relevant_experiences: list[FoundItem]
+    trajectories: list[TrajectoryHit]
+    successes: list[TrajectoryHit]
+    moderate: list[TrajectoryHit]
+    failures: list[TrajectoryHit]
+    unscored: list[TrajectoryHit] = Field(description="Nobody has judged these; that is not a low learning value.")
+    relevant_experiences: list[TrajectoryHit]
     allowed: int = Field(description="Runs that scope and filters leave, whatever their similarity.")
     degraded: bool
     degraded_reason: str | None
 
     @classmethod
-    def of(cls, found: TrajectoriesFound) -> TrajectoryResults:
+    def of(cls, found: TrajectorySearchResult) -> TrajectoryResults:
         """Return a result with labels."""
         groups = ("trajectories", "successes", "moderate", "failures", "unscored", "relevant_experiences")
-        items: dict[str, Any] = {name: [FoundItem.of(item) for item in getattr(found, name)] for name in groups}
+        items: dict[str, Any] = {name: [TrajectoryHit.of(item) for item in getattr(found, name)] for name in groups}
         return cls(
             query=found.query,
             message=found.message,
@@ -146,27 +150,27 @@ class TrajectoryResults(BaseModel):
         )
 
 
-class TrajectoryFields(Record):
+class TrajectoryRecord(Record):
     """A stored run. `attributes` is the run itself: written back as they are, the fields give the same run."""
 
     attributes: RunData  # type: ignore[assignment]  # the same JSON, with its fields named
 
 
-class StoredTrajectory(_Labelled):
+class StoredTrajectory(_LabelledModel):
     """A stored run with its labels."""
 
-    trajectory: TrajectoryFields
+    trajectory: TrajectoryRecord
 
     @classmethod
     def of(cls, record: Record) -> dict[str, JsonValue]:
         """Return a stored run as plain JSON, without what is empty."""
-        run = run_of(record)
+        run = run_from_record(record)
         fields = record.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-        fields |= {"kind": record.kind.value, "attributes": attributes_of(run)}
+        fields |= {"kind": record.kind.value, "attributes": run_attributes(run)}
         return {"trajectory": fields, **labels_of(run)}
 
 
-class TrajectorySummary(_Labelled):
+class TrajectorySummary(_LabelledModel):
     """A stored run without its turns."""
 
     id: str
@@ -174,7 +178,7 @@ class TrajectorySummary(_Labelled):
     summary: str | None = None
     outcome_score: float | None = Field(None, ge=0, le=1, description="Learning value; absent where nobody scored it.")
     scoring_pending: bool = False
-    details: Details
+    details: TrajectoryDetails
     tags: tuple[str, ...] = ()
     agent_id: str | None = None
     user_id: str | None = None
@@ -185,7 +189,7 @@ class TrajectorySummary(_Labelled):
     def of(cls, record: Record) -> TrajectorySummary:
         """Return what is known of a stored run beside its turns."""
         slim = {name: value for name, value in record.attributes.items() if name != "turns"}
-        run = run_of(record.model_copy(update={"attributes": slim}))
+        run = run_from_record(record.model_copy(update={"attributes": slim}))
         names = ("id", "tags", "agent_id", "user_id", "conversation_id", "created_at")
         return cls(
             **{name: getattr(record, name) for name in names},
@@ -193,7 +197,7 @@ class TrajectorySummary(_Labelled):
             summary=run.summary,
             outcome_score=run.outcome_score,
             scoring_pending=run.scoring_pending,
-            details=Details(
+            details=TrajectoryDetails(
                 status=run.execution.status,
                 tools_used=run.metadata.tools_used,
                 step_count=run.metadata.step_count,
@@ -220,7 +224,7 @@ class TrajectoriesPage(BaseModel):
     next_cursor: str | None = Field(None, description="`cursor` of the next page; absent at the end.")
 
 
-class TrajectoryWritten(_Labelled):
+class TrajectoryWriteResult(_LabelledModel):
     """What became of a run."""
 
     id: str
@@ -228,7 +232,7 @@ class TrajectoryWritten(_Labelled):
     outcome_score: float | None = Field(None, ge=0, le=1, description="Learning value; absent where there is none yet.")
 
 
-class AddQuery(BaseModel):
+class AddTrajectoryParams(BaseModel):
     """How a run is added."""
 
     model_config = ConfigDict(extra="forbid")
@@ -240,7 +244,7 @@ class AddQuery(BaseModel):
     )
 
 
-class ScorerQuery(BaseModel):
+class ScoringParams(BaseModel):
     """Who scores."""
 
     model_config = ConfigDict(extra="forbid")
@@ -254,11 +258,11 @@ class ScoringRequest(ScopeFields):
     model_config = ConfigDict(json_schema_extra={"examples": [{"scorer": "rules", "limit": 50}]})
 
     scorer: ScorerName = Field("auto", description="`rules`, `llm`, or `auto`: the model where one is set.")
-    limit: Annotated[Whole, Field(ge=1, le=MOST_SCORED)] = Field(20, description="Most runs to try, 1 to 200.")
+    limit: Annotated[Integer, Field(ge=1, le=MAX_SCORED_RUNS)] = Field(20, description="Most runs to try, 1 to 200.")
     queued_only: bool = Field(False, description="Only runs that are queued, not all without a score.")
 
 
-class ScoringDone(BaseModel):
+class ScoringSummary(BaseModel):
     """What became of the runs that were tried."""
 
     scored: int
@@ -266,5 +270,5 @@ class ScoringDone(BaseModel):
     errors: dict[str, str] = Field(description="Why, by id.")
 
 
-class TrajectoriesQuery(ListQuery):
+class ListTrajectoriesParams(ListParams):
     """Which runs a page holds."""

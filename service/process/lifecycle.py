@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from recall_loop.service.access.api_keys import KeyRing, KeysUnreadableError
-from recall_loop.service.core.deadline import Work
+from recall_loop.service.core.deadline import RequestExecutor
 from recall_loop.service.core.problems import ProblemError
-from recall_loop.service.core.rate_limits import RateLimit
+from recall_loop.service.core.rate_limits import RateLimiter
 from recall_loop.service.core.request_log import RequestLog
 from recall_loop.service.core.service_metrics import Metrics
-from recall_loop.service.workers.parent_watchdog import watch
-from recall_loop.service.workers.store_factory import open_store
+from recall_loop.service.workers.parent_watchdog import watch_parent
+from recall_loop.service.workers.store_factory import open_service_store
 from recall_loop.state.errors import EmbedderError, InvalidInputError, RecallError, StoreError
 
 if TYPE_CHECKING:
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
     from recall_loop.state.result import RetrieveResult
     from recall_loop.state.settings.settings import Settings
 
-NO_KEYS = (
+NO_KEYS_WARNING = (
     "No API keys are in use: everybody on this machine may read, write and erase. "
     "Make keys with `recall-loop keys add`, and name their file with --keys."
 )
 # For what must not wait behind requests: /health, /ready, and the look after Chroma.
 _SPARE_THREADS = 2
 _PROBE_SECONDS = 5.0
-_LOOK_SECONDS = 1.0
+_HEALTH_CACHE_SECONDS = 1.0
 _OPENING_SECONDS = 3600.0
 _log = logging.getLogger(__name__)
 
 
-class Lack(NamedTuple):
+class HealthIssue(NamedTuple):
     """Something that is missing; the detail may name paths and addresses."""
 
     what: str
     detail: str
 
 
-Condition = tuple[tuple[Lack, ...], tuple[Lack, ...]]
+HealthStatus = tuple[tuple[HealthIssue, ...], tuple[HealthIssue, ...]]
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Service:
     metrics: Metrics = field(default_factory=Metrics)
     warnings: list[str] = field(default_factory=list)
     keys: KeyRing | None = None
-    active: int = 0
+    active_requests: int = 0
     _store: MemoryStore | None = None
     _pool: ThreadPoolExecutor | None = None
     _spare: ThreadPoolExecutor | None = None
@@ -86,15 +86,15 @@ class Service:
     _embedded: bool = False
     _looking: threading.Lock = field(default_factory=threading.Lock)
     _looked_at: float = -math.inf
-    _condition: Condition = ((), ())
+    _condition: HealthStatus = ((), ())
 
     def __post_init__(self) -> None:
         """Check keys and address before anything is opened."""
         config = self.config
-        self.keys = check_access(config)
+        self.keys = load_keys(config)
         if self.keys is None:
-            self.warnings.append(NO_KEYS)
-        self.rate = RateLimit(config.rate_per_minute, config.rate_burst, config.shared_rates)
+            self.warnings.append(NO_KEYS_WARNING)
+        self.rate_limiter = RateLimiter(config.rate_per_minute, config.rate_burst, config.shared_rates)
 
     @property
     def store(self) -> MemoryStore:
@@ -104,7 +104,7 @@ class Service:
             ProblemError: 503, the service is starting or ending.
         """
         if self._store is None:
-            raise not_running()
+            raise not_running_problem()
         return self._store
 
     @property
@@ -112,7 +112,7 @@ class Service:
         """Whether writes are refused."""
         return self._store is not None and not self._store.writable
 
-    def work(self, seconds: float, *, spare: bool = False) -> Work:
+    def work(self, seconds: float, *, spare: bool = False) -> RequestExecutor:
         """Return what a request may use: the service's threads, for so many seconds.
 
         `spare` gives the threads that no request of a client keeps busy.
@@ -122,10 +122,10 @@ class Service:
         """
         pool = self._spare if spare else self._pool
         if pool is None:
-            raise not_running()
-        return Work(pool, seconds)
+            raise not_running_problem()
+        return RequestExecutor(pool, seconds)
 
-    def note(self, request: RetrieveRequest, result: RetrieveResult) -> None:
+    def record_result(self, request: RetrieveRequest, result: RetrieveResult) -> None:
         """Count a run, and log its request where that is asked for."""
         self.metrics.run(result)
         if self._requests is not None:
@@ -134,34 +134,34 @@ class Service:
             except OSError as error:  # the answer is good all the same
                 _log.error("the request log can't be written: %s", error)
 
-    def condition(self) -> Condition:
+    def health(self) -> HealthStatus:
         """Return what is missing so that nothing can be answered, and what answers have to do without.
 
         Looked at once a second at most, however often it is asked for.
         """
         with self._looking:
-            if time.monotonic() - self._looked_at > _LOOK_SECONDS:
+            if time.monotonic() - self._looked_at > _HEALTH_CACHE_SECONDS:
                 self._condition = self._look()
                 self._looked_at = time.monotonic()
             return self._condition
 
-    def _look(self) -> Condition:
-        missing: list[Lack] = []
-        lacking: list[Lack] = []
+    def _look(self) -> HealthStatus:
+        missing: list[HealthIssue] = []
+        lacking: list[HealthIssue] = []
         try:
             self._load_embedder()
         except EmbedderError as error:
-            lacking.append(Lack("texts can't be embedded", str(error)))
+            lacking.append(HealthIssue("texts can't be embedded", str(error)))
         try:
             reason = self.store.probe()
-            lacking += [Lack("the store works without one of its parts", reason)] if reason else []
+            lacking += [HealthIssue("the store works without one of its parts", reason)] if reason else []
         except StoreError as error:
-            missing.append(Lack("the store can't be read", str(error)))
+            missing.append(HealthIssue("the store can't be read", str(error)))
         try:
             if self.keys is not None:
                 self.keys.refresh()
         except KeysUnreadableError as error:
-            missing.append(Lack("the API keys can't be read", str(error)))
+            missing.append(HealthIssue("the API keys can't be read", str(error)))
         return tuple(missing), tuple(lacking)
 
     @asynccontextmanager
@@ -177,10 +177,10 @@ class Service:
             if self.config.request_log is not None:
                 self._requests = RequestLog(self.config.request_log)
             if self._store is None:
-                await Work(pool, _OPENING_SECONDS).run(self.open)
+                await RequestExecutor(pool, _OPENING_SECONDS).run(self.open)
             self._pool, self._spare = pool, spare
             if self.config.parent is not None:
-                watch(self.config.parent)
+                watch_parent(self.config.parent)
             probing = asyncio.create_task(self._probe(spare))
             yield
         finally:
@@ -198,7 +198,7 @@ class Service:
         Raises:
             StoreError: the store can't be opened.
         """
-        self._store = open_store(self.config, self.settings, self.embedder, self.warnings)
+        self._store = open_service_store(self.config, self.settings, self.embedder, self.warnings)
         self.embedder = self._store.embedder
         try:
             self._load_embedder()
@@ -216,7 +216,7 @@ class Service:
         while True:
             await asyncio.sleep(_PROBE_SECONDS)
             with suppress(RecallError):  # /ready and the requests meet it too, and tell
-                await Work(spare, _OPENING_SECONDS).run(self.store.probe)
+                await RequestExecutor(spare, _OPENING_SECONDS).run(self.store.probe)
 
     def _close(self, pools: list[ThreadPoolExecutor]) -> None:
         for pool in pools:
@@ -226,15 +226,15 @@ class Service:
             store.close()
         if self._requests is not None:
             self._requests.close()
-        self.rate.close()
+        self.rate_limiter.close()
 
 
-def not_running() -> ProblemError:
+def not_running_problem() -> ProblemError:
     """Return the problem of a service that has no store: it is starting or ending."""
     return ProblemError(503, "The service is starting or ending.", kind="not_running", headers={"Retry-After": "1"})
 
 
-def check_access(config: ServiceConfig) -> KeyRing | None:
+def load_keys(config: ServiceConfig) -> KeyRing | None:
     """Return the keys that are in use, or None.
 
     Raises:

@@ -19,12 +19,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from recall_loop.memory.intake.files.lines import BadLine, RawLine, parse_object
+from recall_loop.memory.intake.files.lines import InvalidLine, RawLine, parse_object
 from recall_loop.service.core.deadline import RequestTimeoutError
-from recall_loop.service.core.problems import plain_problem, problem_of
-from recall_loop.service.middleware.dependencies import NDJSON, cancelled, current_work, run_blocking
+from recall_loop.service.core.problems import problem_from_error, problem_from_status
+from recall_loop.service.middleware.dependencies import NDJSON_MEDIA_TYPES, current_executor, is_cancelled, run_blocking
 from recall_loop.service.models.record_models import BulkLine, BulkStatus, BulkSummary
-from recall_loop.service.routes.bulk_lines import Batches
+from recall_loop.service.routes.bulk_lines import LineBatcher
 from recall_loop.state.errors import EmbedderError, StoreError
 
 if TYPE_CHECKING:
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.store import MemoryStore
 
-_PART = 64 * 1024
-_SHOWN_ID = 512
+_CHUNK_BYTES = 64 * 1024
+_MAX_ID_CHARACTERS = 512
 _IN_MEMORY = 1024 * 1024
 # A sender that pauses for so long may be waiting for answers before it goes on.
 _PAUSE_SECONDS = 0.05
 
 
-class _StoppedError(Exception):
+class _UploadStoppedError(Exception):
     """Nothing more is written; says why."""
 
 
-class Results:
+class AnswerBuffer:
     """Answer lines that the client hasn't read yet: up to 1 MiB in memory, more in a file without a name."""
 
     def __init__(self) -> None:
@@ -60,12 +60,12 @@ class Results:
             self._file.seek(0, 2)
             self._file.write(body)
 
-    def wake(self, *, ended: bool = False) -> None:
+    def notify(self, *, ended: bool = False) -> None:
         """Tell the reader that there are lines, or that nothing follows."""
         self._ended = self._ended or ended
         self._news.set()
 
-    async def parts(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncIterator[bytes]:
         """Yield what was added, as it comes, to the end."""
         while True:
             ended = self._ended
@@ -80,7 +80,7 @@ class Results:
         # At most 64 KiB that were written a moment ago: not worth a thread.
         with self._lock:
             self._file.seek(self._at)
-            part = self._file.read(_PART)
+            part = self._file.read(_CHUNK_BYTES)
         self._at += len(part)
         return part
 
@@ -90,7 +90,7 @@ class Results:
             self._file.close()
 
 
-class Upload:
+class BulkUpload:
     """One upload: reads lines, writes them batch by batch, and answers each."""
 
     def __init__(self, store: MemoryStore, tenant: str, pieces: AsyncIterator[bytes]) -> None:
@@ -99,7 +99,7 @@ class Upload:
         self._pieces = pieces
         self._counts: Counter[str] = Counter()
         self._coming: asyncio.Task[bytes | None] | None = None
-        self.results = Results()
+        self.results = AnswerBuffer()
 
     async def run(self) -> None:
         """Read to the end. Errors of the store stop the writing, and end as words in the last line.
@@ -114,27 +114,27 @@ class Upload:
         finally:
             if self._coming is not None:
                 self._coming.cancel()
-            self.results.wake(ended=True)
+            self.results.notify(ended=True)
 
     async def _read(self) -> str | None:
         """Write every line; return why that wasn't possible, if it wasn't."""
         try:
             await self._write_all()
-        except _StoppedError as stopped:
+        except _UploadStoppedError as stopped:
             await self._drain()
             return str(stopped)
         except RequestTimeoutError as error:
-            return problem_of(error).detail
+            return problem_from_error(error).detail
         except HTTPException as error:  # the body is longer than it may be
-            return plain_problem(error.status_code).detail
+            return problem_from_status(error.status_code).detail
         return None
 
     async def _write_all(self) -> None:
-        batches = Batches()
+        batches = LineBatcher()
         while True:
-            await asyncio.wait({self._asked()}, timeout=_patience(pausing=batches.waiting))
+            await asyncio.wait({self._asked()}, timeout=_wait_seconds(pausing=batches.has_lines))
             if not self._asked().done():
-                if not batches.waiting:
+                if not batches.has_lines:
                     raise RequestTimeoutError("the sender is too slow")
                 await self._write(batches.take())
                 continue
@@ -163,7 +163,7 @@ class Upload:
     async def _drain(self) -> None:
         """Read what is still sent: a sender that is cut off may never read the answers that it has."""
         try:
-            async with asyncio.timeout(current_work().remaining):
+            async with asyncio.timeout(current_executor().remaining):
                 while await self._piece() is not None:
                     pass
         except (TimeoutError, HTTPException):
@@ -175,43 +175,45 @@ class Upload:
         try:
             counts = await run_blocking(self._write_batch, batch)
         except (StoreError, EmbedderError, RequestTimeoutError) as error:
-            reason = problem_of(error).detail
+            reason = problem_from_error(error).detail
             failed = [BulkLine(line=line.number, status="failed", error=reason) for line in batch]
             self.results.add(failed)
             self._counts["failed"] += len(failed)
-            raise _StoppedError(reason) from error
+            raise _UploadStoppedError(reason) from error
         finally:
-            self.results.wake()
+            self.results.notify()
         self._counts.update(counts)
 
     def _write_batch(self, batch: list[RawLine]) -> Counter[BulkStatus]:
         parsed = [(line, parse_object(line)) for line in batch]
-        bad = [(line, found) for line, found in parsed if isinstance(found, BadLine)]
-        good = [(line, found) for line, found in parsed if not isinstance(found, BadLine)]
+        bad = [(line, found) for line, found in parsed if isinstance(found, InvalidLine)]
+        good = [(line, found) for line, found in parsed if not isinstance(found, InvalidLine)]
         answers: list[BulkLine] = [
             BulkLine(line=line.number, status="rejected", error=found.reason) for line, found in bad
         ]
         rows = self._store.upsert([found for _, found in good], tenant=self._tenant)
         for (line, _), row in zip(good, rows, strict=True):
             error = row.error and row.error.removeprefix(f"records.{row.index}.")
-            answers.append(BulkLine(line=line.number, id=row.id and row.id[:_SHOWN_ID], status=row.status, error=error))
-        if not cancelled():  # else the lines are answered as failed by now
+            answers.append(
+                BulkLine(line=line.number, id=row.id and row.id[:_MAX_ID_CHARACTERS], status=row.status, error=error)
+            )
+        if not is_cancelled():  # else the lines are answered as failed by now
             self.results.add(sorted(answers, key=attrgetter("line")))
         return Counter(answer.status for answer in answers)
 
 
-def _patience(*, pausing: bool) -> float:
+def _wait_seconds(*, pausing: bool) -> float:
     """Return how long to wait for the sender; what it has sent already doesn't wait for what may come."""
-    remaining = current_work().remaining
+    remaining = current_executor().remaining
     return min(_PAUSE_SECONDS, remaining) if pausing else remaining
 
 
 class BulkResponse(Response):
     """The answers to an upload, sent while it goes on."""
 
-    media_type = NDJSON[0]
+    media_type = NDJSON_MEDIA_TYPES[0]
 
-    def __init__(self, upload: Upload) -> None:
+    def __init__(self, upload: BulkUpload) -> None:
         self.status_code = 200
         self.background = None
         self._upload = upload
@@ -222,7 +224,7 @@ class BulkResponse(Response):
         reading = asyncio.create_task(self._upload.run())
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            async for part in self._upload.results.parts():
+            async for part in self._upload.results.chunks():
                 await send({"type": "http.response.body", "body": part, "more_body": True})
             await reading
             await send({"type": "http.response.body", "body": b"", "more_body": False})

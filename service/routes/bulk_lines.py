@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from recall_loop.memory.intake.files.lines import MAX_LINE_BYTES, RawLine
 
-MOST_LINES = 500
-_MOST_BYTES = 4 * 1024 * 1024
+MAX_BATCH_LINES = 500
+_MAX_BATCH_BYTES = 4 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 
 
-class Batches:
+class LineBatcher:
     """Holds the lines of one batch (up to 500, some 4 MiB) and the line that isn't complete (up to 16 MiB)."""
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Batches:
         self._too_long = False
 
     @property
-    def waiting(self) -> bool:
+    def has_lines(self) -> bool:
         """Whether there are complete lines."""
         return bool(self._lines)
 
@@ -32,7 +32,7 @@ class Batches:
             self._extend(piece[start:end])
             self._close()
             start = end + 1
-            if len(self._lines) >= MOST_LINES or self._bytes >= _MOST_BYTES:
+            if len(self._lines) >= MAX_BATCH_LINES or self._bytes >= _MAX_BATCH_BYTES:
                 yield self.take()
         self._extend(piece[start:])
 

@@ -9,16 +9,16 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from recall_loop.service.core.problems import problem_responses
-from recall_loop.service.core.responses import NoQuery
+from recall_loop.service.core.responses import NoQueryParams
 from recall_loop.service.middleware.dependencies import (
-    NDJSON,
+    NDJSON_MEDIA_TYPES,
     NdjsonBody,
     ServiceDep,
     StoreDep,
     WriterDep,
-    current_work,
+    current_executor,
 )
-from recall_loop.service.routes.bulk import BulkResponse, Upload
+from recall_loop.service.routes.bulk import BulkResponse, BulkUpload
 
 router = APIRouter(prefix="/api/memory/records", tags=["records"])
 _LINES = (
@@ -33,14 +33,14 @@ _ANSWERS = (
 
 
 def _text(description: str, example: str) -> dict[str, Any]:
-    return {NDJSON[0]: {"schema": {"type": "string", "description": description}, "example": example}}
+    return {NDJSON_MEDIA_TYPES[0]: {"schema": {"type": "string", "description": description}, "example": example}}
 
 
 @router.post(
     "/bulk",
     summary="Write any number of records",
     response_class=Response,
-    dependencies=[NdjsonBody, NoQuery],
+    dependencies=[NdjsonBody, NoQueryParams],
     responses={
         200: {
             "description": "One JSON object a line: for each line that was sent, then for all of them.",
@@ -60,7 +60,7 @@ async def write_bulk(request: Request, caller: WriterDep, store: StoreDep, servi
     `failed` and nothing more is written: `done` in the last line is false then, and tells why. Sending everything
     again is safe.
     """
-    current_work().extend(service.config.bulk_timeout_seconds)
+    current_executor().extend(service.config.bulk_timeout_seconds)
     pieces = request.stream()
     # A body that is too long by its own account is refused here, before the answer begins.
     first = await anext(pieces, b"")
@@ -70,4 +70,4 @@ async def write_bulk(request: Request, caller: WriterDep, store: StoreDep, servi
         async for piece in pieces:
             yield piece
 
-    return BulkResponse(Upload(store, caller.tenant, all_pieces()))
+    return BulkResponse(BulkUpload(store, caller.tenant, all_pieces()))

@@ -12,16 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from recall_loop.service.core.problems import problem_responses
-from recall_loop.service.core.responses import NoQuery, answer
+from recall_loop.service.core.responses import NoQueryParams, json_response
 from recall_loop.service.middleware.dependencies import (
     AdminDep,
     JsonBody,
     ServiceDep,
     StoreDep,
-    current_work,
+    current_executor,
     run_blocking,
 )
-from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, parse
+from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, validate_model
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Identifier
 
@@ -44,7 +44,7 @@ _ON_SERVER = " What the Chroma server keeps on its own disk is gone after `chrom
 _IN_MEMORY = "The store lives in memory only: nothing of it was on disk."
 
 
-class Of(StrEnum):
+class ErasureTarget(StrEnum):
     """Whose records are erased."""
 
     USER = "user"
@@ -61,14 +61,14 @@ class ErasureRequest(BaseModel):
         json_schema_extra={"examples": [{"of": "user", "id": "u-5", "compact": True}, {"of": "tenant", "id": "acme"}]},
     )
 
-    of: Of
+    of: ErasureTarget
     id: Identifier = Field(description="Id of the user, agent or conversation; of the tenant, its own name.")
     compact: bool = Field(
         False, description="Rewrite the store's files afterwards, so that no erased byte stays in them; takes a while."
     )
 
 
-class Erased(BaseModel):
+class ErasureResult(BaseModel):
     """What was erased, and what is still on the disk."""
 
     erased: int = Field(description="Records that there were.")
@@ -79,8 +79,8 @@ class Erased(BaseModel):
 @router.post(
     "/erasure",
     summary="Erase a user, an agent, a conversation or the tenant",
-    response_model=Erased,
-    dependencies=[JsonBody, NoQuery],
+    response_model=ErasureResult,
+    dependencies=[JsonBody, NoQueryParams],
     responses=problem_responses(422),
 )
 async def erase(asked: ErasureRequest, caller: AdminDep, store: StoreDep, service: ServiceDep) -> Response:
@@ -91,13 +91,13 @@ async def erase(asked: ErasureRequest, caller: AdminDep, store: StoreDep, servic
     """
     scope = _scope(asked, caller.tenant)
     if asked.compact:  # as long as rewriting all of the store's files takes
-        current_work().extend(service.config.bulk_timeout_seconds)
+        current_executor().extend(service.config.bulk_timeout_seconds)
     return await run_blocking(_erase, store, scope, compact=asked.compact)
 
 
 def _scope(asked: ErasureRequest, tenant: str) -> Scope:
-    if asked.of is not Of.TENANT:
-        return parse(Scope, {"tenant": tenant, f"{asked.of}_id": asked.id})
+    if asked.of is not ErasureTarget.TENANT:
+        return validate_model(Scope, {"tenant": tenant, f"{asked.of}_id": asked.id})
     if asked.id != tenant:
         raise InvalidInputError("id", asked.id, "the name of the key's own tenant, as a confirmation")
     return Scope(tenant=tenant)
@@ -105,13 +105,15 @@ def _scope(asked: ErasureRequest, tenant: str) -> Scope:
 
 def _erase(store: MemoryStore, scope: Scope, *, compact: bool) -> Response:
     erased = store.erase(scope)
-    compacted = compact and _compacted(store)
-    return answer(Erased(erased=erased, compacted=compacted, on_disk=_on_disk(store, compacted=compacted)))
+    compacted = compact and _try_compact(store)
+    return json_response(
+        ErasureResult(erased=erased, compacted=compacted, on_disk=_describe_remains(store, compacted=compacted))
+    )
 
 
-def _compacted(store: MemoryStore) -> bool:
+def _try_compact(store: MemoryStore) -> bool:
     """Compact between the reads of others; return whether that succeeded in the request's time."""
-    work = current_work()
+    work = current_executor()
     for left in reversed(range(_TRIES)):
         try:
             store.compact()
@@ -125,7 +127,7 @@ def _compacted(store: MemoryStore) -> bool:
     return False
 
 
-def _on_disk(store: MemoryStore, *, compacted: bool) -> str:
+def _describe_remains(store: MemoryStore, *, compacted: bool) -> str:
     if store.path is None:
         return _IN_MEMORY
     words = _COMPACTED if compacted else _NOT_YET

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from recall_loop.service.core.page_paths import PAGE_FILES
-from recall_loop.state.enum_words import CONFIDENCE_WORDS, CONTENT_WORDS, STOP_WORDS
+from recall_loop.state.enum_words import CONFIDENCE_TEXTS, CONTENT_TYPE_TEXTS, STOP_REASON_TEXTS
 
 router = APIRouter(include_in_schema=False)
 
@@ -49,21 +49,23 @@ _HEADERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _StaticFile:
     body: bytes
     media: str
     tag: str
 
 
 @cache
-def _file(name: str) -> _File:
+def _static_file(name: str) -> _StaticFile:
     body = _words() if name == "words.json" else files("recall_loop.service").joinpath("page", name).read_bytes()
-    return _File(body, _MEDIA[name.rpartition(".")[2]], f'"{hashlib.sha256(body).hexdigest()[:24]}"')
+    return _StaticFile(body, _MEDIA[name.rpartition(".")[2]], f'"{hashlib.sha256(body).hexdigest()[:24]}"')
 
 
 def _words() -> bytes:
     """Return the words that every surface shares."""
-    return json.dumps({"stop": STOP_WORDS, "content": CONTENT_WORDS, "confidence": CONFIDENCE_WORDS}).encode()
+    return json.dumps(
+        {"stop": STOP_REASON_TEXTS, "content": CONTENT_TYPE_TEXTS, "confidence": CONFIDENCE_TEXTS}
+    ).encode()
 
 
 @router.get("/")
@@ -73,7 +75,7 @@ async def page(request: Request) -> Response:
 
 
 def _answer(request: Request, name: str) -> Response:
-    file = _file(name)
+    file = _static_file(name)
     headers = {**_HEADERS, "ETag": file.tag}
     if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)

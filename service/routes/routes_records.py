@@ -8,20 +8,20 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from recall_loop.service.core.problems import ProblemError, problem_responses
-from recall_loop.service.core.responses import NoQuery, answer, missing
+from recall_loop.service.core.responses import NoQueryParams, json_response, not_found_problem
 from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, WriterDep, run_blocking
 from recall_loop.service.models.record_models import (
-    BatchWritten,
-    Deleted,
-    Ids,
-    Outcome,
+    BatchResult,
+    DeletionResult,
+    ListRecordsParams,
     RecordBatch,
     RecordBody,
+    RecordIds,
+    RecordOutcome,
     RecordsPage,
-    RecordsQuery,
-    RecordWritten,
+    WriteResult,
 )
-from recall_loop.service.models.scope_models import cursor_of
+from recall_loop.service.models.scope_models import encode_cursor
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Scope
@@ -39,8 +39,8 @@ _ONE = "/{record_id:path}"
 @router.post(
     "",
     summary="Write records",
-    response_model=BatchWritten,
-    dependencies=[JsonBody, NoQuery],
+    response_model=BatchResult,
+    dependencies=[JsonBody, NoQueryParams],
     responses=problem_responses(422),
 )
 async def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Response:
@@ -53,10 +53,10 @@ async def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) 
 
 def _write(store: MemoryStore, tenant: str, batch: RecordBatch) -> Response:
     rows = store.upsert(batch.records, tenant=tenant)
-    outcomes = [Outcome(index=row.index, id=row.id, status=row.status, error=row.error) for row in rows]
+    outcomes = [RecordOutcome(index=row.index, id=row.id, status=row.status, error=row.error) for row in rows]
     counts = [row.status for row in rows]
-    return answer(
-        BatchWritten(
+    return json_response(
+        BatchResult(
             created=counts.count("created"),
             replaced=counts.count("replaced"),
             unchanged=counts.count("unchanged"),
@@ -67,7 +67,7 @@ def _write(store: MemoryStore, tenant: str, batch: RecordBatch) -> Response:
 
 
 @router.get("", summary="List records", response_model=RecordsPage, responses=problem_responses(422))
-async def list_records(asked: Annotated[RecordsQuery, Query()], caller: CallerDep, store: StoreDep) -> Response:
+async def list_records(asked: Annotated[ListRecordsParams, Query()], caller: CallerDep, store: StoreDep) -> Response:
     """Return records that scope and filters leave, by ascending id, a page at a time.
 
     Follow `next_cursor` until it is absent; a page may hold fewer records than `limit`. Writing and deleting in
@@ -76,21 +76,21 @@ async def list_records(asked: Annotated[RecordsQuery, Query()], caller: CallerDe
     return await run_blocking(_list, store, caller.tenant, asked)
 
 
-def _list(store: MemoryStore, tenant: str, asked: RecordsQuery) -> Response:
+def _list(store: MemoryStore, tenant: str, asked: ListRecordsParams) -> Response:
     found = store.page(
         asked.read_scope(tenant), asked.filters(), asked.content_types, after=asked.after, limit=asked.limit
     )
-    return answer(RecordsPage(records=list(found.records), next_cursor=cursor_of(found.after)))
+    return json_response(RecordsPage(records=list(found.records), next_cursor=encode_cursor(found.after)))
 
 
 @router.delete(
     "",
     summary="Delete records",
-    response_model=Deleted,
-    dependencies=[JsonBody, NoQuery],
+    response_model=DeletionResult,
+    dependencies=[JsonBody, NoQueryParams],
     responses=problem_responses(422),
 )
-async def delete_records(wanted: Ids, caller: WriterDep, store: StoreDep) -> Response:
+async def delete_records(wanted: RecordIds, caller: WriterDep, store: StoreDep) -> Response:
     """Delete up to 1,000 records by id. Erasure of a user, agent, conversation or tenant: `/api/memory/erasure`."""
     return await run_blocking(_delete, store, caller.tenant, wanted.ids)
 
@@ -98,14 +98,14 @@ async def delete_records(wanted: Ids, caller: WriterDep, store: StoreDep) -> Res
 def _delete(store: MemoryStore, tenant: str, ids: list[str]) -> Response:
     wanted = list(dict.fromkeys(ids))
     deleted = store.delete(wanted, tenant=tenant)
-    return answer(Deleted(deleted=deleted, missing=len(wanted) - deleted))
+    return json_response(DeletionResult(deleted=deleted, missing=len(wanted) - deleted))
 
 
 @router.get(
     _ONE,
     summary="Read a record",
     response_model=Record,
-    dependencies=[NoQuery],
+    dependencies=[NoQueryParams],
     responses=problem_responses(404, 422),
 )
 async def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Response:
@@ -116,17 +116,17 @@ async def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -
 def _read(store: MemoryStore, tenant: str, record_id: str) -> Response:
     found = store.get([record_id], scope=Scope(tenant=tenant))
     if not found:
-        raise missing("record", record_id)
-    return answer(found[0])
+        raise not_found_problem("record", record_id)
+    return json_response(found[0])
 
 
 @router.put(
     _ONE,
     summary="Write a record",
-    response_model=RecordWritten,
-    dependencies=[JsonBody, NoQuery],
+    response_model=WriteResult,
+    dependencies=[JsonBody, NoQueryParams],
     responses={
-        201: {"model": RecordWritten, "description": "There was none with this id."},
+        201: {"model": WriteResult, "description": "There was none with this id."},
         **problem_responses(422),
     },
 )
@@ -142,7 +142,7 @@ def _put(store: MemoryStore, tenant: str, record_id: str, body: RecordBody) -> R
     outcome = store.upsert([fields], tenant=tenant)[0]
     if outcome.status == "rejected":  # what the model lets through and SQLite can't hold
         raise ProblemError(422, (outcome.error or "").removeprefix("records.0."), kind="invalid_input")
-    return answer(RecordWritten(id=record_id, status=outcome.status), 201 if outcome.status == "created" else 200)
+    return json_response(WriteResult(id=record_id, status=outcome.status), 201 if outcome.status == "created" else 200)
 
 
 @router.delete(
@@ -150,11 +150,11 @@ def _put(store: MemoryStore, tenant: str, record_id: str, body: RecordBody) -> R
     status_code=204,
     response_class=Response,
     summary="Delete a record",
-    dependencies=[NoQuery],
+    dependencies=[NoQueryParams],
     responses=problem_responses(404, 422),
 )
 async def delete_record(record_id: RecordId, caller: WriterDep, store: StoreDep) -> Response:
     """Delete a record by id."""
     if not await run_blocking(store.delete, [record_id], tenant=caller.tenant):
-        raise missing("record", record_id)
+        raise not_found_problem("record", record_id)
     return Response(status_code=204)

@@ -14,9 +14,9 @@ from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
 from recall_loop.graph.run import retrieve, stream_retrieve
-from recall_loop.service.core.deadline import ClientGoneError, Work, current_work
-from recall_loop.service.core.problems import document, problem_of
-from recall_loop.service.middleware.dependencies import Caller, CallerDep, JsonBody, own_tenant, service_of
+from recall_loop.service.core.deadline import ClientGoneError, RequestExecutor, current_executor
+from recall_loop.service.core.problems import problem_document, problem_from_error
+from recall_loop.service.middleware.dependencies import Caller, CallerDep, JsonBody, require_own_tenant, service_of
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.types import Identifier
@@ -64,7 +64,7 @@ class RetrieveBody(RetrieveRequest):
             ProblemError: 403, it names another tenant.
             InvalidInputError: scope and agent don't fit.
         """
-        tenant = own_tenant(caller, self.tenant)
+        tenant = require_own_tenant(caller, self.tenant)
         return RetrieveRequest.model_validate({**self.model_dump(exclude_unset=True), "tenant": tenant})
 
 
@@ -81,8 +81,8 @@ async def retrieve_route(request: Request, body: RetrieveDep, caller: CallerDep)
     """
     service = service_of(request)
     asked = body.request_of(caller)
-    running = asyncio.ensure_future(current_work().run(_answer, service, asked))
-    leaving = asyncio.ensure_future(_client_left(request))
+    running = asyncio.ensure_future(current_executor().run(_answer, service, asked))
+    leaving = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
         await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
@@ -96,11 +96,11 @@ async def retrieve_route(request: Request, body: RetrieveDep, caller: CallerDep)
 def _answer(service: Service, request: RetrieveRequest) -> bytes:
     """Run in one of the service's threads."""
     result = retrieve(request, store=service.store, settings=service.settings, llm=service.llm)
-    service.note(request, result)
+    service.record_result(request, result)
     return result.model_dump_json().encode()
 
 
-async def _client_left(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     """Return when the client has closed the connection. The body has been read by now."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
@@ -139,21 +139,23 @@ async def stream_route(request: Request, body: RetrieveDep, caller: CallerDep) -
     connection ends the run.
     """
     service, asked = service_of(request), body.request_of(caller)
-    events = _events(service, asked, current_work(), request.state.request_id)
+    events = _events(service, asked, current_executor(), request.state.request_id)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
-Put = Callable[[tuple[str, str] | None], None]
+PutEvent = Callable[[tuple[str, str] | None], None]
 
 
-async def _events(service: Service, asked: RetrieveRequest, work: Work, request_id: str) -> AsyncIterator[bytes]:
+async def _events(
+    service: Service, asked: RetrieveRequest, work: RequestExecutor, request_id: str
+) -> AsyncIterator[bytes]:
     loop, heard = asyncio.get_running_loop(), asyncio.Queue[tuple[str, str] | None]()
 
     def put(event: tuple[str, str] | None) -> None:
         loop.call_soon_threadsafe(heard.put_nowait, event)
 
-    running = asyncio.ensure_future(work.run(_follow, service, asked, put))
+    running = asyncio.ensure_future(work.run(_run_and_emit, service, asked, put))
     running.add_done_callback(lambda _: heard.put_nowait(None))
     try:
         yield _event("accepted", json.dumps({"type": "accepted", "request_id": request_id}))
@@ -172,11 +174,11 @@ async def _events(service: Service, asked: RetrieveRequest, work: Work, request_
         running.cancel()
 
 
-def _follow(service: Service, asked: RetrieveRequest, put: Put) -> None:
+def _run_and_emit(service: Service, asked: RetrieveRequest, put: PutEvent) -> None:
     """Run in one of the service's threads."""
     for step in stream_retrieve(asked, store=service.store, settings=service.settings, llm=service.llm):
         if isinstance(step, RetrieveResult):
-            service.note(asked, step)
+            service.record_result(asked, step)
             put(("result", step.model_dump_json()))
         else:
             put((step["type"], json.dumps(step, ensure_ascii=False)))
@@ -187,7 +189,7 @@ def _event(name: str, data: str) -> bytes:
 
 
 def _problem(error: BaseException, request_id: str) -> bytes:
-    problem = problem_of(error)
+    problem = problem_from_error(error)
     if problem.status == 500:
         _log.error("request %s failed", request_id, exc_info=error)
-    return _event("problem", document(problem, request_id).model_dump_json(exclude_none=True))
+    return _event("problem", problem_document(problem, request_id).model_dump_json(exclude_none=True))

@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.present.serialization import as_json
+from recall_loop.memory.search.present.serialization import response_to_json
 from recall_loop.service.core.problems import problem_responses
-from recall_loop.service.core.responses import NoQuery, answer
+from recall_loop.service.core.responses import NoQueryParams, json_response
 from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, run_blocking
 from recall_loop.service.models.search_models import SearchRequest, SearchResults
 
@@ -24,7 +24,7 @@ router = APIRouter(prefix="/api/memory", tags=["search"])
     "/search",
     summary="Search once",
     response_model=SearchResults,
-    dependencies=[JsonBody, NoQuery],
+    dependencies=[JsonBody, NoQueryParams],
     responses=problem_responses(422),
 )
 async def search_memory(asked: SearchRequest, caller: CallerDep, store: StoreDep) -> Response:
@@ -46,4 +46,4 @@ def _search(store: MemoryStore, tenant: str, asked: SearchRequest) -> Response:
         options=asked.options(),
         reference_time=asked.reference_time,
     )
-    return answer(as_json(found, profile))
+    return json_response(response_to_json(found, profile))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from recall_loop.service.core.problems import ProblemError
-from recall_loop.service.middleware.callers import is_near
+from recall_loop.service.middleware.callers import is_local_client
 from recall_loop.service.middleware.dependencies import run_blocking, service_of
 
 router = APIRouter(tags=["status"])
@@ -45,9 +45,9 @@ async def ready(request: Request) -> Readiness:
 
 def _readiness(request: Request) -> Readiness:
     service = service_of(request)
-    missing, lacking = service.condition()
+    missing, lacking = service.health()
     # Nobody needs a key for this: paths and addresses are for whoever sits at the machine.
-    near = is_near(request.headers, request.scope.get("client"))
+    near = is_local_client(request.headers, request.scope.get("client"))
     reasons = [f"{lack.what}: {lack.detail}" if near else lack.what for lack in (*missing, *lacking)]
     if missing:
         raise ProblemError(

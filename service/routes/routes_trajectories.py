@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Body, Path, Query
 from starlette.responses import Response
 
-from recall_loop.memory.trajectories.capture.runs_file import record_of_run
-from recall_loop.memory.trajectories.scoring.adding import add_runs
-from recall_loop.memory.trajectories.scoring.pending_scores import score_pending, score_run
-from recall_loop.memory.trajectories.scoring.scorers import scorer_of
+from recall_loop.memory.trajectories.capture.runs_file import record_from_run
+from recall_loop.memory.trajectories.scoring.adding import add_trajectories
+from recall_loop.memory.trajectories.scoring.pending_scores import rescore_record, score_pending
+from recall_loop.memory.trajectories.scoring.scorers import make_scorer
 from recall_loop.service.core.problems import ProblemError, problem_responses
-from recall_loop.service.core.responses import NoQuery, answer, missing
+from recall_loop.service.core.responses import NoQueryParams, json_response, not_found_problem
 from recall_loop.service.middleware.dependencies import (
     CallerDep,
     JsonBody,
@@ -21,22 +21,22 @@ from recall_loop.service.middleware.dependencies import (
     WriterDep,
     run_blocking,
 )
-from recall_loop.service.models.scope_models import cursor_of
+from recall_loop.service.models.scope_models import encode_cursor
 from recall_loop.service.models.trajectory_models import (
-    AddQuery,
-    ScorerQuery,
-    ScoringDone,
+    AddTrajectoryParams,
+    ListTrajectoriesParams,
+    ScoringParams,
     ScoringRequest,
+    ScoringSummary,
     StoredTrajectory,
     TrajectoriesPage,
-    TrajectoriesQuery,
     TrajectorySummary,
-    TrajectoryWritten,
+    TrajectoryWriteResult,
     labels_of,
 )
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
-from recall_loop.state.records.trajectories import run_of
+from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ContentType, Identifier
 
@@ -81,23 +81,27 @@ RunBody = Annotated[
     ),
 ]
 _CREATED: dict[int | str, dict[str, Any]] = {
-    201: {"model": TrajectoryWritten, "description": "There was none with this id."}
+    201: {"model": TrajectoryWriteResult, "description": "There was none with this id."}
 }
 
 
 def _scorer(service: Service, field: str, name: str) -> Scorer | None:
-    return None if name == "later" else scorer_of(field, name, service.settings, service.llm)
+    return None if name == "later" else make_scorer(field, name, service.settings, service.llm)
 
 
 @router.post(
     "",
     summary="Add a finished run",
-    response_model=TrajectoryWritten,
+    response_model=TrajectoryWriteResult,
     dependencies=[JsonBody],
     responses={**_CREATED, **problem_responses(422)},
 )
 async def add_trajectory(
-    run: RunBody, asked: Annotated[AddQuery, Query()], caller: WriterDep, store: StoreDep, service: ServiceDep
+    run: RunBody,
+    asked: Annotated[AddTrajectoryParams, Query()],
+    caller: WriterDep,
+    store: StoreDep,
+    service: ServiceDep,
 ) -> Response:
     """Add a run under the id that it brings along, or one that is made of what it holds.
 
@@ -109,14 +113,14 @@ async def add_trajectory(
 @router.put(
     _ONE,
     summary="Write a run",
-    response_model=TrajectoryWritten,
+    response_model=TrajectoryWriteResult,
     dependencies=[JsonBody],
     responses={**_CREATED, **problem_responses(422)},
 )
 async def write_trajectory(
     run_id: RunId,
     run: RunBody,
-    asked: Annotated[AddQuery, Query()],
+    asked: Annotated[AddTrajectoryParams, Query()],
     caller: WriterDep,
     store: StoreDep,
     service: ServiceDep,
@@ -131,19 +135,19 @@ def _add(store: MemoryStore, tenant: str, service: Service, run: dict[str, Any],
     if "tenant" in run:
         raise InvalidInputError("tenant", run["tenant"], "nothing: the key alone says whose it is")
     scorer = _scorer(service, "score", score)
-    added = add_runs(store, [record_of_run(run)], tenant=tenant, scorer=scorer)[0]
+    added = add_trajectories(store, [record_from_run(run)], tenant=tenant, scorer=scorer)[0]
     if added.status == "rejected":
         raise ProblemError(422, (added.error or "").removeprefix("records.0."), kind="invalid_input")
-    found = run_of(added.record)
-    written = TrajectoryWritten(
+    found = run_from_record(added.record)
+    written = TrajectoryWriteResult(
         id=added.record.id, status=added.status, outcome_score=found.outcome_score, **labels_of(found)
     )
-    return answer(written, 201 if added.status == "created" else 200)
+    return json_response(written, 201 if added.status == "created" else 200)
 
 
 @router.get("", summary="List runs", response_model=TrajectoriesPage, responses=problem_responses(422))
 async def list_trajectories(
-    asked: Annotated[TrajectoriesQuery, Query()], caller: CallerDep, store: StoreDep
+    asked: Annotated[ListTrajectoriesParams, Query()], caller: CallerDep, store: StoreDep
 ) -> Response:
     """Return runs that scope and filters leave, without their turns, by ascending id, a page at a time.
 
@@ -152,18 +156,18 @@ async def list_trajectories(
     return await run_blocking(_list, store, caller.tenant, asked)
 
 
-def _list(store: MemoryStore, tenant: str, asked: TrajectoriesQuery) -> Response:
+def _list(store: MemoryStore, tenant: str, asked: ListTrajectoriesParams) -> Response:
     kinds = (ContentType.TRAJECTORY,)
     page = store.page(asked.read_scope(tenant), asked.filters(), kinds, after=asked.after, limit=asked.limit)
     runs = [TrajectorySummary.of(record) for record in page.records]
-    return answer(TrajectoriesPage(trajectories=runs, next_cursor=cursor_of(page.after)))
+    return json_response(TrajectoriesPage(trajectories=runs, next_cursor=encode_cursor(page.after)))
 
 
 @router.post(
     "/score",
     summary="Score runs that have no learning value",
-    response_model=ScoringDone,
-    dependencies=[JsonBody, NoQuery],
+    response_model=ScoringSummary,
+    dependencies=[JsonBody, NoQueryParams],
     responses=problem_responses(422),
 )
 async def score_trajectories(
@@ -176,22 +180,22 @@ async def score_trajectories(
 def _score_pending(store: MemoryStore, tenant: str, service: Service, asked: ScoringRequest) -> Response:
     report = score_pending(
         store,
-        scorer_of("scorer", asked.scorer, service.settings, service.llm),
+        make_scorer("scorer", asked.scorer, service.settings, service.llm),
         scope=asked.read_scope(tenant),
         queued_only=asked.queued_only,
         limit=asked.limit,
     )
-    return answer(ScoringDone(scored=report.scored, failed=report.failed, errors=report.errors))
+    return json_response(ScoringSummary(scored=report.scored, failed=report.failed, errors=report.errors))
 
 
 @router.post(
     _ONE + "/score",
     summary="Score a run",
-    response_model=TrajectoryWritten,
+    response_model=TrajectoryWriteResult,
     responses=problem_responses(404, 409, 422),
 )
 async def score_trajectory(
-    run_id: RunId, asked: Annotated[ScorerQuery, Query()], caller: WriterDep, store: StoreDep, service: ServiceDep
+    run_id: RunId, asked: Annotated[ScoringParams, Query()], caller: WriterDep, store: StoreDep, service: ServiceDep
 ) -> Response:
     """Judge what can be learned from a run, also where it has a learning value already.
 
@@ -201,20 +205,22 @@ async def score_trajectory(
 
 
 def _score_one(store: MemoryStore, tenant: str, service: Service, run_id: str, name: str) -> Response:
-    scorer = scorer_of("scorer", name, service.settings, service.llm)
-    report = score_run(store, _stored(store, tenant, run_id), scorer, tenant=tenant)
+    scorer = make_scorer("scorer", name, service.settings, service.llm)
+    report = rescore_record(store, _get_trajectory(store, tenant, run_id), scorer, tenant=tenant)
     if report is None:
         raise ProblemError(409, "The run was changed while it was scored, and is left as it is.")
     if report.failed:
         raise ProblemError(502, f"The run could not be scored: {report.errors[run_id]}", kind="scoring_failed")
-    run = run_of(_stored(store, tenant, run_id))
-    return answer(TrajectoryWritten(id=run_id, status="replaced", outcome_score=run.outcome_score, **labels_of(run)))
+    run = run_from_record(_get_trajectory(store, tenant, run_id))
+    return json_response(
+        TrajectoryWriteResult(id=run_id, status="replaced", outcome_score=run.outcome_score, **labels_of(run))
+    )
 
 
-def _stored(store: MemoryStore, tenant: str, run_id: str) -> Record:
+def _get_trajectory(store: MemoryStore, tenant: str, run_id: str) -> Record:
     found = store.get([run_id], scope=Scope(tenant=tenant))
     if not found or found[0].kind is not ContentType.TRAJECTORY:
-        raise missing("run", run_id)
+        raise not_found_problem("run", run_id)
     return found[0]
 
 
@@ -222,7 +228,7 @@ def _stored(store: MemoryStore, tenant: str, run_id: str) -> Record:
     _ONE,
     summary="Read a run",
     response_model=StoredTrajectory,
-    dependencies=[NoQuery],
+    dependencies=[NoQueryParams],
     responses=problem_responses(404, 422),
 )
 async def read_trajectory(run_id: RunId, caller: CallerDep, store: StoreDep) -> Response:
@@ -231,7 +237,7 @@ async def read_trajectory(run_id: RunId, caller: CallerDep, store: StoreDep) -> 
 
 
 def _read(store: MemoryStore, tenant: str, run_id: str) -> Response:
-    return answer(StoredTrajectory.of(_stored(store, tenant, run_id)))
+    return json_response(StoredTrajectory.of(_get_trajectory(store, tenant, run_id)))
 
 
 @router.delete(
@@ -239,7 +245,7 @@ def _read(store: MemoryStore, tenant: str, run_id: str) -> Response:
     status_code=204,
     response_class=Response,
     summary="Delete a run",
-    dependencies=[NoQuery],
+    dependencies=[NoQueryParams],
     responses=problem_responses(404, 422),
 )
 async def delete_trajectory(run_id: RunId, caller: WriterDep, store: StoreDep) -> Response:
@@ -249,5 +255,5 @@ async def delete_trajectory(run_id: RunId, caller: WriterDep, store: StoreDep) -
 
 
 def _delete(store: MemoryStore, tenant: str, run_id: str) -> None:
-    _stored(store, tenant, run_id)
+    _get_trajectory(store, tenant, run_id)
     store.delete([run_id], tenant=tenant)

@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.service.core.problems import problem_responses
-from recall_loop.service.core.responses import NoQuery, answer
+from recall_loop.service.core.responses import NoQueryParams, json_response
 from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, run_blocking
-from recall_loop.service.models.trajectory_models import TrajectoryResults, TrajectorySearch
+from recall_loop.service.models.trajectory_models import TrajectoryResults, TrajectorySearchRequest
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
@@ -23,10 +23,10 @@ router = APIRouter(prefix="/api/trajectories", tags=["trajectories"])
     "/search",
     summary="Search past runs",
     response_model=TrajectoryResults,
-    dependencies=[JsonBody, NoQuery],
+    dependencies=[JsonBody, NoQueryParams],
     responses=problem_responses(422),
 )
-async def search_runs(asked: TrajectorySearch, caller: CallerDep, store: StoreDep) -> Response:
+async def search_runs(asked: TrajectorySearchRequest, caller: CallerDep, store: StoreDep) -> Response:
     """Find runs of a similar task. Runs of other agents are searched only where no agent, or its group, is asked for.
 
     With `include_contrasts` they come in tiers of learning value, each searched for itself. As long as one run in
@@ -35,7 +35,7 @@ async def search_runs(asked: TrajectorySearch, caller: CallerDep, store: StoreDe
     return await run_blocking(_search, store, caller.tenant, asked)
 
 
-def _search(store: MemoryStore, tenant: str, asked: TrajectorySearch) -> Response:
+def _search(store: MemoryStore, tenant: str, asked: TrajectorySearchRequest) -> Response:
     found = search_trajectories(
         store,
         asked.query,
@@ -51,4 +51,4 @@ def _search(store: MemoryStore, tenant: str, asked: TrajectorySearch) -> Respons
         options=asked.options(),
         reference_time=asked.reference_time,
     )
-    return answer(TrajectoryResults.of(found), nulls=True)
+    return json_response(TrajectoryResults.of(found), nulls=True)

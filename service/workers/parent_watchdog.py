@@ -7,15 +7,15 @@ import signal
 import threading
 import time
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 
 
-def watch(parent: int) -> None:
+def watch_parent(parent: int) -> None:
     """Ask this process to end, as SIGTERM does, soon after process `parent` has."""
     threading.Thread(target=_watch, args=(parent,), name="recall-loop-parent", daemon=True).start()
 
 
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)

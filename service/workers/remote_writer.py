@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome
 from recall_loop.memory.store.store import UPSERT_CHUNK, MemoryStore
-from recall_loop.service.core.ipc_protocol import OwnerAwayError, pack, raise_error, unpack
-from recall_loop.state.cancellation import given_up
+from recall_loop.service.core.ipc_protocol import WriterUnavailableError, decode_message, encode_message, raise_error
+from recall_loop.state.cancellation import cancellation_event
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.state.settings.settings import Settings
 
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 _LONGEST_SECONDS = 3600.0
 
 
-class ForwardingStore(MemoryStore):
+class RemoteWriterStore(MemoryStore):
     """A store that is open for reading, and hands writes to its owner over a Unix socket.
 
     A write is acknowledged when the owner has acknowledged it. If the owner goes away meanwhile the call raises
-    `OwnerAwayError`: the write may or may not have happened, and repeating it is safe.
+    `WriterUnavailableError`: the write may or may not have happened, and repeating it is safe.
 
     Attributes:
         owner: the owner's socket; None until `open_forwarding` has set it.
     """
 
-    owner: Path | None = None
+    writer_socket: Path | None = None
 
     @property
     def writable(self) -> bool:
@@ -74,40 +74,40 @@ class ForwardingStore(MemoryStore):
         self._ask({"op": "compact"})
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        if self.owner is None:
-            raise OwnerAwayError("nobody writes to this store")
+        if self.writer_socket is None:
+            raise WriterUnavailableError("nobody writes to this store")
         try:
-            with Client(str(self.owner), family="AF_UNIX") as connection:
-                connection.send_bytes(pack(message))
-                answer = _answer(connection)
+            with Client(str(self.writer_socket), family="AF_UNIX") as connection:
+                connection.send_bytes(encode_message(message))
+                answer = _receive_reply(connection)
         except (OSError, EOFError) as error:
-            raise OwnerAwayError(
+            raise WriterUnavailableError(
                 "the process that writes went away: not acknowledged; repeating the call is safe"
             ) from error
         raise_error(answer)
         return answer
 
 
-def _answer(connection: Connection) -> dict[str, Any]:
+def _receive_reply(connection: Connection) -> dict[str, Any]:
     """Wait for the owner's answer, as long as somebody waits for ours."""
-    nobody_waits, end = given_up(), time.monotonic() + _LONGEST_SECONDS
-    while not connection.poll(_LOOK_SECONDS):
+    nobody_waits, end = cancellation_event(), time.monotonic() + _LONGEST_SECONDS
+    while not connection.poll(_POLL_SECONDS):
         if (nobody_waits is not None and nobody_waits.is_set()) or time.monotonic() > end:
-            raise OwnerAwayError("the write took too long: not acknowledged; repeating the call is safe")
-    return unpack(connection.recv_bytes())
+            raise WriterUnavailableError("the write took too long: not acknowledged; repeating the call is safe")
+    return decode_message(connection.recv_bytes())
 
 
-def open_forwarding(owner: Path, settings: Settings, embedder: Embedder) -> ForwardingStore:
+def open_remote_writer(owner: Path, settings: Settings, embedder: Embedder) -> RemoteWriterStore:
     """Open the store that the settings name for reading, and forward writes to `owner`.
 
     Raises:
         StoreError: it can't be opened.
     """
-    from recall_loop.memory.store.chroma.chroma_server import chroma_server
+    from recall_loop.memory.store.chroma.chroma_server import server_from_settings
 
-    path, url = str(settings.store_path), chroma_server(settings)
-    store = ForwardingStore.open(path, embedder=embedder, create=False, read_only=True, url=url)
-    if not isinstance(store, ForwardingStore):
+    path, url = str(settings.store_path), server_from_settings(settings)
+    store = RemoteWriterStore.open(path, embedder=embedder, create=False, read_only=True, url=url)
+    if not isinstance(store, RemoteWriterStore):
         raise TypeError("a store opens as the class that was asked")
-    store.owner = owner
+    store.writer_socket = owner
     return store

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from recall_loop.service.core.config import ServiceConfig
     from recall_loop.state.settings.settings import Settings
 
-IN_MEMORY = "No store is set: what is written lives in memory only, and ends with the service."
+IN_MEMORY_WARNING = "No store is set: what is written lives in memory only, and ends with the service."
 
 
-def open_store(
+def open_service_store(
     config: ServiceConfig, settings: Settings, embedder: Embedder | None, warnings: list[str]
 ) -> MemoryStore:
     """Open the store that the settings name; what an operator should know goes to `warnings`.
@@ -29,31 +29,31 @@ def open_store(
     embedder = embedder or make_embedder(settings)
     if config.owner_socket is not None:
         from recall_loop.memory.store.embed.minilm import limit_threads
-        from recall_loop.memory.store.embed.processors import share
-        from recall_loop.service.workers.remote_writer import open_forwarding
+        from recall_loop.memory.store.embed.processors import processors_per_process
+        from recall_loop.service.workers.remote_writer import open_remote_writer
 
-        limit_threads(share(config.workers))
-        return open_forwarding(config.owner_socket, settings, embedder)
+        limit_threads(processors_per_process(config.workers))
+        return open_remote_writer(config.owner_socket, settings, embedder)
     if settings.store_path is None:
-        warnings.append(IN_MEMORY)
+        warnings.append(IN_MEMORY_WARNING)
         return MemoryStore.in_memory(embedder=embedder)
     if config.read_only is not None:
-        return open_folder(settings, embedder, read_only=config.read_only)
+        return open_persistent_store(settings, embedder, read_only=config.read_only)
     try:
-        return open_folder(settings, embedder, read_only=False)
+        return open_persistent_store(settings, embedder, read_only=False)
     except StoreLockedError as error:
         warnings.append(f"The store is open for reading only: {error}")
-        return open_folder(settings, embedder, read_only=True)
+        return open_persistent_store(settings, embedder, read_only=True)
 
 
-def open_folder(settings: Settings, embedder: Embedder, *, read_only: bool) -> MemoryStore:
+def open_persistent_store(settings: Settings, embedder: Embedder, *, read_only: bool) -> MemoryStore:
     """Open the folder that the settings name; for writing it is made if need be.
 
     Raises:
         StoreError: it can't be opened.
     """
-    from recall_loop.memory.store.chroma.chroma_server import chroma_server
+    from recall_loop.memory.store.chroma.chroma_server import server_from_settings
     from recall_loop.memory.store.store import MemoryStore
 
-    path, url = str(settings.store_path), chroma_server(settings)
+    path, url = str(settings.store_path), server_from_settings(settings)
     return MemoryStore.open(path, embedder=embedder, create=not read_only, read_only=read_only, url=url)

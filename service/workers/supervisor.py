@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from uvicorn.supervisors import Multiprocess
 
-from recall_loop.memory.store.embed.processors import environment, share
-from recall_loop.service.core.config import PREFIX, ServiceConfig
-from recall_loop.service.core.service_metrics import SHARED
-from recall_loop.service.workers.writer_process import READY
-from recall_loop.state.settings.settings import PREFIX as SETTINGS_PREFIX
+from recall_loop.memory.store.embed.processors import processors_per_process, thread_environment
+from recall_loop.service.core.config import SERVICE_ENV_PREFIX, ServiceConfig
+from recall_loop.service.core.service_metrics import MULTIPROC_DIR_VARIABLE
+from recall_loop.service.workers.writer_process import WRITER_READY
+from recall_loop.state.settings.settings import ENV_PREFIX as SETTINGS_PREFIX
 
 if TYPE_CHECKING:
     from socket import socket
@@ -27,12 +27,20 @@ if TYPE_CHECKING:
     from recall_loop.state.settings.settings import Settings
 
 # An owner that dies at once is not started again more often than so.
-_LEAST_SECONDS = 2.0
-_HANDED_ON = ("store_path", "chroma_url", "llm_model", "llm_base_url", "write_answer", "log_format", "log_level")
+_MIN_RESTART_SECONDS = 2.0
+_FORWARDED_SETTINGS = (
+    "store_path",
+    "chroma_url",
+    "llm_model",
+    "llm_base_url",
+    "write_answer",
+    "log_format",
+    "log_level",
+)
 _log = logging.getLogger(__name__)
 
 
-class OwnerFailedError(Exception):
+class WriterStartError(Exception):
     """The process that writes didn't come up; it has said why on standard error."""
 
 
@@ -57,8 +65,8 @@ class Supervisor(Multiprocess):
         self._owner = self._start_owner()
         try:
             stdout = self._owner.stdout
-            if stdout is None or stdout.readline().strip() != READY:
-                raise OwnerFailedError
+            if stdout is None or stdout.readline().strip() != WRITER_READY:
+                raise WriterStartError
             super().run()
         finally:
             self._end_owner()
@@ -70,7 +78,7 @@ class Supervisor(Multiprocess):
         for pid in before - {process.pid for process in self.processes}:
             _forget_gauges(pid, self._folder)
         owner = self._owner
-        if owner is not None and owner.poll() is not None and time.monotonic() - self._begun > _LEAST_SECONDS:
+        if owner is not None and owner.poll() is not None and time.monotonic() - self._begun > _MIN_RESTART_SECONDS:
             _log.warning("the process that writes ended (%s) and is started again", owner.returncode)
             _close(owner)
             self._owner = self._start_owner()
@@ -82,7 +90,7 @@ class Supervisor(Multiprocess):
             "-P",
             "-m",
             "recall_loop.service.workers.writer_process",
-            str(owner_socket(self._folder)),
+            str(writer_socket(self._folder)),
         ]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -105,7 +113,7 @@ def _forget_gauges(pid: int | None, folder: Path) -> None:
         mark_process_dead(pid, str(folder / "metrics"))  # type: ignore[no-untyped-call]
 
 
-def owner_socket(folder: Path) -> Path:
+def writer_socket(folder: Path) -> Path:
     """Return where the owner listens; short, since such a path may have 100 characters only."""
     return folder / "owner"
 
@@ -119,9 +127,9 @@ def run_workers(config: ServiceConfig, settings: Settings, uvicorn_config: Confi
     with tempfile.TemporaryDirectory(prefix="recall-loop-") as name:
         folder = Path(name)
         (folder / "metrics").mkdir()
-        os.environ[SHARED] = str(folder / "metrics")
+        os.environ[MULTIPROC_DIR_VARIABLE] = str(folder / "metrics")
         os.environ.update(_environment(config, settings, folder))
-        for variable, value in environment(share(config.workers)).items():
+        for variable, value in thread_environment(processors_per_process(config.workers)).items():
             os.environ.setdefault(variable, value)
         Supervisor(uvicorn_config, [sock], folder).run()
 
@@ -131,17 +139,19 @@ def _environment(config: ServiceConfig, settings: Settings, folder: Path) -> dic
     own = config.model_copy(
         update={
             "shared_rates": folder / "rates",
-            "owner_socket": owner_socket(folder),
+            "owner_socket": writer_socket(folder),
             "parent": os.getpid(),
         }
     )
     fields = own.model_dump(mode="json", exclude_none=True)
-    found = {PREFIX + name.upper(): _text(value) for name, value in fields.items()}
-    handed = {name: getattr(settings, name) for name in _HANDED_ON}
-    return found | {SETTINGS_PREFIX + name.upper(): _text(value) for name, value in handed.items() if value is not None}
+    found = {SERVICE_ENV_PREFIX + name.upper(): _env_value(value) for name, value in fields.items()}
+    handed = {name: getattr(settings, name) for name in _FORWARDED_SETTINGS}
+    return found | {
+        SETTINGS_PREFIX + name.upper(): _env_value(value) for name, value in handed.items() if value is not None
+    }
 
 
-def _text(value: object) -> str:
+def _env_value(value: object) -> str:
     import json
 
     return value if isinstance(value, str) else json.dumps(value)

@@ -17,7 +17,7 @@ from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.service.core.ipc_protocol import MOST_BYTES, error_message, pack, unpack
+from recall_loop.service.core.ipc_protocol import MAX_MESSAGE_BYTES, decode_message, encode_error, encode_message
 from recall_loop.state.errors import InvalidInputError, RecallError
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ContentType
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.store import MemoryStore
 
-READY = "ready"
+WRITER_READY = "ready"
 _THREADS = 32
 _log = logging.getLogger(__name__)
 
 
-class Owner:
+class WriterProcess:
     """Answers the workers' writes at a socket, until it is closed."""
 
     def __init__(self, store: MemoryStore, socket: Path) -> None:
@@ -53,7 +53,7 @@ class Owner:
         while not self._closing:
             try:
                 connection = self._listener.accept()
-                self._pool.submit(self._serve, connection).add_done_callback(_tell)
+                self._pool.submit(self._serve, connection).add_done_callback(_log_failure)
             except (OSError, EOFError, RuntimeError) as error:  # the other end left at once, or we are closing
                 if not self._closing:
                     _log.warning("a worker's connection failed: %s", error)
@@ -61,8 +61,8 @@ class Owner:
     def _serve(self, connection: Connection) -> None:
         with connection:
             try:
-                asked = unpack(connection.recv_bytes(MOST_BYTES))
-                connection.send_bytes(pack(self._answer(asked)))
+                asked = decode_message(connection.recv_bytes(MAX_MESSAGE_BYTES))
+                connection.send_bytes(encode_message(self._answer(asked)))
             except (OSError, EOFError, ValueError) as error:
                 _log.warning("a worker left before its write was answered: %s", error)
 
@@ -70,10 +70,10 @@ class Owner:
         try:
             return _OPERATIONS[asked["op"]](self._store, asked)
         except RecallError as error:
-            return error_message(error)
+            return encode_error(error)
 
 
-def _tell(done: Future[None]) -> None:
+def _log_failure(done: Future[None]) -> None:
     """Log what went wrong unforeseen; the worker hears that nothing is acknowledged, as the connection is closed."""
     if (error := done.exception()) is not None:
         _log.error("a write failed", exc_info=error)
@@ -107,8 +107,8 @@ _OPERATIONS: dict[str, Callable[[MemoryStore, dict[str, Any]], dict[str, Any]]] 
 def main() -> int:
     """Own the store that the environment names, until standard input ends."""
     from recall_loop.memory.store.embed.embedder_factory import make_embedder
-    from recall_loop.memory.store.embed.embedders import parted
-    from recall_loop.service.workers.store_factory import open_folder
+    from recall_loop.memory.store.embed.embedders import group_by_model
+    from recall_loop.service.workers.store_factory import open_persistent_store
     from recall_loop.state.settings.settings import Settings
     from recall_loop.telemetry.logs import start_logging
 
@@ -119,11 +119,11 @@ def main() -> int:
         start_logging(settings.log_format, settings.log_level, content=settings.trace_content)
         if settings.store_path is None:
             raise InvalidInputError("store_path", None, "a folder")
-        with open_folder(settings, make_embedder(settings), read_only=False) as store:
-            for model, _ in parted(store.embedder, list(ContentType)):
+        with open_persistent_store(settings, make_embedder(settings), read_only=False) as store:
+            for model, _ in group_by_model(store.embedder, list(ContentType)):
                 model.embed_documents(["ready"])
-            owner = Owner(store, Path(sys.argv[1]))
-            sys.stdout.write(f"{READY}\n")
+            owner = WriterProcess(store, Path(sys.argv[1]))
+            sys.stdout.write(f"{WRITER_READY}\n")
             sys.stdout.flush()
             sys.stdin.read()
             owner.close()

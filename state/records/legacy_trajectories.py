@@ -51,7 +51,7 @@ def is_legacy(attributes: Mapping[str, Any]) -> bool:
     return isinstance(data, Mapping) and ("outcome" in data or "turns" in data)
 
 
-def upgraded(attributes: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
+def upgrade_legacy(attributes: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
     """Return an old shape's run in the new shape; nothing of it is lost.
 
     Values keep their form: what doesn't validate in the new shape is for the caller to set aside.
@@ -76,7 +76,7 @@ def upgraded(attributes: Mapping[str, Any], *, warn: bool = True) -> dict[str, A
     if not isinstance(level, str) or level not in _COMPLEXITY:
         rest["complexity_level"] = new.pop("complexity_level")
     known = new.get("extra")
-    new["extra"] = joined(known, rest)
+    new["extra"] = merge_extra(known, rest)
     return new
 
 
@@ -138,11 +138,11 @@ def _metadata(old: object, rest: dict[str, Any]) -> dict[str, Any]:
     known = {name: value for name, value in renamed.items() if name in _METADATA_NAMES and value is not None}
     others = {name: value for name, value in renamed.items() if name not in _METADATA_NAMES and value is not None}
     if others:
-        known["extra"] = joined(known.get("extra"), others)
+        known["extra"] = merge_extra(known.get("extra"), others)
     return known
 
 
-def joined(extra: object, others: Mapping[str, Any]) -> dict[str, Any]:
+def merge_extra(extra: object, others: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is kept under `extra` with `others` added; an `extra` that holds no fields goes under its name."""
     known = dict(extra) if isinstance(extra, Mapping) else {} if extra is None else {"extra": extra}
     for name, value in others.items():
@@ -167,7 +167,7 @@ def _turns(old: object, rest: dict[str, Any]) -> object:
         made["messages"] = [_message(each) for each in messages]
         others = {name: value for name, value in turn.items() if name not in _TURN_NAMES}
         if others and messages:
-            made["messages"][0]["extra"] = joined(made["messages"][0].get("extra"), {"turn": others})
+            made["messages"][0]["extra"] = merge_extra(made["messages"][0].get("extra"), {"turn": others})
         elif others:
             rest[f"turns.{number}"] = others
         turns.append(made)
@@ -199,7 +199,7 @@ def _message(old: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("name", "tool_call_id", "error", "tool_calls"):
         if name in message and not isinstance(message[name], list if name == "tool_calls" else str):
             others[name] = message.pop(name)
-    return message | ({"extra": joined(message.get("extra"), others)} if others or "extra" in message else {})
+    return message | ({"extra": merge_extra(message.get("extra"), others)} if others or "extra" in message else {})
 
 
 def _text(content: object) -> str:

@@ -17,14 +17,14 @@ from pydantic import (
 )
 
 from recall_loop.state.types import (
-    Body,
+    BodyText,
     ContentType,
     Identifier,
     Position,
     Role,
     Timestamp,
-    Unit,
-    Utf8,
+    UnitFloat,
+    Utf8Text,
     no_surrogates,
 )
 
@@ -64,7 +64,7 @@ class Block(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     type: Literal["text", "reasoning", "tool_use", "tool_result"]
-    text: Utf8
+    text: Utf8Text
 
 
 class Record(BaseModel):
@@ -77,25 +77,25 @@ class Record(BaseModel):
 
     id: Identifier
     kind: ContentType
-    text: Body = Field(validation_alias=AliasChoices("text", "content"))
+    text: BodyText = Field(validation_alias=AliasChoices("text", "content"))
     blocks: tuple[Block, ...] = ()
-    subject: Utf8 | None = Field(None, description="Who or what a fact is about.")
-    fact_type: Utf8 | None = Field(None, description="Kind of fact, such as works_at.")
-    object: Utf8 | None = Field(None, description="The fact's value, such as the employer's name.")
+    subject: Utf8Text | None = Field(None, description="Who or what a fact is about.")
+    fact_type: Utf8Text | None = Field(None, description="Kind of fact, such as works_at.")
+    object: Utf8Text | None = Field(None, description="The fact's value, such as the employer's name.")
     attributes: Annotated[dict[str, JsonValue], AfterValidator(_clean_attributes)] = Field(
         default_factory=dict, description="Anything else, as JSON."
     )
-    confidence: Unit | None = Field(None, description="The writer's own confidence in [0,1].")
-    author: Utf8 | None = Field(None, description="Name of who wrote or said it.")
+    confidence: UnitFloat | None = Field(None, description="The writer's own confidence in [0,1].")
+    author: Utf8Text | None = Field(None, description="Name of who wrote or said it.")
     role: Role | None = None
     agent_id: Identifier | None = None
-    agent_name: Utf8 | None = None
+    agent_name: Utf8Text | None = None
     group_id: Identifier | None = Field(None, description="Group (constellation) that the agent belongs to.")
     user_id: Identifier | None = None
     conversation_id: Identifier | None = None
     session: Identifier | None = None
     position: Position | None = Field(None, description="Order within its session; derived where absent.")
-    label: Utf8 | None = Field(None, description="Title or label of an archival entry.")
+    label: Utf8Text | None = Field(None, description="Title or label of an archival entry.")
     tags: tuple[Identifier, ...] = ()
     source_ids: tuple[Identifier, ...] = Field((), description="Ids of the records it was drawn from.")
     created_at: Timestamp | None = None

@@ -13,14 +13,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainSerializer, ValidationError
 
-from recall_loop.state.errors import parse
-from recall_loop.state.records.legacy_trajectories import is_legacy, joined, upgraded
+from recall_loop.state.errors import validate_model
+from recall_loop.state.records.legacy_trajectories import is_legacy, merge_extra, upgrade_legacy
 from recall_loop.state.records.records import Record, Trajectory
 from recall_loop.state.scope import ExecutionStatus
-from recall_loop.state.types import ComplexityLevel, Real, Role, Timestamp, Unit, Utf8, Whole
+from recall_loop.state.types import ComplexityLevel, FiniteFloat, Integer, Role, Timestamp, UnitFloat, Utf8Text
 
-Count = Annotated[Whole, Field(ge=0)]
-Seconds = Annotated[Real, Field(ge=0)]
+NonNegativeCount = Annotated[Integer, Field(ge=0)]
+NonNegativeSeconds = Annotated[FiniteFloat, Field(ge=0)]
 _MOST_TEXT = 1_000_000
 
 
@@ -29,121 +29,121 @@ def _written(value: datetime) -> str:
 
 
 # Written with its offset, so that a run reads back equal to what was stored.
-Moment = Annotated[Timestamp, PlainSerializer(_written, return_type=str, when_used="json-unless-none")]
+OffsetTimestamp = Annotated[Timestamp, PlainSerializer(_written, return_type=str, when_used="json-unless-none")]
 
 
-class _Part(BaseModel):
+class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Execution(_Part):
+class Execution(_FrozenModel):
     """How a run ended, how sure that is in [0,1], and why (TRAJ-1). Never a judgement of its worth."""
 
     status: ExecutionStatus
-    confidence: Unit = 0.5
-    reasoning: Utf8 = ""
+    confidence: UnitFloat = 0.5
+    reasoning: Utf8Text = ""
 
 
-class ToolUse(_Part):
+class ToolUse(_FrozenModel):
     """One call of a tool; `arguments` stay text where they can't be read as a JSON object."""
 
-    name: Utf8
-    arguments: dict[str, JsonValue] | Utf8 = Field(default_factory=dict)
-    id: Utf8 | None = None
-    error: Utf8 | None = None
+    name: Utf8Text
+    arguments: dict[str, JsonValue] | Utf8Text = Field(default_factory=dict)
+    id: Utf8Text | None = None
+    error: Utf8Text | None = None
     extra: dict[str, JsonValue] = Field(default_factory=dict, description="Whatever else the source gave.")
 
 
-class TurnMessage(_Part):
+class TurnMessage(_FrozenModel):
     """One message of a run. `error` is set for a tool result that reports one."""
 
     role: Role
-    content: Utf8 = ""
-    name: Utf8 | None = None
+    content: Utf8Text = ""
+    name: Utf8Text | None = None
     tool_calls: tuple[ToolUse, ...] = ()
-    tool_call_id: Utf8 | None = None
-    timestamp: Moment | None = None
-    error: Utf8 | None = None
+    tool_call_id: Utf8Text | None = None
+    timestamp: OffsetTimestamp | None = None
+    error: Utf8Text | None = None
     extra: dict[str, JsonValue] = Field(default_factory=dict, description="Whatever else the source gave.")
 
 
-class Turn(_Part):
+class Turn(_FrozenModel):
     """Messages of one step; messages whose source gave no step form turns with `step_id` None."""
 
-    step_id: Utf8 | None = None
-    model: Utf8 | None = None
-    input_tokens: Count | None = None
-    output_tokens: Count | None = None
-    stop_reason: Utf8 | None = None
+    step_id: Utf8Text | None = None
+    model: Utf8Text | None = None
+    input_tokens: NonNegativeCount | None = None
+    output_tokens: NonNegativeCount | None = None
+    stop_reason: Utf8Text | None = None
     messages: tuple[TurnMessage, ...] = ()
 
 
-class RunMetadata(_Part):
+class RunMetadata(_FrozenModel):
     """Counts and times of a run; times are UTC, `tools_used` in order of first use.
 
     `step_count` counts the steps of the agent itself: turns in which it spoke.
     """
 
-    run_id: Utf8 | None = None
-    start_time: Moment | None = None
-    end_time: Moment | None = None
-    duration_seconds: Seconds | None = None
-    step_count: Count = 0
-    message_count: Count = 0
-    tools_used: tuple[Utf8, ...] = ()
-    input_tokens: Count | None = None
-    output_tokens: Count | None = None
-    models: tuple[Utf8, ...] = ()
-    run_type: Utf8 | None = None
-    stop_reason: Utf8 | None = None
-    error: Utf8 | None = None
+    run_id: Utf8Text | None = None
+    start_time: OffsetTimestamp | None = None
+    end_time: OffsetTimestamp | None = None
+    duration_seconds: NonNegativeSeconds | None = None
+    step_count: NonNegativeCount = 0
+    message_count: NonNegativeCount = 0
+    tools_used: tuple[Utf8Text, ...] = ()
+    input_tokens: NonNegativeCount | None = None
+    output_tokens: NonNegativeCount | None = None
+    models: tuple[Utf8Text, ...] = ()
+    run_type: Utf8Text | None = None
+    stop_reason: Utf8Text | None = None
+    error: Utf8Text | None = None
     extra: dict[str, JsonValue] = Field(default_factory=dict, description="Whatever else the source gave.")
 
 
-class SubScores(_Part):
+class SubScores(_FrozenModel):
     """The four parts of the learning value, each in [0,1]; weights 35, 30, 20 and 15 % (TRAJ-2)."""
 
-    interaction_depth: Unit
-    task_complexity: Unit
-    tool_usage: Unit
-    learning_value: Unit
+    interaction_depth: UnitFloat
+    task_complexity: UnitFloat
+    tool_usage: UnitFloat
+    learning_value: UnitFloat
 
 
-class Scoring(_Part):
+class Scoring(_FrozenModel):
     """Who scored a run (`rules-1`, or `llm:` and the model), with the parts and the reasons.
 
     `sub_scores` is absent only for a score that was read from an old record.
     """
 
-    scorer: Utf8
+    scorer: Utf8Text
     sub_scores: SubScores | None = None
-    reasoning: Utf8 = ""
-    scored_at: Moment | None = None
+    reasoning: Utf8Text = ""
+    scored_at: OffsetTimestamp | None = None
 
 
-class RunData(_Part):
+class RunData(_FrozenModel):
     """A whole run. `outcome_score` is its learning value in [0,1], None while it is unscored."""
 
-    task: Utf8 = ""
-    summary: Utf8 | None = None
+    task: Utf8Text = ""
+    summary: Utf8Text | None = None
     execution: Execution = Execution(status=ExecutionStatus.UNKNOWN)
-    outcome_score: Unit | None = None
+    outcome_score: UnitFloat | None = None
     scoring: Scoring | None = None
     scoring_pending: bool = False
-    scoring_error: Utf8 | None = None
-    task_category: Utf8 | None = None
+    scoring_error: Utf8Text | None = None
+    task_category: Utf8Text | None = None
     complexity_level: ComplexityLevel | None = None
     metadata: RunMetadata = RunMetadata()
     turns: tuple[Turn, ...] = ()
     extra: dict[str, JsonValue] = Field(default_factory=dict, description="Whatever else the source gave.")
 
 
-def attributes_of(run: RunData) -> dict[str, JsonValue]:
+def run_attributes(run: RunData) -> dict[str, JsonValue]:
     """Return `run` as the attributes of a record: JSON, without what is None or at its default."""
     return run.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
 
 
-def run_of(record: Record) -> RunData:
+def run_from_record(record: Record) -> RunData:
     """Read the run that a stored trajectory holds.
 
     Shapes from before `execution` (an `outcome` with a `type`) are read too, with a DeprecationWarning
@@ -152,15 +152,15 @@ def run_of(record: Record) -> RunData:
     """
     attributes: Mapping[str, Any] = record.attributes
     if is_legacy(attributes):
-        attributes = upgraded(attributes)
+        attributes = upgrade_legacy(attributes)
     try:
         run = RunData.model_validate(attributes)
     except ValidationError:
-        run = _salvaged(attributes)
+        run = _salvage(attributes)
     return run if run.task or run.turns else run.model_copy(update={"task": record.text})
 
 
-def _salvaged(attributes: Mapping[str, Any]) -> RunData:
+def _salvage(attributes: Mapping[str, Any]) -> RunData:
     """Keep each field that validates; put every other value under `extra`, where nothing is lost."""
     extra: dict[str, Any] = {}
     kept: dict[str, Any] = {}
@@ -171,10 +171,10 @@ def _salvaged(attributes: Mapping[str, Any]) -> RunData:
             kept[name] = getattr(RunData.model_validate({name: value}), name)
         except ValidationError:
             extra[name] = value
-    return RunData(**kept, extra=joined(attributes.get("extra"), extra))
+    return RunData(**kept, extra=merge_extra(attributes.get("extra"), extra))
 
 
-def plain_text(run: RunData) -> str:
+def run_as_text(run: RunData) -> str:
     """Say a run in few lines: task, summary, tools and how it ended. Never empty."""
     tools = ", ".join(run.metadata.tools_used)
     lines = [run.task, run.summary or "", f"Tools: {tools}" if tools else "", f"Execution: {run.execution.status}"]
@@ -195,7 +195,7 @@ def trajectory_record(run: RunData, *, id: str, text: str | None = None, **field
     Raises:
         InvalidInputError: a field is not allowed.
     """
-    shown = (text if text is not None and text.strip() else plain_text(run))[:_MOST_TEXT]
+    shown = (text if text is not None and text.strip() else run_as_text(run))[:_MOST_TEXT]
     moment = run.metadata.end_time or run.metadata.start_time
-    made = {"created_at": moment, **fields, "id": id, "text": shown, "attributes": attributes_of(run)}
-    return parse(Trajectory, made, "trajectory")
+    made = {"created_at": moment, **fields, "id": id, "text": shown, "attributes": run_attributes(run)}
+    return validate_model(Trajectory, made, "trajectory")

@@ -13,32 +13,32 @@ from typing import Any, ClassVar, Literal
 from pydantic import AliasChoices, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from recall_loop.state.allowed_values import allowed
+from recall_loop.state.allowed_values import describe_allowed
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import (
     ConfidenceLabel,
     DeadlineSeconds,
     ExplorationFloor,
+    FiniteFloat,
     Identifier,
+    Integer,
     MaxContextTokens,
     MaxFacts,
     MaxIterations,
     MinNewFacts,
     ModelName,
     Patience,
-    Real,
     SearchMode,
     Temperature,
-    Unit,
-    Whole,
+    UnitFloat,
 )
 
-PREFIX = "RECALL_LOOP_"
+ENV_PREFIX = "RECALL_LOOP_"
 
 
-def _both(name: str, default: Any, **bounds: Any) -> Any:
+def _bare_field(name: str, default: Any, **bounds: Any) -> Any:
     """Return a field that is read from `RECALL_LOOP_NAME`, then from the bare `NAME`."""
-    aliases = AliasChoices(PREFIX + name.upper(), name.upper())
+    aliases = AliasChoices(ENV_PREFIX + name.upper(), name.upper())
     return Field(default, validation_alias=aliases, **bounds)
 
 
@@ -46,7 +46,7 @@ class Settings(BaseSettings):
     """All knobs with their defaults and ranges. A bad value raises `InvalidInputError` at start (STOP-4)."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="forbid", populate_by_name=True, env_ignore_empty=True
+        env_prefix=ENV_PREFIX, frozen=True, extra="forbid", populate_by_name=True, env_ignore_empty=True
     )
     BARE_NAMES: ClassVar[tuple[str, ...]] = (
         "EARLY_STOP_MIN_ITERATIONS",
@@ -86,42 +86,46 @@ class Settings(BaseSettings):
     openai_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible API.")
     openai_api_key: str | None = Field(None, description="Key of that API.", repr=False)
 
-    max_facts: MaxFacts = _both("max_facts", 30, description="Most facts to return.")
-    max_iterations: MaxIterations = _both("max_iterations", 10, description="Most search iterations.")
+    max_facts: MaxFacts = _bare_field("max_facts", 30, description="Most facts to return.")
+    max_iterations: MaxIterations = _bare_field("max_iterations", 10, description="Most search iterations.")
     max_context_tokens: MaxContextTokens = Field(2000, description="Most tokens of the context block.")
     deadline_seconds: DeadlineSeconds | None = Field(None, description="Stop searching after this time.")
 
-    early_stop_min_iterations: ExplorationFloor = _both(
+    early_stop_min_iterations: ExplorationFloor = _bare_field(
         "early_stop_min_iterations", 2, description="Exploration floor (STOP-3)."
     )
-    novelty_min_new_facts: MinNewFacts = _both(
+    novelty_min_new_facts: MinNewFacts = _bare_field(
         "novelty_min_new_facts", 1, description="Fewer new facts than this is no gain."
     )
-    novelty_patience: Patience = _both(
+    novelty_patience: Patience = _bare_field(
         "novelty_patience", 2, description="Iterations in a row without gain before stopping."
     )
-    novelty_min_similarity: Unit = _both(
+    novelty_min_similarity: UnitFloat = _bare_field(
         "novelty_min_similarity", 0.35, description="A fact below this similarity is never new (STOP-1)."
     )
-    stop_confidence_required: ConfidenceLabel = _both(
+    stop_confidence_required: ConfidenceLabel = _bare_field(
         "stop_confidence_required",
         ConfidenceLabel.HIGH,
         description="Confidence that a language model's wish to stop needs (STOP-2).",
     )
-    coverage_enough: Unit = _both("coverage_enough", 0.8, description="Coverage that `enough_facts` needs (STOP-2).")
-    strong_first_coverage: Unit = Field(1.0, description="Coverage of a very strong first pass (STOP-3).")
-    strong_first_similarity: Unit = Field(0.75, description="Best similarity of a very strong first pass (STOP-3).")
+    coverage_enough: UnitFloat = _bare_field(
+        "coverage_enough", 0.8, description="Coverage that `enough_facts` needs (STOP-2)."
+    )
+    strong_first_coverage: UnitFloat = Field(1.0, description="Coverage of a very strong first pass (STOP-3).")
+    strong_first_similarity: UnitFloat = Field(
+        0.75, description="Best similarity of a very strong first pass (STOP-3)."
+    )
 
-    refine_min_similarity: Unit = Field(0.5, description="Refine below this mean similarity (LOOP-5).")
-    refine_min_confidence: Unit = Field(0.5, description="Refine below this mean fact confidence (LOOP-5).")
-    refine_drop: Unit = Field(0.5, description="Refine when results fall by more than this share (LOOP-5).")
-    repeat_similarity: Unit = Field(
+    refine_min_similarity: UnitFloat = Field(0.5, description="Refine below this mean similarity (LOOP-5).")
+    refine_min_confidence: UnitFloat = Field(0.5, description="Refine below this mean fact confidence (LOOP-5).")
+    refine_drop: UnitFloat = Field(0.5, description="Refine when results fall by more than this share (LOOP-5).")
+    repeat_similarity: UnitFloat = Field(
         0.9, description="Queries whose terms overlap at least this much are repeats (LOOP-4)."
     )
-    fallback_max_queries: Whole = _both(
+    fallback_max_queries: Integer = _bare_field(
         "fallback_max_queries", 12, ge=1, le=50, description="Most queries of one iteration (QUERY-2)."
     )
-    fallback_max_length: Whole = _both(
+    fallback_max_length: Integer = _bare_field(
         "fallback_max_length", 120, ge=10, le=2000, description="Most characters of one query (QUERY-2)."
     )
 
@@ -129,31 +133,33 @@ class Settings(BaseSettings):
         None, description="Tab-separated file of related terms, merged with the built-in table (QUERY-1)."
     )
     search_mode: SearchMode = Field(SearchMode.AUTO, description="Legs that a search runs (SEARCH-1).")
-    search_limit: Whole = Field(30, ge=1, le=1000, description="Results per query and content type.")
-    tool_attempts: Whole = Field(3, ge=1, le=10, description="Tries of a failing search call (STOP-6).")
-    tool_backoff_seconds: Real = Field(0.1, ge=0, le=60, description="Wait before the second try; doubles each time.")
+    search_limit: Integer = Field(30, ge=1, le=1000, description="Results per query and content type.")
+    tool_attempts: Integer = Field(3, ge=1, le=10, description="Tries of a failing search call (STOP-6).")
+    tool_backoff_seconds: FiniteFloat = Field(
+        0.1, ge=0, le=60, description="Wait before the second try; doubles each time."
+    )
 
-    rank_reply_weight: Unit = Field(0.1, description="Bonus for the answer to a relevant turn that asks (RANK-3).")
-    rank_reference_weight: Unit = Field(
+    rank_reply_weight: UnitFloat = Field(0.1, description="Bonus for the answer to a relevant turn that asks (RANK-3).")
+    rank_reference_weight: UnitFloat = Field(
         0.05, description="Bonus for a titled record that the question or a relevant fact names (RANK-3)."
     )
-    rank_crowding_weight: Unit = Field(
+    rank_crowding_weight: UnitFloat = Field(
         0.1, description="Share of its score that a record loses where two better ones have its title (RANK-3)."
     )
-    rank_time_weight: Unit = Field(
+    rank_time_weight: UnitFloat = Field(
         0.175, description="Bonus for a record of the time that the question names, or that tells of it (RANK-3)."
     )
-    rank_teller_weight: Unit = Field(
+    rank_teller_weight: UnitFloat = Field(
         0.03, description="Bonus for a turn of whoever, as the question tells, has said what it asks for (RANK-3)."
     )
-    rank_novelty_weight: Unit = Field(0.02, description="Bonus for later new facts and evidence (RANK-3).")
-    rank_recency_weight: Unit = Field(0.01, description="Bonus for recent records (RANK-3).")
-    rank_recency_half_life_days: Real = Field(
+    rank_novelty_weight: UnitFloat = Field(0.02, description="Bonus for later new facts and evidence (RANK-3).")
+    rank_recency_weight: UnitFloat = Field(0.01, description="Bonus for recent records (RANK-3).")
+    rank_recency_half_life_days: FiniteFloat = Field(
         90.0, gt=0, le=36_500, description="Age at which the recency bonus halves."
     )
-    rank_diversity_weight: Unit = Field(0.005, description="Bonus for matching several queries (RANK-3).")
-    rank_evidence_weight: Unit = Field(0.03, description="Bonus for several independent sources (RANK-4).")
-    duplicate_similarity: Unit = Field(
+    rank_diversity_weight: UnitFloat = Field(0.005, description="Bonus for matching several queries (RANK-3).")
+    rank_evidence_weight: UnitFloat = Field(0.03, description="Bonus for several independent sources (RANK-4).")
+    duplicate_similarity: UnitFloat = Field(
         0.9, description="Facts whose terms overlap at least this much are near-duplicates (RANK-3)."
     )
 
@@ -163,36 +169,36 @@ class Settings(BaseSettings):
     llm_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible chat API; absent = OpenAI's.")
     llm_api_key: str | None = Field(None, description="Key of that API.", repr=False)
     llm_temperature: Temperature | None = Field(None, description="Temperature; absent = the server's own.")
-    llm_max_calls: Whole = _both(
+    llm_max_calls: Integer = _bare_field(
         "llm_max_calls", 24, ge=0, le=1000, description="Most calls of the chat model in one request (LOOP-8)."
     )
-    llm_max_tokens: Whole = _both(
+    llm_max_tokens: Integer = _bare_field(
         "llm_max_tokens",
         100_000,
         ge=0,
         le=100_000_000,
         description="Most tokens, read and written, of the chat model in one request.",
     )
-    llm_timeout_seconds: Real = _both(
+    llm_timeout_seconds: FiniteFloat = _bare_field(
         "llm_timeout_seconds", 30.0, gt=0, le=3600, description="Longest wait for one call of the chat model."
     )
-    llm_total_seconds: Real = Field(
+    llm_total_seconds: FiniteFloat = Field(
         120.0, gt=0, le=86_400, description="Longest time that one request spends on the chat model."
     )
-    llm_prompt_tokens: Whole = Field(
+    llm_prompt_tokens: Integer = Field(
         3000, ge=2000, le=1_000_000, description="Most tokens of one prompt: what was found is shortened to fit."
     )
-    llm_reply_tokens: Whole = Field(800, ge=100, le=100_000, description="Most tokens that one call may write.")
-    llm_retries: Whole = Field(
+    llm_reply_tokens: Integer = Field(800, ge=100, le=100_000, description="Most tokens that one call may write.")
+    llm_retries: Integer = Field(
         2, ge=0, le=10, description="Further tries after a failed connection, a 429 or a 5xx; none after a timeout."
     )
-    llm_backoff_seconds: Real = Field(
+    llm_backoff_seconds: FiniteFloat = Field(
         0.5, ge=0, le=60, description="Wait before the first further try; doubles each time."
     )
-    llm_cooldown_seconds: Real = Field(
+    llm_cooldown_seconds: FiniteFloat = Field(
         30.0, ge=0, le=3600, description="An endpoint that failed is left alone for this long."
     )
-    llm_cache_entries: Whole = Field(
+    llm_cache_entries: Integer = Field(
         0, ge=0, le=1_000_000, description="Answers of the chat model that are kept for the very same prompt; 0 = none."
     )
     capture_runs: bool = Field(
@@ -209,16 +215,16 @@ class Settings(BaseSettings):
     calibration_file: str | None = Field(
         None, description="Mapping to a probability: a file, `default` or `identity`; absent = `default` (CONF-4)."
     )
-    conf_medium: Unit | None = Field(
+    conf_medium: UnitFloat | None = Field(
         None, description="Confidence score from which the label is medium; absent = the mapping's own (CONF-1)."
     )
-    conf_high: Unit | None = Field(
+    conf_high: UnitFloat | None = Field(
         None, description="Confidence score from which the label is high; absent = the mapping's own (CONF-1)."
     )
-    conf_answerable: Unit | None = Field(
+    conf_answerable: UnitFloat | None = Field(
         None, description="Probability of an answer below which the label is low; absent = the mapping's own (CONF-3)."
     )
-    conf_min_relevance: Unit = _both(
+    conf_min_relevance: UnitFloat = _bare_field(
         "conf_min_relevance", 0.3, description="Below this relevance the label is capped at low (CONF-3)."
     )
 
@@ -253,9 +259,9 @@ class Settings(BaseSettings):
 def _explain(error: ValidationError, values: Mapping[str, Any]) -> InvalidInputError:
     """Return the error that names the argument or the environment variable that was read."""
     first = error.errors(include_url=False)[0]
-    name = str(first["loc"][0]).lower().removeprefix(PREFIX.lower())
+    name = str(first["loc"][0]).lower().removeprefix(ENV_PREFIX.lower())
     first["loc"] = (name, *first["loc"][1:])
-    words = allowed(first, Settings.model_json_schema(by_alias=False))
+    words = describe_allowed(first, Settings.model_json_schema(by_alias=False))
     return InvalidInputError(_variable(name, values), first.get("input"), words)
 
 
@@ -263,7 +269,7 @@ def _variable(name: str, values: Mapping[str, Any]) -> str:
     """Return the environment variable that knob `name` was read from, or `name` if it was an argument."""
     bare = [name.upper()] if name.upper() in Settings.BARE_NAMES else []
     if name not in values:
-        for candidate in [PREFIX + name.upper(), *bare]:
+        for candidate in [ENV_PREFIX + name.upper(), *bare]:
             for variable, value in os.environ.items():
                 if value and variable.upper() == candidate:
                     return variable

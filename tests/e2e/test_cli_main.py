@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from recall_loop.cli.main import VERBS, main, one_line
-from tests.waiting import until
+from tests.waiting import wait_until
 
 COMMAND = [sys.executable, "-m", "recall_loop.cli"]
 
@@ -186,7 +186,7 @@ def test_an_interrupt_is_130_and_the_next_run_goes_on(tmp_path: Path, root: Path
     words = ["ingest", str(path), "--store", str(place)]
     slow = [sys.executable, str(root / "tests" / "slow_cli.py"), *words, "--batch-size", "4"]
     with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as child:
-        until(lambda: list(place.glob("intake/*.json")) or child.poll() is not None, 100)
+        wait_until(lambda: list(place.glob("intake/*.json")) or child.poll() is not None, 100)
         child.send_signal(signal.SIGINT)
         _, errors = child.communicate()
     assert (child.returncode, errors) == (130, "recall-loop: interrupted\n")

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from recall_loop.cli.core.rendering import Screen, make_console, safe, safe_json, shorten
-from recall_loop.state.enum_words import CONFIDENCE_WORDS, CONTENT_WORDS, STOP_WORDS, count
+from recall_loop.cli.core.rendering import Screen, make_console, sanitize, sanitize_json, shorten
+from recall_loop.state.enum_words import CONFIDENCE_TEXTS, CONTENT_TYPE_TEXTS, STOP_REASON_TEXTS, format_count
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.types import ConfidenceLabel, ContentType, StopReason
 
@@ -59,20 +59,20 @@ def shown(terminal: bool = False, **options: Any) -> str:
 
 @given(st.text())
 def test_safe_text_is_one_printable_line(text: str) -> None:
-    clean = safe(text)
+    clean = sanitize(text)
     clean.encode()
     assert len(clean.splitlines()) <= 1
     assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in clean)
 
 
 def test_safe_text_shows_what_it_hides() -> None:
-    assert safe("a\x1b[2Jb\x7f\x9b\u202e\ud800\n\tc") == "a␛[2Jb␡\\u009b\\u202e\\ud800  c"
-    assert safe("Grüße 👩‍🚀 日本") == "Grüße 👩‍🚀 日本"
+    assert sanitize("a\x1b[2Jb\x7f\x9b\u202e\ud800\n\tc") == "a␛[2Jb␡\\u009b\\u202e\\ud800  c"
+    assert sanitize("Grüße 👩‍🚀 日本") == "Grüße 👩‍🚀 日本"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_safe_json_reads_back_as_the_same_value(text: str) -> None:
-    made = safe_json(json.dumps([text], ensure_ascii=False))
+    made = sanitize_json(json.dumps([text], ensure_ascii=False))
     assert json.loads(made) == [text]
     assert not any(0x7F <= ord(char) < 0xA0 for char in made)
 
@@ -87,7 +87,7 @@ def test_shortened_text_keeps_the_limit(text: str, limit: int) -> None:
 def test_a_result_is_told_in_words() -> None:
     """Proves: STOP-2, CONF-2, RANK-2."""
     text = shown(top=5)
-    assert f"Stopped after 2 iterations: {STOP_WORDS[StopReason.COVERED]} (covered)." in text
+    assert f"Stopped after 2 iterations: {STOP_REASON_TEXTS[StopReason.COVERED]} (covered)." in text
     assert "Best 5 of 7 facts" in text
     assert "fact f1 · score 0.75 · similarity 0.50" in text
     assert "from m0 · Ada: said 0" in text
@@ -207,7 +207,7 @@ def test_yields_and_repeats_on_a_terminal(width: int) -> None:
 
 def test_every_member_has_its_words() -> None:
     """Proves: STOP-2."""
-    assert set(STOP_WORDS) == set(StopReason)
-    assert set(CONTENT_WORDS) == set(ContentType)
-    assert set(CONFIDENCE_WORDS) == set(ConfidenceLabel)
-    assert (count(1, "record"), count(2000, "record")) == ("1 record", "2,000 records")
+    assert set(STOP_REASON_TEXTS) == set(StopReason)
+    assert set(CONTENT_TYPE_TEXTS) == set(ContentType)
+    assert set(CONFIDENCE_TEXTS) == set(ConfidenceLabel)
+    assert (format_count(1, "record"), format_count(2000, "record")) == ("1 record", "2,000 records")

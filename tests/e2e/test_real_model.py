@@ -9,7 +9,7 @@ import pytest
 
 from recall_loop.graph.run import retrieve
 from recall_loop.state.settings.settings import Settings
-from tests.integration.graph.worlds import DIRECT, NOTHING, TWO_HOPS, ask, filled
+from tests.integration.graph.worlds import DIRECT, NOTHING, TWO_HOPS, filled_store, valley_request
 
 URL = os.environ.get("TEST_LLM_BASE_URL", "http://127.0.0.1:8080/v1")
 
@@ -30,7 +30,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def world(embedder):
-    with filled(embedder) as store:
+    with filled_store(embedder) as store:
         yield store
 
 
@@ -46,8 +46,8 @@ def test_a_real_model_plans_within_its_limits(world, question):
         llm_prompt_tokens=2000,
         max_iterations=2,
     )
-    plain = retrieve(ask(question), store=world, settings=settings.model_copy(update={"llm_model": None}))
-    result = retrieve(ask(question, debug=True), store=world, settings=settings)
+    plain = retrieve(valley_request(question), store=world, settings=settings.model_copy(update={"llm_model": None}))
+    result = retrieve(valley_request(question, debug=True), store=world, settings=settings)
     steps = result.metadata["trace"]["llm_steps"]
     plans = [step for step in steps if step["step"] in ("plan", "refine")]
     assert {fact.id for fact in plain.facts} <= {fact.id for fact in result.facts}

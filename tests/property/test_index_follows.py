@@ -13,7 +13,7 @@ from recall_loop.memory.store.index import tenant_cache as caching
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, SearchMode
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 WORDS = ("ferry", "harbour", "ticket", "garden", "tomato", "Ada", "Ben", "noon", "x0y", "straße")
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
@@ -64,7 +64,7 @@ def write(store, change):
 def test_what_was_kept_up_answers_as_what_is_loaded_anew(monkeypatch, changes, most):
     """Proves: SEARCH-1, STORE-2, STORE-7."""
     monkeypatch.setattr(caching, "_LEAST_DIRTY", most)
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         for change in changes:
             write(store, change)
             kept_up = answers(store)
@@ -76,7 +76,7 @@ def test_what_was_kept_up_answers_as_what_is_loaded_anew(monkeypatch, changes, m
 @given(changes=st.lists(WRITES, min_size=1, max_size=4))
 def test_a_tenant_too_large_for_the_index_is_answered_alike(monkeypatch, changes):
     """Proves: SEARCH-1, SEARCH-3."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         for change in changes:
             write(store, change)
         with_index = answers(store)
@@ -93,7 +93,7 @@ def test_a_tenant_too_large_for_the_index_is_answered_alike(monkeypatch, changes
 
 def test_vectors_follow_too():
     """Proves: STORE-7."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         store.upsert([{"id": f"m{n}", "kind": "message", "session": "s", "text": f"ferry {n}"} for n in range(5)])
         view = store.view(Scope())
         before = view.vectors(view.rowids())[1].copy()

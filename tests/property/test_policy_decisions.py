@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recall_loop.policy.confidence.confidence_score import (
-    WEIGHTS,
-    Signals,
-    components,
+    COMPONENT_WEIGHTS,
+    ConfidenceInputs,
     compute_confidence,
     compute_confidence_score,
+    confidence_components,
 )
-from recall_loop.policy.evidence.ranking import Ranked
-from recall_loop.policy.stopping import Progress, stop_reason
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.stopping import RunProgress, stop_reason
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ConfidenceLabel, StopReason
 
@@ -41,13 +41,13 @@ CHANGES = {
     StopReason.ITERATION_LIMIT: lambda p: replace(p, iteration=10),
     StopReason.STEP_LIMIT: lambda p: replace(p, remaining_steps=1),
 }
-GOING_ON = Progress(
+GOING_ON = RunProgress(
     iteration=5,
     in_scope=True,
     calls=(call(5),),
     queries_left=True,
     coverage=0.5,
-    single=0.5,
+    best_single=0.5,
     best_similarity=0.6,
     new_facts=3,
     streak=0,
@@ -68,13 +68,13 @@ def test_of_all_combinations_the_first_true_reason_wins():
 
 
 PROGRESS = st.builds(
-    Progress,
+    RunProgress,
     iteration=st.integers(1, 12),
     in_scope=st.booleans(),
     calls=st.lists(st.builds(call, st.integers(0, 3), st.booleans()), max_size=5).map(tuple),
     queries_left=st.booleans(),
     coverage=UNIT,
-    single=UNIT,
+    best_single=UNIT,
     best_similarity=UNIT,
     new_facts=st.integers(0, 60),
     streak=st.integers(0, 4),
@@ -92,7 +92,7 @@ def test_success_never_comes_before_the_floor_but_by_a_strong_first_pass(progres
         assert reason is not StopReason.ENOUGH_FACTS
         if reason is StopReason.COVERED:
             assert progress.iteration == 1
-            assert progress.single >= chosen.strong_first_coverage
+            assert progress.best_single >= chosen.strong_first_coverage
             assert progress.best_similarity >= chosen.strong_first_similarity
 
 
@@ -105,10 +105,10 @@ def test_every_run_ends(progress):
     assert stop_reason(progress, chosen) == stop_reason(progress, chosen)
 
 
-PARTS = st.fixed_dictionaries(dict.fromkeys(WEIGHTS, UNIT))
+PARTS = st.fixed_dictionaries(dict.fromkeys(COMPONENT_WEIGHTS, UNIT))
 
 
-@given(parts=PARTS, name=st.sampled_from(list(WEIGHTS)), higher=UNIT)
+@given(parts=PARTS, name=st.sampled_from(list(COMPONENT_WEIGHTS)), higher=UNIT)
 def test_confidence_is_bounded_and_monotone_in_each_component(parts, name, higher):
     """Proves: CONF-1."""
     options = Settings()
@@ -141,8 +141,10 @@ CALLS = st.lists(st.builds(call, st.integers(0, 9), st.booleans(), st.integers(1
 def test_components_are_bounded_whatever_was_found(entries, coverage, calls):
     """Proves: CONF-2, CONF-3."""
     options = Settings()
-    found = components(Signals([Ranked(item, 0.5, {}) for item in entries], coverage, coverage, calls, 0.35))
-    assert set(found) == set(WEIGHTS)
+    found = confidence_components(
+        ConfidenceInputs([RankedEntry(item, 0.5, {}) for item in entries], coverage, coverage, calls, 0.35)
+    )
+    assert set(found) == set(COMPONENT_WEIGHTS)
     assert all(0.0 <= value <= 1.0 for value in found.values())
     label = compute_confidence(compute_confidence_score(found), found, options)
     if not entries or max(item["similarity"] for item in entries) < options.conf_min_relevance:

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recall_loop.policy.evidence.coverage import facets_of, measure, supports
-from recall_loop.policy.evidence.evidence_folding import absorb
-from recall_loop.policy.evidence.merging import Found, merge
-from recall_loop.policy.evidence.ranking import diversified, rank
-from recall_loop.policy.planning.query_forms import planned
-from recall_loop.policy.question.question import analyse
+from recall_loop.policy.evidence.coverage import extract_facets, measure_coverage, supported_facets
+from recall_loop.policy.evidence.evidence_folding import fold_messages
+from recall_loop.policy.evidence.merging import QueryHits, merge_hits
+from recall_loop.policy.evidence.ranking import demote_duplicates, rank_entries
+from recall_loop.policy.planning.query_forms import make_query
+from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.records.records import RECORD_ADAPTER, SearchHit
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
@@ -54,7 +54,7 @@ def records(draw):
 HITS = st.lists(st.builds(SearchHit, record=records(), similarity=UNIT, score=UNIT), max_size=8)
 PARTS = st.lists(
     st.builds(
-        lambda query, weight, hits: Found(planned(query, QuerySource.PHRASE, weight), hits),
+        lambda query, weight, hits: QueryHits(make_query(query, QuerySource.PHRASE, weight), hits),
         st.sampled_from(["kettle", "bicycle", "red", "old"]),
         st.sampled_from([1.0, 0.5, 0.3]),
         HITS,
@@ -69,7 +69,7 @@ def test_merging_more_never_takes_anything_away(calls):
     pool = {}
     for iteration, parts in enumerate(calls, 1):
         before = copy.deepcopy(pool)
-        result = merge(pool, parts, iteration, frozenset({"kettl"}))
+        result = merge_hits(pool, parts, iteration, frozenset({"kettl"}))
         assert pool == before
         assert set(result.pool) == set(pool) | result.added
         hits = [hit for part in parts for hit in part.hits]
@@ -93,14 +93,14 @@ def test_merging_more_never_takes_anything_away(calls):
 @given(parts=PARTS, most=st.integers(1, 12), data=st.data())
 def test_the_result_does_not_depend_on_the_order_of_insertion(parts, most, data):
     """Proves: RANK-3, RANK-4, LOOP-9."""
-    pool = merge({}, parts, 1, frozenset()).pool
+    pool = merge_hits({}, parts, 1, frozenset()).pool
     shuffled = dict(data.draw(st.permutations(list(pool.items()))))
 
     def result(found):
-        ranked = diversified(rank(found.values(), OPTIONS, NOW), OPTIONS.duplicate_similarity)
+        ranked = demote_duplicates(rank_entries(found.values(), OPTIONS, NOW), OPTIONS.duplicate_similarity)
         assert all(0.0 <= item.score <= 1.0 for item in ranked)
         assert sorted(item.entry["key"] for item in ranked) == sorted(found)
-        return [item.entry for item in absorb(ranked, most, frozenset())]
+        return [item.entry for item in fold_messages(ranked, most, frozenset())]
 
     kept = result(pool)
     assert result(shuffled) == kept
@@ -126,13 +126,13 @@ def evidence(draw):
 @given(text=QUESTIONS, entries=st.lists(evidence(), max_size=6))
 def test_coverage_is_bounded_and_grows_with_the_evidence(text, entries):
     """Proves: STOP-5."""
-    question = analyse(RetrieveRequest(messages=[{"content": text}]), NOW)
-    facets = facets_of(question)
-    best = measure(facets, [], question.times)
-    assert best.score == best.single == 0.0 and len(best.uncovered) == len(facets)
+    question = analyse_question(RetrieveRequest(messages=[{"content": text}]), NOW)
+    facets = extract_facets(question)
+    best = measure_coverage(facets, [], question.times)
+    assert best.score == best.best_single == 0.0 and len(best.uncovered) == len(facets)
     for count in range(1, len(entries) + 1):
-        now = measure(facets, entries[:count], question.times)
-        assert 0.0 <= best.single <= now.single <= now.score <= 1.0
+        now = measure_coverage(facets, entries[:count], question.times)
+        assert 0.0 <= best.best_single <= now.best_single <= now.score <= 1.0
         assert best.score <= now.score
         assert set(now.uncovered) <= set(best.uncovered)
         assert (now.score == 1.0) == (not now.uncovered)
@@ -143,9 +143,9 @@ def test_coverage_is_bounded_and_grows_with_the_evidence(text, entries):
 @given(text=QUESTIONS, entry=evidence())
 def test_a_record_without_the_anchor_supports_nothing(text, entry):
     """Proves: STOP-5."""
-    question = analyse(RetrieveRequest(messages=[{"content": text}]), NOW)
-    facets = facets_of(question)
-    found = supports(facets, entry, question.times)
+    question = analyse_question(RetrieveRequest(messages=[{"content": text}]), NOW)
+    facets = extract_facets(question)
+    found = supported_facets(facets, entry, question.times)
     assert found <= set(range(len(facets)))
     if question.names and not any(facets[at]["kind"] == "name" for at in found):
         assert found == set()

@@ -7,20 +7,26 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recall_loop.policy.planning.query_forms import fallback_queries, planned, shorten
+from recall_loop.policy.planning.query_forms import fallback_queries, make_query, shorten_query
 from recall_loop.policy.planning.repeated_queries import RepeatFilter
-from recall_loop.policy.planning.round_plan import PLAN, REFINE, Known, Marker, plan_next
-from recall_loop.policy.question.question import analyse
+from recall_loop.policy.planning.round_plan import (
+    PLAN_ORIGIN,
+    REFINE_ORIGIN,
+    PlanningContext,
+    QueryFingerprinter,
+    plan_next,
+)
+from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.request import DEFAULT_CONTENT_TYPES, ChatMessage, RetrieveRequest
 from recall_loop.state.scope import Filters
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import QuerySource, Role
-from recall_loop.text.words.keys import overlap, query_key, query_terms
+from recall_loop.text.words.keys import jaccard, query_key, query_terms
 from recall_loop.text.words.tokens import content_words
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
-MARK = Marker("search_all", Filters())
-SAME = MARK(planned("q", QuerySource.PHRASE))
+MARK = QueryFingerprinter("search_all", Filters())
+SAME = MARK(make_query("q", QuerySource.PHRASE))
 OUTCOME = {"source": "phrase", "strategy": "direct", "iteration": 1, "tool": "search_all", "fingerprint": SAME}
 WORDS = st.sampled_from(
     [
@@ -50,7 +56,7 @@ SHORT = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)
 @given(chat=CHAT, most=st.integers(1, 15), longest=st.integers(10, 130))
 def test_queries_are_bounded_and_distinct_whatever_is_asked(chat, most, longest):
     """Proves: QUERY-2, QUERY-3."""
-    question = analyse(RetrieveRequest(messages=chat), NOW)
+    question = analyse_question(RetrieveRequest(messages=chat), NOW)
     assert 0 < len(question.text) <= 1000 and question.parts
     made = fallback_queries(question, most, longest)
     assert len(made) <= most
@@ -75,24 +81,24 @@ def test_what_is_kept_is_new_and_distinct(queries, before, threshold, most):
         for text, (results, failed) in before.items()
     }
     seen = RepeatFilter(outcomes, threshold)
-    kept = [query["text"] for query in seen.keep([planned(q, QuerySource.KEYWORD) for q in queries], most, MARK)]
+    kept = [query["text"] for query in seen.keep([make_query(q, QuerySource.KEYWORD) for q in queries], most, MARK)]
     assert len(kept) <= most and len({query_key(text) for text in kept}) == len(kept)
-    assert len(kept) + len(seen.refused) <= len(queries)
+    assert len(kept) + len(seen.dropped) <= len(queries)
     for at, text in enumerate(kept):
         others = kept[:at] + [tried for tried, (_, failed) in before.items() if not failed]
-        assert all(overlap(query_terms(text), query_terms(other)) < threshold for other in others)
+        assert all(jaccard(query_terms(text), query_terms(other)) < threshold for other in others)
     again = RepeatFilter(outcomes | {text: {**OUTCOME, "results": 1, "error": None} for text in kept}, threshold)
-    assert again.keep([planned(text, QuerySource.KEYWORD) for text in kept], 12, MARK) == []
+    assert again.keep([make_query(text, QuerySource.KEYWORD) for text in kept], 12, MARK) == []
 
 
 @settings(max_examples=25)
-@given(chat=CHAT, origin=st.sampled_from([PLAN, REFINE]), results=st.integers(0, 2))
+@given(chat=CHAT, origin=st.sampled_from([PLAN_ORIGIN, REFINE_ORIGIN]), results=st.integers(0, 2))
 def test_plans_never_repeat_and_always_end(chat, origin, results):
     """Proves: LOOP-4, LOOP-7, QUERY-2."""
-    question = analyse(RetrieveRequest(messages=chat), NOW)
+    question = analyse_question(RetrieveRequest(messages=chat), NOW)
     options, outcomes, used, keys = Settings(), {}, [], []
     for _ in range(30):
-        plan = plan_next(Known(question, [], outcomes, used, []), DEFAULT_CONTENT_TYPES, options, origin).plan
+        plan = plan_next(PlanningContext(question, [], outcomes, used, []), DEFAULT_CONTENT_TYPES, options, origin).plan
         texts = [query["text"] for query in plan["queries"]]
         if not texts:
             break
@@ -100,7 +106,8 @@ def test_plans_never_repeat_and_always_end(chat, origin, results):
         assert max(map(len, texts)) <= options.fallback_max_length
         keys += map(query_key, texts)
         used.append(plan["strategy"])
-        outcomes |= {text: {**OUTCOME, "results": results, "new_facts": 0, "error": None} for text in texts}
+        came = {**OUTCOME, "results": results, "new_facts": 0, "error": None}
+        outcomes |= {query["text"]: {**came, "fingerprint": MARK(query)} for query in plan["queries"]}
     assert texts == []
     assert len(keys) == len(set(keys))
 
@@ -109,6 +116,6 @@ def test_plans_never_repeat_and_always_end(chat, origin, results):
 def test_shortened_text_is_a_head_of_the_text(text, most):
     """Proves: QUERY-2."""
     plain = " ".join(text.split())
-    cut = shorten(text, most)
+    cut = shorten_query(text, most)
     assert len(cut) <= most and plain.startswith(cut)
     assert bool(cut) == bool(plain)

@@ -7,8 +7,14 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.memory.search.query.fuzzy import MOST_VARIANTS, WEIGHTS, Vocabulary, corrected_query, expand
-from recall_loop.memory.search.query.spelling_index import NearStems, has_digit
+from recall_loop.memory.search.query.fuzzy import (
+    MOST_VARIANTS,
+    WEIGHTS,
+    SpellingVocabulary,
+    corrected_query,
+    expand_query,
+)
+from recall_loop.memory.search.query.spelling_index import SpellingIndex, has_digit
 from recall_loop.text.words.tokens import stem, stems
 
 SPELT = st.text("abcé", min_size=1, max_size=8) | st.text(string.ascii_lowercase + "123 жя", min_size=1, max_size=12)
@@ -39,7 +45,7 @@ def steps(one: str, other: str) -> int:
 @given(st.lists(SPELT, max_size=20, unique=True), SPELT, st.sampled_from([1, 2]))
 def test_nothing_near_is_missed_and_nothing_far_found(held, asked, most):
     """Proves: SEARCH-2."""
-    found = NearStems(held).within(asked, most)
+    found = SpellingIndex(held).within(asked, most)
     wanted = {text: steps(text, asked) for text in held if len(text) >= 3 and not has_digit(text)}
     assert sorted(found) == sorted((text, count) for text, count in wanted.items() if 1 <= count <= most)
 
@@ -47,7 +53,7 @@ def test_nothing_near_is_missed_and_nothing_far_found(held, asked, most):
 @given(QUERIES, FREQUENCIES, LEVELS)
 def test_groups_keep_the_query_and_bound_what_is_added(query, frequencies, level):
     """Proves: SEARCH-2."""
-    groups = expand(query, Vocabulary(frequencies), level)
+    groups = expand_query(query, SpellingVocabulary(frequencies), level)
     assert [group.stem for group in groups] == list(dict.fromkeys(stems(query)))
     for group in groups:
         (own, exact), *added = group.variants
@@ -63,11 +69,11 @@ def test_groups_keep_the_query_and_bound_what_is_added(query, frequencies, level
 @given(QUERIES, FREQUENCIES, LEVELS)
 def test_the_same_vocabulary_gives_the_same_answer_in_any_order(query, frequencies, level):
     """Proves: SEARCH-2."""
-    turned = Vocabulary(dict(reversed(frequencies.items())))
-    known = Vocabulary(frequencies)
-    first = expand(query, known, level), corrected_query(query, known, level)
-    assert first == (expand(query, known, level), corrected_query(query, known, level))
-    assert first == (expand(query, turned, level), corrected_query(query, turned, level))
+    turned = SpellingVocabulary(dict(reversed(frequencies.items())))
+    known = SpellingVocabulary(frequencies)
+    first = expand_query(query, known, level), corrected_query(query, known, level)
+    assert first == (expand_query(query, known, level), corrected_query(query, known, level))
+    assert first == (expand_query(query, turned, level), corrected_query(query, turned, level))
 
 
 @given(st.text(string.ascii_lowercase, min_size=5, max_size=12), st.data())
@@ -76,11 +82,11 @@ def test_two_swapped_neighbours_count_as_one_step(word, data):
     at = data.draw(st.integers(1, len(word) - 2))
     typed = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
     if typed != word:
-        assert NearStems([word]).within(typed, 1) == [(word, 1)]
+        assert SpellingIndex([word]).within(typed, 1) == [(word, 1)]
 
 
 @given(st.lists(st.text(string.ascii_lowercase, min_size=4, max_size=10), min_size=1, max_size=6), LEVELS)
 def test_a_query_of_known_words_is_never_corrected(spelt, level):
     """Proves: SEARCH-2."""
-    known = Vocabulary({stem(word): 3 for word in spelt})
+    known = SpellingVocabulary({stem(word): 3 for word in spelt})
     assert corrected_query(" ".join(spelt), known, level) is None

@@ -27,7 +27,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, SearchMode
 from recall_loop.text.words.tokens import stems
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 KINDS = [str(kind) for kind in ContentType]
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
@@ -140,7 +140,7 @@ class World:
     @cached_property
     def vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """Own and context vectors."""
-        own = WordHashes().embed_documents(self.indexed)
+        own = WordHashEmbedder().embed_documents(self.indexed)
         context = own.copy()
         for at, (before, after) in enumerate(self.neighbours):
             for side, weight in ((before, 0.5), (after, 0.25)):
@@ -149,7 +149,7 @@ class World:
         return own, context / np.maximum(np.linalg.norm(context, axis=1, keepdims=True), 1e-9)
 
     def cosines(self, query: str) -> tuple[np.ndarray, np.ndarray]:
-        vector = WordHashes().embed_queries([query])[0]
+        vector = WordHashEmbedder().embed_queries([query])[0]
         own, context = self.vectors
         return own @ vector, context @ vector
 
@@ -366,7 +366,7 @@ ASKED = st.builds(Asked, QUERIES, SCOPES, filter_sets(), TYPES, st.sampled_from(
 def test_every_mode_finds_what_a_naive_search_finds(seed: int, size: int, asked: list[Asked], way: str) -> None:
     """Proves: SEARCH-1, SEARCH-3, SEARCH-4, SEARCH-6, SEARCH-7, STORE-3, STORE-7."""
     chance = random.Random(seed)
-    with pytest.MonkeyPatch.context() as patch, MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with pytest.MonkeyPatch.context() as patch, MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         for name, value in WAYS[way].items():
             patch.setattr(tenant_cache, name, value)
         if way == "overfetched":
@@ -486,7 +486,7 @@ def crowd_of(size: int) -> MemoryStore:
     numbers = np.random.default_rng(5)
     words = [f"word{number}" for number in range(300)]
     texts = [" ".join(words[at] for at in numbers.integers(0, 300, 6)) for _ in range(size)]
-    store = MemoryStore.in_memory(embedder=WordHashes())
+    store = MemoryStore.in_memory(embedder=WordHashEmbedder())
     store.upsert(
         {"id": f"r{at}", "kind": "fact", "text": text, "tags": ["rare"] if at % 1000 == 7 else ["common"]}
         for at, text in enumerate(texts)

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recall_loop.state.records.records import Fact
-from recall_loop.text.names.phrases import entities, noun_phrases
-from recall_loop.text.names.proper_names import organizations, people
-from recall_loop.text.time.time_expressions import has_date, parse_times, queries_for, split_time_suffix
+from recall_loop.text.names.phrases import find_entities, find_noun_phrases
+from recall_loop.text.names.proper_names import find_organizations, find_people
+from recall_loop.text.time.time_expressions import has_date, parse_times, render_time, split_time_suffix
 from recall_loop.text.time.time_rules import NUMBERED_RULES, WORDED_RULES
 from recall_loop.text.time.time_rules import TIME_WORDS as TIME_PARTS
-from recall_loop.text.words.keys import fact_key, normalise, overlap, query_key, query_terms
-from recall_loop.text.words.related_terms import related
+from recall_loop.text.words.keys import fact_key, jaccard, normalise, query_key, query_terms
+from recall_loop.text.words.related_terms import related_terms
 from recall_loop.text.words.snippets import ELLIPSIS, best_snippet
-from recall_loop.text.words.token_budget import estimate_tokens, fit
+from recall_loop.text.words.token_budget import estimate_tokens, fit_to_budget
 from recall_loop.text.words.tokens import content_words, fold, stems, words
 
 TIME_FORMS = """the last next this in May March 7th 31 2023 0 99 week month year weekend Friday days ago
@@ -32,7 +32,16 @@ MOMENTS = st.datetimes(timezones=st.just(UTC))
 @given(TEXTS)
 def test_no_text_raises(text: str) -> None:
     """Every function takes any text. Proves: QUERY-1, LOOP-9."""
-    for function in (stems, content_words, entities, noun_phrases, people, organizations, has_date, related):
+    for function in (
+        stems,
+        content_words,
+        find_entities,
+        find_noun_phrases,
+        find_people,
+        find_organizations,
+        has_date,
+        related_terms,
+    ):
         function(text)
     assert estimate_tokens(text) >= 0
     if text.strip() and "\x00" not in text:
@@ -77,8 +86,8 @@ def test_query_key_ignores_order_space_punctuation_and_stop_words(text: str, cha
 @given(st.frozensets(st.sampled_from("abcdef")), st.frozensets(st.sampled_from("abcdef")))
 def test_overlap_is_a_symmetric_share(a: frozenset[str], b: frozenset[str]) -> None:
     """Overlap lies in [0,1], and is 1 for equal sets alone. Proves: LOOP-4."""
-    assert 0 <= overlap(a, b) == overlap(b, a) <= 1
-    assert (overlap(a, b) == 1) == (a == b and bool(a))
+    assert 0 <= jaccard(a, b) == jaccard(b, a) <= 1
+    assert (jaccard(a, b) == 1) == (a == b and bool(a))
 
 
 @settings(max_examples=200)
@@ -90,7 +99,7 @@ def test_times_are_ranges_in_order(text: str, moment: datetime) -> None:
         assert found.start < found.end
         assert found.start.tzinfo is UTC
         at = text.index(found.text, at) + len(found.text)
-        assert 1 <= len(queries_for(found)) <= 4
+        assert 1 <= len(render_time(found)) <= 4
 
 
 @given(TEXTS)
@@ -141,7 +150,7 @@ def test_snippet_of_short_words_is_cut_between_them(parts: list[str], limit: int
 @given(st.lists(TEXTS, max_size=8), st.integers(0, 200))
 def test_fit_keeps_a_head_within_the_budget(texts: list[str], budget: int) -> None:
     """What fits is the longest head of the ranking within the budget. Proves: LOOP-10."""
-    kept = fit(texts, budget)
+    kept = fit_to_budget(texts, budget)
     assert kept == texts[: len(kept)]
     assert sum(map(estimate_tokens, kept)) <= budget
-    assert len(kept) == len(texts) or len(fit(texts, 10**9)) == len(texts)
+    assert len(kept) == len(texts) or len(fit_to_budget(texts, 10**9)) == len(texts)

@@ -48,7 +48,7 @@ _MEASURE = re.compile(
 _ORDINARY_ENDING = re.compile(r".{2,}(?:ing|ings|tion|tions|ness|ment|ments|ly|ful|less|ous|able|ible|ity|ies)$")
 
 
-class Word(NamedTuple):
+class SurfaceWord(NamedTuple):
     """One word as written, without a possessive ending; `start` and `end` are offsets of `surface`."""
 
     surface: str
@@ -84,14 +84,14 @@ def ordinary_words() -> frozenset[str]:
     return plain | frozenset(map(stem, plain))
 
 
-def surface_words(text: str) -> Iterator[Word]:
+def surface_words(text: str) -> Iterator[SurfaceWord]:
     """Yield the words of `text` as written, in order."""
     end = 0
     last = ""
     for found in _WORD.finditer(text):
         gap = text[end : found.start()]
         opens = end == 0 or (gap != " " and _SENTENCE_END.search(gap) is not None)
-        if opens and end and gap == ". " and abbreviated(last):
+        if opens and end and gap == ". " and is_abbreviation(last):
             opens = False
         start, end = found.span()
         written = found.group()
@@ -99,19 +99,19 @@ def surface_words(text: str) -> Iterator[Word]:
         last = surface = written if simple else _POSSESSIVE.sub("", written)
         simple = surface.isascii() and surface.isalpha()
         plain = surface.lower() if simple else " ".join(words(surface)) or surface
-        yield Word(surface, plain, start, start + len(surface), opens, surface != written)
+        yield SurfaceWord(surface, plain, start, start + len(surface), opens, surface != written)
 
 
-def abbreviated(word: str) -> bool:
+def is_abbreviation(word: str) -> bool:
     """Tell whether a full stop after `word` belongs to it: an honorific or an initial."""
     return fold(word) in HONORIFICS or (len(word) == 1 and word.isupper() and word != "I")
 
 
-def naming_runs(text: str, tokens: list[Word]) -> Iterator[list[Word]]:
+def naming_runs(text: str, tokens: list[SurfaceWord]) -> Iterator[list[SurfaceWord]]:
     """Yield the naming runs among `tokens`, the words of `text`; see the module for the rules."""
     naming = _naming(tokens)
-    run: list[Word] = []
-    waiting: list[Word] = []
+    run: list[SurfaceWord] = []
+    waiting: list[SurfaceWord] = []
     for at, token in enumerate(tokens):
         joined = bool(run) and _joins(text, (waiting or run)[-1], token)
         if joined and not naming[at] and token.plain in CONNECTORS and len(waiting) < 2:
@@ -128,7 +128,7 @@ def naming_runs(text: str, tokens: list[Word]) -> Iterator[list[Word]]:
     yield from _trimmed(run)
 
 
-def _naming(tokens: list[Word]) -> list[bool]:
+def _naming(tokens: list[SurfaceWord]) -> list[bool]:
     """Apply rules 2 and 4 to each word."""
     shouting = _shouted(tokens)
     large = [token for token in tokens if token.capital]
@@ -141,16 +141,16 @@ def _naming(tokens: list[Word]) -> list[bool]:
     ]
 
 
-def _capitalised(token: Word) -> bool:
+def _capitalised(token: SurfaceWord) -> bool:
     surface = token.surface
     if surface.islower() or token.plain == "i" or token.chat:
         return False
     return token.capital or (surface[-1].isalpha() and any(letter.isupper() for letter in surface[1:]))
 
 
-def _suspect(token: Word, lower: set[str]) -> bool:
+def _suspect(token: SurfaceWord, lower: set[str]) -> bool:
     """Tell whether a capitalised word may owe its capital to the sentence that it opens."""
-    if not token.opens_sentence or abbreviated(token.surface):
+    if not token.opens_sentence or is_abbreviation(token.surface):
         return False
     if sum(letter.isupper() for letter in token.surface) > 1:
         return token.plain in STOP_WORDS
@@ -160,10 +160,10 @@ def _suspect(token: Word, lower: set[str]) -> bool:
     return not ordinary_words().isdisjoint((plain, stem(plain)))
 
 
-def _shouted(tokens: list[Word]) -> list[bool]:
+def _shouted(tokens: list[SurfaceWord]) -> list[bool]:
     """Tell for each token whether its sentence is written in capitals (three words or more)."""
     marks: list[bool] = []
-    sentence: list[Word] = []
+    sentence: list[SurfaceWord] = []
     for token in [*tokens, None]:
         if token is None or token.opens_sentence:
             letters = [word for word in sentence if word.surface.upper() != word.surface.lower()]
@@ -182,18 +182,18 @@ def _mixes_digits(surface: str) -> bool:
     return has_letter and any(c.isdigit() for c in surface) and not _MEASURE.fullmatch(surface)
 
 
-def _joins(text: str, last: Word, token: Word) -> bool:
+def _joins(text: str, last: SurfaceWord, token: SurfaceWord) -> bool:
     gap = text[last.end : token.start]
-    if gap == ". " and abbreviated(last.surface):
+    if gap == ". " and is_abbreviation(last.surface):
         return True
     return gap in (" ", "") and not token.opens_sentence
 
 
-def _short_number(token: Word) -> bool:
+def _short_number(token: SurfaceWord) -> bool:
     return token.surface.isdigit() and len(token.surface) <= 3
 
 
-def _trimmed(run: list[Word]) -> Iterator[list[Word]]:
+def _trimmed(run: list[SurfaceWord]) -> Iterator[list[SurfaceWord]]:
     """Yield the run without function words at its ends; nothing for calendar words and bare numbers."""
     first, last = 0, len(run)
     while first < last and _empty_word(run[first]):
@@ -205,6 +205,6 @@ def _trimmed(run: list[Word]) -> Iterator[list[Word]]:
         yield kept
 
 
-def _empty_word(word: Word) -> bool:
+def _empty_word(word: SurfaceWord) -> bool:
     """Tell whether it is a function word; `IT`, `US` and `WHO` in capitals are names."""
     return word.plain in _EMPTY and not (word.plain in _NAMES_IN_CAPITALS and word.surface.isupper())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from recall_loop.text.names.name_spans import Word, naming_runs, surface_words
+from recall_loop.text.names.name_spans import SurfaceWord, naming_runs, surface_words
 from recall_loop.text.words.stop_words import ASKING_WORDS, QUESTION_TAILS, STOP_WORDS
 from recall_loop.text.words.tokens import fold, words
 
-__all__ = ["entities", "noun_phrases", "unique"]
+__all__ = ["find_entities", "find_noun_phrases", "unique_folded"]
 
 _LONGEST_TITLE_WORDS = 8
 _LONGEST_PHRASE_WORDS = 4
@@ -20,7 +20,7 @@ _QUOTED = re.compile(
 )
 
 
-def entities(text: str) -> list[str]:
+def find_entities(text: str) -> list[str]:
     """Return what `text` names, as written, each once and in order.
 
     These are quoted titles of up to eight words, and the naming runs of `spans.py` outside of them
@@ -33,17 +33,17 @@ def entities(text: str) -> list[str]:
     runs = ((run[0].start, text[run[0].start : run[-1].end]) for run in found_runs)
     spans = [(start, title) for (start, _), title in titles]
     spans += [(at, run) for at, run in runs if at not in taken and len(run) <= _LONGEST_ENTITY]
-    return unique(span for _, span in sorted(spans, key=lambda item: item[0]))
+    return unique_folded(span for _, span in sorted(spans, key=lambda item: item[0]))
 
 
-def noun_phrases(text: str) -> list[str]:
+def find_noun_phrases(text: str) -> list[str]:
     """Return runs of one to four content words between stop words and punctuation, as in RAKE.
 
     Verbs of asking (tell, show, know, say) and words that only make up a question end a run.
     Longer runs are cut into pieces of four. Each phrase comes once, in order, as written.
     """
     phrases: list[str] = []
-    run: list[Word] = []
+    run: list[SurfaceWord] = []
     before = ""
     for token in surface_words(text):
         content = _is_content(token, before)
@@ -56,10 +56,10 @@ def noun_phrases(text: str) -> list[str]:
             phrases += _pieces(run)
             run = []
         before = token.plain
-    return unique(phrases + _pieces(run))
+    return unique_folded(phrases + _pieces(run))
 
 
-def unique(items: Iterable[str]) -> list[str]:
+def unique_folded(items: Iterable[str]) -> list[str]:
     """Return `items` without those that differ from an earlier one in case or accents only."""
     kept: dict[str, str] = {}
     for item in items:
@@ -80,7 +80,7 @@ def _breaks(gap: str) -> bool:
     return gap.strip(" '\u2019") != "" or len(gap) > 3
 
 
-def _is_content(token: Word, before: str) -> bool:
+def _is_content(token: SurfaceWord, before: str) -> bool:
     plain = token.plain
     if plain in ASKING_WORDS or plain in QUESTION_TAILS.get(before, ()) or token.surface == "&":
         return False
@@ -89,6 +89,6 @@ def _is_content(token: Word, before: str) -> bool:
     return not set(plain.split()) <= STOP_WORDS
 
 
-def _pieces(run: list[Word]) -> list[str]:
+def _pieces(run: list[SurfaceWord]) -> list[str]:
     size = _LONGEST_PHRASE_WORDS
     return [" ".join(word.surface for word in run[at : at + size]) for at in range(0, len(run), size)]

@@ -29,8 +29,15 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from recall_loop.text.names.name_spans import CALENDAR, HONORIFICS, Word, naming_runs, ordinary_words, surface_words
-from recall_loop.text.names.phrases import unique
+from recall_loop.text.names.name_spans import (
+    CALENDAR,
+    HONORIFICS,
+    SurfaceWord,
+    naming_runs,
+    ordinary_words,
+    surface_words,
+)
+from recall_loop.text.names.phrases import unique_folded
 from recall_loop.text.words.related_terms import proper_terms
 from recall_loop.text.words.stop_words import STOP_WORDS, word_set
 from recall_loop.text.words.tokens import fold
@@ -87,7 +94,7 @@ _ENTER = word_set("at for with by of")
 _NAME = re.compile(r"[^\W\d_]+(?:['\u2019\-\u2010\u2011][^\W\d_]+)*\.?")
 
 
-def people(text: str) -> list[str]:
+def find_people(text: str) -> list[str]:
     """Return the people whom `text` names, as written, each once and in order; see the module's rules."""
     tokens = list(surface_words(text))
     place = {token.start: at for at, token in enumerate(tokens)}
@@ -98,18 +105,20 @@ def people(text: str) -> list[str]:
     _spread(tokens, bounds, persons, range(len(runs) - 1, -1, -1))
     names = [_name(text, run) for run in runs]
     sure = {fold(name) for name, person in zip(names, persons, strict=True) if person}
-    return unique(name for name in names if fold(name) in sure)
+    return unique_folded(name for name in names if fold(name) in sure)
 
 
-def organizations(text: str) -> list[str]:
+def find_organizations(text: str) -> list[str]:
     """Return the organizations that `text` names, as written, each once and in order."""
     tokens = list(surface_words(text))
     place = {token.start: at for at, token in enumerate(tokens)}
     found = [run for run in naming_runs(text, tokens) if _is_organization(tokens, run, place[run[0].start])]
-    return unique(text[run[0].start : run[-1].end] for run in found)
+    return unique_folded(text[run[0].start : run[-1].end] for run in found)
 
 
-def _spread(tokens: list[Word], bounds: list[tuple[int, int]], persons: list[bool], order: Sequence[int]) -> None:
+def _spread(
+    tokens: list[SurfaceWord], bounds: list[tuple[int, int]], persons: list[bool], order: Sequence[int]
+) -> None:
     """Mark, in the given order, runs that `and` or `or` joins to a run already marked."""
     for last, this in pairwise(order):
         left, right = min(last, this), max(last, this)
@@ -118,12 +127,12 @@ def _spread(tokens: list[Word], bounds: list[tuple[int, int]], persons: list[boo
             persons[this] = True
 
 
-def _name(text: str, run: Sequence[Word]) -> str:
+def _name(text: str, run: Sequence[SurfaceWord]) -> str:
     first = 1 if len(run) > 1 and run[0].plain in HONORIFICS else 0
     return text[run[first].start : run[-1].end]
 
 
-def _may_be_person(run: Sequence[Word]) -> bool:
+def _may_be_person(run: Sequence[SurfaceWord]) -> bool:
     if len(run) > 4 or not all(_NAME.fullmatch(word.surface) for word in run):
         return False
     plain = {word.plain for word in run}
@@ -132,7 +141,7 @@ def _may_be_person(run: Sequence[Word]) -> bool:
     return not any(word.acronym for word in run) and fold(" ".join(word.plain for word in run)) not in proper_terms()
 
 
-def _person_here(text: str, tokens: list[Word], at: int, end: int) -> bool:
+def _person_here(text: str, tokens: list[SurfaceWord], at: int, end: int) -> bool:
     """Apply signs 1 to 4 to the run of `tokens` from `at` to `end`."""
     last = tokens[end - 1]
     before = tokens[at - 1].plain if at else ""
@@ -149,16 +158,16 @@ def _person_here(text: str, tokens: list[Word], at: int, end: int) -> bool:
     return asked or following.plain in _DOING
 
 
-def _speaker(text: str, first: Word, last: Word) -> bool:
+def _speaker(text: str, first: SurfaceWord, last: SurfaceWord) -> bool:
     opens = first.start == 0 or text[first.start - 1] == "\n"
     return opens and text[last.end : last.end + 1] == ":"
 
 
-def _travels(tokens: list[Word], at: int) -> bool:
+def _travels(tokens: list[SurfaceWord], at: int) -> bool:
     return any(token.plain in _TRAVEL for token in tokens[max(at - 4, 0) : at])
 
 
-def _is_organization(tokens: list[Word], run: Sequence[Word], at: int) -> bool:
+def _is_organization(tokens: list[SurfaceWord], run: Sequence[SurfaceWord], at: int) -> bool:
     plain = [word.plain for word in run]
     if len(run) == 1 and run[0].acronym:
         ordinary = STOP_WORDS | _NO_ORGANIZATION | ordinary_words() | proper_terms()

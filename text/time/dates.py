@@ -10,7 +10,7 @@ from calendar import monthrange
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
-Kind = Literal["day", "week", "month", "year", "range"]
+DateUnit = Literal["day", "week", "month", "year", "range"]
 DAY = timedelta(days=1)
 WEEK = timedelta(weeks=1)
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -19,12 +19,12 @@ SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """First month of each season: meteorological, of the northern half of the world."""
 
 
-class Span(NamedTuple):
+class DateSpan(NamedTuple):
     """A half-open range of time in UTC, with the size of calendar unit that it is."""
 
     start: datetime
     end: datetime
-    kind: Kind
+    kind: DateUnit
 
 
 def to_utc(moment: datetime) -> datetime:
@@ -37,44 +37,44 @@ def midnight(moment: datetime) -> datetime:
     return moment.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def day_of(moment: datetime) -> Span:
+def day_of(moment: datetime) -> DateSpan:
     """Return the day that holds `moment`."""
     start = midnight(moment)
-    return Span(start, start + DAY, "day")
+    return DateSpan(start, start + DAY, "day")
 
 
-def day(year: int, month: int, number: int) -> Span:
+def day(year: int, month: int, number: int) -> DateSpan:
     """Return one calendar day."""
     return day_of(datetime(year, month, number, tzinfo=UTC))
 
 
-def week_of(moment: datetime) -> Span:
+def week_of(moment: datetime) -> DateSpan:
     """Return the week, from Monday, that holds `moment`."""
     start = midnight(moment) - moment.weekday() * DAY
-    return Span(start, start + WEEK, "week")
+    return DateSpan(start, start + WEEK, "week")
 
 
-def weekend_of(moment: datetime) -> Span:
+def weekend_of(moment: datetime) -> DateSpan:
     """Return Saturday and Sunday of the week that holds `moment`."""
     monday = week_of(moment).start
-    return Span(monday + 5 * DAY, monday + WEEK, "range")
+    return DateSpan(monday + 5 * DAY, monday + WEEK, "range")
 
 
-def month(year: int, number: int) -> Span:
+def month(year: int, number: int) -> DateSpan:
     """Return one calendar month."""
     start = datetime(year, number, 1, tzinfo=UTC)
-    return Span(start, shift_months(start, 1), "month")
+    return DateSpan(start, shift_months(start, 1), "month")
 
 
-def months(year: int, first: int, count: int) -> Span:
+def months(year: int, first: int, count: int) -> DateSpan:
     """Return `count` calendar months from month `first` of `year` on."""
     start = datetime(year, first, 1, tzinfo=UTC)
-    return Span(start, shift_months(start, count), "range")
+    return DateSpan(start, shift_months(start, count), "range")
 
 
-def year(number: int) -> Span:
+def year(number: int) -> DateSpan:
     """Return one calendar year."""
-    return Span(datetime(number, 1, 1, tzinfo=UTC), datetime(number + 1, 1, 1, tzinfo=UTC), "year")
+    return DateSpan(datetime(number, 1, 1, tzinfo=UTC), datetime(number + 1, 1, 1, tzinfo=UTC), "year")
 
 
 def shift_months(moment: datetime, count: int) -> datetime:
@@ -95,7 +95,7 @@ def shift(moment: datetime, count: int, unit: str) -> datetime:
     return moment + timedelta(**{unit + "s": count})
 
 
-def unit_of(moment: datetime, unit: str) -> Span:
+def unit_of(moment: datetime, unit: str) -> DateSpan:
     """Return the day, week, weekend, month or year that holds `moment`; an hour or a minute is its day."""
     if unit == "week":
         return week_of(moment)
@@ -106,18 +106,18 @@ def unit_of(moment: datetime, unit: str) -> Span:
     return year(moment.year) if unit == "year" else day_of(moment)
 
 
-def nearest_weekday(moment: datetime, weekday: int, direction: int) -> Span:
+def nearest_weekday(moment: datetime, weekday: int, direction: int) -> DateSpan:
     """Return the first such day (Monday is 0) strictly before (-1) or after (+1) the day of `moment`."""
     distance = (direction * (weekday - moment.weekday())) % 7 or 7
     return day_of(midnight(moment) + direction * distance * DAY)
 
 
-def latest_month(moment: datetime, number: int) -> Span:
+def latest_month(moment: datetime, number: int) -> DateSpan:
     """Return the latest such month that has begun at `moment`."""
     return month(moment.year - (number > moment.month), number)
 
 
-def latest_day(moment: datetime, number: int, of_month: int) -> Span:
+def latest_day(moment: datetime, number: int, of_month: int) -> DateSpan:
     """Return the latest such day that has begun at `moment`; for 29 February that of a leap year."""
     for back in range(9):
         to_year = moment.year - back
@@ -129,11 +129,11 @@ def latest_day(moment: datetime, number: int, of_month: int) -> Span:
     raise ValueError("no such day")
 
 
-def season(number: int, name: str) -> Span:
+def season(number: int, name: str) -> DateSpan:
     """Return the season that begins in year `number`: winter 2022 ends in February 2023."""
     return months(number, SEASONS[name], 3)
 
 
-def latest_season(moment: datetime, name: str) -> Span:
+def latest_season(moment: datetime, name: str) -> DateSpan:
     """Return the latest such season that has begun at `moment`."""
     return season(moment.year - (SEASONS[name] > moment.month), name)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from recall_loop.text.time import dates
-from recall_loop.text.time.dates import Kind
+from recall_loop.text.time.dates import DateUnit
 from recall_loop.text.time.time_rules import NUMBERED_RULES, TIME_WORDS, WORDED_RULES, Rules
 
 _DIGIT = re.compile(r"\d")
@@ -44,7 +44,7 @@ class TimeExpression:
     text: str
     start: datetime
     end: datetime
-    kind: Kind
+    kind: DateUnit
     at: int = field(default=0, compare=False)
 
 
@@ -127,7 +127,7 @@ def has_date(text: str) -> bool:
     return bool(parse_times(text, _ANY_REFERENCE))
 
 
-def queries_for(expression: TimeExpression) -> list[str]:
+def render_time(expression: TimeExpression) -> list[str]:
     """Return up to four short renderings of a time as people write it, the closest first.
 
     A day gives "7 May 2023", "May 7, 2023" and "May 2023", a month "May 2023" and "2023", anything

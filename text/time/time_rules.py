@@ -12,9 +12,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from recall_loop.text.time import dates
-from recall_loop.text.time.dates import DAY, WEEK, Span
+from recall_loop.text.time.dates import DAY, WEEK, DateSpan
 
-Rule = Callable[[re.Match[str], datetime], Span]
+Rule = Callable[[re.Match[str], datetime], DateSpan]
 Rules = tuple[tuple[re.Pattern[str], Rule], ...]
 
 _MONTHS = {
@@ -69,39 +69,39 @@ _NOT_YEARS = (
 )
 
 
-def _ymd(found: re.Match[str], reference: datetime) -> Span:
+def _ymd(found: re.Match[str], reference: datetime) -> DateSpan:
     return dates.day(int(found["year"]), int(found["m"]), int(found["d"]))
 
 
-def _slashes(found: re.Match[str], reference: datetime) -> Span:
+def _slashes(found: re.Match[str], reference: datetime) -> DateSpan:
     first, second = int(found["m"]), int(found["d"])
     if first > 12:
         first, second = second, first
     return dates.day(int(found["year"]), first, second)
 
 
-def _date(found: re.Match[str], reference: datetime) -> Span:
+def _date(found: re.Match[str], reference: datetime) -> DateSpan:
     return dates.day(int(found["year"]), _MONTHS[found["month"].lower()], int(found["day"]))
 
 
-def _days(found: re.Match[str], reference: datetime) -> Span:
+def _days(found: re.Match[str], reference: datetime) -> DateSpan:
     """From one day to another of the same month, both included."""
     last = dates.day(int(found["year"]), _MONTHS[found["month"].lower()], int(found["last"]))
     first = _date(found, reference)
     if first.start > last.start:
         raise ValueError("the last day comes before the first")
-    return Span(first.start, last.end, "range")
+    return DateSpan(first.start, last.end, "range")
 
 
-def _yearless(found: re.Match[str], reference: datetime) -> Span:
+def _yearless(found: re.Match[str], reference: datetime) -> DateSpan:
     return dates.latest_day(reference, int(found["day"]), _MONTHS[found["month"].lower()])
 
 
-def _month_year(found: re.Match[str], reference: datetime) -> Span:
+def _month_year(found: re.Match[str], reference: datetime) -> DateSpan:
     return dates.month(int(found["year"]), _MONTHS[found["month"].lower()])
 
 
-def _month(found: re.Match[str], reference: datetime) -> Span:
+def _month(found: re.Match[str], reference: datetime) -> DateSpan:
     number = _MONTHS[found["month"].lower()]
     step = _step(found)
     if step is None:
@@ -112,7 +112,7 @@ def _month(found: re.Match[str], reference: datetime) -> Span:
     return dates.month(years, number)
 
 
-def _season(found: re.Match[str], reference: datetime) -> Span:
+def _season(found: re.Match[str], reference: datetime) -> DateSpan:
     name = found["season"].lower()
     groups = found.groupdict()
     if groups.get("year"):
@@ -126,21 +126,21 @@ def _season(found: re.Match[str], reference: datetime) -> Span:
     return begun
 
 
-def _quarter(found: re.Match[str], reference: datetime) -> Span:
+def _quarter(found: re.Match[str], reference: datetime) -> DateSpan:
     return dates.months(int(found["year"]), 3 * int(found["quarter"]) - 2, 3)
 
 
-def _decade(found: re.Match[str], reference: datetime) -> Span:
+def _decade(found: re.Match[str], reference: datetime) -> DateSpan:
     digits = found["decade"]
     first = int(digits) if len(digits) == 4 else 1900 + int(digits)
-    return Span(dates.year(first).start, dates.year(first + 9).end, "range")
+    return DateSpan(dates.year(first).start, dates.year(first + 9).end, "range")
 
 
-def _year(found: re.Match[str], reference: datetime) -> Span:
+def _year(found: re.Match[str], reference: datetime) -> DateSpan:
     return dates.year(int(found["year"]))
 
 
-def _near_day(found: re.Match[str], reference: datetime) -> Span:
+def _near_day(found: re.Match[str], reference: datetime) -> DateSpan:
     phrase = " ".join(found[0].lower().split())
     for name, days in (("before yesterday", -2), ("after tomorrow", 2), ("tomorrow", 1), ("yesterday", -1)):
         if name in phrase:
@@ -148,7 +148,7 @@ def _near_day(found: re.Match[str], reference: datetime) -> Span:
     return dates.day_of(reference - DAY if phrase == "last night" else reference)
 
 
-def _step_unit(found: re.Match[str], reference: datetime) -> Span:
+def _step_unit(found: re.Match[str], reference: datetime) -> DateSpan:
     unit, step = found["unit"].lower(), _step(found) or 0
     if unit == "weekend":
         return dates.weekend_of(reference + step * WEEK)
@@ -156,7 +156,7 @@ def _step_unit(found: re.Match[str], reference: datetime) -> Span:
     return dates.unit_of(dates.shift(first, step, unit), unit)
 
 
-def _step_weekday(found: re.Match[str], reference: datetime) -> Span:
+def _step_weekday(found: re.Match[str], reference: datetime) -> DateSpan:
     weekday, step = _WEEKDAYS[found["weekday"].lower()], _step(found)
     if step == 0:
         return dates.day_of(dates.week_of(reference).start + weekday * DAY)
@@ -165,11 +165,11 @@ def _step_weekday(found: re.Match[str], reference: datetime) -> Span:
     return dates.nearest_weekday(reference, weekday, step or -1)
 
 
-def _weekend(found: re.Match[str], reference: datetime) -> Span:
+def _weekend(found: re.Match[str], reference: datetime) -> DateSpan:
     return dates.weekend_of(reference if reference.weekday() >= 5 else reference - WEEK)
 
 
-def _counted(found: re.Match[str], reference: datetime) -> Span:
+def _counted(found: re.Match[str], reference: datetime) -> DateSpan:
     """N units ago, or from now: the unit that many units away; a vague number gives 2 to 6 units."""
     unit = found["unit"].lower()
     sign = 1 if found.groupdict().get("ahead") else -1
@@ -177,21 +177,21 @@ def _counted(found: re.Match[str], reference: datetime) -> Span:
     if count is None:
         near = dates.shift(reference, sign * _NEAREST_VAGUE, unit)
         far = dates.shift(reference, sign * _FARTHEST_VAGUE, unit)
-        return Span(dates.midnight(min(near, far)), dates.midnight(max(near, far)) + DAY, "range")
+        return DateSpan(dates.midnight(min(near, far)), dates.midnight(max(near, far)) + DAY, "range")
     first = reference.replace(day=1) if unit in ("month", "year") else reference
     return dates.unit_of(dates.shift(first, sign * count, unit), unit)
 
 
-def _stretch(found: re.Match[str], reference: datetime) -> Span:
+def _stretch(found: re.Match[str], reference: datetime) -> DateSpan:
     """The last or next N units: from that long ago to the end of today, or the other way."""
     count = _count(found["count"]) or _FARTHEST_VAGUE
     today = dates.day_of(reference)
     if _step(found) == 1:
-        return Span(today.start, dates.shift(today.end, count, found["unit"].lower()), "range")
-    return Span(dates.shift(today.start, -count, found["unit"].lower()), today.end, "range")
+        return DateSpan(today.start, dates.shift(today.end, count, found["unit"].lower()), "range")
+    return DateSpan(dates.shift(today.start, -count, found["unit"].lower()), today.end, "range")
 
 
-def _beside(found: re.Match[str], reference: datetime) -> Span:
+def _beside(found: re.Match[str], reference: datetime) -> DateSpan:
     """The unit or weekday before or after a date; without a date, before or after the reference."""
     anchor = reference
     if found["day"]:
@@ -204,12 +204,12 @@ def _beside(found: re.Match[str], reference: datetime) -> Span:
         return _weekend_beside(anchor, sign)
     if unit == "week" and found["day"]:
         start = anchor - WEEK if sign < 0 else anchor + DAY
-        return Span(start, start + WEEK, "week")
+        return DateSpan(start, start + WEEK, "week")
     first = anchor.replace(day=1) if unit in ("month", "year") else anchor
     return dates.unit_of(dates.shift(first, sign, unit), unit)
 
 
-def _weekend_beside(anchor: datetime, sign: int) -> Span:
+def _weekend_beside(anchor: datetime, sign: int) -> DateSpan:
     same_week = dates.weekend_of(anchor)
     passed = same_week.end <= anchor if sign < 0 else same_week.start > anchor
     return same_week if passed else dates.weekend_of(anchor + sign * WEEK)

@@ -18,7 +18,7 @@ _SECOND = word_set("you youre youve youll youd your yours yourself yourselves u 
 
 
 @lru_cache(maxsize=4096)
-def voice(text: str) -> float:
+def first_person_balance(text: str) -> float:
     """Return from 1 (first person only: it tells of its author) to -1 (second person only); 0 with neither.
 
     The first 20,000 characters count.

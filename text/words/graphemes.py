@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 
 _ZERO_WIDTH_JOINER = "\u200d"
-ATTACHED = f"{_ZERO_WIDTH_JOINER}\u200c\uff9e\uff9f"
+ATTACHED_CHARACTERS = f"{_ZERO_WIDTH_JOINER}\u200c\uff9e\uff9f"
 """Characters besides marks that belong to the one before them: joiners, Japanese half-width voicing."""
 LINKERS = "\u094d\u09cd\u0acd\u0b4d\u0c4d\u0d4d\u1039\u17d2"
 """Signs of Indic, Burmese and Khmer writing that bind the consonants on both sides into one."""
@@ -44,7 +44,7 @@ def _extends(char: str) -> bool:
         return False
     return (
         unicodedata.category(char)[0] == "M"
-        or char in ATTACHED
+        or char in ATTACHED_CHARACTERS
         or "\U0001f3fb" <= char <= "\U0001f3ff"
         or "\U000e0020" <= char <= "\U000e007f"
     )

@@ -94,7 +94,7 @@ def evidence_key(source_id: str | None, created_at: datetime | None, snippet: st
     return f"snippet:{moment}:{_digest(normalise(snippet))}"
 
 
-def overlap(a: frozenset[str], b: frozenset[str]) -> float:
+def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
     """Return the Jaccard overlap of two term sets in [0,1]; 0 where both are empty."""
     shared = len(a & b)
     every = len(a) + len(b) - shared

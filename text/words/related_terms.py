@@ -28,7 +28,7 @@ _FIELDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Related:
+class RelatedTerms:
     """Terms related to one term, as the table writes them; never the term itself, each once."""
 
     synonyms: tuple[str, ...] = ()
@@ -36,12 +36,12 @@ class Related:
     narrower: tuple[str, ...] = ()
 
 
-Table = Mapping[str, Related]
-_NOTHING = Related()
+RelatedTermsTable = Mapping[str, RelatedTerms]
+_NOTHING = RelatedTerms()
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _Relation:
     relation: str
     head: str
     members: tuple[str, ...]
@@ -52,13 +52,13 @@ def term_key(term: str) -> str:
     return " ".join(map(stem, words(term)))
 
 
-def related(term: str, table: Table | None = None) -> Related:
+def related_terms(term: str, table: RelatedTermsTable | None = None) -> RelatedTerms:
     """Return what `table` (default: the built-in one) knows about `term`; empty tuples for nothing."""
-    known = load_related() if table is None else table
+    known = load_related_terms() if table is None else table
     return known.get(term_key(term), _NOTHING)
 
 
-def load_related(extra: Path | None = None) -> Table:
+def load_related_terms(extra: Path | None = None) -> RelatedTermsTable:
     """Return the built-in table, merged with the user's own in `extra` where given.
 
     Raises:
@@ -98,22 +98,22 @@ def _built_in_terms() -> Iterator[str]:
 
 
 @lru_cache(maxsize=1)
-def _built_in_lines() -> tuple[_Line, ...]:
+def _built_in_lines() -> tuple[_Relation, ...]:
     source = resources.files("recall_loop.text.words").joinpath("related.tsv")
     return tuple(_parse(source.read_text("utf-8"), "related.tsv"))
 
 
 @lru_cache(maxsize=1)
-def _built_in() -> Table:
+def _built_in() -> RelatedTermsTable:
     return _index(_built_in_lines())
 
 
-def _parse(text: str, name: str) -> list[_Line]:
+def _parse(text: str, name: str) -> list[_Relation]:
     lines = enumerate(text.removeprefix("\ufeff").splitlines(), start=1)
     return [_line(raw, f"{name}, line {at}") for at, raw in lines if raw.strip() and not raw.startswith("#")]
 
 
-def _line(raw: str, place: str) -> _Line:
+def _line(raw: str, place: str) -> _Relation:
     fields = [field.strip() for field in raw.split("\t")]
     if len(fields) != _FIELDS:
         raise InvalidInputError(place, raw, "three fields with tabs between: relation, head, members")
@@ -124,10 +124,10 @@ def _line(raw: str, place: str) -> _Line:
     for term in (head, *members):
         if not words(term):
             raise InvalidInputError(f"{place}: term", term, "a term with at least one letter or digit")
-    return _Line(relation, head, members)
+    return _Relation(relation, head, members)
 
 
-def _index(lines: Iterable[_Line]) -> Table:
+def _index(lines: Iterable[_Relation]) -> RelatedTermsTable:
     found: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {}
 
     def add(term: str, slot: int, others: Iterable[str]) -> None:
@@ -148,4 +148,6 @@ def _index(lines: Iterable[_Line]) -> Table:
             add(line.head, here, line.members)
             for member in line.members:
                 add(member, 3 - here, (line.head,))
-    return MappingProxyType({key: Related(*(tuple(slot.values()) for slot in slots)) for key, slots in found.items()})
+    return MappingProxyType(
+        {key: RelatedTerms(*(tuple(slot.values()) for slot in slots)) for key, slots in found.items()}
+    )

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from recall_loop.text.words.graphemes import ATTACHED, LINKERS, splits_cluster
+from recall_loop.text.words.graphemes import ATTACHED_CHARACTERS, LINKERS, splits_cluster
 from recall_loop.text.words.tokens import MARKS, UNSPACED, stem, words
 
 ELLIPSIS = "\u2026"
-_CHUNK = re.compile(rf"[{UNSPACED}](?:[{MARKS}{ATTACHED}]|(?<=[{LINKERS}])[{UNSPACED}])*|[^\s{UNSPACED}]+")
-_PIECE = re.compile(rf"(?:[^\W_][{MARKS}{ATTACHED}]*)+|[\W_]+")
+_CHUNK = re.compile(rf"[{UNSPACED}](?:[{MARKS}{ATTACHED_CHARACTERS}]|(?<=[{LINKERS}])[{UNSPACED}])*|[^\s{UNSPACED}]+")
+_PIECE = re.compile(rf"(?:[^\W_][{MARKS}{ATTACHED_CHARACTERS}]*)+|[\W_]+")
 _NOTHING: frozenset[str] = frozenset()
 
 

@@ -28,7 +28,7 @@ def estimate_tokens(text: str) -> int:
     return math.ceil(max(words * _TOKENS_PER_WORD, words + signs, by_length)) + wide
 
 
-def fit(texts: Sequence[str], budget: int, separator: str = "\n") -> list[str]:
+def fit_to_budget(texts: Sequence[str], budget: int, separator: str = "\n") -> list[str]:
     """Return the longest head of `texts` whose joined estimate is within `budget` tokens.
 
     Nothing is cut or skipped: the order is a ranking, and what comes first goes in first. A budget below the

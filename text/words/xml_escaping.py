@@ -5,6 +5,6 @@ from __future__ import annotations
 from xml.sax.saxutils import escape
 
 
-def as_data(text: str) -> str:
+def escape_text(text: str) -> str:
     """Return `text` on one line, with the signs of tags as entities."""
     return escape(" ".join(text.split()))

@@ -8,9 +8,9 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from recall_loop.graph.batch.batch_answer import answer
-from recall_loop.graph.batch.batch_requests import Line, Request
-from recall_loop.memory.store.chroma.chroma_server import chroma_server
+from recall_loop.graph.batch.batch_answer import run_request
+from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine
+from recall_loop.memory.store.chroma.chroma_server import server_from_settings
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import RecallError, WorkerError
@@ -18,7 +18,7 @@ from recall_loop.state.errors import RecallError, WorkerError
 _ANSWER_SECONDS = 10
 
 
-class Searcher:
+class RayWorker:
     """Opens the store when it is made, and says in `ready` what went wrong."""
 
     def __init__(self, setup: dict[str, Any]) -> None:
@@ -34,7 +34,7 @@ class Searcher:
         """Return why this actor can't work; None where it can."""
         return self._why
 
-    def answer(self, request: Request) -> Line:
+    def answer(self, request: BatchRequest) -> ResultLine:
         """Run one request.
 
         Raises:
@@ -42,19 +42,19 @@ class Searcher:
         """
         if self._store is None:
             raise WorkerError(self._why or "the store isn't open")
-        return answer(request, self._store, self._settings)
+        return run_request(request, self._store, self._settings)
 
     def _open(self, setup: dict[str, Any]) -> None:
         own = version("recall-loop")
         if own != setup["version"]:
             raise WorkerError(f"recall-loop {own} is installed there, and {setup['version']} asks")
-        _knock(setup["url"])
+        _check_chroma(setup["url"])
         store = MemoryStore.open(
             setup["path"],
             embedder=make_embedder(self._settings),
             create=False,
             read_only=True,
-            url=chroma_server(self._settings),
+            url=server_from_settings(self._settings),
         )
         if store.generation != setup["generation"]:
             store.close()
@@ -62,7 +62,7 @@ class Searcher:
         self._store = store
 
 
-def _knock(url: str) -> None:
+def _check_chroma(url: str) -> None:
     """Look whether the Chroma server answers on this machine; a search would only be slower without it."""
     try:
         urlopen(f"{url}/api/v2/heartbeat", timeout=_ANSWER_SECONDS).close()

@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from recall_loop.graph.batch.batch_requests import Line, Request
+from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine
 from recall_loop.graph.batch.batch_rounds import WorkerDied
-from recall_loop.graph.batch.ray.ray_actor import Searcher
+from recall_loop.graph.batch.ray.ray_actor import RayWorker
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, WorkerError
 from recall_loop.state.settings.settings import Settings
 
 MAX_ACTORS = 1024
 DEFAULT_ACTORS = 2
-_BEGIN_SECONDS = 180.0
-_KNOCK_SECONDS = 5.0
+_STARTUP_SECONDS = 180.0
+_CONNECT_SECONDS = 5.0
 _OBJECT_STORE_BYTES = 200_000_000
 # One more actor than this that ends without having answered anything is not replaced.
-_MOST_DEATHS = 3
+_MAX_ACTOR_DEATHS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +56,18 @@ class RayCluster:
             )
 
 
-def why_not_ray(store: MemoryStore, settings: Settings) -> str | None:
+def ray_blocker(store: MemoryStore, settings: Settings) -> str | None:
     """Say why a cluster can't share the work on this store; None where it can."""
-    from recall_loop.graph.batch.batch_engines import why_one_process
+    from recall_loop.graph.batch.batch_engines import multiprocess_blocker
 
-    why = why_one_process(store, settings)
+    why = multiprocess_blocker(store, settings)
     if why is None and not store.info().get("url"):
         why = f"the store keeps its vectors in its own folder; `store rebuild --store {store.path} --url URL --move`"
         why += " brings them to a Chroma server"
     return why
 
 
-class RayActors:
+class RayEngine:
     """Runs requests in actors, `concurrency` at a time in each.
 
     Raises:
@@ -78,7 +78,7 @@ class RayActors:
     def __init__(self, store: MemoryStore, settings: Settings, concurrency: int, cluster: RayCluster) -> None:
         self.slots = cluster.actors * concurrency
         self._cluster, self._deaths = cluster, 0
-        self._ray = _ray()
+        self._ray = _import_ray()
         info = store.info()
         setup = {
             "path": str(store.path.resolve()) if store.path else None,
@@ -89,9 +89,9 @@ class RayActors:
         }
         self._own = self._begin_cluster()
         self._setup = self._ray.put(setup)
-        kind = self._ray.remote(Searcher)
+        kind = self._ray.remote(RayWorker)
         self._kind = kind.options(num_cpus=1, max_restarts=0, max_concurrency=max(2, concurrency))
-        self._actors: list[_Actor] = []
+        self._actors: list[_ActorHandle] = []
         try:
             self._actors = [self._new() for _ in range(cluster.actors)]
             self._wait_until_ready()
@@ -99,12 +99,12 @@ class RayActors:
             self.close()
             raise
 
-    def submit(self, request: Request) -> Future[Line]:
+    def submit(self, request: BatchRequest) -> Future[ResultLine]:
         """Begin a request in the actor that has least to do."""
         at = min(range(len(self._actors)), key=lambda place: self._actors[place].busy)
         if self._actors[at].dead:
             self._deaths = 1 if self._actors[at].answered else self._deaths + 1
-            if self._deaths > _MOST_DEATHS:
+            if self._deaths > _MAX_ACTOR_DEATHS:
                 raise WorkerError("actors of the cluster end without an answer, one after the other")
             self._actors[at] = self._new()
         return self._actors[at].submit(request)
@@ -117,8 +117,8 @@ class RayActors:
         if self._own:
             self._ray.shutdown()
 
-    def _new(self) -> _Actor:
-        return _Actor(self._kind.remote(self._setup))
+    def _new(self) -> _ActorHandle:
+        return _ActorHandle(self._kind.remote(self._setup))
 
     def _begin_cluster(self) -> bool:
         """Connect to a cluster or begin one; return whether it is ours to end."""
@@ -127,7 +127,7 @@ class RayActors:
         common = {"configure_logging": False, "log_to_driver": False, "logging_level": logging.ERROR}
         try:
             if self._cluster.address is not None:
-                _knock(self._cluster.address)
+                _check_listening(self._cluster.address)
                 self._ray.init(address=self._cluster.address, **common)
             else:
                 room = {"num_cpus": self._cluster.actors, "object_store_memory": _OBJECT_STORE_BYTES}
@@ -138,11 +138,11 @@ class RayActors:
 
     def _wait_until_ready(self) -> None:
         asked = [actor.handle.ready.remote() for actor in self._actors]
-        ready, late = self._ray.wait(asked, num_returns=len(asked), timeout=_BEGIN_SECONDS)
+        ready, late = self._ray.wait(asked, num_returns=len(asked), timeout=_STARTUP_SECONDS)
         if late:
             processors = self._ray.cluster_resources().get("CPU", 0)
             raise WorkerError(
-                f"{len(ready)} of {len(asked)} actors began within {_BEGIN_SECONDS:g} s; each takes a processor, "
+                f"{len(ready)} of {len(asked)} actors began within {_STARTUP_SECONDS:g} s; each takes a processor, "
                 f"and the cluster has {processors:g}"
             )
         try:
@@ -153,7 +153,7 @@ class RayActors:
             raise WorkerError(why)
 
 
-class _Actor:
+class _ActorHandle:
     """One actor, and how many requests it has."""
 
     def __init__(self, handle: Any) -> None:
@@ -161,18 +161,18 @@ class _Actor:
         self.busy = self.answered = 0
         self.dead = False
 
-    def submit(self, request: Request) -> Future[Line]:
+    def submit(self, request: BatchRequest) -> Future[ResultLine]:
         """Hand a request to the actor."""
         from ray.exceptions import RayError, RayTaskError
 
-        given: Future[Line] = Future()
+        given: Future[ResultLine] = Future()
         self.busy += 1
 
-        def take(done: Future[Line]) -> None:
+        def take(done: Future[ResultLine]) -> None:
             self.busy -= 1
             try:
                 line = done.result()
-            except RayTaskError as error:  # what `Searcher.answer` itself raised
+            except RayTaskError as error:  # what `RayWorker.answer` itself raised
                 given.set_exception(WorkerError(str(error.cause)))
             except RayError:
                 self.dead, self.busy = True, 0
@@ -185,7 +185,7 @@ class _Actor:
         return given
 
 
-def _knock(address: str) -> None:
+def _check_listening(address: str) -> None:
     """Look whether anybody listens at an address: Ray itself would try for minutes.
 
     Raises:
@@ -195,10 +195,10 @@ def _knock(address: str) -> None:
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
-    socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS).close()
+    socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
 
 
-def _ray() -> Any:
+def _import_ray() -> Any:
     """Import Ray without its reports, and its own cluster on the loopback address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Off, Ray's own cluster takes the loopback address for its machine's; read when Ray is imported.

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.encoding.indexing import digest, place_of
+from recall_loop.memory.store.encoding.indexing import digest, session_key_of
 from recall_loop.memory.store.sqlite.predicate import compile_predicate
-from recall_loop.memory.trajectories.capture.sources import Heard, hear
-from recall_loop.memory.trajectories.capture.values import moment_of
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.memory.trajectories.capture.sources import SourceMessage, parse_message
+from recall_loop.memory.trajectories.capture.values import to_datetime
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Message
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.types import ContentType, Role
@@ -23,16 +23,16 @@ from recall_loop.state.types import ContentType, Role
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
 
-SPOKEN = (Role.USER, Role.ASSISTANT)
+CONVERSATION_ROLES = (Role.USER, Role.ASSISTANT)
 # In a message's attributes: its own id in the thread, the facts that were drawn from it, and from what it said before.
-MESSAGE_ID, FACTS, STALE = "message_id", "facts", "stale_facts"
+MESSAGE_ID_ATTRIBUTE, FACTS_ATTRIBUTE, STALE_FACTS_ATTRIBUTE = "message_id", "facts", "stale_facts"
 _MOST_TEXT = 1_000_000
 # Clocks differ, but what claims to be from later than this would outlast every correction.
-_AHEAD = timedelta(days=1)
+_MAX_CLOCK_SKEW = timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class Place:
+class ConversationOwner:
     """Whose conversation it is. It comes from the program, never from messages or a model.
 
     Attributes:
@@ -48,7 +48,7 @@ class Place:
     user_id: str | None = None
     session: str | None = None
 
-    def owners(self) -> dict[str, str | None]:
+    def owner_fields(self) -> dict[str, str | None]:
         """Return the fields that a record of this place has."""
         names = ("agent_id", "group_id", "user_id", "conversation_id")
         return {name: getattr(self, name) for name in names}
@@ -59,7 +59,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RecordedMessages:
     """What became of a thread's messages.
 
     Attributes:
@@ -75,14 +75,14 @@ class Kept:
     warnings: tuple[str, ...] = ()
 
 
-def keep_messages(
+def record_messages(
     store: MemoryStore,
-    place: Place,
+    place: ConversationOwner,
     messages: Iterable[object],
     *,
-    roles: Collection[Role] = SPOKEN,
+    roles: Collection[Role] = CONVERSATION_ROLES,
     now: datetime | None = None,
-) -> Kept:
+) -> RecordedMessages:
     """Write what is new or changed among the messages of a thread, oldest first.
 
     Messages may be LangChain's, or mappings with role and content. Those without text are left out. A message that is
@@ -98,9 +98,9 @@ def keep_messages(
     drafts = _drafts(place, messages, frozenset(roles), now or datetime.now(UTC))
     warnings = [warning for draft in drafts for warning in draft.warnings]
     with store.exclusive():
-        scope = parse(Scope, {"tenant": place.tenant}, "place")
+        scope = validate_model(Scope, {"tenant": place.tenant}, "place")
         known = {record.id: record for record in store.get([draft.id for draft in drafts], scope=scope)}
-        ready = _ready(drafts, known, _after(store, place))
+        ready = _merge_drafts(drafts, known, _next_position(store, place))
         written = {record.id: record for record, before in ready if record is not before}
         outcomes = store.upsert(written.values(), tenant=place.tenant)
     refused = [outcome for outcome in outcomes if outcome.error]
@@ -108,26 +108,30 @@ def keep_messages(
         raise InvalidInputError("messages", refused[0].id, refused[0].error or "")
     created = tuple(outcome.id for outcome in outcomes if outcome.id and outcome.status == "created")
     replaced = tuple(outcome.id for outcome in outcomes if outcome.id and outcome.status == "replaced")
-    return Kept(tuple({record.id: record for record, _ in ready}.values()), created, replaced, tuple(warnings))
+    return RecordedMessages(
+        tuple({record.id: record for record, _ in ready}.values()), created, replaced, tuple(warnings)
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class _MessageDraft:
     id: str
     fields: dict[str, Any]
     warnings: tuple[str, ...] = ()
 
 
-def _drafts(place: Place, messages: Iterable[object], roles: Collection[Role], now: datetime) -> list[_Draft]:
+def _drafts(
+    place: ConversationOwner, messages: Iterable[object], roles: Collection[Role], now: datetime
+) -> list[_MessageDraft]:
     found = []
     for at, given in enumerate(messages):
-        for part, heard in enumerate(hear(given, f"messages.{at}")):
+        for part, heard in enumerate(parse_message(given, f"messages.{at}")):
             if heard.role in roles and heard.content.strip():
                 found.append(_draft(place, heard, at, part, now))
     return found
 
 
-def _draft(place: Place, heard: Heard, at: int, part: int, now: datetime) -> _Draft:
+def _draft(place: ConversationOwner, heard: SourceMessage, at: int, part: int, now: datetime) -> _MessageDraft:
     """Return a message's fields; without an id of its own it is known by place and words."""
     named = ("id", heard.id) if heard.id else ("text", str(at), heard.role.value, heard.name or "", heard.content)
     moment, warning = _moment(heard, now)
@@ -140,56 +144,58 @@ def _draft(place: Place, heard: Heard, at: int, part: int, now: datetime) -> _Dr
         "role": heard.role,
         "created_at": moment or now,
         "session": place.session,
-        "attributes": {MESSAGE_ID: heard.id} if heard.id else {},
-        **place.owners(),
+        "attributes": {MESSAGE_ID_ATTRIBUTE: heard.id} if heard.id else {},
+        **place.owner_fields(),
     }
-    return _Draft(place.key("message", *named, str(part)), fields, tuple(warnings))
+    return _MessageDraft(place.key("message", *named, str(part)), fields, tuple(warnings))
 
 
-def _moment(heard: Heard, now: datetime) -> tuple[datetime | None, str | None]:
+def _moment(heard: SourceMessage, now: datetime) -> tuple[datetime | None, str | None]:
     """Return when a message was written, where it says so; and a warning where that is no time."""
     more = heard.extra.get("additional_kwargs")
     given = heard.timestamp or (more.get("timestamp") if isinstance(more, dict) else None)
-    found = moment_of(given) if given is not None else None
-    if found is not None and found > now + _AHEAD:
+    found = to_datetime(given) if given is not None else None
+    if found is not None and found > now + _MAX_CLOCK_SKEW:
         return None, "a message's timestamp is in the future; the clock's was taken"
     return found, "a message's timestamp is no time; the clock's was taken" if given is not None and not found else None
 
 
-def _after(store: MemoryStore, place: Place) -> int | None:
+def _next_position(store: MemoryStore, place: ConversationOwner) -> int | None:
     """Return the place after the last message of the session; None where messages there have no place.
 
     What has a place comes before all that has none.
     """
-    thread = place_of(place.tenant, {**place.owners(), "session": place.session})
+    thread = session_key_of(place.tenant, {**place.owner_fields(), "session": place.session})
     unplaced = "SELECT 1 FROM records WHERE thread = ? AND position IS NULL LIMIT 1"
     scope = Scope(tenant=place.tenant, user_id=place.user_id, conversation_id=place.conversation_id)
     filters = Filters(session=place.session)
     predicate = compile_predicate(scope, filters, [ContentType.MESSAGE])
     query = f"SELECT max(r.position) FROM records r WHERE {predicate.where}"
-    with store.sidecar.reading() as connection:
+    with store.sqlite.reading() as connection:
         if connection.execute(unplaced, (thread,)).fetchone():
             return None
         last = connection.execute(query, predicate.params).fetchone()[0]
     return 0 if last is None else int(last) + 1
 
 
-def _ready(drafts: Sequence[_Draft], known: dict[str, Any], after: int | None) -> list[tuple[Message, Message | None]]:
+def _merge_drafts(
+    drafts: Sequence[_MessageDraft], known: dict[str, Any], after: int | None
+) -> list[tuple[Message, Message | None]]:
     """Return each message as it is to be, with what the store has of it: the very same where nothing is new."""
     ready: list[tuple[Message, Message | None]] = []
     for draft in drafts:
         before = known.get(draft.id)
         if before is None:
-            record = parse(Message, {"id": draft.id, "position": after, **draft.fields}, "messages")
+            record = validate_model(Message, {"id": draft.id, "position": after, **draft.fields}, "messages")
             after = None if after is None else after + 1
         else:
-            record = _changed(before, draft)
+            record = _merge_draft(before, draft)
         known[draft.id] = record
         ready.append((record, before))
     return ready
 
 
-def _changed(before: Message, draft: _Draft) -> Message:
+def _merge_draft(before: Message, draft: _MessageDraft) -> Message:
     """Return a known message with its new words, as unread for facts; the same object where its words are the same.
 
     When and where it was said stays as it was.
@@ -198,27 +204,29 @@ def _changed(before: Message, draft: _Draft) -> Message:
     if all(getattr(before, name) == draft.fields[name] for name in names):
         return before
     old = before.attributes
-    drawn = [*_ids(old.get(STALE)), *_ids(old.get(FACTS))]
-    attributes = {**draft.fields["attributes"], **({STALE: drawn} if drawn else {})}
+    drawn = [*_ids(old.get(STALE_FACTS_ATTRIBUTE)), *_ids(old.get(FACTS_ATTRIBUTE))]
+    attributes = {**draft.fields["attributes"], **({STALE_FACTS_ATTRIBUTE: drawn} if drawn else {})}
     fields = {**before.model_dump(exclude_defaults=True), **{name: draft.fields[name] for name in names}}
-    return parse(Message, {**fields, "attributes": attributes, "updated_at": datetime.now(UTC)}, "messages")
+    return validate_model(Message, {**fields, "attributes": attributes, "updated_at": datetime.now(UTC)}, "messages")
 
 
 def _ids(value: object) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def is_read(record: Message) -> bool:
+def is_extracted(record: Message) -> bool:
     """Tell whether facts were drawn from a message as it stands."""
-    return FACTS in record.attributes
+    return FACTS_ATTRIBUTE in record.attributes
 
 
-def stale_of(record: Message) -> list[str]:
+def stale_fact_ids(record: Message) -> list[str]:
     """Return the ids of facts that were drawn from what a message said before it was changed."""
-    return _ids(record.attributes.get(STALE))
+    return _ids(record.attributes.get(STALE_FACTS_ATTRIBUTE))
 
 
-def read(record: Message, facts: Sequence[str]) -> Message:
+def mark_extracted(record: Message, facts: Sequence[str]) -> Message:
     """Return a message with the note that these facts were drawn from it."""
-    kept = {name: value for name, value in record.attributes.items() if name not in (FACTS, STALE)}
-    return record.model_copy(update={"attributes": {**kept, FACTS: list(facts)}})
+    kept = {
+        name: value for name, value in record.attributes.items() if name not in (FACTS_ATTRIBUTE, STALE_FACTS_ATTRIBUTE)
+    }
+    return record.model_copy(update={"attributes": {**kept, FACTS_ATTRIBUTE: list(facts)}})

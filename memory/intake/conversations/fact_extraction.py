@@ -11,37 +11,43 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.llm.endpoint.call_limits import Limits, Usage
-from recall_loop.llm.structured.output_schemas import shape_tokens
-from recall_loop.memory.intake.conversations.conversation import SPOKEN, Place, is_read, read, stale_of
+from recall_loop.llm.structured.output_schemas import reply_schema_tokens
+from recall_loop.memory.intake.conversations.conversation import (
+    CONVERSATION_ROLES,
+    ConversationOwner,
+    is_extracted,
+    mark_extracted,
+    stale_fact_ids,
+)
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.query.options import SearchOptions
-from recall_loop.memory.store.sqlite.fact_keys import facts_in, slot
-from recall_loop.policy.evidence.fact_support import Said, supported
-from recall_loop.policy.facts.supersession import ordered, value_of
+from recall_loop.memory.store.sqlite.fact_keys import facts_by_supersession_key, supersession_key
+from recall_loop.policy.evidence.fact_support import CitedContext, is_supported
+from recall_loop.policy.facts.supersession import chronological, fact_value
 from recall_loop.prompts.fact_replies import ExtractedFact, FactsReply
-from recall_loop.prompts.templates import Prompt, render_prompt
+from recall_loop.prompts.templates import RenderedPrompt, render_prompt
 from recall_loop.state.records.records import Fact, Message
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ContentType, Role
 from recall_loop.text.words.keys import normalise
-from recall_loop.text.words.token_budget import estimate_tokens, fit
-from recall_loop.text.words.xml_escaping import as_data
+from recall_loop.text.words.token_budget import estimate_tokens, fit_to_budget
+from recall_loop.text.words.xml_escaping import escape_text
 
 if TYPE_CHECKING:
-    from recall_loop.llm.client import Door
+    from recall_loop.llm.client import ChatClient
     from recall_loop.memory.store.store import MemoryStore
 
-NAME = "extract_facts"
-MOST_MESSAGES = 20
-_EARLIER, _KNOWN = 4, 20
-_LONGEST = 2_000
-_EARLIER_LONGEST = 300
+EXTRACTION_PROMPT = "extract_facts"
+MAX_PROMPT_MESSAGES = 20
+_CONTEXT_MESSAGES, _MAX_KNOWN_FACTS = 4, 20
+_MAX_MESSAGE_CHARS = 2_000
+_MAX_CONTEXT_CHARS = 300
 _KNOWN_SHARE, _EARLIER_SHARE = 0.2, 0.2
 
 
 @dataclass(slots=True)
-class Extracted:
+class ExtractionResult:
     """What came of reading messages for facts.
 
     Attributes:
@@ -67,14 +73,14 @@ class Extracted:
 
 def extract_facts(
     store: MemoryStore,
-    place: Place,
+    place: ConversationOwner,
     messages: Sequence[Message],
-    door: Door,
+    door: ChatClient,
     *,
     limits: Limits,
     prompt_tokens: int,
     single_valued: Collection[str] = (),
-) -> Extracted:
+) -> ExtractionResult:
     """Draw facts from those of a conversation's messages that weren't read yet, oldest first.
 
     Args:
@@ -90,9 +96,9 @@ def extract_facts(
         StoreUnavailableError: the store fails; what was read before is kept.
         EmbedderError: the embedder fails; likewise.
     """
-    spoken = [message for message in messages if message.role in SPOKEN]
-    waiting = [at for at, message in enumerate(spoken) if not is_read(message)]
-    told, used = Extracted(), Usage()
+    spoken = [message for message in messages if message.role in CONVERSATION_ROLES]
+    waiting = [at for at, message in enumerate(spoken) if not is_extracted(message)]
+    told, used = ExtractionResult(), Usage()
     while waiting:
         prompt, places = _prompt(store, place, spoken, waiting, prompt_tokens)
         reply = door.ask(prompt, FactsReply, limits.less(used))
@@ -103,7 +109,7 @@ def extract_facts(
             told.failure = {"reason": reason, "detail": detail}
             break
         batch = [spoken[at] for at in places]
-        facts, unsupported = _facts(place, reply.value, batch, _beside(spoken, places[0]))
+        facts, unsupported = _facts(place, reply.value, batch, _context_texts(spoken, places[0]))
         told.unsupported += unsupported
         _write(store, place, batch, facts, single_valued, told)
         waiting = waiting[len(places) :]
@@ -115,60 +121,64 @@ def extract_facts(
 
 
 def _prompt(
-    store: MemoryStore, place: Place, spoken: Sequence[Message], waiting: Sequence[int], tokens: int
-) -> tuple[Prompt, list[int]]:
+    store: MemoryStore, place: ConversationOwner, spoken: Sequence[Message], waiting: Sequence[int], tokens: int
+) -> tuple[RenderedPrompt, list[int]]:
     """Return a prompt of about `tokens` tokens, and the places of the messages that are numbered in it."""
-    bare = render_prompt(NAME, earlier="", known="", messages="")
-    room = tokens - estimate_tokens(bare.system) - estimate_tokens(bare.user) - shape_tokens(FactsReply)
+    bare = render_prompt(EXTRACTION_PROMPT, earlier="", known="", messages="")
+    room = tokens - estimate_tokens(bare.system) - estimate_tokens(bare.user) - reply_schema_tokens(FactsReply)
     first = waiting[0]
-    earlier = fit(
-        [_line(message, _EARLIER_LONGEST) for message in spoken[max(0, first - _EARLIER) : first]][::-1],
+    earlier = fit_to_budget(
+        [_line(message, _MAX_CONTEXT_CHARS) for message in spoken[max(0, first - _CONTEXT_MESSAGES) : first]][::-1],
         int(_EARLIER_SHARE * room),
     )[::-1]
-    known = fit(_known(store, place, spoken[first]), int(_KNOWN_SHARE * room))
+    known = fit_to_budget(_known_facts(store, place, spoken[first]), int(_KNOWN_SHARE * room))
     left = room - sum(estimate_tokens(line) for line in (*earlier, *known))
-    places = list(waiting[:MOST_MESSAGES])
-    lines = [f"{number}. {_line(spoken[at], _LONGEST)}" for number, at in enumerate(places, 1)]
-    shown = fit(lines, left) or lines[:1]  # a first message that is too long by itself is shown all the same
-    prompt = render_prompt(NAME, earlier="\n".join(earlier), known="\n".join(known), messages="\n".join(shown))
+    places = list(waiting[:MAX_PROMPT_MESSAGES])
+    lines = [f"{number}. {_line(spoken[at], _MAX_MESSAGE_CHARS)}" for number, at in enumerate(places, 1)]
+    shown = fit_to_budget(lines, left) or lines[:1]  # a first message that is too long by itself is shown all the same
+    prompt = render_prompt(
+        EXTRACTION_PROMPT, earlier="\n".join(earlier), known="\n".join(known), messages="\n".join(shown)
+    )
     return prompt, places[: len(shown)]
 
 
 def _line(message: Message, most: int) -> str:
     day = message.created_at.date().isoformat() if message.created_at else ""
     who = " ".join(part for part in ((message.role or Role.USER).value, message.author, day) if part)
-    text = as_data(message.text)
-    return f"[{as_data(who)}] {text if len(text) <= most else text[:most] + '…'}"
+    text = escape_text(message.text)
+    return f"[{escape_text(who)}] {text if len(text) <= most else text[:most] + '…'}"
 
 
-def _known(store: MemoryStore, place: Place, message: Message) -> list[str]:
+def _known_facts(store: MemoryStore, place: ConversationOwner, message: Message) -> list[str]:
     """Return known facts that are near to what is read, so that the model calls things by the same names."""
     scope = Scope(tenant=place.tenant, agent_id=place.agent_id, user_id=place.user_id)
-    options = SearchOptions(limit=_KNOWN, time_suffixes=False)
-    asked = message.text[:_LONGEST]
+    options = SearchOptions(limit=_MAX_KNOWN_FACTS, time_suffixes=False)
+    asked = message.text[:_MAX_MESSAGE_CHARS]
     found = search(store, asked, scope=scope, content_types=[ContentType.FACT], options=options)
     parts = ((hit.record.subject, hit.record.fact_type, hit.record.object) for hit in found.hits)
-    lines = [as_data(" | ".join(part or "" for part in named)) for named in parts if named[0] and named[1]]
+    lines = [escape_text(" | ".join(part or "" for part in named)) for named in parts if named[0] and named[1]]
     return list(dict.fromkeys(lines))
 
 
 # What is made of its reply
 
 
-def _beside(spoken: Sequence[Message], first: int) -> list[str]:
-    return [message.text for message in spoken[max(0, first - _EARLIER) : first]]
+def _context_texts(spoken: Sequence[Message], first: int) -> list[str]:
+    return [message.text for message in spoken[max(0, first - _CONTEXT_MESSAGES) : first]]
 
 
 def _facts(
-    place: Place, reply: FactsReply, batch: Sequence[Message], beside: Sequence[str]
+    place: ConversationOwner, reply: FactsReply, batch: Sequence[Message], beside: Sequence[str]
 ) -> tuple[list[tuple[ExtractedFact, list[Message]]], int]:
     """Return the facts that their messages say, with these, and how many others there were."""
     found, dropped = [], 0
     for fact in reply.facts:
         cited = [batch[number - 1] for number in dict.fromkeys(fact.cites) if 1 <= number <= len(batch)]
         names = [message.author for message in batch if message.author]
-        said = Said([message.text for message in cited], [*beside, *(message.text for message in batch), *names])
-        if cited and supported(fact.subject, fact.object, fact.text, said):
+        said = CitedContext(
+            [message.text for message in cited], [*beside, *(message.text for message in batch), *names]
+        )
+        if cited and is_supported(fact.subject, fact.object, fact.text, said):
             found.append((fact, cited))
         else:
             dropped += 1
@@ -177,11 +187,11 @@ def _facts(
 
 def _write(
     store: MemoryStore,
-    place: Place,
+    place: ConversationOwner,
     batch: Sequence[Message],
     facts: Sequence[tuple[ExtractedFact, list[Message]]],
     single_valued: Collection[str],
-    told: Extracted,
+    told: ExtractionResult,
 ) -> None:
     """Write facts, and that their messages were read, in one transaction.
 
@@ -195,9 +205,9 @@ def _write(
         done = same.difference(*({one.id for one in cited} for fact, cited in facts if (fact, cited) not in whole))
         made, single = _records(store, place, whole, {normalise(name) for name in single_valued})
         drawn = {message.id: [fact.id for fact in made if message.id in fact.source_ids] for message in batch}
-        stale = {old for message in batch if message.id in done for old in stale_of(message)}
-        withdrawn = _withdrawn(store, place, stale - {fact.id for fact in made}, done)
-        along = [read(message, drawn[message.id]) for message in batch if message.id in done]
+        stale = {old for message in batch if message.id in done for old in stale_fact_ids(message)}
+        withdrawn = _withdraw_facts(store, place, stale - {fact.id for fact in made}, done)
+        along = [mark_extracted(message, drawn[message.id]) for message in batch if message.id in done]
         written = write_facts(
             store, made, tenant=place.tenant, single_valued=single_valued, single_ids=single, along=along
         )
@@ -215,7 +225,7 @@ def _single(fact: ExtractedFact, cited: Sequence[Message], types: Collection[str
 
 def _records(
     store: MemoryStore,
-    place: Place,
+    place: ConversationOwner,
     facts: Sequence[tuple[ExtractedFact, list[Message]]],
     types: Collection[str],
 ) -> tuple[list[Fact], set[str]]:
@@ -240,7 +250,7 @@ def _moment(message: Message) -> tuple[bool, Any, int]:
 
 def _record(
     store: MemoryStore,
-    place: Place,
+    place: ConversationOwner,
     fact: ExtractedFact,
     cited: Sequence[Message],
     made: dict[str, Fact],
@@ -253,13 +263,13 @@ def _record(
     """
     last = _last(cited)
     sources = [message.id for message in cited]
-    for name in _names(place, fact):
+    for name in _candidate_ids(place, fact):
         known = made.get(name) or next(iter(store.get([name], scope=Scope(tenant=place.tenant))), None)
         if not isinstance(known, Fact):
             break
         if set(sources) <= set(known.source_ids):
             return known
-        if known.superseded_by is None and not (single and _overtaken(store, place, known, made)):
+        if known.superseded_by is None and not (single and _has_later_value(store, place, known, made)):
             return known.model_copy(update={"source_ids": tuple(dict.fromkeys((*known.source_ids, *sources)))})
     return Fact(
         id=name,
@@ -271,23 +281,23 @@ def _record(
         created_at=last.created_at,
         position=last.position,
         session=place.session,
-        **place.owners(),
+        **place.owner_fields(),
     )
 
 
-def _overtaken(store: MemoryStore, place: Place, known: Fact, made: dict[str, Fact]) -> bool:
+def _has_later_value(store: MemoryStore, place: ConversationOwner, known: Fact, made: dict[str, Fact]) -> bool:
     """Tell whether another value was said of the same thing after a fact, whether or not that ended it."""
-    name = slot(known)
+    name = supersession_key(known)
     if name is None:
         return False
-    beside = {one.id: one for one in facts_in(store.sidecar, place.tenant, [name]).get(name, [])}
-    beside |= {one.id: one for one in made.values() if slot(one) == name}
-    told = [one.id for one in ordered((beside | {known.id: known}).values())]
+    beside = {one.id: one for one in facts_by_supersession_key(store.sqlite, place.tenant, [name]).get(name, [])}
+    beside |= {one.id: one for one in made.values() if supersession_key(one) == name}
+    told = [one.id for one in chronological((beside | {known.id: known}).values())]
     after = told[told.index(known.id) + 1 :]
-    return any(value_of(beside[one]) != value_of(known) for one in after)
+    return any(fact_value(beside[one]) != fact_value(known) for one in after)
 
 
-def _names(place: Place, fact: ExtractedFact) -> Iterator[str]:
+def _candidate_ids(place: ConversationOwner, fact: ExtractedFact) -> Iterator[str]:
     """Yield the ids that a fact may have, one for each time that it began to hold."""
     parts = [normalise(part) for part in (fact.subject, fact.fact_type, fact.object)]
     times = 0
@@ -296,7 +306,9 @@ def _names(place: Place, fact: ExtractedFact) -> Iterator[str]:
         times += 1
 
 
-def _withdrawn(store: MemoryStore, place: Place, stale: Collection[str], reread: Collection[str]) -> list[str]:
+def _withdraw_facts(
+    store: MemoryStore, place: ConversationOwner, stale: Collection[str], reread: Collection[str]
+) -> list[str]:
     """Delete facts that only changed messages said; others lose those messages as their sources. Return the former."""
     gone: list[str] = []
     kept: list[Any] = []

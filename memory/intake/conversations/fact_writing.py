@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.sqlite.fact_keys import facts_in, slot
-from recall_loop.policy.facts.supersession import timeline
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.memory.store.sqlite.fact_keys import facts_by_supersession_key, supersession_key
+from recall_loop.policy.facts.supersession import supersession_changes
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Fact, Record
 from recall_loop.state.scope import DEFAULT_TENANT
 from recall_loop.text.words.keys import normalise
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class FactsWritten:
+class FactWriteResult:
     """What became of facts: the outcome of each, in their order, and the ids of older ones that are now superseded."""
 
     outcomes: tuple[WriteOutcome, ...] = ()
@@ -41,7 +41,7 @@ def write_facts(
     single_valued: Collection[str] = (),
     single_ids: Collection[str] = (),
     along: Iterable[Record] = (),
-) -> FactsWritten:
+) -> FactWriteResult:
     """Write facts; where a type is single-valued, end the older facts that they contradict.
 
     Two facts contradict each other if they have the same owners (agent, group, user), the same subject and fact type
@@ -65,14 +65,14 @@ def write_facts(
     if isinstance(single_valued, str):
         raise InvalidInputError("single_valued", single_valued, "a list of fact types")
     now = datetime.now(UTC)
-    given = [_timed(parse(Fact, _fields(fact), f"facts.{at}"), now) for at, fact in enumerate(facts)]
+    given = [_with_created_at(validate_model(Fact, _fields(fact), f"facts.{at}"), now) for at, fact in enumerate(facts)]
     types = {normalise(name) for name in single_valued}
     with store.exclusive():
         final = {fact.id: fact for fact in given}
-        older = _ended(store, tenant, final, types, single_ids)
+        older = _apply_supersession(store, tenant, final, types, single_ids)
         outcomes = store.upsert([*final.values(), *older, *along], tenant=tenant)
     places = {record_id: at for at, record_id in enumerate(final)}
-    return FactsWritten(
+    return FactWriteResult(
         tuple(outcomes[places[fact.id]] for fact in given), tuple(fact.id for fact in older if fact.superseded_by)
     )
 
@@ -85,23 +85,23 @@ def _fields(fact: Fact | Mapping[str, Any]) -> Mapping[str, Any]:
     return fact
 
 
-def _timed(fact: Fact, now: datetime) -> Fact:
+def _with_created_at(fact: Fact, now: datetime) -> Fact:
     return fact if fact.created_at is not None else fact.model_copy(update={"created_at": now})
 
 
-def _ended(
+def _apply_supersession(
     store: MemoryStore, tenant: str, final: dict[str, Fact], types: Collection[str], single_ids: Collection[str]
 ) -> list[Fact]:
     """Put the ends of new facts into `final`, and return the older ones that have to change."""
     single = [fact for fact in final.values() if fact.id in single_ids or normalise(fact.fact_type or "") in types]
-    places = {fact.id: slot(fact) for fact in single}
+    places = {fact.id: supersession_key(fact) for fact in single}
     slots = {place for place in places.values() if place is not None}
-    known = facts_in(store.sidecar, tenant, slots) if slots else {}
+    known = facts_by_supersession_key(store.sqlite, tenant, slots) if slots else {}
     older: list[Fact] = []
     for place in sorted(slots):
         here = [fact for fact in known.get(place, []) if fact.id not in final]
         new = [fact for fact in final.values() if places.get(fact.id) == place]
-        for fact in timeline([*here, *new]):
+        for fact in supersession_changes([*here, *new]):
             if fact.id in final:
                 final[fact.id] = fact
             else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recall_loop.memory.intake.files.identity import ABSENT
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.memory.intake.files.identity import ABSENT_ID
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record
 from recall_loop.state.types import ContentType, Role
 
@@ -21,7 +21,7 @@ _KINDS = {
 _ROLES = frozenset(Role)
 
 
-def record_from_doc(doc: Mapping[str, Any]) -> Record:
+def record_from_document(doc: Mapping[str, Any]) -> Record:
     """Return a document `{id, collection, kind, session, timestamp, speaker, role, text, title, source_ids}`.
 
     The collection becomes the conversation. A speaker is the author of a message and the subject of a
@@ -43,7 +43,7 @@ def record_from_doc(doc: Mapping[str, Any]) -> Record:
         content_type = ContentType.ARCHIVAL
     said = content_type is ContentType.MESSAGE
     fields: dict[str, Any] = {
-        "id": doc.get("id") or ABSENT,
+        "id": doc.get("id") or ABSENT_ID,
         "kind": content_type,
         "text": doc["text"],
         "author" if said else "subject": doc.get("speaker"),
@@ -54,7 +54,7 @@ def record_from_doc(doc: Mapping[str, Any]) -> Record:
         "source_ids": doc.get("source_ids") or (),
         "created_at": doc.get("timestamp"),
     }
-    return parse(Record, fields)
+    return validate_model(Record, fields)
 
 
 def _label(doc: Mapping[str, Any]) -> Any:

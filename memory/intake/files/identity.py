@@ -7,11 +7,11 @@ import json
 
 from recall_loop.state.records.records import Record
 
-ABSENT = "-"
+ABSENT_ID = "-"
 _DIGEST_BYTES = 12
 
 
-class FileIds:
+class FileIdTracker:
     """Keeps track of the ids of one file; holds about 250 bytes per line, never its text.
 
     A derived id is a hash of kind, text, author, conversation, session, created_at and of how many

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recall_loop.memory.intake.files.formats import Entry, entries
-from recall_loop.memory.intake.files.ingest_checkpoint import Checkpoint, Mark
-from recall_loop.memory.intake.files.lines import BadLine
-from recall_loop.memory.intake.files.rejects import Rejects
+from recall_loop.memory.intake.files.formats import FileEntry, iter_entries
+from recall_loop.memory.intake.files.ingest_checkpoint import Checkpoint, CheckpointPosition
+from recall_loop.memory.intake.files.lines import InvalidLine
+from recall_loop.memory.intake.files.rejects import RejectsFile
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
@@ -22,7 +22,7 @@ MAX_BATCH_SIZE = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class IngestProblem:
     """One line that was rejected, or (not `rejected`) one that replaces an earlier line's record."""
 
     path: Path
@@ -82,7 +82,7 @@ def ingest_file(
     options: IngestOptions | None = None,
     *,
     rejects_path: Path | None = None,
-    on_problem: Callable[[Problem], None] | None = None,
+    on_problem: Callable[[IngestProblem], None] | None = None,
     on_progress: Callable[[int, int | None], None] | None = None,
 ) -> IngestSummary:
     """Write the records of a file into the store; lines that can't be used go to the rejects file.
@@ -99,7 +99,7 @@ def ingest_file(
     target = rejects_path or default_rejects_path(path)
     if target.resolve() == path.resolve():
         raise InvalidInputError("rejects", str(target), "another file than the input")
-    run = _Run(path, store, chosen, IngestSummary(path, target), on_problem or _ignore)
+    run = _FileIngest(path, store, chosen, IngestSummary(path, target), on_problem or _ignore_problem)
     began = time.monotonic()
     start = run.start()
     for batch in _in_batches(run.remaining(start), chosen.batch_size):
@@ -112,39 +112,39 @@ def ingest_file(
 
 
 @dataclass(slots=True)
-class _Run:
+class _FileIngest:
     """One file on its way into the store."""
 
     path: Path
     store: MemoryStore
     options: IngestOptions
     summary: IngestSummary
-    on_problem: Callable[[Problem], None]
+    on_problem: Callable[[IngestProblem], None]
     checkpoint: Checkpoint | None = field(init=False, default=None)
-    rejects: Rejects = field(init=False)
+    rejects: RejectsFile = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rejects = Rejects(self.summary.rejects_path, self.path)
+        self.rejects = RejectsFile(self.summary.rejects_path, self.path)
         place = self.store.path
         if place is not None and self.path.is_file():  # a pipe can't be read again from where it broke
             self.checkpoint = Checkpoint(Path(place), self.path, self.options.tenant, self.options.format_name)
 
-    def start(self) -> Mark:
-        mark = self.checkpoint.load() if self.checkpoint and self.options.resume else Mark()
-        self.rejects.keep_up_to(mark.line)
+    def start(self) -> CheckpointPosition:
+        mark = self.checkpoint.load() if self.checkpoint and self.options.resume else CheckpointPosition()
+        self.rejects.drop_after(mark.line)
         self.summary.skipped_lines = mark.line
         return mark
 
-    def remaining(self, start: Mark) -> Iterator[Entry]:
+    def remaining(self, start: CheckpointPosition) -> Iterator[FileEntry]:
         """Yield what comes after `start`; earlier lines are read for their ids only."""
-        for entry in entries(self.path, self.options.format_name):
+        for entry in iter_entries(self.path, self.options.format_name):
             if entry.end is None or entry.end > start.offset:
                 yield entry
 
-    def write(self, batch: list[Entry]) -> Mark:
+    def write(self, batch: list[FileEntry]) -> CheckpointPosition:
         """Store a batch, report its bad lines, and only then move the checkpoint."""
         good = [(entry, entry.outcome) for entry in batch if isinstance(entry.outcome, Record)]
-        bad = [(entry, entry.outcome.reason) for entry in batch if isinstance(entry.outcome, BadLine)]
+        bad = [(entry, entry.outcome.reason) for entry in batch if isinstance(entry.outcome, InvalidLine)]
         outcomes = self.store.upsert([record for _, record in good], tenant=self.options.tenant) if good else []
         statuses = Counter(outcome.status for outcome in outcomes)
         bad += [(good[item.index][0], item.error or "") for item in outcomes if item.status == "rejected"]
@@ -152,7 +152,7 @@ class _Run:
         self.summary.replaced += statuses["replaced"]
         self.summary.unchanged += statuses["unchanged"]
         self._report(batch, sorted(bad, key=lambda pair: pair[0].line))
-        mark = Mark(batch[-1].end or 0, batch[-1].line)
+        mark = CheckpointPosition(batch[-1].end or 0, batch[-1].line)
         if self.checkpoint and batch[-1].end is not None:
             self.checkpoint.save(mark)
         return mark
@@ -161,20 +161,20 @@ class _Run:
         if self.checkpoint:
             self.checkpoint.clear()
 
-    def _report(self, batch: list[Entry], bad: list[tuple[Entry, str]]) -> None:
+    def _report(self, batch: list[FileEntry], bad: list[tuple[FileEntry, str]]) -> None:
         self.rejects.add([(entry.line, reason, entry.raw) for entry, reason in bad])
         self.summary.rejected += len(bad)
         for entry, reason in bad:
-            self.on_problem(Problem(self.path, entry.line, reason))
+            self.on_problem(IngestProblem(self.path, entry.line, reason))
         for entry in batch:
-            if entry.repeats_line is not None and isinstance(entry.outcome, Record):
+            if entry.duplicate_of_line is not None and isinstance(entry.outcome, Record):
                 self.summary.duplicates += 1
-                reason = f"id {entry.outcome.id!r} stands on line {entry.repeats_line} too; this later line wins"
-                self.on_problem(Problem(self.path, entry.line, reason, rejected=False))
+                reason = f"id {entry.outcome.id!r} stands on line {entry.duplicate_of_line} too; this later line wins"
+                self.on_problem(IngestProblem(self.path, entry.line, reason, rejected=False))
 
 
-def _in_batches(items: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
-    batch: list[Entry] = []
+def _in_batches(items: Iterable[FileEntry], size: int) -> Iterator[list[FileEntry]]:
+    batch: list[FileEntry] = []
     for item in items:
         batch.append(item)
         if len(batch) == size:
@@ -184,5 +184,5 @@ def _in_batches(items: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
         yield batch
 
 
-def _ignore(_: Problem) -> None:
+def _ignore_problem(_: IngestProblem) -> None:
     """Report to nobody."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FOLDER = "intake"
+CHECKPOINT_FOLDER = "intake"
 _CHUNK = 1024 * 1024
 _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class CheckpointPosition:
     """The first `offset` bytes of the file, ending with line `line`, are in the store."""
 
     offset: int = 0
@@ -35,24 +35,24 @@ class Checkpoint:
     def __init__(self, store_path: Path, file: Path, tenant: str, format_name: str) -> None:
         key = json.dumps([str(file.resolve()), tenant, format_name])
         name = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        self._path = store_path / FOLDER / f"{name}.json"
+        self._path = store_path / CHECKPOINT_FOLDER / f"{name}.json"
         self._file = file
         self._hash = hashlib.sha256()
         self._hashed = 0
 
-    def load(self) -> Mark:
+    def load(self) -> CheckpointPosition:
         """Return how far the file is done; the start where nothing usable is known."""
         saved = self._read()
         offset, line = saved.get("offset"), saved.get("line")
         if not isinstance(offset, int) or not isinstance(line, int) or offset > self._file.stat().st_size:
-            return Mark()
+            return CheckpointPosition()
         self._hash_up_to(offset)
         if self._hash.hexdigest() == saved.get("sha256"):
-            return Mark(offset, line)
+            return CheckpointPosition(offset, line)
         self._hash, self._hashed = hashlib.sha256(), 0
-        return Mark()
+        return CheckpointPosition()
 
-    def save(self, mark: Mark) -> None:
+    def save(self, mark: CheckpointPosition) -> None:
         """Record that the file is done up to `mark`; on disk when this returns.
 
         Raises:

@@ -24,7 +24,7 @@ class RawLine:
 
 
 @dataclass(frozen=True, slots=True)
-class BadLine:
+class InvalidLine:
     """A line that can't be used: why, and the line itself as printable text."""
 
     reason: str
@@ -67,21 +67,21 @@ def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
-def parse_object(line: RawLine) -> dict[str, object] | BadLine:
+def parse_object(line: RawLine) -> dict[str, object] | InvalidLine:
     """Return the JSON object that the line holds, or why it holds none."""
     if line.too_long:
-        return BadLine(f"longer than {MAX_LINE_BYTES // 1024 // 1024} MiB", printable(line.data))
+        return InvalidLine(f"longer than {MAX_LINE_BYTES // 1024 // 1024} MiB", to_printable(line.data))
     try:
         value = json.loads(line.data.decode("utf-8"), parse_constant=_no_constant)
     except UnicodeDecodeError as error:
-        return BadLine(f"not UTF-8: byte {error.start} of the line", printable(line.data))
+        return InvalidLine(f"not UTF-8: byte {error.start} of the line", to_printable(line.data))
     except (ValueError, RecursionError) as error:
-        return BadLine(f"not JSON: {str(error) or 'nested too deeply'}", printable(line.data))
+        return InvalidLine(f"not JSON: {str(error) or 'nested too deeply'}", to_printable(line.data))
     if not isinstance(value, dict):
-        return BadLine(f"not a JSON object but {type(value).__name__}", printable(line.data))
+        return InvalidLine(f"not a JSON object but {type(value).__name__}", to_printable(line.data))
     return value
 
 
-def printable(data: bytes) -> str:
+def to_printable(data: bytes) -> str:
     """Return raw bytes as text that UTF-8 can carry; foreign bytes are shown as escapes."""
     return data[:_SHOWN_RAW].decode("utf-8", "backslashreplace")

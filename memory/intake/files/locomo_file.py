@@ -55,7 +55,7 @@ def sample_documents(samples: list[Any]) -> Iterator[Document]:
             base = {
                 "collection": str(sample.get("sample_id")),
                 "session": session,
-                "timestamp": session_time(talk.get(f"session_{session}_date_time")),
+                "timestamp": parse_session_time(talk.get(f"session_{session}_date_time")),
             }
             yield from _turns(base, talk[f"session_{session}"])
             yield from _observations(base, _mapping(sample.get("observation")))
@@ -63,7 +63,7 @@ def sample_documents(samples: list[Any]) -> Iterator[Document]:
             yield from _events(base, _mapping(sample.get("event_summary")))
 
 
-def session_time(said: object) -> str | None:
+def parse_session_time(said: object) -> str | None:
     """Return a time such as "1:56 pm on 8 May, 2023" in ISO format, or None where it is none."""
     found = _WHEN.search(said) if isinstance(said, str) else None
     month = found[5][:3].lower() if found else ""

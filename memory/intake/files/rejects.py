@@ -11,7 +11,7 @@ from recall_loop.memory.intake.files.ingest_checkpoint import write_atomically
 from recall_loop.state.errors import InvalidInputError
 
 
-class Rejects:
+class RejectsFile:
     """Rejected lines of one input file: `{"file", "line", "reason", "raw"}`, one a line.
 
     Several inputs may share one rejects file: each replaces only its own entries. `file` is the
@@ -23,7 +23,7 @@ class Rejects:
         relative = os.path.relpath(source.resolve(), path.resolve().parent)
         self._source = os.fsencode(relative).decode("utf-8", "backslashreplace")
 
-    def keep_up_to(self, line: int) -> None:
+    def drop_after(self, line: int) -> None:
         """Drop this input's entries after `line`, left from an earlier or broken-off run.
 
         Raises:

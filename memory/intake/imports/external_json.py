@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.intake.files.lines import BadLine, parse_object, raw_lines
+from recall_loop.memory.intake.files.lines import InvalidLine, parse_object, raw_lines
 from recall_loop.memory.intake.imports.external_memory import SourceError
-from recall_loop.state.errors import shown
+from recall_loop.state.errors import display_value
 
 _BOM = "\ufeff"
 
 
-def whole(path: Path) -> Any:
+def load_json(path: Path) -> Any:
     """Return the one JSON value that a file holds; None where it holds one object a line.
 
     Raises:
@@ -32,7 +32,7 @@ def whole(path: Path) -> Any:
         raise SourceError(f"{path}: not JSON: {str(error) or 'nested too deeply'}") from error
 
 
-def objects(path: Path, value: Any, words: str) -> Iterator[tuple[str, dict[str, Any] | BadLine]]:
+def iter_objects(path: Path, value: Any, words: str) -> Iterator[tuple[str, dict[str, Any] | InvalidLine]]:
     """Yield the objects of a list, or of the file's lines where `value` is None, each with its place.
 
     Raises:
@@ -46,15 +46,18 @@ def objects(path: Path, value: Any, words: str) -> Iterator[tuple[str, dict[str,
         raise SourceError(f"{path}: holds {type(value).__name__}, not {words}")
     for number, found in enumerate(value, start=1):
         usable = isinstance(found, dict)
-        yield f"item {number}", found if usable else BadLine(f"not an object: {shown(found)}", shown(found))
+        yield (
+            f"item {number}",
+            found if usable else InvalidLine(f"not an object: {display_value(found)}", display_value(found)),
+        )
 
 
-def as_text(value: Any) -> str:
+def to_json_text(value: Any) -> str:
     """Return a foreign item as one line of JSON, for the rejects file."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except (ValueError, TypeError, RecursionError):
-        text = shown(value)
+        text = display_value(value)
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

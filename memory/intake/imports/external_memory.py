@@ -17,9 +17,9 @@ from typing import Any, Protocol
 from recall_loop.state.errors import RecallError
 from recall_loop.state.types import Role
 
-_MOST_ID = 512
-_MOST_VALUES = 100_000
-_DEEPEST = 90
+_MAX_ID_LENGTH = 512
+_MAX_VALUES = 100_000
+_MAX_DEPTH = 90
 _ROLES = frozenset(Role)
 
 
@@ -28,21 +28,21 @@ class SourceError(RecallError):
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ImportItem:
     """One item of a source.
 
     Exactly one of `fields` (a record's fields), `reason` (why it can't be used) and `left_out` (why it isn't
     wanted) is given. `place` says where it stands, `raw` is what stands there as text.
     """
 
-    place: str
+    location: str
     raw: str = ""
     fields: Mapping[str, Any] | None = None
     reason: str | None = None
     left_out: str | None = None
 
 
-class Source(Protocol):
+class ImportSource(Protocol):
     """One place of another system.
 
     Attributes:
@@ -51,9 +51,9 @@ class Source(Protocol):
     """
 
     path: Path
-    words: str
+    description: str
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[ImportItem]:
         """Yield every item, in the same order each time.
 
         Raises:
@@ -63,7 +63,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class DefaultOwner:
     """Whose an item is where it names nobody itself. A conversation of the item's own always wins."""
 
     user_id: str | None = None
@@ -76,23 +76,23 @@ class Owner:
         return fields | {name: value for name, value in own.items() if value is not None and not fields.get(name)}
 
 
-def plain(value: Any) -> Any:
+def to_json_checked(value: Any) -> Any:
     """Return a foreign value as JSON: dates as text, sets and tuples as lists.
 
     Raises:
         ValueError: it holds something that JSON has no word for, nests too deeply, or holds more than 100,000
             values: a small file can describe a huge value by naming one part many times.
     """
-    left = [_MOST_VALUES]
+    left = [_MAX_VALUES]
     return _plain(value, 0, left)
 
 
 def _plain(value: Any, depth: int, left: list[int]) -> Any:
     left[0] -= 1
     if left[0] < 0:
-        raise ValueError(f"more than {_MOST_VALUES:,} values")
-    if depth > _DEEPEST:
-        raise ValueError(f"more than {_DEEPEST} levels of nesting")
+        raise ValueError(f"more than {_MAX_VALUES:,} values")
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"more than {_MAX_DEPTH} levels of nesting")
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -111,18 +111,18 @@ def _plain(value: Any, depth: int, left: list[int]) -> Any:
 def stable_id(*parts: str) -> str:
     """Return the parts joined by slashes; what is too long for an id ends in a hash of the whole instead."""
     whole = "/".join(parts)
-    if len(whole) <= _MOST_ID:
+    if len(whole) <= _MAX_ID_LENGTH:
         return whole
     digest = hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-    return f"{whole[: _MOST_ID - 33]}-{digest}"
+    return f"{whole[: _MAX_ID_LENGTH - 33]}-{digest}"
 
 
-def role_of(value: object) -> str | None:
+def known_role(value: object) -> str | None:
     """Return a role that records know, or None."""
     return value if isinstance(value, str) and value in _ROLES else None
 
 
-def name_of(value: object) -> str | None:
+def to_identifier(value: object) -> str | None:
     """Return a foreign id or name as text: numbers are written out, what is blank is none."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None

@@ -14,7 +14,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from typing import Any
 from uuid import UUID
 
-_KNOWN: dict[tuple[str, str], type] = {
+_ALLOWED_TYPES: dict[tuple[str, str], type] = {
     ("builtins", "set"): set,
     ("builtins", "frozenset"): frozenset,
     ("collections", "OrderedDict"): OrderedDict,
@@ -26,7 +26,7 @@ _KNOWN: dict[tuple[str, str], type] = {
     ("uuid", "UUID"): UUID,
 }
 # What unpickling raises for bytes that are cut off, changed or made up.
-_BROKEN = (
+_UNPICKLING_ERRORS = (
     pickle.UnpicklingError,
     ArithmeticError,
     AttributeError,
@@ -39,7 +39,7 @@ _BROKEN = (
 )
 
 
-class _Inert:
+class _InertObject:
     """Stands for a class of Qdrant or numpy: takes whatever it is given, and does nothing with it."""
 
     def __init__(self, *_: Any) -> None:
@@ -49,13 +49,13 @@ class _Inert:
         self.state = state
 
 
-class _Reader(pickle.Unpickler):
+class _PointUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _KNOWN:
-            return _KNOWN[module, name]
+        if (module, name) in _ALLOWED_TYPES:
+            return _ALLOWED_TYPES[module, name]
         # numpy's arrays are vectors, which are not read.
         if module.split(".", maxsplit=1)[0] in ("qdrant_client", "numpy"):
-            return type("_Inert", (_Inert,), {})
+            return type("_Inert", (_InertObject,), {})
         raise pickle.UnpicklingError(f"names {module}.{name}, which is no part of a point")
 
 
@@ -66,10 +66,10 @@ def read_point(data: bytes) -> tuple[str | int, dict[str, Any]]:
         ValueError: it is no point, or names something that points don't consist of.
     """
     try:
-        point = _Reader(io.BytesIO(data)).load()
-    except _BROKEN as error:
+        point = _PointUnpickler(io.BytesIO(data)).load()
+    except _UNPICKLING_ERRORS as error:
         raise ValueError(f"not a point of Qdrant: {str(error) or type(error).__name__}") from error
-    state = point.state if isinstance(point, _Inert) else None
+    state = point.state if isinstance(point, _InertObject) else None
     fields = state.get("__dict__", state) if isinstance(state, dict) else None
     if not isinstance(fields, dict):
         raise ValueError("not a point of Qdrant")

@@ -27,7 +27,7 @@ def is_sqlite(path: Path) -> bool:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
+def open_readonly(path: Path) -> Iterator[sqlite3.Connection]:
     """Give a connection that can't write.
 
     A file in the write-ahead mode that nobody has open is read as it stands, since SQLite would leave files
@@ -40,7 +40,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         raise SourceError(f"{path}: no such file")
     if not is_sqlite(path):
         raise SourceError(f"{path}: not an SQLite file")
-    alone = _stands_alone(path)
+    alone = _is_unopened_wal(path)
     before = _state(path)
     uri = f"{path.absolute().as_uri()}?mode=ro" + ("&immutable=1" if alone else "")
     try:
@@ -58,22 +58,22 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         raise SourceError(f"{path}: was opened by another program while it was read; run again")
 
 
-def tables(connection: sqlite3.Connection) -> set[str]:
+def table_names(connection: sqlite3.Connection) -> set[str]:
     """Return the names of the tables."""
     return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
-def columns(connection: sqlite3.Connection, table: str) -> list[str]:
+def column_names(connection: sqlite3.Connection, table: str) -> list[str]:
     """Return the names of a table's columns; none where there is no such table."""
     return [name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))]
 
 
-def rows(connection: sqlite3.Connection, table: str, wanted: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def iter_rows(connection: sqlite3.Connection, table: str, wanted: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield a table's rows by their number, as far as the table has the wanted columns.
 
     Rows are read a page at a time, so that a program that is writing never waits for long.
     """
-    present = [name for name in columns(connection, table) if name in wanted]
+    present = [name for name in column_names(connection, table) if name in wanted]
     listed = ", ".join(f'"{name}"' for name in ["rowid", *present])
     last = -(2**63)
     while True:
@@ -86,14 +86,14 @@ def rows(connection: sqlite3.Connection, table: str, wanted: list[str]) -> Itera
         last = page[-1][0]
 
 
-def copy(path: Path, target: Path) -> None:
+def copy_database(path: Path, target: Path) -> None:
     """Write a consistent copy, with what still stands in the write-ahead file.
 
     Raises:
         SourceError: it can't be read.
         OSError: the copy can't be written.
     """
-    with reading(path) as source:
+    with open_readonly(path) as source:
         made = sqlite3.connect(target)
         try:
             source.backup(made)
@@ -101,7 +101,7 @@ def copy(path: Path, target: Path) -> None:
             made.close()
 
 
-def _stands_alone(path: Path) -> bool:
+def _is_unopened_wal(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(20)
     return len(head) == 20 and head[18] == _WAL and not Path(f"{path}-wal").exists()

@@ -13,27 +13,27 @@ from pathlib import Path
 
 from recall_loop.memory.intake.files.export import export_line
 from recall_loop.memory.intake.files.ingest import DEFAULT_BATCH_SIZE, check_batch_size
-from recall_loop.memory.intake.files.rejects import Rejects
-from recall_loop.memory.intake.imports.external_memory import Item, Source
+from recall_loop.memory.intake.files.rejects import RejectsFile
+from recall_loop.memory.intake.imports.external_memory import ImportItem, ImportSource
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
 from recall_loop.state.types import ContentType
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RejectedItem:
     """One item that can't be used: its number from 1, where it stands, and why."""
 
     number: int
-    place: str
+    location: str
     reason: str
     raw: str
 
 
 @dataclass(slots=True)
-class MoveSummary:
+class ImportSummary:
     """What became of a source's items.
 
     Attributes:
@@ -49,7 +49,7 @@ class MoveSummary:
     """
 
     path: Path
-    words: str
+    description: str
     rejects_path: Path
     found: int = 0
     created: int = 0
@@ -65,7 +65,7 @@ class MoveSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveOptions:
+class ImportOptions:
     """How to write: for which tenant, and how many records (1–5000) are acknowledged at a time."""
 
     tenant: str = DEFAULT_TENANT
@@ -76,18 +76,18 @@ class MoveOptions:
         check_batch_size(self.batch_size)
 
 
-def default_rejects(path: Path) -> Path:
+def default_import_rejects_path(path: Path) -> Path:
     """Return where refused items go: `NAME.rejects.jsonl` in the current folder, since a source is never touched."""
     return Path(f"{path.resolve().name}.rejects.jsonl")
 
 
-def look(
-    source: Source,
+def preview_import(
+    source: ImportSource,
     store: MemoryStore | None,
-    options: MoveOptions,
+    options: ImportOptions,
     *,
-    on_refused: Callable[[Refused], None] | None = None,
-) -> MoveSummary:
+    on_refused: Callable[[RejectedItem], None] | None = None,
+) -> ImportSummary:
     """Say what `move` would do; nothing is written. Without a store everything would be new.
 
     Raises:
@@ -95,10 +95,10 @@ def look(
         StoreError: the store can't be read.
     """
     began = time.monotonic()
-    summary = MoveSummary(source.path, source.words, default_rejects(source.path))
+    summary = ImportSummary(source.path, source.description, default_import_rejects_path(source.path))
     scope = Scope(tenant=options.tenant)
     twice = _survey(source, summary, on_refused)
-    for batch in _batches(_wanted(source, twice), options.batch_size):
+    for batch in _batches(_unique_records(source, twice), options.batch_size):
         there = (
             {record.id: record for record in store.get([record.id for record in batch], scope=scope)} if store else {}
         )
@@ -113,15 +113,15 @@ def look(
     return summary
 
 
-def move(
-    source: Source,
+def import_source(
+    source: ImportSource,
     store: MemoryStore,
-    options: MoveOptions,
+    options: ImportOptions,
     *,
     rejects_path: Path | None = None,
-    on_refused: Callable[[Refused], None] | None = None,
+    on_refused: Callable[[RejectedItem], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
-) -> MoveSummary:
+) -> ImportSummary:
     """Write a source's items into the store.
 
     The source is read to its end before the first record is written, so that one that is damaged leaves nothing
@@ -135,23 +135,23 @@ def move(
         OSError: the rejects file can't be written.
     """
     began = time.monotonic()
-    summary = MoveSummary(source.path, source.words, rejects_path or default_rejects(source.path))
-    rejects = _rejects(summary.rejects_path, source.path)
+    summary = ImportSummary(source.path, source.description, rejects_path or default_import_rejects_path(source.path))
+    rejects = _open_rejects(summary.rejects_path, source.path)
     scope = Scope(tenant=options.tenant)
-    refused: list[Refused] = []
+    refused: list[RejectedItem] = []
 
-    def refuse(bad: Refused) -> None:
+    def refuse(bad: RejectedItem) -> None:
         refused.append(bad)
         if on_refused:
             on_refused(bad)
 
     twice = _survey(source, summary, refuse)
     summary.before = _counts(store, scope)
-    rejects.keep_up_to(0)
-    rejects.add([(bad.number, f"{bad.place}: {bad.reason}", bad.raw) for bad in refused])
+    rejects.drop_after(0)
+    rejects.add([(bad.number, f"{bad.location}: {bad.reason}", bad.raw) for bad in refused])
     total = summary.found - summary.rejected - summary.repeated - sum(summary.left_out.values())
     done = 0
-    for batch in _batches(_wanted(source, twice), options.batch_size):
+    for batch in _batches(_unique_records(source, twice), options.batch_size):
         _write(batch, store, options.tenant, scope, summary)
         done += len(batch)
         if on_progress:
@@ -161,16 +161,16 @@ def move(
     return summary
 
 
-def _rejects(path: Path, source: Path) -> Rejects:
+def _open_rejects(path: Path, source: Path) -> RejectsFile:
     folder = path.resolve().parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InvalidInputError("rejects", str(path), "a file in a folder that can be written")
     if path.is_dir() or path.resolve() == source.resolve():
         raise InvalidInputError("rejects", str(path), "another file than the source")
-    return Rejects(path, source)
+    return RejectsFile(path, source)
 
 
-def _write(batch: list[Record], store: MemoryStore, tenant: str, scope: Scope, summary: MoveSummary) -> None:
+def _write(batch: list[Record], store: MemoryStore, tenant: str, scope: Scope, summary: ImportSummary) -> None:
     statuses = Counter(outcome.status for outcome in store.upsert(batch, tenant=tenant))
     summary.created += statuses["created"]
     summary.replaced += statuses["replaced"]
@@ -178,7 +178,9 @@ def _write(batch: list[Record], store: MemoryStore, tenant: str, scope: Scope, s
     summary.missing += len(batch) - len(store.get([record.id for record in batch], scope=scope))
 
 
-def _survey(source: Source, summary: MoveSummary, on_refused: Callable[[Refused], None] | None) -> set[bytes]:
+def _survey(
+    source: ImportSource, summary: ImportSummary, on_refused: Callable[[RejectedItem], None] | None
+) -> set[bytes]:
     """Read the source to its end and count; return the ids that it gives more than once."""
     seen: set[bytes] = set()
     twice: set[bytes] = set()
@@ -191,7 +193,7 @@ def _survey(source: Source, summary: MoveSummary, on_refused: Callable[[Refused]
         if isinstance(made, str):
             summary.rejected += 1
             if on_refused:
-                on_refused(Refused(number, item.place, made, item.raw))
+                on_refused(RejectedItem(number, item.location, made, item.raw))
             continue
         key = _key(made.id)
         if key in seen:
@@ -201,7 +203,7 @@ def _survey(source: Source, summary: MoveSummary, on_refused: Callable[[Refused]
     return twice
 
 
-def _wanted(source: Source, twice: set[bytes]) -> Iterator[Record]:
+def _unique_records(source: ImportSource, twice: set[bytes]) -> Iterator[Record]:
     """Yield the records to write, each id once: of several items with one id the last counts."""
     held: dict[str, Record] = {}
     for item in source.items():
@@ -214,11 +216,11 @@ def _wanted(source: Source, twice: set[bytes]) -> Iterator[Record]:
     yield from held.values()
 
 
-def _record(item: Item) -> Record | str:
+def _record(item: ImportItem) -> Record | str:
     if item.fields is None:
         return item.reason or "not usable"
     try:
-        return parse(Record, item.fields)
+        return validate_model(Record, item.fields)
     except InvalidInputError as error:
         return str(error)
 

@@ -8,26 +8,33 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.intake.imports.external_json import as_text
-from recall_loop.memory.intake.imports.external_memory import Item, Owner, SourceError, is_past, plain, stable_id
-from recall_loop.memory.intake.imports.external_sqlite import columns, reading, rows
+from recall_loop.memory.intake.imports.external_json import to_json_text
+from recall_loop.memory.intake.imports.external_memory import (
+    DefaultOwner,
+    ImportItem,
+    SourceError,
+    is_past,
+    stable_id,
+    to_json_checked,
+)
+from recall_loop.memory.intake.imports.external_sqlite import column_names, iter_rows, open_readonly
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import ContentType
 
 # Where documents keep their words, as far as LangGraph's and LangMem's examples agree.
 TEXT_FIELDS = ("text", "content", "memory", "data", "page_content", "content.content")
 _COLUMNS = ["prefix", "key", "value", "created_at", "updated_at", "expires_at"]
-_PARTS = {
+_PLACEHOLDERS = {
     "user": "user_id",
     "agent": "agent_id",
     "group": "group_id",
     "conversation": "conversation_id",
     "session": "session",
 }
-_NAMED = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
-class Namespaces:
+class NamespaceTemplate:
     """A template such as `memories.{user}.*`: which namespaces are wanted, and what their parts mean.
 
     Raises:
@@ -36,14 +43,16 @@ class Namespaces:
 
     def __init__(self, template: str) -> None:
         allowed = "parts with dots between them, each a word, * or one of " + ", ".join(
-            f"{{{name}}}" for name in _PARTS
+            f"{{{name}}}" for name in _PLACEHOLDERS
         )
         self._parts = template.split(".")
-        named = [found[1] for part in self._parts if (found := _NAMED.fullmatch(part))]
+        named = [found[1] for part in self._parts if (found := _PLACEHOLDER.fullmatch(part))]
         loose = [
-            part for part in self._parts if not part or (("{" in part or "}" in part) and not _NAMED.fullmatch(part))
+            part
+            for part in self._parts
+            if not part or (("{" in part or "}" in part) and not _PLACEHOLDER.fullmatch(part))
         ]
-        if loose or len(set(named)) < len(named) or not set(named) <= set(_PARTS):
+        if loose or len(set(named)) < len(named) or not set(named) <= set(_PLACEHOLDERS):
             raise InvalidInputError("namespace", template, allowed)
 
     def match(self, namespace: str) -> dict[str, str] | None:
@@ -53,21 +62,21 @@ class Namespaces:
             return None
         fields = {}
         for part, value in zip(self._parts, given, strict=True):
-            named = _NAMED.fullmatch(part)
+            named = _PLACEHOLDER.fullmatch(part)
             if named:
-                fields[_PARTS[named[1]]] = value
+                fields[_PLACEHOLDERS[named[1]]] = value
             elif part not in ("*", value):
                 return None
         return fields
 
 
-class LangGraphStore:
+class LangGraphStoreSource:
     """One SqliteStore file.
 
     Args:
         path: the SQLite file.
         owner: whose an item is where its namespace doesn't say.
-        namespaces: template of `Namespaces`; absent = every namespace, and none of them says whose it is.
+        namespaces: template of `NamespaceTemplate`; absent = every namespace, and none of them says whose it is.
         text_fields: where the text stands in a document, as dotted paths; the first that holds text counts.
         expired: take items too whose time to live is over.
 
@@ -76,12 +85,12 @@ class LangGraphStore:
         InvalidInputError: `namespaces` is no template.
     """
 
-    words = "LangGraph SqliteStore"
+    description = "LangGraph SqliteStore"
 
     def __init__(
         self,
         path: Path,
-        owner: Owner,
+        owner: DefaultOwner,
         *,
         namespaces: str | None = None,
         text_fields: tuple[str, ...] = (),
@@ -89,34 +98,34 @@ class LangGraphStore:
     ) -> None:
         self.path = path
         self._owner = owner
-        self._namespaces = Namespaces(namespaces) if namespaces is not None else None
+        self._namespaces = NamespaceTemplate(namespaces) if namespaces is not None else None
         self._fields = text_fields or TEXT_FIELDS
         self._expired = expired
-        with reading(path) as connection:
-            if not {"prefix", "key", "value"} <= set(columns(connection, "store")):
+        with open_readonly(path) as connection:
+            if not {"prefix", "key", "value"} <= set(column_names(connection, "store")):
                 raise SourceError(f"{path}: no table `store` of LangGraph in it")
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[ImportItem]:
         """Yield the items in the order in which they were first put."""
-        with reading(self.path) as connection:
-            for _, row in rows(connection, "store", _COLUMNS):
+        with open_readonly(self.path) as connection:
+            for _, row in iter_rows(connection, "store", _COLUMNS):
                 yield self._item(row)
 
-    def _item(self, row: dict[str, Any]) -> Item:
+    def _item(self, row: dict[str, Any]) -> ImportItem:
         namespace, key = str(row["prefix"]), str(row["key"])
         place = f"{namespace} / {key}"
         text = row["value"].decode("utf-8", "replace") if isinstance(row["value"], bytes) else str(row["value"])
         whose = self._namespaces.match(namespace) if self._namespaces else {}
         if whose is None:
-            return Item(place, text, left_out="in another namespace")
+            return ImportItem(place, text, left_out="in another namespace")
         # Times without a zone are SQLite's own, which are UTC.
         if not self._expired and is_past(row.get("expires_at")):
-            return Item(place, text, left_out="expired")
+            return ImportItem(place, text, left_out="expired")
         try:
-            value = plain(json.loads(text))
+            value = to_json_checked(json.loads(text))
         except (ValueError, RecursionError) as error:
-            return Item(place, text, reason=f"value: not JSON: {str(error) or 'nested too deeply'}")
-        words, field = text_of(value, self._fields)
+            return ImportItem(place, text, reason=f"value: not JSON: {str(error) or 'nested too deeply'}")
+        words, field = document_text(value, self._fields)
         attributes = {"namespace": namespace.split("."), "key": key, "value": value}
         if field is not None:
             attributes |= {"text_field": field}
@@ -132,10 +141,10 @@ class LangGraphStore:
             "updated_at": row.get("updated_at"),
             "attributes": attributes,
         }
-        return Item(place, text, fields=self._owner.fill(fields | whose))
+        return ImportItem(place, text, fields=self._owner.fill(fields | whose))
 
 
-def text_of(value: Any, fields: tuple[str, ...]) -> tuple[str, str | None]:
+def document_text(value: Any, fields: tuple[str, ...]) -> tuple[str, str | None]:
     """Return the text of a document and the field that holds it; without one, all of it as lines `field: value`."""
     for path in fields:
         found = value
@@ -144,6 +153,6 @@ def text_of(value: Any, fields: tuple[str, ...]) -> tuple[str, str | None]:
         if isinstance(found, str) and found.strip():
             return found, path
     if not isinstance(value, dict):
-        return as_text(value), None
-    lines = (f"{key}: {part if isinstance(part, str) else as_text(part)}" for key, part in value.items())
+        return to_json_text(value), None
+    lines = (f"{key}: {part if isinstance(part, str) else to_json_text(part)}" for key, part in value.items())
     return "\n".join(lines), None

@@ -8,29 +8,35 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from recall_loop.memory.intake.files.lines import BadLine
-from recall_loop.memory.intake.imports.external_json import as_text, objects, whole
-from recall_loop.memory.intake.imports.external_memory import Item, Owner, SourceError
+from recall_loop.memory.intake.files.lines import InvalidLine
+from recall_loop.memory.intake.imports.external_json import iter_objects, load_json, to_json_text
+from recall_loop.memory.intake.imports.external_memory import DefaultOwner, ImportItem, SourceError
 from recall_loop.memory.intake.imports.external_pickles import read_point
-from recall_loop.memory.intake.imports.external_sqlite import copy, is_sqlite, reading, rows, tables
-from recall_loop.memory.intake.imports.mem0_fields import History, memory_item, point_id
+from recall_loop.memory.intake.imports.external_sqlite import (
+    copy_database,
+    is_sqlite,
+    iter_rows,
+    open_readonly,
+    table_names,
+)
+from recall_loop.memory.intake.imports.mem0_fields import Mem0History, memory_item, point_record_id
 from recall_loop.state.errors import InvalidInputError
 
 DEFAULT_COLLECTION = "mem0"
 # What mem0 keeps beside the memories: names that occur in them, and a note of its own.
-_BESIDE = ("mem0migrations",)
+_INTERNAL_COLLECTIONS = ("mem0migrations",)
 _ENTITIES = "_entities"
 _QDRANT, _CHROMA = "meta.json", "chroma.sqlite3"
 _PAGE = 1000
 
 
-class _Memories(Protocol):
-    """Yields `(place, id, payload)`, or `(place, raw, BadLine)` for what can't be read."""
+class _MemoryReader(Protocol):
+    """Yields `(place, id, payload)`, or `(place, raw, InvalidLine)` for what can't be read."""
 
-    def __call__(self) -> Iterator[tuple[str, str, dict[str, Any] | BadLine]]: ...
+    def __call__(self) -> Iterator[tuple[str, str, dict[str, Any] | InvalidLine]]: ...
 
 
-class Mem0:
+class Mem0Source:
     """One collection of mem0.
 
     Args:
@@ -48,7 +54,7 @@ class Mem0:
     def __init__(
         self,
         path: Path,
-        owner: Owner,
+        owner: DefaultOwner,
         *,
         collection: str | None = None,
         history: Path | None = None,
@@ -57,27 +63,27 @@ class Mem0:
         self.path = path
         self._owner = owner
         self._expired = expired
-        self._history = History(history) if history else None
-        self.words, self._memories = _open(path, collection)
+        self._history = Mem0History(history) if history else None
+        self.description, self._memories = _open(path, collection)
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[ImportItem]:
         """Yield the memories, then the messages of the history file."""
         for place, name, payload in self._memories():
-            if isinstance(payload, BadLine):
-                yield Item(place, payload.raw, reason=payload.reason)
+            if isinstance(payload, InvalidLine):
+                yield ImportItem(place, payload.raw, reason=payload.reason)
                 continue
-            events = self._history.of(name) if self._history else []
+            events = self._history.events_of(name) if self._history else []
             yield memory_item(place, name, payload, self._owner, events, expired=self._expired)
         if self._history:
             yield from self._history.messages(self._owner)
 
 
-def _open(path: Path, collection: str | None) -> tuple[str, _Memories]:
+def _open(path: Path, collection: str | None) -> tuple[str, _MemoryReader]:
     if (path / _QDRANT).is_file():
-        name = _chosen(path, collection, _qdrant_collections(path))
+        name = _choose_collection(path, collection, _qdrant_collections(path))
         return f"mem0, collection {name} (Qdrant)", lambda: _qdrant(path / "collection" / name / "storage.sqlite")
     if (path / _CHROMA).is_file():
-        name = _chosen(path, collection, _chroma_collections(path))
+        name = _choose_collection(path, collection, _chroma_collections(path))
         return f"mem0, collection {name} (Chroma)", lambda: _chroma(path, name)
     if not path.exists():
         raise SourceError(f"{path}: no such file or folder")
@@ -93,8 +99,8 @@ def _open(path: Path, collection: str | None) -> tuple[str, _Memories]:
     return "mem0, export", lambda: _export(path)
 
 
-def _chosen(path: Path, wanted: str | None, there: list[str]) -> str:
-    memories = [name for name in there if name not in _BESIDE and not name.endswith(_ENTITIES)]
+def _choose_collection(path: Path, wanted: str | None, there: list[str]) -> str:
+    memories = [name for name in there if name not in _INTERNAL_COLLECTIONS and not name.endswith(_ENTITIES)]
     if wanted is not None and wanted in there:
         return wanted
     if wanted is None and DEFAULT_COLLECTION in memories:
@@ -114,42 +120,46 @@ def _qdrant_collections(path: Path) -> list[str]:
     return [name for name in names if isinstance(name, str) and name == Path(name).name and name not in ("", "..")]
 
 
-def _qdrant(file: Path) -> Iterator[tuple[str, str, dict[str, Any] | BadLine]]:
-    with reading(file) as connection:
-        if "points" not in tables(connection):
+def _qdrant(file: Path) -> Iterator[tuple[str, str, dict[str, Any] | InvalidLine]]:
+    with open_readonly(file) as connection:
+        if "points" not in table_names(connection):
             raise SourceError(f"{file}: no points of Qdrant in it")
-        for number, row in rows(connection, "points", ["point"]):
+        for number, row in iter_rows(connection, "points", ["point"]):
             place, data = f"point {number}", row.get("point")
             try:
                 given, payload = read_point(data if isinstance(data, bytes) else b"")
             except ValueError as error:
-                yield place, "", BadLine(str(error), repr(data[:200]) if isinstance(data, bytes) else as_text(data))
+                yield (
+                    place,
+                    "",
+                    InvalidLine(str(error), repr(data[:200]) if isinstance(data, bytes) else to_json_text(data)),
+                )
             else:
-                yield f"point {given}", point_id(given), payload
+                yield f"point {given}", point_record_id(given), payload
 
 
 def _chroma_collections(path: Path) -> list[str]:
-    with reading(path / _CHROMA) as connection:
-        if "collections" not in tables(connection):
+    with open_readonly(path / _CHROMA) as connection:
+        if "collections" not in table_names(connection):
             raise SourceError(f"{path / _CHROMA}: no collections of Chroma in it")
-        return [str(row["name"]) for _, row in rows(connection, "collections", ["name"])]
+        return [str(row["name"]) for _, row in iter_rows(connection, "collections", ["name"])]
 
 
-def _chroma(path: Path, name: str) -> Iterator[tuple[str, str, dict[str, Any] | BadLine]]:
+def _chroma(path: Path, name: str) -> Iterator[tuple[str, str, dict[str, Any] | InvalidLine]]:
     """Read a copy of the database, through Chroma: opening a store of an older version changes its files."""
     with tempfile.TemporaryDirectory(prefix="recall-loop-import-") as folder:
-        copy(path / _CHROMA, Path(folder) / _CHROMA)
+        copy_database(path / _CHROMA, Path(folder) / _CHROMA)
         yield from _chroma_rows(path, Path(folder), name)
 
 
-def _chroma_rows(path: Path, folder: Path, name: str) -> Iterator[tuple[str, str, dict[str, Any] | BadLine]]:
+def _chroma_rows(path: Path, folder: Path, name: str) -> Iterator[tuple[str, str, dict[str, Any] | InvalidLine]]:
     from chromadb.errors import ChromaError
 
-    from recall_loop.memory.store.chroma.chroma_client import connect
+    from recall_loop.memory.store.chroma.chroma_client import open_client
 
     client = None
     try:
-        client = connect(folder)
+        client = open_client(folder)
         collection = client.get_collection(name, embedding_function=None)
         for start in range(0, collection.count(), _PAGE):
             page = collection.get(limit=_PAGE, offset=start, include=["metadatas", "documents"])
@@ -166,17 +176,17 @@ def _chroma_rows(path: Path, folder: Path, name: str) -> Iterator[tuple[str, str
             client.close()
 
 
-def _export(path: Path) -> Iterator[tuple[str, str, dict[str, Any] | BadLine]]:
-    value = whole(path)
+def _export(path: Path) -> Iterator[tuple[str, str, dict[str, Any] | InvalidLine]]:
+    value = load_json(path)
     if isinstance(value, dict) and isinstance(value.get("results"), list):
         value = value["results"]
-    for place, found in objects(path, value, "what mem0's get_all gives"):
-        if isinstance(found, BadLine):
+    for place, found in iter_objects(path, value, "what mem0's get_all gives"):
+        if isinstance(found, InvalidLine):
             yield place, "", found
         elif not isinstance(found.get("id"), str | int) or isinstance(found["id"], bool):
-            yield place, "", BadLine("id: missing; every memory of mem0 has one", as_text(found))
+            yield place, "", InvalidLine("id: missing; every memory of mem0 has one", to_json_text(found))
         else:
-            yield place, point_id(found["id"]), _payload(found)
+            yield place, point_record_id(found["id"]), _payload(found)
 
 
 def _payload(found: dict[str, Any]) -> dict[str, Any]:

@@ -9,86 +9,86 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from recall_loop.memory.intake.imports.external_json import as_text
+from recall_loop.memory.intake.imports.external_json import to_json_text
 from recall_loop.memory.intake.imports.external_memory import (
-    Item,
-    Owner,
+    DefaultOwner,
+    ImportItem,
     SourceError,
     is_past,
-    name_of,
-    plain,
-    role_of,
+    known_role,
     stable_id,
+    to_identifier,
+    to_json_checked,
 )
-from recall_loop.memory.intake.imports.external_sqlite import columns, reading, rows, tables
+from recall_loop.memory.intake.imports.external_sqlite import column_names, iter_rows, open_readonly, table_names
 from recall_loop.state.types import ContentType
 
-HISTORY = "mem0_history"
-_NAMED = ("data", "user_id", "agent_id", "run_id", "actor_id", "role", "created_at", "updated_at")
+HISTORY_ATTRIBUTE = "mem0_history"
+_MAPPED_FIELDS = ("data", "user_id", "agent_id", "run_id", "actor_id", "role", "created_at", "updated_at")
 # Made by mem0 from the text, and worth nothing without it.
-_DERIVED = ("hash", "text_lemmatized")
+_DERIVED_FIELDS = ("hash", "text_lemmatized")
 _PROCEDURAL = "procedural_memory"
-_EVENTS = ["memory_id", "old_memory", "event", "created_at", "updated_at", "actor_id", "role"]
-_SAID = ["id", "session_scope", "role", "content", "name", "created_at"]
-Event = dict[str, Any]
+_EVENT_COLUMNS = ["memory_id", "old_memory", "event", "created_at", "updated_at", "actor_id", "role"]
+_MESSAGE_COLUMNS = ["id", "session_scope", "role", "content", "name", "created_at"]
+HistoryEvent = dict[str, Any]
 
 
 def memory_item(
     place: str,
     memory_id: str,
     payload: Mapping[str, Any],
-    owner: Owner,
-    events: list[Event],
+    owner: DefaultOwner,
+    events: list[HistoryEvent],
     *,
     expired: bool,
-) -> Item:
+) -> ImportItem:
     """Return one memory as an item; `expired` says that memories whose time is over are wanted too."""
     try:
-        clean = plain(payload)
+        clean = to_json_checked(payload)
     except ValueError as error:  # nor can it be shown
-        return Item(place, reason=f"payload: {error}")
-    raw = as_text({"id": memory_id, "payload": clean})
+        return ImportItem(place, reason=f"payload: {error}")
+    raw = to_json_text({"id": memory_id, "payload": clean})
     if not expired and is_past(clean.get("expiration_date"), day=True):
-        return Item(place, raw, left_out="expired")
-    return Item(place, raw, fields=owner.fill(_fields(memory_id, clean, events)))
+        return ImportItem(place, raw, left_out="expired")
+    return ImportItem(place, raw, fields=owner.fill(_fields(memory_id, clean, events)))
 
 
-def _fields(memory_id: str, payload: Mapping[str, Any], events: list[Event]) -> dict[str, Any]:
+def _fields(memory_id: str, payload: Mapping[str, Any], events: list[HistoryEvent]) -> dict[str, Any]:
     procedural = payload.get("memory_type") == _PROCEDURAL
     first = events[0] if events else {}
-    attributes = {key: value for key, value in payload.items() if key not in (*_NAMED, *_DERIVED)}
+    attributes = {key: value for key, value in payload.items() if key not in (*_MAPPED_FIELDS, *_DERIVED_FIELDS)}
     role = payload.get("role") or first.get("role")
-    if role is not None and role_of(role) is None:
+    if role is not None and known_role(role) is None:
         attributes["role"] = role
     earlier = [{"text": event["old_memory"], "until": event.get("updated_at")} for event in events if _changed(event)]
     if earlier:
-        attributes[HISTORY] = earlier
+        attributes[HISTORY_ATTRIBUTE] = earlier
     return {
         "id": memory_id,
         "kind": ContentType.ARCHIVAL if procedural else ContentType.FACT,
         "label": "Procedural memory" if procedural else None,
         "text": payload.get("data"),
-        "author": name_of(payload.get("actor_id") or first.get("actor_id")),
-        "role": role_of(role),
-        "user_id": name_of(payload.get("user_id")),
-        "agent_id": name_of(payload.get("agent_id")),
-        "conversation_id": name_of(payload.get("run_id")),
+        "author": to_identifier(payload.get("actor_id") or first.get("actor_id")),
+        "role": known_role(role),
+        "user_id": to_identifier(payload.get("user_id")),
+        "agent_id": to_identifier(payload.get("agent_id")),
+        "conversation_id": to_identifier(payload.get("run_id")),
         "created_at": payload.get("created_at") or first.get("created_at"),
         "updated_at": payload.get("updated_at") or (events[-1].get("updated_at") if events else None),
         "attributes": attributes,
     }
 
 
-def _changed(event: Event) -> bool:
+def _changed(event: HistoryEvent) -> bool:
     return event.get("event") == "UPDATE" and isinstance(event.get("old_memory"), str)
 
 
-def point_id(given: str | int) -> str:
+def point_record_id(given: str | int) -> str:
     """Return the id of a point as a record's id: UUIDs as they are, numbers with a word before them."""
     return given if isinstance(given, str) else f"mem0-{given}"
 
 
-class History:
+class Mem0History:
     """mem0's history file: how memories were worded before, and the messages that it still keeps.
 
     Raises:
@@ -97,39 +97,39 @@ class History:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._events: dict[str, list[Event]] = defaultdict(list)
-        with reading(path) as connection:
-            if not {"memory_id", "event"} <= set(columns(connection, "history")):
+        self._events: dict[str, list[HistoryEvent]] = defaultdict(list)
+        with open_readonly(path) as connection:
+            if not {"memory_id", "event"} <= set(column_names(connection, "history")):
                 raise SourceError(f"{path}: not a history file of mem0")
-            for _, event in rows(connection, "history", _EVENTS):
+            for _, event in iter_rows(connection, "history", _EVENT_COLUMNS):
                 self._events[str(event["memory_id"])].append(event)
 
-    def of(self, memory_id: str) -> list[Event]:
+    def events_of(self, memory_id: str) -> list[HistoryEvent]:
         """Return what happened to a memory, oldest first; nothing where the file doesn't know it."""
         return self._events.get(memory_id, [])
 
-    def messages(self, owner: Owner) -> Iterator[Item]:
+    def messages(self, owner: DefaultOwner) -> Iterator[ImportItem]:
         """Yield the messages that mem0 keeps to understand the next ones: the last ten of each scope."""
-        with reading(self.path) as connection:
-            if "messages" in tables(connection):
+        with open_readonly(self.path) as connection:
+            if "messages" in table_names(connection):
                 yield from self._messages(connection, owner)
 
-    def _messages(self, connection: sqlite3.Connection, owner: Owner) -> Iterator[Item]:
-        for number, said in rows(connection, "messages", _SAID):
+    def _messages(self, connection: sqlite3.Connection, owner: DefaultOwner) -> Iterator[ImportItem]:
+        for number, said in iter_rows(connection, "messages", _MESSAGE_COLUMNS):
             place = f"{self.path.name}, message {number}"
             scope = _scope(str(said.get("session_scope") or ""))
             fields: dict[str, Any] = {
                 "id": stable_id("mem0-message", str(said.get("id"))),
                 "kind": ContentType.MESSAGE,
                 "text": said.get("content"),
-                "role": role_of(said.get("role")),
-                "author": name_of(said.get("name")),
+                "role": known_role(said.get("role")),
+                "author": to_identifier(said.get("name")),
                 "user_id": scope.get("user_id"),
                 "agent_id": scope.get("agent_id"),
-                "conversation_id": scope.get("run_id") or name_of(said.get("session_scope")),
+                "conversation_id": scope.get("run_id") or to_identifier(said.get("session_scope")),
                 "created_at": said.get("created_at"),
             }
-            yield Item(place, as_text(said), fields=owner.fill(fields))
+            yield ImportItem(place, to_json_text(said), fields=owner.fill(fields))
 
 
 def _scope(text: str) -> dict[str, str]:

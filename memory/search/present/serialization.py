@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from recall_loop.memory.search.present.truncation import Profile, Shortened, shorten_all
+from recall_loop.memory.search.present.truncation import TruncatedText, TruncationProfile, truncate_texts
 from recall_loop.memory.search.query.options import SearchResponse
 from recall_loop.state.records.records import SearchHit
 from recall_loop.text.words.tokens import stems
 
 
-def as_json(found: SearchResponse, profile: Profile) -> dict[str, Any]:
+def response_to_json(found: SearchResponse, profile: TruncationProfile) -> dict[str, Any]:
     """Return the response as plain JSON: every result, and where was looked (SEARCH-6)."""
-    hits = zip(found.hits, shortened(found, profile), strict=True)
+    hits = zip(found.hits, truncate_hits(found, profile), strict=True)
     return {
         "query": found.query,
         "hits": [_hit(rank, hit, text) for rank, (hit, text) in enumerate(hits, start=1)],
@@ -31,7 +31,7 @@ def as_json(found: SearchResponse, profile: Profile) -> dict[str, Any]:
     }
 
 
-def _hit(rank: int, hit: SearchHit, text: Shortened) -> dict[str, Any]:
+def _hit(rank: int, hit: SearchHit, text: TruncatedText) -> dict[str, Any]:
     record = hit.record.model_dump(mode="json")
     names = ("label", "agent_id", "agent_name", "author", "role", "created_at", "updated_at")
     more = ("subject", "fact_type", "object", "conversation_id", "session", "user_id", "tags", "source_ids")
@@ -50,10 +50,10 @@ def _hit(rank: int, hit: SearchHit, text: Shortened) -> dict[str, Any]:
     }
 
 
-def shortened(found: SearchResponse, profile: Profile) -> list[Shortened]:
+def truncate_hits(found: SearchResponse, profile: TruncationProfile) -> list[TruncatedText]:
     """Return the texts of the results, each as much of it as the profile shows (SEARCH-8)."""
     terms = frozenset(stems(found.corrected or found.query))
-    return shorten_all([hit.record.text for hit in found.hits], terms, profile)
+    return truncate_texts([hit.record.text for hit in found.hits], terms, profile)
 
 
 def _iso(when: datetime | None) -> str | None:

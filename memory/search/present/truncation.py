@@ -19,7 +19,7 @@ _FULL = "full"
 
 
 @dataclass(frozen=True)
-class Shortened:
+class TruncatedText:
     """A text as it is shown, and whether that is less than the whole."""
 
     text: str
@@ -27,7 +27,7 @@ class Shortened:
 
 
 @dataclass(frozen=True)
-class Step:
+class TruncationStep:
     """Results up to rank `up_to` (1 = best; None = all the rest) get at most `limit` characters (None = all)."""
 
     up_to: int | None
@@ -42,7 +42,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Profile:
+class TruncationProfile:
     """How much of each result is shown.
 
     Attributes:
@@ -51,7 +51,7 @@ class Profile:
     """
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[TruncationStep, ...]
 
     def __post_init__(self) -> None:
         """Refuse steps that leave a rank without a limit."""
@@ -69,21 +69,27 @@ class Profile:
         raise AssertionError("the last step is for every rank")
 
 
-LOCAL = Profile("local", (Step(2, None), Step(5, 1000), Step(None, 400)))
-CONSTELLATION = Profile("constellation", (Step(5, None), Step(15, 1500), Step(None, 800)))
-MESSAGES = Profile("messages", (Step(2, None), Step(5, 400), Step(None, 200)))
-FULL = Profile(_FULL, (Step(None, None),))
-PROFILES = {profile.name: profile for profile in (LOCAL, CONSTELLATION, MESSAGES, FULL)}
+LOCAL_PROFILE = TruncationProfile(
+    "local", (TruncationStep(2, None), TruncationStep(5, 1000), TruncationStep(None, 400))
+)
+CONSTELLATION_PROFILE = TruncationProfile(
+    "constellation", (TruncationStep(5, None), TruncationStep(15, 1500), TruncationStep(None, 800))
+)
+MESSAGES_PROFILE = TruncationProfile(
+    "messages", (TruncationStep(2, None), TruncationStep(5, 400), TruncationStep(None, 200))
+)
+FULL_PROFILE = TruncationProfile(_FULL, (TruncationStep(None, None),))
+PROFILES = {profile.name: profile for profile in (LOCAL_PROFILE, CONSTELLATION_PROFILE, MESSAGES_PROFILE, FULL_PROFILE)}
 
 
-def profile_for(scope: Scope, content_types: Collection[ContentType]) -> Profile:
+def profile_for(scope: Scope, content_types: Collection[ContentType]) -> TruncationProfile:
     """Return the profile that a search has where none is chosen: by what it asks for, then by its scope."""
     if set(content_types) == {ContentType.MESSAGE}:
-        return MESSAGES
-    return CONSTELLATION if scope.mode is ScopeMode.CONSTELLATION else LOCAL
+        return MESSAGES_PROFILE
+    return CONSTELLATION_PROFILE if scope.mode is ScopeMode.CONSTELLATION else LOCAL_PROFILE
 
 
-def parse_profile(text: str) -> Profile:
+def parse_profile(text: str) -> TruncationProfile:
     """Return a profile by name, or the one that steps like `2:full,5:1000,400` describe.
 
     Raises:
@@ -93,17 +99,17 @@ def parse_profile(text: str) -> Profile:
     if known is not None:
         return known
     try:
-        return Profile("custom", tuple(_step(part) for part in text.split(",")))
+        return TruncationProfile("custom", tuple(_step(part) for part in text.split(",")))
     except ValueError as error:
         raise InvalidInputError("profile", text, f"{', '.join(PROFILES)}, or {_FORM}") from error
 
 
-def _step(text: str) -> Step:
+def _step(text: str) -> TruncationStep:
     rank, colon, limit = text.strip().rpartition(":")
-    return Step(int(rank) if colon else None, None if limit.strip() == _FULL else int(limit))
+    return TruncationStep(int(rank) if colon else None, None if limit.strip() == _FULL else int(limit))
 
 
-def shorten(text: str, terms: Collection[str], limit: int | None) -> Shortened:
+def truncate_text(text: str, terms: Collection[str], limit: int | None) -> TruncatedText:
     """Return the part of `text` that covers the most of `terms`, in at most `limit` characters (code points).
 
     Args:
@@ -118,15 +124,15 @@ def shorten(text: str, terms: Collection[str], limit: int | None) -> Shortened:
         InvalidInputError: `limit` is below 1.
     """
     if limit is None:
-        return Shortened(text, False)
+        return TruncatedText(text, False)
     if limit < 1:
         raise InvalidInputError("limit", limit, "an integer of at least 1, or none")
     if len(text) <= limit:
-        return Shortened(text, False)
+        return TruncatedText(text, False)
     shown = best_snippet(text, terms, limit)
-    return Shortened(shown, shown != text.strip())
+    return TruncatedText(shown, shown != text.strip())
 
 
-def shorten_all(texts: Sequence[str], terms: Collection[str], profile: Profile) -> list[Shortened]:
+def truncate_texts(texts: Sequence[str], terms: Collection[str], profile: TruncationProfile) -> list[TruncatedText]:
     """Return the texts of results, best first, each within its limit in `profile`."""
-    return [shorten(text, terms, profile.limit(rank)) for rank, text in enumerate(texts, start=1)]
+    return [truncate_text(text, terms, profile.limit(rank)) for rank, text in enumerate(texts, start=1)]

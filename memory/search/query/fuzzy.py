@@ -27,11 +27,20 @@ import Stemmer
 from rapidfuzz.distance import OSA
 
 from recall_loop.memory.search.query.lexical import TermGroup
-from recall_loop.memory.search.query.spelling_index import LONGEST, NearStems, has_digit
+from recall_loop.memory.search.query.spelling_index import MAX_LENGTH, SpellingIndex, has_digit
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.text.words.tokens import STOP_WORDS, fold, stem, words
 
-__all__ = ["LEVELS", "MOST_VARIANTS", "RARE", "WEIGHTS", "TermGroup", "Vocabulary", "corrected_query", "expand"]
+__all__ = [
+    "LEVELS",
+    "MOST_VARIANTS",
+    "RARITY_RATIO",
+    "WEIGHTS",
+    "SpellingVocabulary",
+    "TermGroup",
+    "corrected_query",
+    "expand_query",
+]
 
 LEVELS = (0, 1, 2)
 MOST_VARIANTS = 8
@@ -40,7 +49,7 @@ WEIGHTS = {1: 0.6, 2: 0.3}
 SHORTEST = 4
 SHORTEST_FOR_TWO = 6
 # Level 1 takes a stem that the tenant has for a typo when a near one stands in this many times as many rows.
-RARE = 50
+RARITY_RATIO = 50
 # Endings that English stemming removes are rarely longer.
 _ENDING = 5
 _LETTERS = "abcdefgilmnorstuvyz"
@@ -48,7 +57,7 @@ _INFLECTIONS = (
     *("s", "es", "e", "ed", "d", "ing", "y", "ies", "ied"),
     *("er", "ly", "ion", "ation", "ity", "ment", "ness", "al", "ful", "ence", "ance", "able", "ive", "ous"),
 )
-_KEPT = 4096
+_MAX_CACHED = 4096
 # A digit, a sign of addresses and names of code, or a path: `/` with another or a dot behind it.
 _LOCKED = re.compile(r"[\d@_\\]|/.*[/.]\w")
 _local = local()  # a stemmer must not be shared between threads
@@ -61,7 +70,7 @@ class _Variant:
     steps: int
 
 
-class Vocabulary:
+class SpellingVocabulary:
     """The stems of a tenant, and for each the number of its rows that have it.
 
     `frequencies` must not change while the vocabulary is in use. The tables that stems are compared by are
@@ -70,7 +79,7 @@ class Vocabulary:
 
     def __init__(self, frequencies: Mapping[str, int]) -> None:
         self._frequencies = frequencies
-        self._tables: dict[int, NearStems] = {}
+        self._tables: dict[int, SpellingIndex] = {}
         self._found: OrderedDict[tuple[str, int], tuple[_Variant, ...]] = OrderedDict()
         self._lock = Lock()
 
@@ -82,7 +91,7 @@ class Vocabulary:
         """Return the stems at 1 to `most` steps (1 or 2) from a folded word, best first, its own left out."""
         return self._kept(word, most)
 
-    def likelier(self, word: str, most: int) -> tuple[_Variant, ...]:
+    def likely_corrections(self, word: str, most: int) -> tuple[_Variant, ...]:
         """Return the variants that make `word` look misspelt, best first.
 
         For a word whose stem no row has these are all; for a known one those at one step whose stem is in at
@@ -91,7 +100,7 @@ class Vocabulary:
         rows = self.frequency(stem(word))
         if not rows:
             return self._kept(word, most)
-        return tuple(each for each in self._kept(word, 0) if self.frequency(each.stem) >= RARE * rows)
+        return tuple(each for each in self._kept(word, 0) if self.frequency(each.stem) >= RARITY_RATIO * rows)
 
     def _kept(self, word: str, most: int) -> tuple[_Variant, ...]:
         """Look `word` up, or return what was found before; `most` = 0 stands for frequent stems at one step."""
@@ -101,25 +110,25 @@ class Vocabulary:
             if found is not None:
                 self._found.move_to_end(key)
                 return found
-            least = 1 if most else RARE
+            least = 1 if most else RARITY_RATIO
             if least not in self._tables:
-                self._tables[least] = NearStems(text for text, rows in self._frequencies.items() if rows >= least)
+                self._tables[least] = SpellingIndex(text for text, rows in self._frequencies.items() if rows >= least)
             table = self._tables[least]
         found = self._look(word, most, table)
         with self._lock:
             self._found[key] = found
-            if len(self._found) > _KEPT:
+            if len(self._found) > _MAX_CACHED:
                 self._found.popitem(last=False)
         return found
 
-    def _look(self, word: str, most: int, table: NearStems) -> tuple[_Variant, ...]:
+    def _look(self, word: str, most: int, table: SpellingIndex) -> tuple[_Variant, ...]:
         own = stem(word)
         steps: dict[str, int] = {}
         for typed in {own, word} if most == 2 else {own}:
             for text, distance in table.within(typed, most or 1):
                 steps[text] = min(distance, steps.get(text, distance))
         if most and word.isascii():
-            steps |= {text: 1 for text in _stemmed(_repaired_ending(word)) if self.frequency(text)}
+            steps |= {text: 1 for text in _stem_spellings(_repaired_ending(word)) if self.frequency(text)}
         steps.pop(own, None)
 
         def order(text: str) -> tuple[int, bool, int, str]:
@@ -128,7 +137,7 @@ class Vocabulary:
         return tuple(_Variant(text, steps[text]) for text in sorted(steps, key=order))
 
 
-def expand(query: str, vocabulary: Vocabulary, level: int) -> list[TermGroup]:
+def expand_query(query: str, vocabulary: SpellingVocabulary, level: int) -> list[TermGroup]:
     """Return one group for each distinct stem of `query`, in order (SEARCH-2).
 
     Level 0 gives each stem alone. Level 1 adds stems at one step from words of four letters or more
@@ -151,7 +160,7 @@ def expand(query: str, vocabulary: Vocabulary, level: int) -> list[TermGroup]:
     return list(groups.values())
 
 
-def corrected_query(query: str, vocabulary: Vocabulary, level: int) -> str | None:
+def corrected_query(query: str, vocabulary: SpellingVocabulary, level: int) -> str | None:
     """Return `query` with the words that are likely misspelt replaced by their best variant, else None.
 
     Only words that the vocabulary hardly knows are replaced, at level 2 as at level 1, so that a clean
@@ -183,24 +192,24 @@ def _locked(query: str) -> frozenset[str]:
     return frozenset(word for run in query.split() if _LOCKED.search(run) for word in words(run))
 
 
-def _variants(word: str, vocabulary: Vocabulary, level: int, locked: frozenset[str]) -> tuple[_Variant, ...]:
+def _variants(word: str, vocabulary: SpellingVocabulary, level: int, locked: frozenset[str]) -> tuple[_Variant, ...]:
     if not _correctable(word, locked):
         return ()
     if level == 1:
-        return vocabulary.likelier(word, 1)[:MOST_VARIANTS]
+        return vocabulary.likely_corrections(word, 1)[:MOST_VARIANTS]
     return vocabulary.variants(word, _most(word, level))[:MOST_VARIANTS]
 
 
 def _correctable(word: str, locked: frozenset[str]) -> bool:
     known = word in locked or stem(word) in _function_stems()
-    return SHORTEST <= len(word) <= LONGEST and not known and not has_digit(word)
+    return SHORTEST <= len(word) <= MAX_LENGTH and not known and not has_digit(word)
 
 
 def _most(word: str, level: int) -> int:
     return 2 if level == 2 and len(word) >= SHORTEST_FOR_TWO else 1
 
 
-def _corrected(typed: str, vocabulary: Vocabulary, level: int, locked: frozenset[str]) -> str:
+def _corrected(typed: str, vocabulary: SpellingVocabulary, level: int, locked: frozenset[str]) -> str:
     """Return one run of the query as it should be spelt; what follows an apostrophe is kept."""
     folded, found = fold(typed), words(typed)
     if len(found) != 1 or not folded.startswith(found[0]) or len(folded) != len(typed):
@@ -208,7 +217,7 @@ def _corrected(typed: str, vocabulary: Vocabulary, level: int, locked: frozenset
     word = found[0]
     if word in STOP_WORDS or not _correctable(word, locked):
         return typed
-    likely = vocabulary.likelier(word, _most(word, level))
+    likely = vocabulary.likely_corrections(word, _most(word, level))
     if not likely:
         return typed
     return _capitals(_form(likely[0].stem, word), typed[: len(word)]) + typed[len(word) :]
@@ -235,7 +244,7 @@ def _capitals(text: str, typed: str) -> str:
     return text[0].upper() + text[1:] if typed[0].isupper() else text
 
 
-def _stemmed(spellings: list[str]) -> list[str]:
+def _stem_spellings(spellings: list[str]) -> list[str]:
     """Stem a few hundred spellings that nobody will ask for again: in one call, and past every cache."""
     stemmer = getattr(_local, "stemmer", None)
     if stemmer is None:

@@ -31,7 +31,7 @@ class TermGroup(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TermCounts:
+class TermMatches:
     """How n candidates match t groups of stems.
 
     Attributes:
@@ -60,19 +60,19 @@ def group_idf(group: TermGroup, frequencies: Mapping[str, int], documents: int) 
     return idf(documents, next(known, 0))
 
 
-def count_terms(
+def match_terms(
     index: RowIndex,
     positions: NDArray[np.int64],
     groups: Sequence[TermGroup],
     frequencies: Mapping[str, int],
     documents: int,
-) -> TermCounts:
+) -> TermMatches:
     """Count groups of stems in the rows at `positions`; of several variants the one that counts most is taken."""
     rarity = np.array([group_idf(group, frequencies, documents) for group in groups], dtype=float)
     if all(len(group.variants) == 1 for group in groups):
         found = index.counts([group.stem for group in groups], positions)
         present = [np.minimum(counts, 1.0) for counts in found]
-        return TermCounts(found.own, found.window, present[0], present[1], rarity)
+        return TermMatches(found.own, found.window, present[0], present[1], rarity)
     size = (len(positions), len(groups))
     own, window, own_present, window_present = (np.zeros(size) for _ in range(4))
     depth = max((len(group.variants) for group in groups), default=0)
@@ -87,7 +87,7 @@ def count_terms(
             total[:, columns] = np.maximum(total[:, columns], counts * weighed)
         for total, counts in ((own_present, found.own), (window_present, found.window)):
             total[:, columns] = np.maximum(total[:, columns], (counts > 0) * weighed)
-    return TermCounts(own, window, own_present, window_present, rarity)
+    return TermMatches(own, window, own_present, window_present, rarity)
 
 
 def bm25(

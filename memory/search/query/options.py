@@ -10,12 +10,12 @@ from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, OrderBy, SearchMode
 from recall_loop.text.time.time_expressions import TimeRange
 
-MOST_RESULTS = 1000
+MAX_RESULTS = 1000
 FUZZY_LEVELS = (0, 1, 2)
-POOL = 50
+DEFAULT_POOL = 50
 """How many of the best candidates are shown to a reranker, where nothing else is said."""
 
-MOST_POOL = 100
+MAX_POOL = 100
 """How many may be shown; beyond that hardly anything moves into the first ten."""
 
 
@@ -48,7 +48,7 @@ class SearchOptions:
     apply_content_scoring: bool = True
     rerank: bool | None = None
     rerank_budget_ms: float = 0.0
-    rerank_pool: int = POOL
+    rerank_pool: int = DEFAULT_POOL
     rerank_learned: bool = True
     time_suffixes: bool = True
     debug: bool = False
@@ -60,12 +60,12 @@ class SearchOptions:
             if value not in list(kind):
                 raise InvalidInputError(name, value, f"one of {', '.join(kind)}")
             object.__setattr__(self, name, kind(value))
-        if type(self.limit) is not int or not 1 <= self.limit <= MOST_RESULTS:
-            raise InvalidInputError("limit", self.limit, f"an integer from 1 to {MOST_RESULTS}")
+        if type(self.limit) is not int or not 1 <= self.limit <= MAX_RESULTS:
+            raise InvalidInputError("limit", self.limit, f"an integer from 1 to {MAX_RESULTS}")
         if not 0.0 <= self.rerank_budget_ms < float("inf"):
             raise InvalidInputError("rerank_budget_ms", self.rerank_budget_ms, "a number of milliseconds, at least 0")
-        if type(self.rerank_pool) is not int or not 1 <= self.rerank_pool <= MOST_POOL:
-            raise InvalidInputError("rerank_pool", self.rerank_pool, f"an integer from 1 to {MOST_POOL}")
+        if type(self.rerank_pool) is not int or not 1 <= self.rerank_pool <= MAX_POOL:
+            raise InvalidInputError("rerank_pool", self.rerank_pool, f"an integer from 1 to {MAX_POOL}")
         level: object = self.fuzzy
         if not isinstance(level, int) or level not in FUZZY_LEVELS:
             raise InvalidInputError("fuzzy", self.fuzzy, "0, 1 or 2; True means 1")

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.search.query.fuzzy import Vocabulary, corrected_query, expand
+from recall_loop.memory.search.query.fuzzy import SpellingVocabulary, corrected_query, expand_query
 from recall_loop.memory.search.query.lexical import TermGroup
-from recall_loop.memory.store.embed.embedders import TokenEmbedder, checked
+from recall_loop.memory.store.embed.embedders import TokenEmbedder, validate_vectors
 from recall_loop.state.types import SearchMode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.search.query.query_spec import Asked
+    from recall_loop.memory.search.query.query_spec import ParsedQuery
     from recall_loop.memory.store.index.view import View
     from recall_loop.memory.store.store import MemoryStore
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class PreparedQuery:
     """One query, ready to be searched.
 
     Attributes:
@@ -36,7 +36,7 @@ class Looked:
         tokens: token vectors [t, d] of the wording, for late interaction; None where it isn't wanted.
     """
 
-    asked: Asked
+    parsed: ParsedQuery
     groups: Sequence[TermGroup]
     legs: tuple[str, ...]
     vectors: NDArray[np.float32] | None
@@ -44,14 +44,14 @@ class Looked:
     tokens: NDArray[np.float32] | None = None
 
 
-def look(
+def prepare_queries(
     store: MemoryStore,
     views: Sequence[View],
-    asked: Sequence[Asked],
+    asked: Sequence[ParsedQuery],
     given: NDArray[np.float32] | None,
     *,
     with_tokens: bool,
-) -> list[Looked]:
+) -> list[PreparedQuery]:
     """Prepare queries; `views` are where each is looked up, `given` their vectors if they needn't be embedded.
 
     Corrections are embedded beside them, and with `with_tokens` the token vectors of each wording are kept.
@@ -73,7 +73,7 @@ def look(
         if given is not None and "vector" in _legs(query):
             vectors.insert(0, given[number])
         known = np.stack(vectors) if vectors else None
-        looked.append(Looked(query, _groups(query, view), _legs(query), known, corrections[number], tokens))
+        looked.append(PreparedQuery(query, _groups(query, view), _legs(query), known, corrections[number], tokens))
     return looked
 
 
@@ -87,32 +87,32 @@ def _embedded(store: MemoryStore, texts: list[str], *, with_tokens: bool) -> lis
         vectors, tokens = embedder.embed_queries_with_tokens(once)
     else:
         vectors = embedder.embed_queries(once)
-    vectors = checked(embedder, vectors, len(once), store.dimension)
+    vectors = validate_vectors(embedder, vectors, len(once), store.dimension)
     made = dict(zip(once, zip(vectors, tokens if tokens is not None else [None] * len(once), strict=True), strict=True))
     return [made[text] for text in texts]
 
 
-def _correction(query: Asked, view: View) -> str | None:
+def _correction(query: ParsedQuery, view: View) -> str | None:
     level = query.options.fuzzy
     if not level or not query.text or "fts" not in _legs(query) or not view.count():
         return None
-    return corrected_query(query.spoken, view.of_vocabulary(Vocabulary), level)
+    return corrected_query(query.embedded_text, view.derived_from_vocabulary(SpellingVocabulary), level)
 
 
-def _groups(query: Asked, view: View) -> list[TermGroup]:
+def _groups(query: ParsedQuery, view: View) -> list[TermGroup]:
     if query.options.fuzzy and "fts" in _legs(query) and view.count():
-        return expand(query.text, view.of_vocabulary(Vocabulary), query.options.fuzzy)
+        return expand_query(query.text, view.derived_from_vocabulary(SpellingVocabulary), query.options.fuzzy)
     return [TermGroup(stem, ((stem, 1.0),)) for stem in query.stems]
 
 
-def _vector_texts(query: Asked, view: View, corrected: str | None, *, own: bool) -> list[str]:
+def _vector_texts(query: ParsedQuery, view: View, corrected: str | None, *, own: bool) -> list[str]:
     """Return what is embedded: the query's wording, unless its vector was given, and its correction beside it."""
     if "vector" not in _legs(query) or not view.count():
         return []
-    return [text for text in (query.spoken if own else None, corrected) if text]
+    return [text for text in (query.embedded_text if own else None, corrected) if text]
 
 
-def _legs(query: Asked) -> tuple[str, ...]:
+def _legs(query: ParsedQuery) -> tuple[str, ...]:
     if not query.text:
         return ("time",)
     if query.options.mode is SearchMode.FTS:

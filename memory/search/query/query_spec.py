@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-from recall_loop.memory.search.query.options import POOL, SearchOptions
-from recall_loop.memory.search.query.time_suffix import with_time
-from recall_loop.state.errors import InvalidInputError, shown
+from recall_loop.memory.search.query.options import DEFAULT_POOL, SearchOptions
+from recall_loop.memory.search.query.time_suffix import apply_time_suffix
+from recall_loop.state.errors import InvalidInputError, display_value
 from recall_loop.state.scope import Filters
 from recall_loop.state.types import no_surrogates
 from recall_loop.text.time.time_expressions import TimeRange
 from recall_loop.text.words.tokens import stems
 
 # Candidates that may be reranked for each result, beyond the usual pool.
-RERANKED = 4
+RERANKED_PER_RESULT = 4
 
 
 @dataclass(frozen=True)
-class Asked:
+class ParsedQuery:
     """One query as it was given, as it is looked up, as it is embedded, and how it is searched.
 
     Attributes:
@@ -34,7 +34,7 @@ class Asked:
 
     query: str
     text: str
-    spoken: str
+    embedded_text: str
     options: SearchOptions
     filters: Filters
     time: TimeRange | None = None
@@ -45,7 +45,7 @@ class Asked:
         return list(dict.fromkeys(stems(self.text)))
 
 
-def ask(
+def parse_queries(
     queries: Sequence[str],
     *,
     spoken: Sequence[str] | None,
@@ -53,7 +53,7 @@ def ask(
     options: SearchOptions,
     filters: Filters | Sequence[Filters],
     reference_time: datetime | None,
-) -> list[Asked]:
+) -> list[ParsedQuery]:
     """Return the queries with their wordings, options and filters: the same for all, or each its own.
 
     Raises:
@@ -69,16 +69,16 @@ def ask(
     asked = []
     for number, query in enumerate(queries):
         mine = each[number]
-        text, narrowed = with_time(query, mine, reference) if options.time_suffixes else (query, mine)
+        text, narrowed = apply_time_suffix(query, mine, reference) if options.time_suffixes else (query, mine)
         chosen = options if limits is None else _limited(options, limits[number])
         time = None if narrowed is mine else TimeRange(narrowed.start_time, narrowed.end_time)
-        asked.append(Asked(query, text, spoken[number] if spoken else text, chosen, narrowed, time))
+        asked.append(ParsedQuery(query, text, spoken[number] if spoken else text, chosen, narrowed, time))
     return asked
 
 
 def _limited(options: SearchOptions, limit: int) -> SearchOptions:
     """Return the options of a query with a limit of its own; a closer look is for who wants many results."""
-    pool = min(options.rerank_pool, max(POOL, RERANKED * limit))
+    pool = min(options.rerank_pool, max(DEFAULT_POOL, RERANKED_PER_RESULT * limit))
     learned = options.rerank_learned and limit >= options.limit
     return replace(options, limit=limit, rerank_pool=pool, rerank_learned=learned)
 
@@ -89,4 +89,4 @@ def _check(query: str) -> None:
     try:
         no_surrogates(query)
     except ValueError as error:
-        raise InvalidInputError("query", shown(query), str(error)) from error
+        raise InvalidInputError("query", display_value(query), str(error)) from error

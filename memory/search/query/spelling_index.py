@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 _BITS = np.uint64(63)
 _ONE = np.uint64(1)
-LONGEST = 64
+MAX_LENGTH = 64
 
 
-class NearStems:
+class SpellingIndex:
     """A fixed set of stems, asked for those near a string.
 
     Stems with digits, of fewer than three letters (one step from half of all short words) or of more than
@@ -29,17 +29,17 @@ class NearStems:
     """
 
     def __init__(self, stems: Iterable[str]) -> None:
-        texts = sorted((text for text in stems if 3 <= len(text) <= LONGEST and not has_digit(text)), key=len)
+        texts = sorted((text for text in stems if 3 <= len(text) <= MAX_LENGTH and not has_digit(text)), key=len)
         lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
         # Stems of n letters stand from starts[n] up to starts[n + 1].
-        self._starts = np.searchsorted(lengths, np.arange(LONGEST + 4))
+        self._starts = np.searchsorted(lengths, np.arange(MAX_LENGTH + 4))
         self._texts = np.array(texts, dtype=object)
         parts = [_signatures(texts[a:b]) for a, b in zip(self._starts[:-1], self._starts[1:], strict=True) if a < b]
         self._signatures = np.concatenate([np.zeros(0, dtype=np.uint64), *parts])
 
     def within(self, text: str, most: int) -> list[tuple[str, int]]:
         """Return (stem, steps) of all stems at 1 to `most` (1 or 2) steps of optimal string alignment."""
-        if not 0 < len(text) <= LONGEST:
+        if not 0 < len(text) <= MAX_LENGTH:
             return []
         near = slice(self._starts[max(len(text) - most, 0)], self._starts[len(text) + most + 1])
         differing = self._signatures[near] ^ _signatures([text])[0]

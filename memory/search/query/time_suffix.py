@@ -8,7 +8,7 @@ from recall_loop.state.scope import Filters
 from recall_loop.text.time.time_expressions import TimeRange, split_time_suffix
 
 
-def with_time(query: str, filters: Filters, reference: datetime) -> tuple[str, Filters]:
+def apply_time_suffix(query: str, filters: Filters, reference: datetime) -> tuple[str, Filters]:
     """Return `query` without its time suffix, and `filters` with the range that the suffix means.
 
     `text/time/time_expressions.py` has the forms. They count from `reference` (without a zone: UTC). Times that

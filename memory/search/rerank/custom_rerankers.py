@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recall_loop.memory.search.rerank.rerank import Candidate, Reranker, RerankError, checked_scores, z_scores
+from recall_loop.memory.search.rerank.rerank import Candidate, Reranker, RerankError, validate_scores, z_scores
 from recall_loop.state.errors import InvalidInputError, RecallError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _PLACE = "recall_loop_place"
 
 
 @dataclass(frozen=True)
-class _Called:
+class _CallableReranker:
     """A callable as reranker."""
 
     name: str
@@ -35,12 +35,12 @@ class _Called:
 
     def rerank(self, query: str, candidates: Sequence[Candidate]) -> Scores:
         """Return its scores, mixed with the first ones where that is wanted."""
-        given = _guarded(lambda: self.scorer(query, [candidate.text for candidate in candidates]))
-        return _mixed(checked_scores(self.name, given, len(candidates)), candidates, self.mix)
+        given = _call_user_code(lambda: self.scorer(query, [candidate.text for candidate in candidates]))
+        return _mixed(validate_scores(self.name, given, len(candidates)), candidates, self.mix)
 
 
 @dataclass(frozen=True)
-class _Compressed:
+class _CompressorReranker:
     """A LangChain document compressor as reranker."""
 
     name: str
@@ -55,14 +55,14 @@ class _Compressed:
             Document(page_content=candidate.text, id=candidate.id, metadata={"id": candidate.id, _PLACE: place})
             for place, candidate in enumerate(candidates)
         ]
-        given = _guarded(lambda: list(self.compressor.compress_documents(documents, query)))
-        places = list(dict.fromkeys(self._place(document, len(candidates)) for document in given))
+        given = _call_user_code(lambda: list(self.compressor.compress_documents(documents, query)))
+        places = list(dict.fromkeys(self._position(document, len(candidates)) for document in given))
         behind = sorted(set(range(len(candidates))) - set(places), key=lambda place: (-candidates[place].score, place))
         scores = np.zeros(len(candidates))
         scores[[*places, *behind]] = np.arange(len(candidates), 0, -1)
         return _mixed(scores, candidates, self.mix)
 
-    def _place(self, document: Any, count: int) -> int:
+    def _position(self, document: Any, count: int) -> int:
         """Return which candidate a document was, by the metadata that it went out with."""
         metadata = getattr(document, "metadata", None)
         place = metadata.get(_PLACE) if isinstance(metadata, dict) else None
@@ -82,7 +82,7 @@ def from_callable(scorer: Scorer, *, name: str | None = None, mix: float = 0.0) 
     """
     if not callable(scorer):
         raise InvalidInputError("reranker", scorer, "a callable of query and texts")
-    return _Called(name or _name_of(scorer), scorer, _share(mix))
+    return _CallableReranker(name or _name_of(scorer), scorer, _validate_mix(mix))
 
 
 def from_compressor(compressor: BaseDocumentCompressor, *, name: str | None = None, mix: float = 0.0) -> Reranker:
@@ -97,7 +97,7 @@ def from_compressor(compressor: BaseDocumentCompressor, *, name: str | None = No
     """
     if not callable(getattr(compressor, "compress_documents", None)):
         raise InvalidInputError("reranker", compressor, "an object with compress_documents(documents, query)")
-    return _Compressed(name or type(compressor).__name__, compressor, _share(mix))
+    return _CompressorReranker(name or type(compressor).__name__, compressor, _validate_mix(mix))
 
 
 def as_reranker(given: object) -> Reranker:
@@ -117,7 +117,7 @@ def as_reranker(given: object) -> Reranker:
     raise InvalidInputError("reranker", given, ALLOWED)
 
 
-def _guarded(call: Callable[[], Any]) -> Any:
+def _call_user_code(call: Callable[[], Any]) -> Any:
     """Call what a user wrote; whatever it raises becomes a `RerankError` that names it."""
     try:
         return call()
@@ -134,7 +134,7 @@ def _mixed(scores: Scores, candidates: Sequence[Candidate], mix: float) -> Score
     return mix * first + (1.0 - mix) * z_scores(scores)
 
 
-def _share(mix: object) -> float:
+def _validate_mix(mix: object) -> float:
     if isinstance(mix, bool) or not isinstance(mix, int | float) or not 0.0 <= mix <= 1.0:
         raise InvalidInputError("mix", mix, "a number in [0,1]")
     return float(mix)

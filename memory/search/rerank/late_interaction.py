@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from recall_loop.memory.search.rerank.rerank import Candidate, z_scores
-from recall_loop.memory.store.embed.embedders import TokenEmbedder, parted
-from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_of
-from recall_loop.memory.store.index.dot_products import products
+from recall_loop.memory.store.embed.embedders import TokenEmbedder, group_by_model
+from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder
+from recall_loop.memory.store.index.dot_products import dot_products
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -37,26 +37,26 @@ OWN_WEIGHT = 0.6
 WINDOW_WEIGHT = 1.2
 # Texts embedded at once; the budget is looked at in between.
 _BATCH = 8
-_ALONE: Neighbours = (None, None)
+_NO_NEIGHBOURS: Neighbours = (None, None)
 # Places of rows that aren't there or have no token that counts, and of rows whose tokens aren't known.
 _NOTHING, _UNKNOWN = -1, -2
 
 
-class _Matches(NamedTuple):
+class _RowSimilarities(NamedTuple):
     """The best cosine of each of t query tokens with the tokens of r rows [r, t], and where each row stands."""
 
     places: Mapping[int, int]
     best: NDArray[np.float32]
 
 
-class _Best(NamedTuple):
+class _WindowSimilarities(NamedTuple):
     """Of n candidates, the rows before and the rows after: places [n, 3], and best cosines of t tokens [n, 3, t]."""
 
     places: NDArray[np.int64]
     values: NDArray[np.float32]
 
 
-class Compared(NamedTuple):
+class TokenSimilarities(NamedTuple):
     """What token matches say of n candidates.
 
     Attributes:
@@ -95,7 +95,7 @@ class TokenSource(Protocol):
 
 
 @dataclass
-class Budget:
+class TimeBudget:
     """Time that one request may spend on making token vectors that aren't stored.
 
     Attributes:
@@ -115,7 +115,7 @@ class Budget:
 
 
 @dataclass
-class LateInteraction:
+class LateInteractionReranker:
     """MaxSim over stored token vectors, mixed with the first score. For one request; not to be shared by threads.
 
     Attributes:
@@ -130,15 +130,15 @@ class LateInteraction:
     embedder: TokenEmbedder
     codec: TokenCodec
     source: TokenSource
-    budget: Budget = field(default_factory=Budget)
+    budget: TimeBudget = field(default_factory=TimeBudget)
     query_tokens: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     own_weight: float = OWN_WEIGHT
     window_weight: float = WINDOW_WEIGHT
     name: str = "late-interaction"
     _held: dict[int, PackedTokens] = field(default_factory=dict, repr=False)
-    _beside: dict[int, Neighbours] = field(default_factory=dict, repr=False)
-    _asked: set[int] = field(default_factory=set, repr=False)
-    _ready: dict[str, _Matches] = field(default_factory=dict, repr=False)
+    _neighbours: dict[int, Neighbours] = field(default_factory=dict, repr=False)
+    _requested: set[int] = field(default_factory=set, repr=False)
+    _ready: dict[str, _RowSimilarities] = field(default_factory=dict, repr=False)
 
     def prepare(self, queries: Sequence[str], candidates: Mapping[int, float]) -> None:
         """Compare several queries with all their candidates at once; `rerank` then has it at hand.
@@ -157,7 +157,7 @@ class LateInteraction:
         matches = self._compare(list(candidates), np.concatenate([*asked.values()]))
         ends = np.cumsum([len(tokens) for tokens in asked.values()])[:-1]
         parts = np.split(matches.best, ends, axis=1)
-        self._ready = {query: _Matches(matches.places, best) for query, best in zip(asked, parts, strict=True)}
+        self._ready = {query: _RowSimilarities(matches.places, best) for query, best in zip(asked, parts, strict=True)}
 
     def rerank(self, query: str, candidates: Sequence[Candidate]) -> Scores | None:
         """Return the mixed scores; None where neither query nor any candidate has token vectors.
@@ -169,7 +169,7 @@ class LateInteraction:
         found = self.compare(query, candidates)
         return None if found is None else found.mixed
 
-    def compare(self, query: str, candidates: Sequence[Candidate]) -> Compared | None:
+    def compare(self, query: str, candidates: Sequence[Candidate]) -> TokenSimilarities | None:
         """Return all that token matches say; None where neither query nor any candidate has token vectors.
 
         Raises:
@@ -188,19 +188,21 @@ class LateInteraction:
         own, windows = self._means(rowids, best)
         if np.isnan(own).all():
             return None
-        own = filled(own)
+        own = fill_unknown(own)
         scores = z_scores(np.array([candidate.score for candidate in candidates], dtype=np.float64))
         scores = scores + self.own_weight * z_scores(own)
         known = not np.isnan(windows).all()
-        if known and any(self._beside.get(rowid, _ALONE) != _ALONE for rowid in rowids):
-            scores = scores + self.window_weight * z_scores(filled(windows))
-        return self._compared(rowids, best, own, filled(windows) if known else own, scores)
+        if known and any(self._neighbours.get(rowid, _NO_NEIGHBOURS) != _NO_NEIGHBOURS for rowid in rowids):
+            scores = scores + self.window_weight * z_scores(fill_unknown(windows))
+        return self._compared(rowids, best, own, fill_unknown(windows) if known else own, scores)
 
-    def _compared(self, rowids: Sequence[int], best: _Best, own: Scores, window: Scores, mixed: Scores) -> Compared:
-        beside = [self._beside.get(rowid, _ALONE) for rowid in rowids]
+    def _compared(
+        self, rowids: Sequence[int], best: _WindowSimilarities, own: Scores, window: Scores, mixed: Scores
+    ) -> TokenSimilarities:
+        beside = [self._neighbours.get(rowid, _NO_NEIGHBOURS) for rowid in rowids]
         least = float(own.min())
         means = [np.where(best.places[:, at] < 0, least, _mean(best.values[:, at])) for at in (1, 2)]
-        return Compared(
+        return TokenSimilarities(
             own,
             window,
             np.maximum(best.values[:, 0], -1.0),
@@ -220,14 +222,14 @@ class LateInteraction:
 
     def _gather(self, rowids: Sequence[int], scores: Sequence[float]) -> int:
         """Have token vectors of the candidates and of the rows beside them; return how many there are."""
-        new = [rowid for rowid in rowids if rowid >= 0 and rowid not in self._beside]
-        self._beside |= {rowid: _ALONE for rowid in new} | dict(self.source.neighbours(new)) if new else {}
+        new = [rowid for rowid in rowids if rowid >= 0 and rowid not in self._neighbours]
+        self._neighbours |= {rowid: _NO_NEIGHBOURS for rowid in new} | dict(self.source.neighbours(new)) if new else {}
         order = sorted(range(len(rowids)), key=lambda at: (-scores[at], rowids[at]))
         best_first = [rowids[at] for at in order if rowids[at] >= 0]
-        beside = [row for rowid in best_first for row in self._beside[rowid] if row is not None]
+        beside = [row for rowid in best_first for row in self._neighbours[rowid] if row is not None]
         wanted = list(dict.fromkeys([*best_first, *beside]))
-        unread = [rowid for rowid in wanted if rowid not in self._asked]
-        self._asked.update(unread)
+        unread = [rowid for rowid in wanted if rowid not in self._requested]
+        self._requested.update(unread)
         self._held |= dict(self.source.tokens(unread)) if unread else {}
         self._make([rowid for rowid in wanted if rowid not in self._held])
         return sum(rowid in self._held for rowid in rowids)
@@ -243,39 +245,39 @@ class LateInteraction:
                 return
             begun = time.perf_counter()
             batch = found[start : start + _BATCH]
-            for model, places in parted(self.embedder, [texts[rowid][0] for rowid in batch]):
+            for model, places in group_by_model(self.embedder, [texts[rowid][0] for rowid in batch]):
                 if isinstance(model, TokenEmbedder):
                     made = model.embed_documents_with_tokens([texts[batch[at]][1] for at in places])[1]
                     packed = map(self.codec.compress, made)
                     self._held |= dict(zip([batch[at] for at in places], packed, strict=True))
             self.budget.spend(time.perf_counter() - begun)
 
-    def _compare(self, rowids: Sequence[int], asked: NDArray[np.float32]) -> _Matches:
+    def _compare(self, rowids: Sequence[int], asked: NDArray[np.float32]) -> _RowSimilarities:
         """Return for each row of the windows that has tokens the best cosine of each query token."""
         wanted = dict.fromkeys(row for rowid in rowids for row in self._window(rowid) if row is not None)
         held = {row: self._held[row] for row in wanted if row in self._held and len(self._held[row].values)}
         places = {row: place for place, row in enumerate(held)}
         if not held:
-            return _Matches(places, np.zeros((0, len(asked)), dtype=np.float32))
+            return _RowSimilarities(places, np.zeros((0, len(asked)), dtype=np.float32))
         lengths = [len(packed.values) for packed in held.values()]
         starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
         joined = np.concatenate([packed.values for packed in held.values()]).astype(np.float32)
         scales = np.array([packed.scale for packed in held.values()], dtype=np.float32)
-        cosines = np.ascontiguousarray(products(asked, joined).T)
-        return _Matches(places, np.maximum.reduceat(cosines, starts, axis=0) * scales[:, None])
+        cosines = np.ascontiguousarray(dot_products(asked, joined).T)
+        return _RowSimilarities(places, np.maximum.reduceat(cosines, starts, axis=0) * scales[:, None])
 
     def _window(self, rowid: int) -> tuple[int | None, int | None, int | None]:
         """Return a row with the one before and the one after it."""
-        return (rowid, *self._beside.get(rowid, _ALONE)) if rowid >= 0 else (None, None, None)
+        return (rowid, *self._neighbours.get(rowid, _NO_NEIGHBOURS)) if rowid >= 0 else (None, None, None)
 
-    def _best(self, rowids: Sequence[int], matches: _Matches) -> _Best:
+    def _best(self, rowids: Sequence[int], matches: _RowSimilarities) -> _WindowSimilarities:
         """Return the best cosines of each candidate, of the row before it and of the one after it."""
         places = np.array([[self._place(row, matches) for row in self._window(rowid)] for rowid in rowids])
         least = np.full((1, matches.best.shape[1]), -np.inf, dtype=np.float32)
         # The last row stands for what isn't there; places count from the end where they are negative.
-        return _Best(places, np.concatenate([matches.best, least])[np.maximum(places, _NOTHING)])
+        return _WindowSimilarities(places, np.concatenate([matches.best, least])[np.maximum(places, _NOTHING)])
 
-    def _means(self, rowids: Sequence[int], best: _Best) -> tuple[Scores, Scores]:
+    def _means(self, rowids: Sequence[int], best: _WindowSimilarities) -> tuple[Scores, Scores]:
         """Return MaxSim over own tokens and over the window; NaN where tokens aren't known.
 
         A text without any token that counts ("…") matches nothing, and has 0.
@@ -286,7 +288,7 @@ class LateInteraction:
         windows[unknown.any(axis=1) | (np.array(rowids) < 0)] = np.nan
         return own, windows
 
-    def _place(self, row: int | None, matches: _Matches) -> int:
+    def _place(self, row: int | None, matches: _RowSimilarities) -> int:
         if row is None:
             return _NOTHING
         return matches.places.get(row, _NOTHING if row in self._held else _UNKNOWN)
@@ -298,18 +300,18 @@ def _mean(best: NDArray[np.float32]) -> Scores:
     return np.where(np.isneginf(means), 0.0, means)
 
 
-def filled(values: Scores) -> Scores:
+def fill_unknown(values: Scores) -> Scores:
     """Return `values` with the mean of the known ones in place of NaN; at least one must be known."""
     return np.where(np.isnan(values), np.nanmean(values), values)
 
 
-def late_interaction(
+def make_late_interaction(
     embedder: Embedder,
     source: TokenSource,
     *,
     budget_ms: float = 0.0,
     query_tokens: Mapping[str, NDArray[np.float32]] | None = None,
-) -> LateInteraction:
+) -> LateInteractionReranker:
     """Return the built-in reranker for one request.
 
     Args:
@@ -323,9 +325,9 @@ def late_interaction(
         InvalidInputError: `budget_ms` is no length of time.
         EmbedderError: the projection's file is missing or damaged.
     """
-    codec = codec_of(embedder)
+    codec = codec_for_embedder(embedder)
     if codec is None or not isinstance(embedder, TokenEmbedder):
         raise UnsupportedOptionError(
             "rerank", True, f"False, or a reranker of your own: embedder {embedder.name} gives no token vectors"
         )
-    return LateInteraction(embedder, codec, source, Budget(budget_ms), query_tokens or {})
+    return LateInteractionReranker(embedder, codec, source, TimeBudget(budget_ms), query_tokens or {})

@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.search.rerank.learned_order import LEAST_POOL, PLAIN, RELATIVE, LearnedOrder
-from recall_loop.memory.search.rerank.rerank import Candidate, best_of, checked_scores, over_range
+from recall_loop.memory.search.rerank.learned_order import (
+    BINARY_FEATURES,
+    MIN_POOL,
+    STANDARDISED_FEATURES,
+    LearnedRanker,
+)
+from recall_loop.memory.search.rerank.rerank import Candidate, rescale, top_candidates, validate_scores
 from recall_loop.memory.search.scoring.fusion import session_prior, share_of_best
-from recall_loop.policy.evidence.ranking import asks
+from recall_loop.policy.evidence.ranking import ends_in_question
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.search.query.query_preparation import Looked
-    from recall_loop.memory.search.rerank.late_interaction import Compared, LateInteraction
-    from recall_loop.memory.search.rerank.top_k import Scored
+    from recall_loop.memory.search.query.query_preparation import PreparedQuery
+    from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, TokenSimilarities
+    from recall_loop.memory.search.rerank.top_k import ScoredCandidates
     from recall_loop.memory.store.index.view import View
     from recall_loop.memory.store.sqlite.rows import Row
 
@@ -27,7 +32,13 @@ if TYPE_CHECKING:
 _LEAST_SPREAD = 1e-6
 
 
-def ordered(view: View, query: Looked, part: Scored, reranker: LateInteraction, order: LearnedOrder | None) -> Scored:
+def rerank_by_tokens(
+    view: View,
+    query: PreparedQuery,
+    part: ScoredCandidates,
+    reranker: LateInteractionReranker,
+    order: LearnedRanker | None,
+) -> ScoredCandidates:
     """Return a query's candidates with the best of them ordered by token matches and, if given, what was learned.
 
     Raises:
@@ -35,32 +46,32 @@ def ordered(view: View, query: Looked, part: Scored, reranker: LateInteraction, 
         RerankError: scores aren't finite.
         StoreUnavailableError: the store can't be read.
     """
-    best = best_of(part.scores, part.rowids, query.asked.options.rerank_pool)
+    best = top_candidates(part.scores, part.rowids, query.parsed.options.rerank_pool)
     rowids, first = part.rowids[best].tolist(), part.fused[best]
     candidates = [Candidate("", "", score, rowid) for score, rowid in zip(first.tolist(), rowids, strict=True)]
-    compared = reranker.compare(query.asked.spoken, candidates)
+    compared = reranker.compare(query.parsed.embedded_text, candidates)
     if compared is None:
         return part
     scores = compared.mixed
     # Passages that stand alone are ranked as well by the mixed score, and bridges from them better.
     threaded = any(row is not None for row in (*compared.before, *compared.after))
-    if order is not None and threaded and len(best) >= LEAST_POOL:
-        scores = scores + order.gains(features(view, part, best, compared))
+    if order is not None and threaded and len(best) >= MIN_POOL:
+        scores = scores + order.gains(order_features(view, part, best, compared))
     fused = part.fused.copy()
-    fused[best] = over_range(checked_scores(reranker.name, scores, len(best)), first)
+    fused[best] = rescale(validate_scores(reranker.name, scores, len(best)), first)
     return replace(part, fused=fused)
 
 
-def features(view: View, part: Scored, best: NDArray[np.intp], compared: Compared) -> Values:
+def order_features(view: View, part: ScoredCandidates, best: NDArray[np.intp], compared: TokenSimilarities) -> Values:
     """Return the features of the candidates at `best` [n, f], in the order of `policy.learned_order.FEATURES`."""
     rowids = part.rowids[best].tolist()
     rows = view.rows({*rowids, *(row for row in (*compared.before, *compared.after) if row is not None)})
-    found = _signals(part, best) | _tokens(compared) | _texts(rows, rowids, compared)
-    found |= _beside(rows, rowids, part.named[best], compared) | {"mixed": compared.mixed}
-    found["named"] = part.named[best]
+    found = _signal_features(part, best) | _token_features(compared) | _text_features(rows, rowids, compared)
+    found |= _neighbour_features(rows, rowids, part.author_named[best], compared) | {"mixed": compared.mixed}
+    found["named"] = part.author_named[best]
     found["reply"] = found["before_asks"] * (found["before_mixed"] - compared.mixed.min())
-    columns = [found["mixed"], *(_standard(found[name]) for name in RELATIVE)]
-    return np.stack([*columns, *(found[name] for name in PLAIN)], axis=1)
+    columns = [found["mixed"], *(_standard(found[name]) for name in STANDARDISED_FEATURES)]
+    return np.stack([*columns, *(found[name] for name in BINARY_FEATURES)], axis=1)
 
 
 def _standard(values: Values) -> Values:
@@ -68,15 +79,15 @@ def _standard(values: Values) -> Values:
     return standard
 
 
-def _signals(part: Scored, best: NDArray[np.intp]) -> dict[str, Values]:
+def _signal_features(part: ScoredCandidates, best: NDArray[np.intp]) -> dict[str, Values]:
     """Return what the legs say; zeros of a leg that didn't run."""
     none = np.zeros(len(part.rowids))
     found = {name: part.signals.get(name, none)[best] for name in ("word_share", "cosine", "cosine_window")}
     found |= {name: share_of_best(part.signals.get(name, none))[best] for name in ("bm25", "bm25_window")}
-    return found | {"session": session_prior(part.fused, part.places)[best]}
+    return found | {"session": session_prior(part.fused, part.session_codes)[best]}
 
 
-def _tokens(compared: Compared) -> dict[str, Values]:
+def _token_features(compared: TokenSimilarities) -> dict[str, Values]:
     """Return MaxSim, and means over the query's tokens that match worst, middling and best."""
     found = {"own": compared.own, "window": compared.window}
     found |= {"before_own": compared.before_own, "after_own": compared.after_own}
@@ -90,7 +101,7 @@ def _tokens(compared: Compared) -> dict[str, Values]:
     return found
 
 
-def _texts(rows: Mapping[int, Row], rowids: Sequence[int], compared: Compared) -> dict[str, Values]:
+def _text_features(rows: Mapping[int, Row], rowids: Sequence[int], compared: TokenSimilarities) -> dict[str, Values]:
     """Return how long texts and windows are (log of 1 + stems), and whether texts ask."""
     terms = {rowid: len(row.terms) for rowid, row in rows.items()}
     own = np.array([terms.get(rowid, 0) for rowid in rowids], dtype=np.float64)
@@ -104,7 +115,7 @@ def _texts(rows: Mapping[int, Row], rowids: Sequence[int], compared: Compared) -
     return {
         "length": np.log1p(own),
         "window_length": np.log1p(windows),
-        "asks": _flags(record is not None and asks(record.text) for record in records),
+        "asks": _flags(record is not None and ends_in_question(record.text) for record in records),
     }
 
 
@@ -112,7 +123,9 @@ def _flags(values: Iterable[bool]) -> Values:
     return np.array([bool(value) for value in values], dtype=np.float64)
 
 
-def _beside(rows: Mapping[int, Row], rowids: Sequence[int], named: Values, compared: Compared) -> dict[str, Values]:
+def _neighbour_features(
+    rows: Mapping[int, Row], rowids: Sequence[int], named: Values, compared: TokenSimilarities
+) -> dict[str, Values]:
     """Return what the turns before and after a candidate score and are."""
     mixed = dict(zip(rowids, compared.mixed.tolist(), strict=True))
     least = float(compared.mixed.min())
@@ -121,7 +134,7 @@ def _beside(rows: Mapping[int, Row], rowids: Sequence[int], named: Values, compa
     return {
         "before_mixed": np.array([mixed.get(row, least) if row is not None else least for row in compared.before]),
         "after_mixed": np.array([mixed.get(row, least) if row is not None else least for row in compared.after]),
-        "before_asks": _flags(row is not None and asks(rows[row].record.text) for row in before),
+        "before_asks": _flags(row is not None and ends_in_question(rows[row].record.text) for row in before),
         "before_named": _flags(row is not None and _author(rows, row) in people for row in before),
     }
 

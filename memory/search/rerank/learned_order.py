@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Values = NDArray[np.float64]
 
 DEFAULT_FILE = "default_order.json"
-RELATIVE = (
+STANDARDISED_FEATURES = (
     "bm25",
     "bm25_window",
     "word_share",
@@ -53,33 +53,33 @@ RELATIVE = (
     "reply",
 )
 """Features that are standardised within the pool: (value − mean) / standard deviation."""
-PLAIN = ("named", "before_named", "asks", "before_asks")
+BINARY_FEATURES = ("named", "before_named", "asks", "before_asks")
 """Features of a candidate that are 0 or 1. Who speaks and what kind of record it is are left out on purpose: a set in
 which assistants' turns are seldom gold would teach that they seldom are."""
-FEATURES = ("mixed", *RELATIVE, *PLAIN)
-MOST_LEAVES = 16
-_ALL = (1 << MOST_LEAVES) - 1
-_WHOLE = np.uint16(_ALL)
+ORDER_FEATURES = ("mixed", *STANDARDISED_FEATURES, *BINARY_FEATURES)
+MAX_LEAVES = 16
+_ALL = (1 << MAX_LEAVES) - 1
+_ALL_LEAVES = np.uint16(_ALL)
 # The lowest bit that is set in each number.
-_FIRST = np.array([0, *((number & -number).bit_length() - 1 for number in range(1, _ALL + 1))], dtype=np.int64)
-LEAST_POOL = 20
+_LOWEST_BIT = np.array([0, *((number & -number).bit_length() - 1 for number in range(1, _ALL + 1))], dtype=np.int64)
+MIN_POOL = 20
 """Fewer candidates than this have no standard deviation to speak of; they keep the mixed score."""
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class Tree(BaseModel):
+class RegressionTree(BaseModel):
     """One regression tree."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     nodes: tuple[tuple[int, _Finite, int, int], ...]
-    leaves: tuple[_Finite, ...] = Field(min_length=1, max_length=MOST_LEAVES)
+    leaves: tuple[_Finite, ...] = Field(min_length=1, max_length=MAX_LEAVES)
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
         for at, (feature, _, *children) in enumerate(self.nodes):
-            if not 0 <= feature < len(FEATURES):
-                raise ValueError(f"features numbered 0 to {len(FEATURES) - 1}")
+            if not 0 <= feature < len(ORDER_FEATURES):
+                raise ValueError(f"features numbered 0 to {len(ORDER_FEATURES) - 1}")
             # Children that come later make every walk end.
             if any(not (at < child < len(self.nodes) or -len(self.leaves) <= child < 0) for child in children):
                 raise ValueError("children that come later, or leaves that are there")
@@ -89,20 +89,20 @@ class Tree(BaseModel):
         return self
 
 
-class LearnedOrder(BaseModel):
+class LearnedRanker(BaseModel):
     """The ensemble, and what it was fitted on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str = Field(min_length=1, max_length=100)
     features: tuple[str, ...]
-    trees: tuple[Tree, ...]
+    trees: tuple[RegressionTree, ...]
     fitted_on: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _knows_its_features(self) -> Self:
-        if self.features != FEATURES:
-            raise ValueError(f"features in this order: {', '.join(FEATURES)}")
+        if self.features != ORDER_FEATURES:
+            raise ValueError(f"features in this order: {', '.join(ORDER_FEATURES)}")
         return self
 
     def gains(self, features: Values) -> Values:
@@ -114,12 +114,12 @@ class LearnedOrder(BaseModel):
         return self._flat.gains(features)
 
     @cached_property
-    def _flat(self) -> _Flat:
-        return _Flat.of(self.trees)
+    def _flat(self) -> _QuickScorer:
+        return _QuickScorer.from_trees(self.trees)
 
 
 @dataclass(frozen=True)
-class _Flat:
+class _QuickScorer:
     """All t trees at once, each with m nodes and up to 16 leaves (QuickScorer, Lucchese et al. 2015).
 
     A node whose test fails rules out the leaves on its left; what a row ends in is the first leaf that no
@@ -137,12 +137,12 @@ class _Flat:
     values: Values
 
     @classmethod
-    def of(cls, trees: Sequence[Tree]) -> _Flat:
+    def from_trees(cls, trees: Sequence[RegressionTree]) -> _QuickScorer:
         """Lay trees out."""
         most = max((len(tree.nodes) for tree in trees), default=0)
         feature = np.zeros((len(trees), most), dtype=np.int64)
         threshold, kept = np.full((len(trees), most), np.inf), np.full((len(trees), most), _ALL, dtype=np.uint16)
-        values = np.zeros((len(trees), MOST_LEAVES))
+        values = np.zeros((len(trees), MAX_LEAVES))
         for number, tree in enumerate(trees):
             under, order = _leaves(tree)
             values[number, : len(order)] = [tree.leaves[leaf] for leaf in order]
@@ -157,13 +157,13 @@ class _Flat:
         failed = features[:, self.feature] > self.threshold
         left = np.full((len(features), count), _ALL, dtype=np.uint16)
         for at, kept in enumerate(self.kept):
-            left &= np.where(failed[:, at * count : (at + 1) * count], kept, _WHOLE)
-        first = _FIRST[left]
+            left &= np.where(failed[:, at * count : (at + 1) * count], kept, _ALL_LEAVES)
+        first = _LOWEST_BIT[left]
         total: Values = self.values[np.arange(count), first].sum(axis=1)
         return total
 
 
-def _leaves(tree: Tree) -> tuple[dict[int, int], list[int]]:
+def _leaves(tree: RegressionTree) -> tuple[dict[int, int], list[int]]:
     """Return the bits of the leaves under each node or leaf, and the leaves from left to right."""
     under: dict[int, int] = {}
     order: list[int] = []
@@ -181,7 +181,7 @@ def _leaves(tree: Tree) -> tuple[dict[int, int], list[int]]:
 
 
 @lru_cache(maxsize=1)
-def default_order() -> LearnedOrder:
+def default_ranker() -> LearnedRanker:
     """Return the order that ships with the package."""
     text = files("recall_loop.memory.search.rerank").joinpath(DEFAULT_FILE).read_text(encoding="utf-8")
-    return LearnedOrder.model_validate_json(text)
+    return LearnedRanker.model_validate_json(text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from recall_loop.memory.search.query.options import POOL
+from recall_loop.memory.search.query.options import DEFAULT_POOL
 from recall_loop.state.errors import RecallError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Reranker(Protocol):
 
 
 @dataclass(frozen=True)
-class Reranked:
+class RerankResult:
     """Scores after the stage.
 
     Attributes:
@@ -78,30 +78,30 @@ class Reranked:
     reason: str | None = None
 
 
-def rerank_pool(reranker: Reranker, query: str, candidates: Sequence[Candidate]) -> Reranked:
+def run_reranker(reranker: Reranker, query: str, candidates: Sequence[Candidate]) -> RerankResult:
     """Score a pool anew; a reranker that fails leaves the first scores, and its reason is told (SEARCH-9).
 
     The result depends on the order of `candidates` only where the reranker itself does.
     """
     first = np.array([candidate.score for candidate in candidates], dtype=np.float64)
     if not len(first):
-        return Reranked(first)
+        return RerankResult(first)
     try:
         given = reranker.rerank(query, candidates)
         if given is None:
-            return Reranked(first)
-        return Reranked(over_range(checked_scores(reranker.name, given, len(first)), first))
+            return RerankResult(first)
+        return RerankResult(rescale(validate_scores(reranker.name, given, len(first)), first))
     except RecallError as error:
-        return Reranked(first, f"reranker {reranker.name}: {error}")
+        return RerankResult(first, f"reranker {reranker.name}: {error}")
 
 
-def best_of(scores: Scores, rowids: NDArray[np.int64], pool: int = POOL) -> NDArray[np.intp]:
+def top_candidates(scores: Scores, rowids: NDArray[np.int64], pool: int = DEFAULT_POOL) -> NDArray[np.intp]:
     """Return the places of the best `pool` scores, best first; equal scores go by rowid."""
     order: NDArray[np.intp] = np.lexsort((rowids, -scores))[:pool]
     return order
 
 
-def checked_scores(name: str, given: object, count: int) -> Scores:
+def validate_scores(name: str, given: object, count: int) -> Scores:
     """Return what a reranker gave as float64 [count].
 
     Raises:
@@ -118,7 +118,7 @@ def checked_scores(name: str, given: object, count: int) -> Scores:
     return scores
 
 
-def over_range(scores: Scores, first: Scores) -> Scores:
+def rescale(scores: Scores, first: Scores) -> Scores:
     """Map `scores` by a straight line on the range of `first`, widened to 0.001 within [0,1] where it is less.
 
     Equal scores all give the middle.

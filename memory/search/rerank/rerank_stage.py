@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.search.rerank.late_interaction import LateInteraction, late_interaction
-from recall_loop.memory.search.rerank.learned import ordered
-from recall_loop.memory.search.rerank.learned_order import default_order
-from recall_loop.memory.search.rerank.rerank import best_of
-from recall_loop.memory.search.rerank.top_k import Scored, reranked
-from recall_loop.memory.store.embed.token_vectors import codec_of
-from recall_loop.memory.store.write.stored_tokens import StoredTokens, holds
+from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, make_late_interaction
+from recall_loop.memory.search.rerank.learned import rerank_by_tokens
+from recall_loop.memory.search.rerank.learned_order import default_ranker
+from recall_loop.memory.search.rerank.rerank import top_candidates
+from recall_loop.memory.search.rerank.top_k import ScoredCandidates, rerank_candidates
+from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
+from recall_loop.memory.store.write.stored_tokens import StoredTokens, has_tokens_for
 from recall_loop.state.errors import RecallError, UnsupportedOptionError
 from recall_loop.state.types import SearchMode
 
 if TYPE_CHECKING:
     from recall_loop.memory.search.query.options import SearchOptions
-    from recall_loop.memory.search.query.query_preparation import Looked
+    from recall_loop.memory.search.query.query_preparation import PreparedQuery
     from recall_loop.memory.search.rerank.rerank import Reranker
     from recall_loop.memory.store.index.view import View
     from recall_loop.memory.store.store import MemoryStore
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Stage:
+class RerankStage:
     """Reranking for the queries of one call.
 
     Attributes:
@@ -37,18 +37,20 @@ class Stage:
 
     reranker: Reranker | None = None
     reason: str | None = None
-    learned: bool = False
+    use_learned_order: bool = False
 
     @property
     def with_tokens(self) -> bool:
         """Whether token vectors of the queries are needed."""
-        return isinstance(self.reranker, LateInteraction)
+        return isinstance(self.reranker, LateInteractionReranker)
 
-    def ordered(self, view: View, queries: Sequence[Looked], parts: Sequence[Scored]) -> list[Scored]:
+    def apply(
+        self, view: View, queries: Sequence[PreparedQuery], parts: Sequence[ScoredCandidates]
+    ) -> list[ScoredCandidates]:
         """Return each query's candidates as the stage orders them."""
         if self.reranker is None:
             return list(parts)
-        if isinstance(self.reranker, LateInteraction):
+        if isinstance(self.reranker, LateInteractionReranker):
             try:
                 _prepare(self.reranker, queries, parts)
             except RecallError as error:
@@ -56,15 +58,19 @@ class Stage:
                 return list(parts)
         return [self._ordered(view, query, part, self.reranker) for query, part in zip(queries, parts, strict=True)]
 
-    def _ordered(self, view: View, query: Looked, part: Scored, reranker: Reranker) -> Scored:
-        if self.learned and isinstance(reranker, LateInteraction):
+    def _ordered(
+        self, view: View, query: PreparedQuery, part: ScoredCandidates, reranker: Reranker
+    ) -> ScoredCandidates:
+        if self.use_learned_order and isinstance(reranker, LateInteractionReranker):
             try:
-                order = default_order() if query.asked.options.rerank_learned else None
-                return ordered(view, query, part, reranker, order)
+                order = default_ranker() if query.parsed.options.rerank_learned else None
+                return rerank_by_tokens(view, query, part, reranker, order)
             except RecallError as error:
                 self._note(reranker, error)
                 return part
-        found, reason = reranked(view, part, query.asked.spoken, reranker, pool=query.asked.options.rerank_pool)
+        found, reason = rerank_candidates(
+            view, part, query.parsed.embedded_text, reranker, pool=query.parsed.options.rerank_pool
+        )
         self.reason = self.reason or reason
         return found
 
@@ -72,18 +78,22 @@ class Stage:
         self.reason = self.reason or f"reranker {reranker.name}: {error}"
 
 
-def _prepare(reranker: LateInteraction, queries: Sequence[Looked], parts: Sequence[Scored]) -> None:
+def _prepare(
+    reranker: LateInteractionReranker, queries: Sequence[PreparedQuery], parts: Sequence[ScoredCandidates]
+) -> None:
     """Let all queries be compared with all their candidates at once."""
-    reranker.query_tokens = {query.asked.spoken: query.tokens for query in queries if query.tokens is not None}
+    reranker.query_tokens = {query.parsed.embedded_text: query.tokens for query in queries if query.tokens is not None}
     candidates: dict[int, float] = {}
     for query, part in zip(queries, parts, strict=True):
-        places = best_of(part.scores, part.rowids, query.asked.options.rerank_pool)
+        places = top_candidates(part.scores, part.rowids, query.parsed.options.rerank_pool)
         for rowid, score in zip(part.rowids[places].tolist(), part.fused[places].tolist(), strict=True):
             candidates[rowid] = max(score, candidates.get(rowid, score))
-    reranker.prepare([query.asked.spoken for query in queries], candidates)
+    reranker.prepare([query.parsed.embedded_text for query in queries], candidates)
 
 
-def stage_of(store: MemoryStore, scope: Scope, options: SearchOptions, own: Reranker | None, *, given: bool) -> Stage:
+def make_rerank_stage(
+    store: MemoryStore, scope: Scope, options: SearchOptions, own: Reranker | None, *, given: bool
+) -> RerankStage:
     """Settle which reranker runs: the caller's own, or late interaction where token vectors are stored.
 
     Left to itself (`rerank` None) the stage stays off where it would have to embed something first: where the
@@ -96,15 +106,17 @@ def stage_of(store: MemoryStore, scope: Scope, options: SearchOptions, own: Rera
     if own is not None:
         if options.rerank is False:
             raise UnsupportedOptionError("rerank", False, "None or True: a reranker is given")
-        return Stage(own)
-    codec = None if options.rerank is False else codec_of(store.embedder)
+        return RerankStage(own)
+    codec = None if options.rerank is False else codec_for_embedder(store.embedder)
     if codec is None:
         if options.rerank:
             name = store.embedder.name
             raise UnsupportedOptionError("rerank", True, f"False or None: embedder {name} gives no token vectors")
-        return Stage()
+        return RerankStage()
     bare = given or options.mode is SearchMode.FTS
-    if not options.rerank and (bare or not holds(store.sidecar, codec)):
-        return Stage()
-    source = StoredTokens(store.sidecar, scope.tenant, codec)
-    return Stage(late_interaction(store.embedder, source, budget_ms=options.rerank_budget_ms), learned=True)
+    if not options.rerank and (bare or not has_tokens_for(store.sqlite, codec)):
+        return RerankStage()
+    source = StoredTokens(store.sqlite, scope.tenant, codec)
+    return RerankStage(
+        make_late_interaction(store.embedder, source, budget_ms=options.rerank_budget_ms), use_learned_order=True
+    )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recall_loop.memory.search.rerank.rerank import Candidate, best_of, rerank_pool
+from recall_loop.memory.search.rerank.rerank import Candidate, run_reranker, top_candidates
 from recall_loop.memory.search.scoring.fusion import fuse
 from recall_loop.state.records.records import SearchHit
 from recall_loop.state.types import ContentType, OrderBy
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.search.query.options import SearchOptions
     from recall_loop.memory.search.rerank.rerank import Reranker
-    from recall_loop.memory.search.scoring.features import Described
+    from recall_loop.memory.search.scoring.features import CandidateFeatures
     from recall_loop.memory.store.index.view import View
     from recall_loop.memory.store.sqlite.rows import Row
     from recall_loop.state.scope import Filters
 
 _DIGITS = 6
-NO_TIME = datetime.min.replace(tzinfo=UTC)
+EARLIEST_TIME = datetime.min.replace(tzinfo=UTC)
 
 
-class Pick(NamedTuple):
+class RankedRow(NamedTuple):
     """One result: which row, and what it scored."""
 
     rowid: int
@@ -40,7 +40,7 @@ class Pick(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredCandidates:
     """One query's candidates with what they score, each [n].
 
     Attributes:
@@ -55,13 +55,13 @@ class Scored:
     """
 
     rowids: NDArray[np.int64]
-    kinds: NDArray[np.int32]
+    kind_codes: NDArray[np.int32]
     fused: NDArray[np.float64]
     factors: NDArray[np.float64]
-    similar: NDArray[np.float64]
+    raw_similarity: NDArray[np.float64]
     signals: Mapping[str, NDArray[np.float64]]
-    named: NDArray[np.float64]
-    places: NDArray[np.int32]
+    author_named: NDArray[np.float64]
+    session_codes: NDArray[np.int32]
 
     @cached_property
     def scores(self) -> NDArray[np.float64]:
@@ -71,61 +71,63 @@ class Scored:
     @cached_property
     def similarity(self) -> NDArray[np.float64]:
         """Similarities, rounded as they are shown: thresholds are compared with that."""
-        return (self.similar * self.factors).round(_DIGITS)
+        return (self.raw_similarity * self.factors).round(_DIGITS)
 
 
-def scored(found: Described, options: SearchOptions) -> list[Scored]:
+def score_candidates(found: CandidateFeatures, options: SearchOptions) -> list[ScoredCandidates]:
     """Fuse the legs, weigh by content before anything is cut (SEARCH-5), and return each query's part."""
-    fused = fuse(found.signals, found.named, found.places, found.starts)
+    fused = fuse(found.signals, found.author_named, found.session_codes, found.starts)
     factors = found.factors if options.apply_content_scoring else np.ones(len(fused))
     parts = []
     for start, end in pairwise([*found.starts.tolist(), len(fused)]):
         part = slice(start, end)
         signals = {name: signal[part] for name, signal in found.signals.items()}
         similar = found.similarity[part]
-        own = fused[part], factors[part], similar, signals, found.named[part], found.places[part]
-        parts.append(Scored(found.rowids[part], found.kinds[part], *own))
+        own = fused[part], factors[part], similar, signals, found.author_named[part], found.session_codes[part]
+        parts.append(ScoredCandidates(found.rowids[part], found.kind_codes[part], *own))
     return parts
 
 
-def reranked(view: View, part: Scored, query: str, reranker: Reranker, *, pool: int) -> tuple[Scored, str | None]:
+def rerank_candidates(
+    view: View, part: ScoredCandidates, query: str, reranker: Reranker, *, pool: int
+) -> tuple[ScoredCandidates, str | None]:
     """Let a reranker order the best `pool` candidates anew; with a reason where it failed and the first order stays."""
-    best = best_of(part.scores, part.rowids, pool)
+    best = top_candidates(part.scores, part.rowids, pool)
     rows = view.rows(part.rowids[best])
     best = best[[int(rowid) in rows for rowid in part.rowids[best]]]
     shown = []
     for rowid, score in zip(part.rowids[best].tolist(), part.fused[best].tolist(), strict=True):
         shown.append(Candidate(rows[rowid].record.id, rows[rowid].index_text, score, rowid))
-    found = rerank_pool(reranker, query, shown)
+    found = run_reranker(reranker, query, shown)
     fused = part.fused.copy()
     fused[best] = found.scores
     return replace(part, fused=fused), found.reason
 
 
-def order(part: Scored) -> NDArray[np.int64]:
+def rank_positions(part: ScoredCandidates) -> NDArray[np.int64]:
     """Return places, best first; ties by order of insertion, so that equal runs give equal results."""
     return np.lexsort((part.rowids, -part.scores))
 
 
-def pick(part: Scored, options: SearchOptions, filters: Filters) -> list[Pick]:
+def select_top(part: ScoredCandidates, options: SearchOptions, filters: Filters) -> list[RankedRow]:
     """Drop what is too dissimilar and cut to the limit, of each kind or of all together (SEARCH-7)."""
-    ranked = order(part)
+    ranked = rank_positions(part)
     if filters.min_similarity:
         ranked = ranked[part.similarity[ranked] >= filters.min_similarity]
     if not options.limit_per_type:
         ranked = ranked[: options.limit]
     buckets: dict[int, int] = {}
-    picks: list[Pick] = []
-    for place, kind in zip(ranked.tolist(), part.kinds[ranked].tolist(), strict=True):
+    picks: list[RankedRow] = []
+    for place, kind in zip(ranked.tolist(), part.kind_codes[ranked].tolist(), strict=True):
         buckets[kind] = buckets.get(kind, 0) + 1
         if buckets[kind] <= options.limit:
             picks.append(_pick(part, place, debug=options.debug))
     return picks
 
 
-def _pick(part: Scored, place: int, *, debug: bool) -> Pick:
+def _pick(part: ScoredCandidates, place: int, *, debug: bool) -> RankedRow:
     legs = {name: _leg(signal, place) for name, signal in part.signals.items()} if debug else None
-    return Pick(int(part.rowids[place]), float(part.scores[place]), float(part.similarity[place]), legs)
+    return RankedRow(int(part.rowids[place]), float(part.scores[place]), float(part.similarity[place]), legs)
 
 
 def _leg(signal: NDArray[np.float64], place: int) -> dict[str, float]:
@@ -134,15 +136,15 @@ def _leg(signal: NDArray[np.float64], place: int) -> dict[str, float]:
     return {"score": round(value, _DIGITS), "rank": int((signal > signal[place]).sum()) + 1}
 
 
-def hits(rows: Mapping[int, Row], picks: Sequence[Pick], options: SearchOptions) -> tuple[SearchHit, ...]:
+def to_hits(rows: Mapping[int, Row], picks: Sequence[RankedRow], options: SearchOptions) -> tuple[SearchHit, ...]:
     """Return the results as the caller gets them; a record that was just deleted is left out."""
     found = [_hit(rows[chosen.rowid], chosen) for chosen in picks if chosen.rowid in rows]
     if options.order_by is OrderBy.CREATED_AT:
-        found.sort(key=lambda hit: hit.record.created_at or NO_TIME, reverse=True)
+        found.sort(key=lambda hit: hit.record.created_at or EARLIEST_TIME, reverse=True)
     return tuple(found)
 
 
-def _hit(row: Row, chosen: Pick) -> SearchHit:
+def _hit(row: Row, chosen: RankedRow) -> SearchHit:
     return SearchHit(
         record=row.record,
         similarity=min(max(chosen.similarity, 0.0), 1.0),

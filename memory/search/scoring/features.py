@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.search.query.lexical import TermCounts, bm25, count_terms, idf
+from recall_loop.memory.search.query.lexical import TermMatches, bm25, idf, match_terms
 from recall_loop.memory.search.scoring.content_scoring import content_factors
-from recall_loop.memory.search.scoring.fusion import segments
-from recall_loop.memory.search.scoring.similarity import meaning, similarity, word_share
-from recall_loop.memory.store.index.dot_products import products
-from recall_loop.memory.store.index.vectors import find
+from recall_loop.memory.search.scoring.fusion import query_numbers
+from recall_loop.memory.search.scoring.similarity import (
+    combine_similarities,
+    idf_weighted_coverage,
+    semantic_similarity,
+)
+from recall_loop.memory.store.index.dot_products import dot_products
+from recall_loop.memory.store.index.vectors import find_sorted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.search.query.query_preparation import Looked
+    from recall_loop.memory.search.query.query_preparation import PreparedQuery
     from recall_loop.memory.store.index.row_index import RowIndex
-    from recall_loop.memory.store.index.row_queries import Corpus
+    from recall_loop.memory.store.index.row_queries import CorpusStatistics
     from recall_loop.memory.store.index.view import View
 
     Cosines = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -31,19 +35,19 @@ _FEW_AUTHORS = 64
 
 
 @dataclass(frozen=True)
-class Words:
+class TermStatistics:
     """How often the tenant has the stems of some queries, and how long its texts are."""
 
-    corpus: Corpus
+    corpus: CorpusStatistics
     frequencies: Mapping[str, int]
 
     @classmethod
-    def of(cls, view: View, queries: Sequence[Looked]) -> Words:
+    def of(cls, view: View, queries: Sequence[PreparedQuery]) -> TermStatistics:
         """Look all stems up."""
         stems = {stem for query in queries for group in query.groups for stem, _ in group.variants}
         return cls(view.corpus(), view.document_frequency(stems))
 
-    def weights(self, query: Looked) -> list[tuple[str, float]]:
+    def weights(self, query: PreparedQuery) -> list[tuple[str, float]]:
         """Return the query's stems that the tenant has, with their idf times how surely they were meant; best first."""
         found: dict[str, float] = {}
         for group in query.groups:
@@ -53,7 +57,7 @@ class Words:
                     found[stem] = max(sure, found.get(stem, 0.0))
         return sorted(found.items(), key=lambda item: -item[1])
 
-    def meant(self, query: Looked) -> set[str]:
+    def intended_stems(self, query: PreparedQuery) -> set[str]:
         """Return the query's stems, and the likeliest correction of those that the tenant doesn't have."""
         found = {group.stem for group in query.groups}
         unknown = [group for group in query.groups if not self.frequencies[group.stem]]
@@ -61,7 +65,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Described:
+class CandidateFeatures:
     """Candidates of q queries, one query's after another's, each array [n]; a leg that didn't run is absent.
 
     Attributes:
@@ -77,16 +81,16 @@ class Described:
 
     starts: NDArray[np.int64]
     rowids: NDArray[np.int64]
-    kinds: NDArray[np.int32]
-    places: NDArray[np.int32]
+    kind_codes: NDArray[np.int32]
+    session_codes: NDArray[np.int32]
     factors: NDArray[np.float64]
     signals: dict[str, NDArray[np.float64]]
     similarity: NDArray[np.float64]
-    named: NDArray[np.float64]
+    author_named: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Pool:
+class CandidatePool:
     """All rows that were proposed for some queries: their index, and their vectors if a leg needs them."""
 
     view: View
@@ -94,15 +98,15 @@ class Pool:
     rowids: NDArray[np.int64]
 
     @classmethod
-    def of(cls, view: View, proposed: Sequence[NDArray[np.int64]]) -> Pool:
+    def of(cls, view: View, proposed: Sequence[NDArray[np.int64]]) -> CandidatePool:
         """Gather what was proposed; one that was deleted since is left out."""
         rowids = np.unique(np.concatenate(proposed))
-        index = view.pool(rowids)
+        index = view.index_of(rowids)
         return cls(view, index, rowids[index.positions(rowids) >= 0])
 
-    def here(self, rowids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def positions_of(self, rowids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the places in the pool of ascending rowids, without those that were deleted since."""
-        places, here = find(self.rowids, rowids)
+        places, here = find_sorted(self.rowids, rowids)
         return places[here]
 
     @cached_property
@@ -112,13 +116,15 @@ class Pool:
 
     def cosines(self, places: NDArray[np.int64], vectors: NDArray[np.float32]) -> Cosines:
         """Return own and context cosines of the rows at `places`, each [n]: the best of the query's vectors [v, d]."""
-        own, context = (products(vectors, matrix[places]) for matrix in self.vectors)
+        own, context = (dot_products(vectors, matrix[places]) for matrix in self.vectors)
         if len(vectors) == 1:
             return own[0], context[0]
         return own.max(axis=0), context.max(axis=0)
 
 
-def describe(pool: Pool, places: Sequence[NDArray[np.int64]], queries: Sequence[Looked], words: Words) -> Described:
+def compute_features(
+    pool: CandidatePool, places: Sequence[NDArray[np.int64]], queries: Sequence[PreparedQuery], words: TermStatistics
+) -> CandidateFeatures:
     """Work out every signal of the candidates of queries that run the same legs.
 
     Args:
@@ -130,12 +136,12 @@ def describe(pool: Pool, places: Sequence[NDArray[np.int64]], queries: Sequence[
     starts = np.cumsum([0, *(len(part) for part in places[:-1])])
     joined, index = np.concatenate(places), pool.index
     positions = index.positions(pool.rowids[joined])
-    of_query = segments(starts, len(joined))
+    of_query = query_numbers(starts, len(joined))
     signals: dict[str, NDArray[np.float64]] = {}
     shared = meant = None
     if any(query.groups for query in queries):
-        counts = _counted(index, positions, starts, queries, words)
-        shared = word_share(counts.own_present, counts.window_present, counts.idf[of_query])
+        counts = _count_stems(index, positions, starts, queries, words)
+        shared = idf_weighted_coverage(counts.own_present, counts.window_present, counts.idf[of_query])
         if "fts" in queries[0].legs:
             signals |= _word_signals(index, positions, counts, counts.idf[of_query], words.corpus)
     if queries[0].vectors is not None:
@@ -146,47 +152,49 @@ def describe(pool: Pool, places: Sequence[NDArray[np.int64]], queries: Sequence[
         ]
         cosines = np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
         signals["cosine"], signals["cosine_window"] = (part.astype(np.float64) for part in cosines)
-        meant = meaning(np.maximum(*cosines))
+        meant = semantic_similarity(np.maximum(*cosines))
     columns = index.columns
-    return Described(
+    return CandidateFeatures(
         starts,
         pool.rowids[joined],
         columns.coded["kind"][positions],
         columns.coded["session_place"][positions],
         content_factors(columns.tool[positions], columns.aside[positions]),
         signals,
-        similarity(meant, shared),
-        _named(index, columns.coded["author"][positions], starts, [words.meant(query) for query in queries]),
+        combine_similarities(meant, shared),
+        _author_named(
+            index, columns.coded["author"][positions], starts, [words.intended_stems(query) for query in queries]
+        ),
     )
 
 
-def _counted(
+def _count_stems(
     index: RowIndex,
     positions: NDArray[np.int64],
     starts: NDArray[np.int64],
-    queries: Sequence[Looked],
-    words: Words,
-) -> TermCounts:
+    queries: Sequence[PreparedQuery],
+    words: TermStatistics,
+) -> TermMatches:
     """Count each query's stems in its own candidates; queries with fewer stems leave columns of zeros."""
     ends = [*starts[1:].tolist(), len(positions)]
     width = max(len(query.groups) for query in queries)
     own, window, own_present, window_present = (np.zeros((len(positions), width)) for _ in range(4))
     rarity = np.zeros((len(queries), width))
     for number, (query, start, end) in enumerate(zip(queries, starts.tolist(), ends, strict=True)):
-        found = count_terms(index, positions[start:end], query.groups, words.frequencies, words.corpus.rows)
+        found = match_terms(index, positions[start:end], query.groups, words.frequencies, words.corpus.rows)
         part = slice(start, end), slice(0, len(query.groups))
         own[part], window[part] = found.own, found.window
         own_present[part], window_present[part] = found.own_present, found.window_present
         rarity[number, : len(query.groups)] = found.idf
-    return TermCounts(own, window, own_present, window_present, rarity)
+    return TermMatches(own, window, own_present, window_present, rarity)
 
 
 def _word_signals(
     index: RowIndex,
     positions: NDArray[np.int64],
-    counts: TermCounts,
+    counts: TermMatches,
     weights: NDArray[np.float64],
-    corpus: Corpus,
+    corpus: CorpusStatistics,
 ) -> dict[str, NDArray[np.float64]]:
     own_lengths, window_lengths = index.own_lengths[positions], index.window_lengths[positions]
     whole = np.maximum(weights.sum(axis=1), np.finfo(float).tiny)
@@ -197,16 +205,16 @@ def _word_signals(
     }
 
 
-def _named(
+def _author_named(
     index: RowIndex, authors: NDArray[np.int32], starts: NDArray[np.int64], asked: Sequence[set[str]]
 ) -> NDArray[np.float64]:
     """Return 1 where the candidate's query names its author, else 0 [n]."""
     named = np.zeros(len(authors))
     ends = [*starts[1:].tolist(), len(authors)]
-    few = index.authors() <= _FEW_AUTHORS
+    few = index.author_count() <= _FEW_AUTHORS
     for stems, start, end in zip(asked, starts.tolist(), ends, strict=True):
         part = authors[start:end]
-        codes = range(index.authors()) if few else np.unique(part[part >= 0]).tolist()
+        codes = range(index.author_count()) if few else np.unique(part[part >= 0]).tolist()
         for code in codes:
             name = index.author_stems(code)
             if name and name <= stems:

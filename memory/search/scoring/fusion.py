@@ -30,7 +30,7 @@ _SESSION_DEPTH = 30
 _ONE: Starts = np.zeros(1, dtype=np.int64)
 
 
-def segments(starts: Starts, size: int) -> NDArray[np.int64]:
+def query_numbers(starts: Starts, size: int) -> NDArray[np.int64]:
     """Return for each of `size` candidates the number of its query; every query has at least one."""
     return np.repeat(np.arange(len(starts)), np.diff(starts, append=size))
 
@@ -39,7 +39,7 @@ def share_of_best(signal: Signal, starts: Starts = _ONE) -> Signal:
     """Divide by the query's best value; negative values count as 0, unless all are: then the least of them is best."""
     if not len(signal):
         return signal
-    best = np.maximum.reduceat(signal, starts)[segments(starts, len(signal))]
+    best = np.maximum.reduceat(signal, starts)[query_numbers(starts, len(signal))]
     shares = np.divide(np.maximum(signal, 0.0), best, out=np.zeros_like(signal), where=best > 0.0)
     below = best < 0.0
     if below.any():
@@ -71,7 +71,7 @@ def session_prior(scores: Signal, places: Places, starts: Starts = _ONE) -> Sign
     """
     if not len(scores):
         return scores
-    numbers, of_query = np.asarray(places, dtype=np.int64), segments(starts, len(scores))
+    numbers, of_query = np.asarray(places, dtype=np.int64), query_numbers(starts, len(scores))
     order = np.lexsort((-scores, of_query))
     rank = np.arange(len(scores)) - starts[of_query[order]]
     counted = order[(rank < _SESSION_DEPTH) & (numbers[order] != NO_SESSION)]

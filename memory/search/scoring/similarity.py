@@ -27,13 +27,13 @@ COSINE_SLOPE = 8.0
 NEIGHBOUR_SHARE = 0.8
 
 
-def meaning(cosines: NDArray[np.float32]) -> NDArray[np.float64]:
+def semantic_similarity(cosines: NDArray[np.float32]) -> NDArray[np.float64]:
     """Map cosines to (0,1) by the logistic curve of this module."""
     curve: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-COSINE_SLOPE * (cosines.astype(np.float64) - COSINE_MIDDLE)))
     return curve
 
 
-def word_share(
+def idf_weighted_coverage(
     own: NDArray[np.float64], window: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the weighted share of query stems present.
@@ -48,7 +48,7 @@ def word_share(
     return share
 
 
-def similarity(meant: NDArray[np.float64] | None, shared: NDArray[np.float64] | None) -> NDArray[np.float64]:
+def combine_similarities(meant: NDArray[np.float64] | None, shared: NDArray[np.float64] | None) -> NDArray[np.float64]:
     """Join the two parts; a part that is None wasn't looked at."""
     if meant is None:
         return np.zeros(0) if shared is None else shared

@@ -9,13 +9,13 @@ from urllib.request import urlopen
 
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer
 
-Place = Path | ChromaServer | None
+ChromaLocation = Path | ChromaServer | None
 """Where Chroma is: in a folder, on a server, or in this process's memory."""
 # Chroma's HTTP client waits for ever where nobody tells it otherwise.
 _ANSWER_SECONDS, _REQUEST_SECONDS = 5, 60
 
 
-def connect(place: Place) -> Any:
+def open_client(place: ChromaLocation) -> Any:
     """Return a client of Chroma; whatever it raises is raised."""
     import chromadb
     from chromadb.api.shared_system_client import SharedSystemClient
@@ -50,12 +50,12 @@ def _connect_server(server: ChromaServer, settings: Any) -> Any:
         tenant=server.tenant,
         database=server.database,
     )
-    for session in sessions(client):
+    for session in http_sessions(client):
         session.timeout = _REQUEST_SECONDS
     return client
 
 
-def sessions(client: Any) -> list[Any]:
+def http_sessions(client: Any) -> list[Any]:
     """Return the HTTP connections of a client of a server, and of the second one within it; none of any other."""
     owners = [client, getattr(client, "_admin_client", None)]
     found = [getattr(getattr(owner, "_server", None), "_session", None) for owner in owners]

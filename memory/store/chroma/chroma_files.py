@@ -13,8 +13,8 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-CHROMA, BUILDING, OLD = "chroma", "chroma.building", "chroma.old"
-DATABASE = "chroma.sqlite3"
+CHROMA_FOLDER, BUILDING_FOLDER, OLD_FOLDER = "chroma", "chroma.building", "chroma.old"
+DATABASE_FILE = "chroma.sqlite3"
 _VECTOR_FILES = ("*.bin", "*.pickle")
 _CHUNK = 1 << 20
 # Head of the vector index: version, first offset, room for rows, rows, bytes of a row.
@@ -24,7 +24,7 @@ _PENDING, _READERS, _READER_BYTES = 0x40000000, 0x40000002, 510
 _LOCK_SECONDS, _LOCK_PAUSE = 2.0, 0.02
 
 
-def hold_vectors(folder: Path) -> bool:
+def has_vectors(folder: Path) -> bool:
     """Return whether any vector file holds rows, or is not as long as it says: only these can end a process.
 
     Below about 1,000 rows there are no vector files, or only empty ones.
@@ -49,7 +49,7 @@ def vector_files(folder: Path) -> list[Path]:
     return sorted(file for pattern in _VECTOR_FILES for file in folder.rglob(pattern))
 
 
-def fingerprint(folder: Path) -> str:
+def fingerprint_files(folder: Path) -> str:
     """Return sizes and checksums of the vector files; a damaged one would end the process that reads it.
 
     Raises:
@@ -65,7 +65,7 @@ def fingerprint(folder: Path) -> str:
     return json.dumps(sums, sort_keys=True)
 
 
-def scrub(folder: Path) -> None:
+def zero_unused_space(folder: Path) -> None:
     """Zero the unused room in the vector files: a new index is written with whatever its memory held (STORE-6).
 
     That has been seen to be text of deleted records. Later writes hold rows only. Chroma must not have
@@ -95,9 +95,9 @@ def _zero(file: Path, start: int) -> None:
             stream.write(bytes(len(rest)))
 
 
-def damaged(folder: Path) -> bool:
+def is_database_damaged(folder: Path) -> bool:
     """Return whether Chroma's database is missing, no database, or malformed. A locked one is neither."""
-    file = folder / DATABASE
+    file = folder / DATABASE_FILE
     if folder.is_dir() and not file.exists():
         return True
     try:
@@ -117,16 +117,16 @@ def _connected(file: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=0.5, check_same_thread=False)
 
 
-def identity(folder: Path) -> tuple[int, int] | None:
+def database_identity(folder: Path) -> tuple[int, int] | None:
     """Return a mark of the database file that changes when the file is replaced; None if it is missing."""
     try:
-        found = os.stat(folder / DATABASE)
+        found = os.stat(folder / DATABASE_FILE)
     except OSError:
         return None
     return found.st_dev, found.st_ino
 
 
-class LockWatch:
+class DatabaseLockMonitor:
     """Tells whether another process keeps readers of Chroma's database out; Chroma itself would wait for ever.
 
     And whether the tables of that database have names: an error of SQLite's that quotes one that is no text ends the
@@ -134,7 +134,7 @@ class LockWatch:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / DATABASE
+        self._file = folder / DATABASE_FILE
         self._handle: int | None = None
         self._reader: sqlite3.Connection | None = None
         self.attach()
@@ -145,7 +145,7 @@ class LockWatch:
             with suppress(OSError):
                 self._handle = os.open(self._file, os.O_RDONLY)
 
-    def locked(self) -> bool:
+    def is_locked(self) -> bool:
         """Return whether it is locked, and stays so for two seconds. Only Linux tells."""
         end = time.monotonic() + _LOCK_SECONDS
         while self._handle is not None and _kept_out(self._handle):
@@ -154,7 +154,7 @@ class LockWatch:
             time.sleep(_LOCK_PAUSE)
         return False
 
-    def nameless(self) -> bool:
+    def has_unreadable_names(self) -> bool:
         """Return whether the names of the database's tables can't be read."""
         try:
             if self._reader is None and self._handle is not None:
@@ -195,45 +195,45 @@ else:
         return False
 
 
-def begin_building(store: Path) -> Path:
+def begin_rebuild(store: Path) -> Path:
     """Return an empty folder in which Chroma's files are made anew.
 
     Raises:
         OSError: it can't be made, or something that isn't Chroma's stands in the place of its folder.
     """
-    if (store / CHROMA).exists() and not (store / CHROMA).is_dir():
-        raise NotADirectoryError(f"{store / CHROMA} is a file")
-    remove(store / BUILDING)
-    (store / BUILDING).mkdir()
-    return store / BUILDING
+    if (store / CHROMA_FOLDER).exists() and not (store / CHROMA_FOLDER).is_dir():
+        raise NotADirectoryError(f"{store / CHROMA_FOLDER} is a file")
+    remove_path(store / BUILDING_FOLDER)
+    (store / BUILDING_FOLDER).mkdir()
+    return store / BUILDING_FOLDER
 
 
-def put_in_place(store: Path) -> None:
+def swap_in_rebuilt(store: Path) -> None:
     """Let the newly made files take the place of the old ones. A crash at any point leaves one whole set.
 
     Raises:
         OSError: a folder can't be renamed.
     """
-    remove(store / OLD)
-    if (store / CHROMA).exists():
-        (store / CHROMA).rename(store / OLD)
-    (store / BUILDING).rename(store / CHROMA)
-    remove(store / OLD)
+    remove_path(store / OLD_FOLDER)
+    if (store / CHROMA_FOLDER).exists():
+        (store / CHROMA_FOLDER).rename(store / OLD_FOLDER)
+    (store / BUILDING_FOLDER).rename(store / CHROMA_FOLDER)
+    remove_path(store / OLD_FOLDER)
 
 
-def tidy(store: Path) -> None:
+def finish_interrupted_swap(store: Path) -> None:
     """After a crash: put the old files back if no new ones took their place, and clear what is left over.
 
     Raises:
         OSError: a file can't be renamed or removed.
     """
-    if not (store / CHROMA).exists() and (store / OLD).exists():
-        (store / OLD).rename(store / CHROMA)
-    remove(store / BUILDING)
-    remove(store / OLD)
+    if not (store / CHROMA_FOLDER).exists() and (store / OLD_FOLDER).exists():
+        (store / OLD_FOLDER).rename(store / CHROMA_FOLDER)
+    remove_path(store / BUILDING_FOLDER)
+    remove_path(store / OLD_FOLDER)
 
 
-def remove(folder: Path) -> None:
+def remove_path(folder: Path) -> None:
     """Remove a folder, or a file that stands in its place; nothing there is fine.
 
     Raises:

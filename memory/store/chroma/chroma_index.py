@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.chroma.chroma_client import Place, connect, sessions
-from recall_loop.memory.store.chroma.chroma_files import LockWatch, identity
+from recall_loop.memory.store.chroma.chroma_client import ChromaLocation, http_sessions, open_client
+from recall_loop.memory.store.chroma.chroma_files import DatabaseLockMonitor, database_identity
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer
 from recall_loop.memory.store.sqlite.schema import METRIC
 from recall_loop.state.errors import RecallError, StoreError
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-COLLECTION = "recall-loop-records"
-BATCH = 1000
+COLLECTION_NAME = "recall-loop-records"
+UPSERT_BATCH = 1000
 # Candidates that a search of the graph keeps: recall .994 instead of .979 at 100,000 rows, for 1-2 ms.
 _SEARCH_WIDTH = 400
 _COMPLETE = "complete"
@@ -72,7 +72,7 @@ def _guard(what: str) -> Iterator[None]:
         raise ChromaError(f"Chroma can't {what}: {type(error).__name__}: {error}") from error
 
 
-class ChromaSide:
+class ChromaIndex:
     """An open client and its collection.
 
     Args:
@@ -85,26 +85,26 @@ class ChromaSide:
         ChromaError: Chroma can't be opened or reached.
     """
 
-    def __init__(self, place: Place, marker: Mapping[str, str], *, create: bool = True) -> None:
-        self.place = place
+    def __init__(self, place: ChromaLocation, marker: Mapping[str, str], *, create: bool = True) -> None:
+        self.location = place
         self._process = os.getpid()
         self._size: int | None = None
         self._name = _collection_name(place)
-        self._watch = LockWatch(place) if isinstance(place, Path) else None
+        self._lock_monitor = DatabaseLockMonitor(place) if isinstance(place, Path) else None
         try:
             self._check_lock()
-            if self._watch is not None and self._watch.nameless():
+            if self._lock_monitor is not None and self._lock_monitor.has_unreadable_names():
                 raise ChromaError("Chroma can't be opened: its database is malformed")
             with _guard("be reached" if isinstance(place, ChromaServer) else "be opened"):
-                self._client = connect(place)
-                self._batch = min(BATCH, self._client.get_max_batch_size())
+                self._client = open_client(place)
+                self._batch = min(UPSERT_BATCH, self._client.get_max_batch_size())
         except BaseException:
-            if self._watch is not None:
-                self._watch.close()
+            if self._lock_monitor is not None:
+                self._lock_monitor.close()
             raise
-        self._identity = identity(place) if isinstance(place, Path) else None
-        if self._watch is not None:
-            self._watch.attach()
+        self._identity = database_identity(place) if isinstance(place, Path) else None
+        if self._lock_monitor is not None:
+            self._lock_monitor.attach()
         try:
             with _guard("open its collection"):
                 self._collection: Any = self._get_or_make(marker, create=create)
@@ -128,10 +128,10 @@ class ChromaSide:
             )
 
     def _check_lock(self) -> None:
-        if self._watch is not None and self._watch.locked():
+        if self._lock_monitor is not None and self._lock_monitor.is_locked():
             raise ChromaError("Chroma's database is locked by another process")
 
-    def check(self) -> None:
+    def ensure_available(self) -> None:
         """Check, before it is used, that Chroma would answer, and with what stands on the disk.
 
         Raises:
@@ -139,7 +139,7 @@ class ChromaSide:
                 another process keeps the database locked, and Chroma would wait for ever.
         """
         self._check_lock()
-        if isinstance(self.place, Path) and identity(self.place) != self._identity:
+        if isinstance(self.location, Path) and database_identity(self.location) != self._identity:
             raise ChromaError("Chroma's files were removed or replaced while the store was open")
 
     def ping(self) -> None:
@@ -153,14 +153,14 @@ class ChromaSide:
 
     def marker(self) -> dict[str, str]:
         """Return the generation marker; empty if the collection was never completely filled."""
-        return self.noted() if (self._collection.metadata or {}).get(_COMPLETE) else {}
+        return self.stored_marker() if (self._collection.metadata or {}).get(_COMPLETE) else {}
 
-    def noted(self) -> dict[str, str]:
+    def stored_marker(self) -> dict[str, str]:
         """Return the marker as it was noted, whether the collection is complete or not."""
         found = dict(self._collection.metadata or {})
         return {key: str(value) for key, value in found.items() if key != _COMPLETE}
 
-    def complete(self, marker: Mapping[str, str]) -> None:
+    def mark_complete(self, marker: Mapping[str, str]) -> None:
         """Note that the collection holds every row."""
         with _guard("be marked"):
             self._collection.modify(metadata={**marker, _COMPLETE: True})
@@ -201,16 +201,16 @@ class ChromaSide:
         """Return (key, cosine distance) per query, nearest first."""
         if os.getpid() != self._process:
             raise ChromaError("Chroma was opened in another process; open the store after the fork")
-        if isinstance(self.place, ChromaServer) and self.place.api_key:
+        if isinstance(self.location, ChromaServer) and self.location.api_key:
             limit = min(limit, _CLOUD_RESULTS)
         with _guard("be searched"):
             found = self._collection.query(query_embeddings=vectors, n_results=limit, include=["distances"])
         pairs = zip(found["ids"], found["distances"], strict=True)
         return [list(zip(keys, distances, strict=True)) for keys, distances in pairs]
 
-    def touch(self) -> None:
+    def ensure_index_files(self) -> None:
         """Search once, which makes the files of the vector index if they weren't there yet."""
-        dimension = int(self.noted()["dimension"])
+        dimension = int(self.stored_marker()["dimension"])
         with _guard("be searched"):
             self._collection.query(query_embeddings=[[1.0] * dimension], n_results=1, include=[])
 
@@ -225,7 +225,7 @@ class ChromaSide:
 
     def _pages(self) -> Iterator[dict[str, Any]]:
         """Yield which rows to get, call by call: a server's by their places, a folder's by their ids."""
-        count, local = self.count(), not isinstance(self.place, ChromaServer)
+        count, local = self.count(), not isinstance(self.location, ChromaServer)
         for start in range(0, count, _IDS if local else self._batch):
             if not local:
                 yield {"limit": self._batch, "offset": start}
@@ -243,23 +243,23 @@ class ChromaSide:
         """Close the client; an in-memory collection is dropped first."""
         with _guard("be closed"):
             try:
-                if self.place is None:
+                if self.location is None:
                     self._client.delete_collection(self._name)
             finally:
                 self._close_client()
 
     def _close_client(self) -> None:
         self._client.close()
-        for session in sessions(self._client):  # closing the client leaves its connections open
+        for session in http_sessions(self._client):  # closing the client leaves its connections open
             session.close()
-        if self._watch is not None:
-            self._watch.close()
+        if self._lock_monitor is not None:
+            self._lock_monitor.close()
 
 
-def _collection_name(place: Place) -> str:
+def _collection_name(place: ChromaLocation) -> str:
     if isinstance(place, ChromaServer) and place.collection:
         return place.collection
-    return COLLECTION if isinstance(place, Path) else f"{COLLECTION}-{uuid.uuid4().hex}"
+    return COLLECTION_NAME if isinstance(place, Path) else f"{COLLECTION_NAME}-{uuid.uuid4().hex}"
 
 
 def _split(row: ChromaRow) -> tuple[str, dict[str, str]]:

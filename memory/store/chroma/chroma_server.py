@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from recall_loop.state.settings.settings import Settings
 
 DEFAULT_TENANT, DEFAULT_DATABASE = "default_tenant", "default_database"
-NOTE = "server.json"
+SERVER_FILE = "server.json"
 _PREFIX = "chroma_"
 _PORTS = {"http": 80, "https": 443}
 
@@ -74,15 +74,15 @@ class ChromaServer:
         Raises:
             OSError: the file can't be written.
         """
-        draft = store / f"{NOTE}.tmp"
+        draft = store / f"{SERVER_FILE}.tmp"
         with draft.open("w", encoding="utf-8") as file:
             json.dump(self.note(), file, indent=1)
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(store / NOTE)
+        draft.replace(store / SERVER_FILE)
 
 
-def chroma_server(settings: Settings) -> ChromaServer | None:
+def server_from_settings(settings: Settings) -> ChromaServer | None:
     """Return the server that the settings name; None if they name neither a server nor a key."""
     if settings.chroma_url is None and settings.chroma_api_key is None:
         return None
@@ -95,7 +95,7 @@ def chroma_server(settings: Settings) -> ChromaServer | None:
     )
 
 
-def noted(meta: Mapping[str, str]) -> ChromaServer | None:
+def server_from_meta(meta: Mapping[str, str]) -> ChromaServer | None:
     """Return the server that notes of a store name, or None."""
     if _PREFIX + "url" not in meta:
         return None
@@ -103,16 +103,18 @@ def noted(meta: Mapping[str, str]) -> ChromaServer | None:
     return ChromaServer(**{name: meta[_PREFIX + name] for name in names if _PREFIX + name in meta})
 
 
-def read(store: Path) -> ChromaServer | None:
+def read_server_file(store: Path) -> ChromaServer | None:
     """Return the server that the file of a store's folder names, or None where there is no usable one."""
     try:
-        found = json.loads((store / NOTE).read_text(encoding="utf-8"))
-        return noted(found) if isinstance(found, dict) else None
+        found = json.loads((store / SERVER_FILE).read_text(encoding="utf-8"))
+        return server_from_meta(found) if isinstance(found, dict) else None
     except (OSError, ValueError):
         return None
 
 
-def agreed(path: Path, known: ChromaServer | None, given: ChromaServer | None, *, local: bool) -> ChromaServer | None:
+def resolve_server(
+    path: Path, known: ChromaServer | None, given: ChromaServer | None, *, local: bool
+) -> ChromaServer | None:
     """Return the server of a store: the noted one with the given key, or the given one for a new store.
 
     Args:

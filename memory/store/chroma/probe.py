@@ -10,20 +10,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from recall_loop.memory.store.chroma.chroma_files import hold_vectors, vector_files
+from recall_loop.memory.store.chroma.chroma_files import has_vectors, vector_files
 
 # Measured on two busy processors: a million rows, 1.8 GB of vector files, take some four minutes.
 TIMEOUT_SECONDS = 600
 _SECONDS_PER_MB = 1.0
 
 
-def sound(folder: Path) -> bool:
+def vector_files_readable(folder: Path) -> bool:
     """Return whether Chroma's vector files under `folder` can be opened, read and searched.
 
     Where they hold no rows (below about 1,000 rows) nothing can end a process, and nothing is tried.
     """
     try:
-        if not hold_vectors(folder):
+        if not has_vectors(folder):
             return True
         size = sum(file.stat().st_size for file in vector_files(folder))
     except OSError:
@@ -41,12 +41,12 @@ def main(folder: Path) -> None:
     """Open the collection, search it once and read it whole. Raises `ChromaError` where that fails."""
     import numpy as np
 
-    from recall_loop.memory.store.chroma.chroma_index import ChromaSide
+    from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 
-    chroma = ChromaSide(folder, {}, create=False)
+    chroma = ChromaIndex(folder, {}, create=False)
     count = chroma.count()
     if count:
-        vector = np.ones((1, int(chroma.noted()["dimension"])), dtype=np.float32)
+        vector = np.ones((1, int(chroma.stored_marker()["dimension"])), dtype=np.float32)
         chroma.nearest(vector, min(count, 10))
     for _ in chroma.rows(vectors=True):
         pass

@@ -80,32 +80,32 @@ class TokenEmbedder(Embedder, Protocol):
 
 
 @runtime_checkable
-class TalkEmbedder(Embedder, Protocol):
+class ConversationalEmbedder(Embedder, Protocol):
     """An embedder that has another one for talk: the store gives it messages and facts, and this one all other texts.
 
     Queries are embedded by this one and compared with both; the fingerprint covers both.
     """
 
     @property
-    def talk(self) -> Embedder:
+    def conversational(self) -> Embedder:
         """The embedder of messages and facts; its vectors have the same lengths, those of tokens too."""
         ...
 
 
-def talk_of(embedder: Embedder) -> Embedder:
+def conversational_embedder(embedder: Embedder) -> Embedder:
     """Return the embedder of messages and facts: the one for talk that it has, or itself."""
-    return embedder.talk if isinstance(embedder, TalkEmbedder) else embedder
+    return embedder.conversational if isinstance(embedder, ConversationalEmbedder) else embedder
 
 
-def parted(embedder: Embedder, kinds: Sequence[str]) -> list[tuple[Embedder, list[int]]]:
+def group_by_model(embedder: Embedder, kinds: Sequence[str]) -> list[tuple[Embedder, list[int]]]:
     """Return which of some records' texts each model embeds: messages and facts go to the one for talk."""
-    talk = talk_of(embedder)
+    talk = conversational_embedder(embedder)
     said = [talk is not embedder and kind in _TALK for kind in kinds]
     places = {other: [at for at, each in enumerate(said) if each is other] for other in dict.fromkeys(said)}
     return [(talk if other else embedder, rows) for other, rows in places.items()]
 
 
-def checked(embedder: Embedder, vectors: object, rows: int, dimension: int) -> FloatMatrix:
+def validate_vectors(embedder: Embedder, vectors: object, rows: int, dimension: int) -> FloatMatrix:
     """Return what an embedder gave, as float32 [rows, dimension].
 
     Raises:
@@ -124,7 +124,7 @@ def checked(embedder: Embedder, vectors: object, rows: int, dimension: int) -> F
     return matrix
 
 
-def normalised(vectors: FloatMatrix, lengths: FloatMatrix | None = None) -> FloatMatrix:
+def normalise_vectors(vectors: FloatMatrix, lengths: FloatMatrix | None = None) -> FloatMatrix:
     """Return `vectors` scaled to length one; a zero vector stays zero. `lengths` [n, 1] are theirs, if known."""
     import numpy as np
 
@@ -200,7 +200,7 @@ class OpenAIEmbedder:
         wanted = (len(texts), self._dimension or (vectors.shape[1] if vectors.ndim == 2 else 0))
         if vectors.shape != wanted or not np.isfinite(vectors).all():
             raise EmbedderError(f"{self.fingerprint}: vectors of shape {vectors.shape}, expected {wanted}")
-        return normalised(vectors)
+        return normalise_vectors(vectors)
 
     def _connected(self) -> Any:
         with self._lock:

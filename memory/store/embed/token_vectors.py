@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.store.embed.embedders import TokenEmbedder, normalised
+from recall_loop.memory.store.embed.embedders import TokenEmbedder, normalise_vectors
 from recall_loop.memory.store.embed.minilm import MINILM_FINGERPRINT
-from recall_loop.memory.store.embed.weight_patch import checked_bytes
+from recall_loop.memory.store.embed.weight_patch import read_verified
 from recall_loop.state.errors import EmbedderError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ BASIS_FILE = Path(__file__).with_name("token-basis.npy")
 BASIS_SHA256 = "3c44002597b8034a3b27b447748ee864975aea1203b5e7960841f66bdebeb47a"
 # The model whose tokens the basis was made of. Tuned on talk they keep .44 of their length on it, untuned .46.
 BASIS_MODEL = MINILM_FINGERPRINT
-VERSION = 1
-MOST_DIMENSIONS = 65_535
+FORMAT_VERSION = 1
+MAX_DIMENSIONS = 65_535
 _MOST = 127
 # Version, dimensions, tokens, and what one step of the integers is worth.
 _HEADER = struct.Struct("<BHIf")
@@ -78,7 +78,7 @@ class TokenCodec:
         given = np.asarray(tokens, dtype=np.float32)
         if given.ndim != 2 or given.shape[1] != self.dimension or not np.isfinite(given).all():
             raise EmbedderError(f"token vectors of shape {given.shape}; needed: finite numbers [t, {self.dimension}]")
-        return normalised(given if self.basis is None else given @ self.basis)
+        return normalise_vectors(given if self.basis is None else given @ self.basis)
 
     def compress(self, tokens: NDArray[np.float32]) -> PackedTokens:
         """Return the projected vectors as integers; errors as `project`."""
@@ -91,7 +91,7 @@ class TokenCodec:
         """Return `tokens` [t, dimension] as bytes to be stored: 11, and D for each token; errors as `project`."""
         packed = self.compress(tokens)
         count, width = packed.values.shape
-        return _HEADER.pack(VERSION, width, count, packed.scale) + packed.values.tobytes()
+        return _HEADER.pack(FORMAT_VERSION, width, count, packed.scale) + packed.values.tobytes()
 
     def unpack(self, data: bytes) -> PackedTokens:
         """Undo `pack`, but for projection and rounding.
@@ -102,14 +102,14 @@ class TokenCodec:
         if len(data) < _HEADER.size:
             raise InvalidInputError("tokens", data[:16], "packed token vectors")
         version, width, count, scale = _HEADER.unpack_from(data)
-        if (version, width) != (VERSION, self.width) or len(data) != _HEADER.size + width * count:
-            expected = f"version {VERSION} with {self.width} dimensions"
+        if (version, width) != (FORMAT_VERSION, self.width) or len(data) != _HEADER.size + width * count:
+            expected = f"version {FORMAT_VERSION} with {self.width} dimensions"
             raise InvalidInputError("tokens", f"version {version}, {width} × {count} in {len(data)} bytes", expected)
         values = np.frombuffer(data, dtype=np.int8, offset=_HEADER.size).reshape(count, width)
         return PackedTokens(values, float(scale))
 
 
-def codec_of(embedder: Embedder) -> TokenCodec | None:
+def codec_for_embedder(embedder: Embedder) -> TokenCodec | None:
     """Return how the tokens of `embedder` are stored; None where it gives no token vectors.
 
     Tokens of another model than the basis was made of keep their dimensions; tuned weights don't make it another one.
@@ -121,12 +121,12 @@ def codec_of(embedder: Embedder) -> TokenCodec | None:
         return None
     if embedder.fingerprint.split("+")[0] == BASIS_MODEL:
         basis = load_basis()
-        return TokenCodec(len(basis), basis, f"{embedder.fingerprint}/{BASIS_SHA256[:12]}/{VERSION}")
-    if not 1 <= embedder.token_dimension <= MOST_DIMENSIONS:
+        return TokenCodec(len(basis), basis, f"{embedder.fingerprint}/{BASIS_SHA256[:12]}/{FORMAT_VERSION}")
+    if not 1 <= embedder.token_dimension <= MAX_DIMENSIONS:
         raise EmbedderError(
-            f"{embedder.name}: token vectors of length {embedder.token_dimension}; allowed: 1–{MOST_DIMENSIONS}"
+            f"{embedder.name}: token vectors of length {embedder.token_dimension}; allowed: 1–{MAX_DIMENSIONS}"
         )
-    return TokenCodec(embedder.token_dimension, None, f"{embedder.fingerprint}/whole/{VERSION}")
+    return TokenCodec(embedder.token_dimension, None, f"{embedder.fingerprint}/whole/{FORMAT_VERSION}")
 
 
 @lru_cache(maxsize=1)
@@ -136,7 +136,7 @@ def load_basis() -> NDArray[np.float32]:
     Raises:
         EmbedderError: the file can't be read, or isn't the one that this version was made with.
     """
-    data = checked_bytes(BASIS_FILE, BASIS_SHA256)
+    data = read_verified(BASIS_FILE, BASIS_SHA256)
     stored: NDArray[np.float16] = np.load(io.BytesIO(data), allow_pickle=False)
     basis: NDArray[np.float32] = stored.astype(np.float32)
     basis.setflags(write=False)

@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 
 
 # Tuned by benchmarks/weights/tune_embedder.py on the conversations that NOTICE names.
-SHIPPED = Path(__file__).with_name("minilm-talk.npz")
-SHIPPED_SHA256 = "803a92ea083316ed7cf323e6957bf0822bd48e4c4d0e3a37b34f052bd1c5c8d1"
+SHIPPED_PATCH = Path(__file__).with_name("minilm-talk.npz")
+SHIPPED_PATCH_SHA256 = "803a92ea083316ed7cf323e6957bf0822bd48e4c4d0e3a37b34f052bd1c5c8d1"
 
 
 @dataclass(frozen=True)
-class Weights:
+class WeightPatch:
     """A file of tuned weights, and the sha256 that it has to have."""
 
     file: Path
     digest: str
 
     @classmethod
-    def of(cls, file: Path) -> Weights:
+    def of(cls, file: Path) -> WeightPatch:
         """Return the weights of a file, as yet unchecked.
 
         Raises:
             InvalidInputError: it can't be read.
         """
-        if file == SHIPPED:
-            return cls(file, SHIPPED_SHA256)
+        if file == SHIPPED_PATCH:
+            return cls(file, SHIPPED_PATCH_SHA256)
         try:
             data = file.read_bytes()
         except OSError as error:
@@ -50,7 +50,7 @@ class Weights:
         return cls(file, hashlib.sha256(data).hexdigest())
 
 
-def checked_bytes(file: Path, expected: str) -> bytes:
+def read_verified(file: Path, expected: str) -> bytes:
     """Return what `file` holds.
 
     Raises:
@@ -66,7 +66,7 @@ def checked_bytes(file: Path, expected: str) -> bytes:
     return data
 
 
-def packed(places: NDArray[np.int64], values: NDArray[np.uint8]) -> bytes:
+def pack_patch(places: NDArray[np.int64], values: NDArray[np.uint8]) -> bytes:
     """Return a file of replaced bytes.
 
     Args:
@@ -80,7 +80,7 @@ def packed(places: NDArray[np.int64], values: NDArray[np.uint8]) -> bytes:
     return stream.getvalue()
 
 
-def patched(model: bytes, weights: bytes, name: str) -> bytes:
+def apply_patch(model: bytes, weights: bytes, name: str) -> bytes:
     """Return `model` with the bytes that `weights` replaces; `name` is for messages.
 
     Raises:

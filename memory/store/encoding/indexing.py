@@ -36,7 +36,7 @@ def record_key(tenant: str, record_id: str) -> str:
     return digest(tenant, record_id)
 
 
-def microseconds(moment: datetime | None) -> int | None:
+def to_microseconds(moment: datetime | None) -> int | None:
     """Return whole microseconds since 1970 in UTC, exactly."""
     return None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)
 
@@ -51,13 +51,13 @@ def index_text(record: Mapping[str, Any]) -> str:
     return f"{head}: {text}"
 
 
-def place_of(tenant: str, record: Mapping[str, Any]) -> str:
+def session_key_of(tenant: str, record: Mapping[str, Any]) -> str:
     """Return an opaque id of the record's tenant, user, conversation and session together."""
-    return _place(tenant, record.get("user_id"), record.get("conversation_id"), record.get("session"))
+    return _session_key(tenant, record.get("user_id"), record.get("conversation_id"), record.get("session"))
 
 
 @lru_cache(maxsize=4096)
-def _place(*parts: str | None) -> str:
+def _session_key(*parts: str | None) -> str:
     return digest(*parts)
 
 
@@ -72,7 +72,7 @@ def has_thread(record: Mapping[str, Any]) -> bool:
     return record.get("conversation_id") is not None or record.get("session") is not None
 
 
-def slot_of(record: Mapping[str, Any]) -> str | None:
+def supersession_key_of(record: Mapping[str, Any]) -> str | None:
     """Return what a fact says something about: its owners (agent, group, user), its subject and its type.
 
     Subject and type count in their normalised form, so that `Works at` and `works_at` are one type. None for other
@@ -97,38 +97,38 @@ def order_key(position: int | None, created_at: int | None) -> str:
 
 
 @lru_cache(maxsize=4096)
-def facet(name: str, value: str) -> str:
+def facet_token(name: str, value: str) -> str:
     """Return the token under which a facet's value stands in the lexical index."""
     return f"{name}{digest(value)[:16]}"
 
 
-def encode(stem: str) -> str:
+def encode_token(stem: str) -> str:
     """Return `stem` as one token that FTS5's tokenizer leaves whole, whatever its script."""
     if stem.isascii() and stem.isalnum() and not stem.startswith(_ENCODED):
         return stem
     return _ENCODED + stem.encode("utf-8").hex()
 
 
-def encoded(stems: str) -> str:
+def encode_tokens(stems: str) -> str:
     """Return stems joined by blanks with each one encoded."""
     if stems.isascii() and _ENCODED not in stems and stems.replace(" ", "").isalnum():
         return stems
-    return " ".join(map(encode, stems.split()))
+    return " ".join(map(encode_token, stems.split()))
 
 
-def decode(token: str) -> str:
+def decode_token(token: str) -> str:
     """Undo `encode`."""
     if not token.startswith(_ENCODED):
         return token
     return bytes.fromhex(token[len(_ENCODED) :]).decode("utf-8")
 
 
-def window_of(parts: Sequence[str | None]) -> str:
+def join_window(parts: Sequence[str | None]) -> str:
     """Return previous, own and next index text, each on its line, without those that are missing."""
     return "\n".join(part for part in parts if part is not None)
 
 
-def window_terms(before: str, own: str, after: str) -> str:
+def join_window_terms(before: str, own: str, after: str) -> str:
     """Return the stems of a window, joined by blanks as they are given; the record's own count twice."""
     return " ".join(filter(None, (before, own, own, after)))
 

@@ -13,7 +13,7 @@ _ALONE = """SELECT (SELECT count(*) FROM records WHERE rowid NOT IN (SELECT rowi
  WHERE typeof(own) != 'blob' OR typeof(context) != 'blob' OR length(own) != length(context))"""
 
 
-def complaint(connection: sqlite3.Connection) -> str | None:
+def check_integrity(connection: sqlite3.Connection) -> str | None:
     """Return what is wrong with a sidecar's file or rows, or None. Reads all of it: seconds per 100,000 records."""
     try:
         found = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_SHOWN})")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.store.index.thread_sharing import shared
+from recall_loop.memory.store.index.thread_sharing import run_in_threads
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,25 +22,25 @@ _MANY = 64
 # Multiplications that a thread takes at a time.
 _PIECE = 16_000_000
 # Rows are compared in multiples of what a processor takes at a stroke.
-STROKE = 16
+ROW_MULTIPLE = 16
 
 
-def products(queries: Floats, rows: Floats) -> Floats:
+def dot_products(queries: Floats, rows: Floats) -> Floats:
     """Return the products of queries [q, d] with rows [n, d], [q, n]: of many rows in blocks, in one pass over them."""
     size = (_AT_ONCE_ALONE if len(queries) == 1 else _AT_ONCE) // max(queries.size, 1)
-    block = size // STROKE * STROKE or size
+    block = size // ROW_MULTIPLE * ROW_MULTIPLE or size
     if not block or len(queries) > _MANY or len(rows) <= block:
         return queries @ rows.T
     found = np.empty((len(queries), len(rows)), dtype=np.float32)
     whole = len(rows) // block
     end = whole * block
-    blockwise(queries, rows[:end].reshape(whole, block, rows.shape[1]).transpose(0, 2, 1), found[:, :end])
+    blockwise_products(queries, rows[:end].reshape(whole, block, rows.shape[1]).transpose(0, 2, 1), found[:, :end])
     if end < len(rows):
         np.matmul(queries, rows[end:].T, out=found[:, end:])
     return found
 
 
-def blockwise(queries: Floats, blocks: Floats, found: Floats) -> None:
+def blockwise_products(queries: Floats, blocks: Floats, found: Floats) -> None:
     """Write the products of queries [q, d] with vectors in blocks [w, d, b] into `found` [q, w * b].
 
     So many queries go together that a product with a block is done as it stands.
@@ -56,4 +56,4 @@ def blockwise(queries: Floats, blocks: Floats, found: Floats) -> None:
             of = slice(piece * at_once, (piece + 1) * at_once)
             np.matmul(part, blocks[of], out=into[of])
 
-        shared(some, -(-whole // at_once))
+        run_in_threads(some, -(-whole // at_once))

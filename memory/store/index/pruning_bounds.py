@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.store.index.dot_products import STROKE, blockwise, products
+from recall_loop.memory.store.index.dot_products import ROW_MULTIPLE, blockwise_products, dot_products
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,7 @@ _ROUNDING = 4e-6
 _IN_VAIN, _MOST_IN_VAIN = 3, 18
 
 
-class Outline:
+class PruningBounds:
     """The outline of rows [n, d], made once enough queries were compared with them.
 
     Args:
@@ -73,10 +73,10 @@ class Outline:
         with self._lock:
             self._in_vain = max(self._in_vain - 1, 0)
         found = np.empty((len(queries), len(blocks) * _BLOCK), dtype=np.float32)
-        blockwise(asked, blocks, found)
+        blockwise_products(asked, blocks, found)
         return found[:, : len(self._rows)]
 
-    def missed(self) -> None:
+    def note_wasted_bounds(self) -> None:
         """Note a call for which bounds were in vain; after some there are no more, and their memory is free."""
         with self._lock:
             self._in_vain += _IN_VAIN + 1  # the call itself counted as one
@@ -125,7 +125,7 @@ def _directions(rows: Floats) -> Floats | None:
     shares, directions = np.linalg.eigh(moments)
     held = np.cumsum(shares[::-1])
     wanted = int(np.searchsorted(held, SHARE * held[-1])) + 1
-    wanted = -(-(wanted + 1) // STROKE) * STROKE - 1
+    wanted = -(-(wanted + 1) // ROW_MULTIPLE) * ROW_MULTIPLE - 1
     if wanted > MOST * rows.shape[1]:
         return None
     return np.ascontiguousarray(directions.T[::-1][:wanted], dtype=np.float32)
@@ -140,7 +140,7 @@ def _outlined(vectors: Floats, directions: Floats) -> Floats:
     outlined = np.empty((len(vectors), len(directions) + 1), dtype=np.float32)
     for start in range(0, len(directions), _FEW):
         part = directions[start : start + _FEW]
-        outlined[:, start : start + len(part)] = products(part, vectors).T
+        outlined[:, start : start + len(part)] = dot_products(part, vectors).T
     first = outlined[:, :-1]
     squares = np.einsum("nd,nd->n", vectors, vectors)
     rest = squares - np.einsum("nd,nd->n", first, first)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaSide
-from recall_loop.memory.store.index.tenant_cache import Cache
-from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
+from recall_loop.memory.store.index.tenant_cache import TenantCaches
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 
-class Source(Protocol):
+class ViewSource(Protocol):
     """What a view needs of its store."""
 
     @property
-    def sidecar(self) -> Sidecar:
+    def sqlite(self) -> SqliteDatabase:
         """The sidecar that is read."""
         ...
 
     @property
-    def cache(self) -> Cache:
+    def cache(self) -> TenantCaches:
         """The caches of the store."""
         ...
 
@@ -28,7 +28,7 @@ class Source(Protocol):
         """Length of a vector."""
         ...
 
-    def searching(self) -> AbstractContextManager[ChromaSide | None]:
+    def searching(self) -> AbstractContextManager[ChromaIndex | None]:
         """Give the Chroma side, or None while the store works without it."""
         ...
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recall_loop.memory.store.index.term_index import TermIndex, build
-from recall_loop.memory.store.index.vectors import find
+from recall_loop.memory.store.index.term_index import TermIndex, build_term_index
+from recall_loop.memory.store.index.vectors import find_sorted
 from recall_loop.text.words.tokens import stems
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.sqlite.predicate import ColumnTests
+    from recall_loop.memory.store.sqlite.predicate import ColumnPredicate
 
 
 class IndexRow(NamedTuple):
@@ -51,7 +51,7 @@ class IndexRow(NamedTuple):
 
 
 # Columns whose values are kept as numbers, and which predicates test.
-CODED = (
+CODED_COLUMNS = (
     "session_place",
     "author",
     "kind",
@@ -70,7 +70,7 @@ NO_TIME = np.iinfo(np.int64).min
 NO_END = np.iinfo(np.int64).max
 
 
-class Names(dict[str, int]):
+class ValueCodes(dict[str, int]):
     """Values of a column by number; a value that is asked for the first time gets the next."""
 
     def __missing__(self, name: str) -> int:
@@ -79,15 +79,15 @@ class Names(dict[str, int]):
 
 
 @dataclass(frozen=True)
-class Codes:
+class ColumnCodes:
     """The numbers that stand for the values of each column; they only ever grow."""
 
-    names: dict[str, Names] = field(default_factory=lambda: {name: Names() for name in CODED})
+    names: dict[str, ValueCodes] = field(default_factory=lambda: {name: ValueCodes() for name in CODED_COLUMNS})
     author_stems: dict[int, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Columns:
+class RowColumns:
     """Facets of n rows, each array [n].
 
     Attributes:
@@ -111,12 +111,12 @@ class Columns:
     coded: Mapping[str, NDArray[np.int32]]
 
     @classmethod
-    def of(cls, rows: Sequence[IndexRow], codes: Codes) -> Columns:
+    def of(cls, rows: Sequence[IndexRow], codes: ColumnCodes) -> RowColumns:
         """Lay rows out as columns."""
         fields = list(zip(*rows, strict=True)) if rows else [()] * len(IndexRow._fields)
         by_name = dict(zip(IndexRow._fields, fields, strict=True))
         coded = {}
-        for name in CODED:
+        for name in CODED_COLUMNS:
             names = codes.names[name]
             values = [-1 if value is None else names[value] for value in by_name[name]]
             coded[name] = np.array(values, dtype=np.int32)
@@ -132,9 +132,9 @@ class Columns:
             coded,
         )
 
-    def joined(self, other: Columns) -> Columns:
+    def joined(self, other: RowColumns) -> RowColumns:
         """Return these rows followed by those of `other`."""
-        return Columns(
+        return RowColumns(
             np.concatenate([self.rowids, other.rowids]),
             np.concatenate([self.tool, other.tool]),
             np.concatenate([self.aside, other.aside]),
@@ -142,13 +142,13 @@ class Columns:
             np.concatenate([self.scores, other.scores]),
             np.concatenate([self.superseded, other.superseded]),
             np.concatenate([self.until, other.until]),
-            {name: np.concatenate([self.coded[name], other.coded[name]]) for name in CODED},
+            {name: np.concatenate([self.coded[name], other.coded[name]]) for name in CODED_COLUMNS},
         )
 
-    def head(self, size: int) -> Columns:
+    def head(self, size: int) -> RowColumns:
         """Return the first rows."""
         coded = {name: column[:size] for name, column in self.coded.items()}
-        return Columns(
+        return RowColumns(
             self.rowids[:size],
             self.tool[:size],
             self.aside[:size],
@@ -178,7 +178,9 @@ class RowIndex:
         window_lengths: stems of each row's window [n].
     """
 
-    def __init__(self, parts: Sequence[tuple[Columns, TermIndex]], codes: Codes, dead: NDArray[np.int64]) -> None:
+    def __init__(
+        self, parts: Sequence[tuple[RowColumns, TermIndex]], codes: ColumnCodes, dead: NDArray[np.int64]
+    ) -> None:
         """Join parts; `dead` are the rowids of the first part that no longer hold."""
         self.codes = codes
         self._terms = [terms for _, terms in parts]
@@ -196,18 +198,18 @@ class RowIndex:
     @classmethod
     def of(cls, rows: Sequence[IndexRow]) -> RowIndex:
         """Index rows given in ascending order of rowid."""
-        codes = Codes()
-        terms = build((row.terms, row.window_tokens) for row in rows)
-        return cls([(Columns.of(rows, codes), terms)], codes, np.zeros(0, dtype=np.int64))
+        codes = ColumnCodes()
+        terms = build_term_index((row.terms, row.window_tokens) for row in rows)
+        return cls([(RowColumns.of(rows, codes), terms)], codes, np.zeros(0, dtype=np.int64))
 
-    def changed(self, rows: Sequence[IndexRow], dead: NDArray[np.int64]) -> RowIndex:
+    def with_changes(self, rows: Sequence[IndexRow], dead: NDArray[np.int64]) -> RowIndex:
         """Return the index with `rows` (ascending) instead of what it holds of the rowids `dead`.
 
         Only the first part is kept: `rows` are all that changed since that was made.
         """
         first = self.columns if len(self._terms) == 1 else self.columns.head(self.head)
-        second = Columns.of(rows, self.codes)
-        terms = build((row.terms, row.window_tokens) for row in rows)
+        second = RowColumns.of(rows, self.codes)
+        terms = build_term_index((row.terms, row.window_tokens) for row in rows)
         return RowIndex([(first, self._terms[0]), (second, terms)], self.codes, dead)
 
     @cached_property
@@ -219,7 +221,7 @@ class RowIndex:
     def _author_names(self) -> list[str]:
         return list(self.codes.names["author"])
 
-    def authors(self) -> int:
+    def author_count(self) -> int:
         """Return the number of different authors."""
         return len(self._author_names)
 
@@ -242,12 +244,12 @@ class RowIndex:
         """Return the positions of rowids [n]; -1 where one isn't here."""
         found = np.full(len(rowids), -1, dtype=np.int64)
         for start, end in ((0, self.head), (self.head, len(self.columns.rowids))):
-            at, here = find(self.columns.rowids[start:end], rowids)
+            at, here = find_sorted(self.columns.rowids[start:end], rowids)
             here[here] = self.alive[start + at[here]]
             found[here] = start + at[here]
         return found
 
-    def ascending(self, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def sorted_rowids(self, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the rowids of the rows that are allowed, ascending."""
         rowids = self.columns.rowids[allowed]
         return rowids if len(self._terms) == 1 else np.sort(rowids)
@@ -259,7 +261,7 @@ class RowIndex:
         found[positions[positions >= 0]] = True
         return found
 
-    def matching(self, tests: ColumnTests) -> NDArray[np.bool_]:
+    def matching(self, tests: ColumnPredicate) -> NDArray[np.bool_]:
         """Return which rows pass all tests but those of tags, by position [n]; the tenant is the index's own."""
         allowed = self.alive.copy()
         for name, wanted in tests.values:
@@ -275,7 +277,7 @@ class RowIndex:
             allowed &= tests.scores.matching(self.columns.scores)
         return allowed & self._valid(tests)
 
-    def _valid(self, tests: ColumnTests) -> NDArray[np.bool_]:
+    def _valid(self, tests: ColumnPredicate) -> NDArray[np.bool_]:
         """Return which rows were there at the time asked for and, unless history is wanted, hold (then)."""
         columns = self.columns
         if tests.as_of is None:
@@ -301,7 +303,7 @@ class RowIndex:
                 found[stem] = found.get(stem, 0) + count
         return found
 
-    def word_weights(self, weights: Sequence[tuple[str, float]]) -> NDArray[np.float64]:
+    def summed_stem_weights(self, weights: Sequence[tuple[str, float]]) -> NDArray[np.float64]:
         """Return for each row the sum of the weights of the stems that its window has [n]. Not to be written to."""
         key, last = tuple(weights), self._weighed
         if last is not None and last[0] == key:

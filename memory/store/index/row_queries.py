@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recall_loop.memory.store.embed.embedders import normalised
-from recall_loop.memory.store.encoding.indexing import encode, facet
+from recall_loop.memory.store.embed.embedders import normalise_vectors
+from recall_loop.memory.store.encoding.indexing import encode_token, facet_token
 from recall_loop.memory.store.index.row_index import IndexRow
-from recall_loop.memory.store.index.vectors import Vectors
+from recall_loop.memory.store.index.vectors import RowVectors
 from recall_loop.memory.store.sqlite.rows import Row
-from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError, SidecarDamagedError
-from recall_loop.memory.store.sqlite.trajectory_predicate import score_at, text_at
+from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError, SqliteDamagedError
+from recall_loop.memory.store.sqlite.trajectory_predicate import score_sql, text_sql
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recall_loop.memory.store.sqlite.predicate import Predicate
-    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 # `+` keeps SQLite from an index of the tenant where rows are named: it would read all of the tenant's.
 # `json_each` takes any number of ids in one parameter, where a list of marks would not.
@@ -45,8 +45,8 @@ _ASIDE = """CASE WHEN json_type(b.record, '$.blocks') IS NULL THEN 0.0 ELSE
 _OF_RUNS = ", ".join(
     f"CASE WHEN r.kind = 'trajectory' THEN {part} END"
     for part in (
-        *(text_at("b.record", name) for name in ("execution_status", "task_category", "complexity_level")),
-        score_at("b.record"),
+        *(text_sql("b.record", name) for name in ("execution_status", "task_category", "complexity_level")),
+        score_sql("b.record"),
     )
 )
 _INDEX_ROWS = f"""SELECT r.rowid, r.role IS 'tool', {_ASIDE}, r.created_at,
@@ -59,7 +59,7 @@ WHERE r.tenant = ?"""
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class CorpusStatistics:
     """Size of a tenant's corpus: number of rows, mean number of own stems and of window stems."""
 
     rows: int
@@ -72,14 +72,16 @@ def ids_json(rowids: Iterable[int]) -> str:
     return json.dumps([int(rowid) for rowid in rowids])
 
 
-def version(sidecar: Sidecar, tenant: str) -> int:
+def tenant_version(sidecar: SqliteDatabase, tenant: str) -> int:
     """Return the version of a tenant's data; every write raises it."""
     with sidecar.reading() as connection:
         found = connection.execute("SELECT version FROM tenants WHERE tenant = ?", (tenant,)).fetchone()
     return int(found[0]) if found else 0
 
 
-def rowids(sidecar: Sidecar, predicate: Predicate, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+def matching_rowids(
+    sidecar: SqliteDatabase, predicate: Predicate, among: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
     """Return the rowids that a predicate allows, ascending; only of those in `among`, if given."""
     query = f"SELECT r.rowid FROM records r WHERE {predicate.where}"
     params = predicate.params
@@ -91,7 +93,7 @@ def rowids(sidecar: Sidecar, predicate: Predicate, among: NDArray[np.int64] | No
     return np.sort(np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(found)))
 
 
-def tagged(sidecar: Sidecar, tag: str, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+def tagged_rowids(sidecar: SqliteDatabase, tag: str, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
     """Return the rowids that have a tag, of any tenant; only of those in `among`, if given."""
     query, params = "SELECT record FROM record_tags WHERE tag = ?", (tag,)
     if among is not None:
@@ -100,13 +102,13 @@ def tagged(sidecar: Sidecar, tag: str, among: NDArray[np.int64] | None) -> NDArr
     return np.sort(np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(found)))
 
 
-def few_tagged(sidecar: Sidecar, tag: str, most: int) -> NDArray[np.int64] | None:
+def tagged_rowids_if_few(sidecar: SqliteDatabase, tag: str, most: int) -> NDArray[np.int64] | None:
     """Return the rowids that have a tag, of any tenant; None if they are more than `most`."""
     found = _all(sidecar, "SELECT record FROM record_tags WHERE tag = ? LIMIT ?", (tag, most + 1))
     return None if len(found) > most else np.array([row[0] for row in found], dtype=np.int64)
 
 
-def newest(sidecar: Sidecar, predicate: Predicate, limit: int) -> list[int]:
+def newest_rowids(sidecar: SqliteDatabase, predicate: Predicate, limit: int) -> list[int]:
     """Return the rowids that a predicate allows, latest time first."""
     query = f"""SELECT r.rowid FROM records r WHERE {predicate.where}
         ORDER BY r.created_at IS NULL, r.created_at DESC, r.rowid LIMIT ?"""
@@ -114,7 +116,7 @@ def newest(sidecar: Sidecar, predicate: Predicate, limit: int) -> list[int]:
         return [row[0] for row in connection.execute(query, (*predicate.params, limit))]
 
 
-def index_rows(sidecar: Sidecar, tenant: str, among: NDArray[np.int64] | None = None) -> list[IndexRow]:
+def read_index_rows(sidecar: SqliteDatabase, tenant: str, among: NDArray[np.int64] | None = None) -> list[IndexRow]:
     """Return a tenant's rows as the index in memory needs them, by ascending rowid; all, or those in `among`.
 
     While the full-text index is damaged, each row's own stems stand for its window (SEARCH-9).
@@ -131,37 +133,37 @@ def index_rows(sidecar: Sidecar, tenant: str, among: NDArray[np.int64] | None = 
 
 
 def _encoded(terms: str) -> str:
-    return " ".join(encode(stem) for stem in terms.split())
+    return " ".join(encode_token(stem) for stem in terms.split())
 
 
-def _all(sidecar: Sidecar, query: str, params: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+def _all(sidecar: SqliteDatabase, query: str, params: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     with sidecar.reading() as connection:
         return connection.execute(query, params).fetchall()
 
 
-def rows_of(sidecar: Sidecar, tenant: str) -> int:
+def count_rows(sidecar: SqliteDatabase, tenant: str) -> int:
     """Return the number of a tenant's rows."""
     with sidecar.reading() as connection:
         found = connection.execute("SELECT count(*) FROM records WHERE tenant = ?", (tenant,)).fetchone()
     return int(found[0])
 
 
-def corpus(sidecar: Sidecar, tenant: str) -> Corpus:
+def corpus_statistics(sidecar: SqliteDatabase, tenant: str) -> CorpusStatistics:
     """Return size and mean lengths of a tenant's corpus."""
     query = "SELECT count(*), total(terms), total(window_terms) FROM records WHERE tenant = ?"
     with sidecar.reading() as connection:
         count, terms, window_terms = connection.execute(query, (tenant,)).fetchone()
-    return Corpus(count, terms / count, window_terms / count) if count else Corpus(0, 0.0, 0.0)
+    return CorpusStatistics(count, terms / count, window_terms / count) if count else CorpusStatistics(0, 0.0, 0.0)
 
 
-def frequency(sidecar: Sidecar, tenant: str, token: str) -> int:
+def window_frequency(sidecar: SqliteDatabase, tenant: str, token: str) -> int:
     """Return the number of a tenant's rows whose window contains an encoded stem."""
-    match = f'facets : "{facet("t", tenant)}" AND window : "{token}"'
+    match = f'facets : "{facet_token("t", tenant)}" AND window : "{token}"'
     with sidecar.reading() as connection:
         return int(connection.execute("SELECT count(*) FROM fts WHERE fts MATCH ?", (match,)).fetchone()[0])
 
 
-def vocabulary(sidecar: Sidecar, tenant: str) -> dict[str, int]:
+def read_vocabulary(sidecar: SqliteDatabase, tenant: str) -> dict[str, int]:
     """Return a tenant's stems and how many rows have each in their own text."""
     query = "SELECT b.terms FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.tenant = ?"
     found: Counter[str] = Counter()
@@ -171,7 +173,7 @@ def vocabulary(sidecar: Sidecar, tenant: str) -> dict[str, int]:
     return dict(found)
 
 
-def posting(sidecar: Sidecar, facets: str, token: str) -> NDArray[np.int64]:
+def read_posting(sidecar: SqliteDatabase, facets: str, token: str) -> NDArray[np.int64]:
     """Return the rowids whose window has a token and whose facets match, ascending; no `facets` = of all tenants.
 
     The index's own ranking counts the rows of all tenants, so it isn't used: what a tenant finds would depend
@@ -183,13 +185,13 @@ def posting(sidecar: Sidecar, facets: str, token: str) -> NDArray[np.int64]:
     return np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(found))
 
 
-def last_row(sidecar: Sidecar) -> int:
+def last_rowid(sidecar: SqliteDatabase) -> int:
     """Return the highest rowid: about the number of rows of all tenants."""
     with sidecar.reading() as connection:
         return int(connection.execute("SELECT coalesce(max(rowid), 0) FROM records").fetchone()[0])
 
 
-def rows(sidecar: Sidecar, tenant: str, wanted: Sequence[int]) -> dict[int, Row]:
+def read_rows(sidecar: SqliteDatabase, tenant: str, wanted: Sequence[int]) -> dict[int, Row]:
     """Return rows of a tenant by rowid; while the full-text index is damaged without the stems of their windows."""
     found: dict[int, Row] = {}
     for start in range(0, len(wanted), _CHUNK):
@@ -202,55 +204,55 @@ def rows(sidecar: Sidecar, tenant: str, wanted: Sequence[int]) -> dict[int, Row]
     return found
 
 
-def vectors(
-    sidecar: Sidecar,
+def read_vectors(
+    sidecar: SqliteDatabase,
     tenant: str,
     wanted: Sequence[int] | NDArray[np.int64],
     dimension: int,
     *,
     halves: bool = False,
-) -> Vectors:
+) -> RowVectors:
     """Return the vectors of some of a tenant's rows, by ascending rowid; with `halves` own ones as they are stored."""
     query = f"""SELECT v.rowid, v.context, v.own FROM vectors v JOIN records r ON r.rowid = v.rowid
         WHERE +r.tenant = ? AND v.rowid {_AMONG} ORDER BY v.rowid"""
     return _vectors(_all(sidecar, query, (tenant, ids_json(wanted))), dimension, halves=halves)
 
 
-def tenant_vectors(sidecar: Sidecar, tenant: str, dimension: int, *, halves: bool = False) -> Vectors:
+def read_tenant_vectors(sidecar: SqliteDatabase, tenant: str, dimension: int, *, halves: bool = False) -> RowVectors:
     """Return all vectors of a tenant, by ascending rowid; with `halves` own ones as they are stored."""
     query = """SELECT v.rowid, v.context, v.own FROM records r JOIN vectors v ON v.rowid = r.rowid
         WHERE r.tenant = ? ORDER BY v.rowid"""
     return _vectors(_all(sidecar, query, (tenant,)), dimension, halves=halves)
 
 
-def _vectors(found: list[tuple[Any, ...]], dimension: int, *, halves: bool) -> Vectors:
+def _vectors(found: list[tuple[Any, ...]], dimension: int, *, halves: bool) -> RowVectors:
     numbers = np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found))
     context, own = ([row[place] for row in found] for place in (1, 2))
     if not halves:
-        return Vectors(numbers, _unpacked(own, dimension), _unpacked(context, dimension))
-    kept = _halves(own, dimension)
+        return RowVectors(numbers, _unpacked(own, dimension), _unpacked(context, dimension))
+    kept = _float16_matrix(own, dimension)
     parts = (kept[start : start + _CHUNK].astype(np.float32) for start in range(0, len(kept), _CHUNK))
     lengths = [np.linalg.norm(part, axis=1, keepdims=True) for part in parts]
-    return Vectors(
+    return RowVectors(
         numbers, kept, _unpacked(context, dimension), np.concatenate([np.zeros((0, 1), np.float32), *lengths])
     )
 
 
-def _halves(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float16]:
+def _float16_matrix(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float16]:
     try:
         return np.frombuffer(b"".join(blobs), dtype=np.float16).reshape(len(blobs), dimension)
     except (TypeError, ValueError) as error:
-        raise SidecarDamagedError(f"the sidecar is damaged: vectors of another length than {dimension}") from error
+        raise SqliteDamagedError(f"the sidecar is damaged: vectors of another length than {dimension}") from error
 
 
 def _unpacked(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float32]:
     """Return vectors of unit length, which halves are a little off."""
-    matrix = normalised(_halves(blobs, dimension).astype(np.float32))
+    matrix = normalise_vectors(_float16_matrix(blobs, dimension).astype(np.float32))
     matrix.setflags(write=False)
     return matrix
 
 
-def keys_to_rowids(sidecar: Sidecar, tenant: str, keys: Sequence[str]) -> dict[str, int]:
+def rowids_by_key(sidecar: SqliteDatabase, tenant: str, keys: Sequence[str]) -> dict[str, int]:
     """Return the rowids of Chroma's ids; another tenant's are left out."""
     query = f"SELECT key, rowid FROM records WHERE +tenant = ? AND key {_AMONG}"
     with sidecar.reading() as connection:

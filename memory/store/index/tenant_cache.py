@@ -15,18 +15,18 @@ import numpy as np
 
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index.row_index import RowIndex
-from recall_loop.memory.store.index.row_queries import Corpus
+from recall_loop.memory.store.index.row_queries import CorpusStatistics
 from recall_loop.memory.store.index.vectors import VectorTable
-from recall_loop.memory.store.sqlite.changes import changes
+from recall_loop.memory.store.sqlite.changes import read_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.sqlite.predicate import ColumnTests, Predicate
+    from recall_loop.memory.store.sqlite.predicate import ColumnPredicate, Predicate
     from recall_loop.memory.store.sqlite.rows import Row
-    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 CACHED_ROWS = 20_000
 CACHED_BYTES = 1024 * 1024 * 1024
@@ -37,23 +37,23 @@ INDEXED_ROWS = 200_000
 SCANNED_ROWS = 20_000
 # What a further vector adds to a comparison, as a share of the first one's cost: they are read from memory once for
 # all. Chroma takes as long for each.
-FURTHER_VECTOR = 0.08
+EXTRA_VECTOR_COST = 0.08
 READ_ROWS = 2_000
 # So many changed rows are kept beside the index before it is made anew.
 _LEAST_DIRTY = 256
 _DIRTY_SHARE = 0.05
 _ROW_BYTES = 2_000
 # Up to so many rows are asked for a tag one by one; above, all rows with the tag are read.
-_FEW = 10_000
-_SELECTIONS = 64
-_POSTED_ROWS = 4_000_000
+_FEW_ROWS = 10_000
+_MAX_SELECTIONS = 64
+_MAX_POSTING_ROWS = 4_000_000
 _T = TypeVar("_T")
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
-def most_scanned(vectors: int) -> int:
+def scan_row_limit(vectors: int) -> int:
     """Return up to how many rows, held in memory, it is cheaper to compare with so many vectors than to ask Chroma."""
-    return int(SCANNED_ROWS * vectors * (1.0 + FURTHER_VECTOR) / (1.0 + FURTHER_VECTOR * vectors))
+    return int(SCANNED_ROWS * vectors * (1.0 + EXTRA_VECTOR_COST) / (1.0 + EXTRA_VECTOR_COST * vectors))
 
 
 @dataclass
@@ -70,11 +70,11 @@ class _Selection:
 class TenantCache:
     """One tenant's data at one version; see `follow`."""
 
-    sidecar: Sidecar
+    sqlite: SqliteDatabase
     tenant: str
     dimension: int
     version: int
-    corpus: Corpus | None = None
+    corpus: CorpusStatistics | None = None
     rows: dict[int, Row] = field(default_factory=dict)
     frequencies: dict[str, int] = field(default_factory=dict)
     postings: OrderedDict[tuple[str, str], NDArray[np.int64]] = field(default_factory=OrderedDict)
@@ -89,12 +89,12 @@ class TenantCache:
     _log: list[tuple[int, NDArray[np.int64]]] = field(default_factory=list)
     _selections: OrderedDict[tuple[object, ...], _Selection] = field(default_factory=OrderedDict)
 
-    def follow(self, version: int) -> None:
+    def catch_up(self, version: int) -> None:
         """Take over what was written since; forget everything where that is too much, or not known."""
         with self.lock:
             if version == self.version:
                 return
-            found = changes(self.sidecar, self.tenant, self.version)
+            found = read_changes(self.sqlite, self.tenant, self.version)
             self.corpus, self._size, self._vocabulary = None, None, None
             self.frequencies.clear()
             self.postings.clear()
@@ -121,44 +121,48 @@ class TenantCache:
 
     def _update(self, changed: NDArray[np.int64]) -> None:
         if self._index is not None:
-            rows = row_queries.index_rows(self.sidecar, self.tenant, self._dirty)
-            self._index = self._index.changed(rows, self._dirty)
+            rows = row_queries.read_index_rows(self.sqlite, self.tenant, self._dirty)
+            self._index = self._index.with_changes(rows, self._dirty)
         if self._vectors is not None:
             halves = self._vectors.halves
-            fresh = row_queries.vectors(self.sidecar, self.tenant, self._dirty, self.dimension, halves=halves)
-            self._vectors = self._vectors.changed(fresh, self._dirty)
+            fresh = row_queries.read_vectors(self.sqlite, self.tenant, self._dirty, self.dimension, halves=halves)
+            self._vectors = self._vectors.with_changes(fresh, self._dirty)
 
     def size(self) -> int:
         """Return the tenant's number of rows."""
         with self.lock:
             if self._size is None:
-                self._size = row_queries.rows_of(self.sidecar, self.tenant)
+                self._size = row_queries.count_rows(self.sqlite, self.tenant)
             return self._size
 
     def index(self) -> RowIndex | None:
         """Return the index of all rows; None for a tenant with more than 200,000."""
         with self.lock:
             if self._index is None and self.size() <= INDEXED_ROWS:
-                self._start()
-                self._index = RowIndex.of(row_queries.index_rows(self.sidecar, self.tenant))
+                self._reset_if_dirty()
+                self._index = RowIndex.of(row_queries.read_index_rows(self.sqlite, self.tenant))
             return self._index
 
     def vectors(self) -> VectorTable | None:
         """Return the vectors of all rows; None where they are too many to be kept."""
         with self.lock:
             if self._vectors is None and self.size() <= INDEXED_ROWS:
-                self._start()
+                self._reset_if_dirty()
                 halves = self.size() > CACHED_ROWS
-                held = row_queries.tenant_vectors(self.sidecar, self.tenant, self.dimension, halves=halves)
+                held = row_queries.read_tenant_vectors(self.sqlite, self.tenant, self.dimension, halves=halves)
                 self._vectors = VectorTable(held)
             return self._vectors
 
-    def statistics(self) -> Corpus:
+    def statistics(self) -> CorpusStatistics:
         """Return size and mean lengths of the tenant's corpus."""
         with self.lock:
             if self.corpus is None:
                 index = self.index()
-                self.corpus = row_queries.corpus(self.sidecar, self.tenant) if index is None else _corpus(index)
+                self.corpus = (
+                    row_queries.corpus_statistics(self.sqlite, self.tenant)
+                    if index is None
+                    else _corpus_statistics(index)
+                )
             return self.corpus
 
     def vocabulary(self) -> dict[str, int]:
@@ -166,11 +170,11 @@ class TenantCache:
         with self.lock:
             if self._vocabulary is None:
                 index = self.index()
-                known = row_queries.vocabulary(self.sidecar, self.tenant) if index is None else index.frequencies()
+                known = row_queries.read_vocabulary(self.sqlite, self.tenant) if index is None else index.frequencies()
                 self._vocabulary = known
             return self._vocabulary
 
-    def of_vocabulary(self, make: Callable[[dict[str, int]], _T]) -> _T:
+    def derived_from_vocabulary(self, make: Callable[[dict[str, int]], _T]) -> _T:
         """Return what `make` makes of the vocabulary; kept until the data changes."""
         with self.lock:
             if make not in self._derived:
@@ -183,15 +187,15 @@ class TenantCache:
             known, version = self.postings.get((facets, token)), self.version
         if known is not None:
             return known
-        found = row_queries.posting(self.sidecar, facets, token)
+        found = row_queries.read_posting(self.sqlite, facets, token)
         with self.lock:
             if version == self.version:
                 self.postings[facets, token] = found
-                while sum(map(len, self.postings.values())) > _POSTED_ROWS:
+                while sum(map(len, self.postings.values())) > _MAX_POSTING_ROWS:
                     self.postings.popitem(last=False)
         return found
 
-    def _start(self) -> None:
+    def _reset_if_dirty(self) -> None:
         """Before one of both is loaded: what changed is counted from here on, so the other goes along."""
         if len(self._dirty):
             self._index, self._vectors, self._dirty = None, None, _NONE
@@ -223,7 +227,7 @@ class TenantCache:
         fresh.rowids.setflags(write=False)
         with self.lock:
             self._selections[key] = fresh
-            while len(self._selections) > _SELECTIONS:
+            while len(self._selections) > _MAX_SELECTIONS:
                 self._selections.popitem(last=False)
         return fresh
 
@@ -231,33 +235,33 @@ class TenantCache:
         self, predicate: Predicate, version: int, known: _Selection | None, stale: list[NDArray[np.int64]]
     ) -> _Selection:
         """Ask the index where it can tell, else SQLite: for what changed since, if the rest is known."""
-        index = self.index() if predicate.tests is not None else None
-        if index is not None and predicate.tests is not None:
-            allowed = self._matching(index, predicate.tests)
-            return _Selection(version, index.ascending(allowed), index, allowed)
+        index = self.index() if predicate.column_predicate is not None else None
+        if index is not None and predicate.column_predicate is not None:
+            allowed = self._matching(index, predicate.column_predicate)
+            return _Selection(version, index.sorted_rowids(allowed), index, allowed)
         if known is None or not stale:
-            return _Selection(version, row_queries.rowids(self.sidecar, predicate, self._tagged(predicate)))
+            return _Selection(version, row_queries.matching_rowids(self.sqlite, predicate, self._tagged(predicate)))
         changed = np.unique(np.concatenate(stale))
         kept = known.rowids[~np.isin(known.rowids, changed)]
-        return _Selection(version, np.union1d(kept, row_queries.rowids(self.sidecar, predicate, changed)))
+        return _Selection(version, np.union1d(kept, row_queries.matching_rowids(self.sqlite, predicate, changed)))
 
     def _tagged(self, predicate: Predicate) -> NDArray[np.int64] | None:
         """Return the rows with a tag that a predicate asks for, if they are few: no others need be read then."""
-        tags = () if predicate.tests is None else predicate.tests.tags
-        found = (row_queries.few_tagged(self.sidecar, tag, _FEW) for tag in tags)
+        tags = () if predicate.column_predicate is None else predicate.column_predicate.tags
+        found = (row_queries.tagged_rowids_if_few(self.sqlite, tag, _FEW_ROWS) for tag in tags)
         return next((few for few in found if few is not None), None)
 
-    def _matching(self, index: RowIndex, tests: ColumnTests) -> NDArray[np.bool_]:
+    def _matching(self, index: RowIndex, tests: ColumnPredicate) -> NDArray[np.bool_]:
         allowed = index.matching(tests)
         for tag in tests.tags:
-            few = index.columns.rowids[allowed] if allowed.sum() <= _FEW else None
-            allowed &= index.mask(row_queries.tagged(self.sidecar, tag, few))
+            few = index.columns.rowids[allowed] if allowed.sum() <= _FEW_ROWS else None
+            allowed &= index.mask(row_queries.tagged_rowids(self.sqlite, tag, few))
         return allowed
 
-    def grown(self) -> bool:
+    def gained_bounds(self) -> bool:
         """Return whether an outline of the vectors was made since this was asked last: it takes half as much again."""
         held = self._vectors  # no lock: nobody is to wait here for what another thread loads
-        before, self._outlined = self._outlined, held is not None and held.outlined
+        before, self._outlined = self._outlined, held is not None and held.has_bounds
         return self._outlined and not before
 
     def nbytes(self) -> int:
@@ -269,24 +273,24 @@ class TenantCache:
             return total + (0 if self._index is None else self._index.nbytes())
 
 
-def _corpus(index: RowIndex) -> Corpus:
+def _corpus_statistics(index: RowIndex) -> CorpusStatistics:
     rows = len(index)
     if not rows:
-        return Corpus(0, 0.0, 0.0)
+        return CorpusStatistics(0, 0.0, 0.0)
     totals = [float(lengths[index.alive].sum()) for lengths in (index.own_lengths, index.window_lengths)]
-    return Corpus(rows, totals[0] / rows, totals[1] / rows)
+    return CorpusStatistics(rows, totals[0] / rows, totals[1] / rows)
 
 
-class Cache:
+class TenantCaches:
     """The caches of all tenants; the least recently used goes first when they outgrow 1 GiB."""
 
     def __init__(self) -> None:
         self._tenants: OrderedDict[str, TenantCache] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, sidecar: Sidecar, tenant: str, dimension: int) -> TenantCache:
+    def of(self, sidecar: SqliteDatabase, tenant: str, dimension: int) -> TenantCache:
         """Return the tenant's cache, brought up to date."""
-        version = row_queries.version(sidecar, tenant)
+        version = row_queries.tenant_version(sidecar, tenant)
         with self._lock:
             kept = self._tenants.get(tenant)
             known = kept is not None
@@ -294,8 +298,8 @@ class Cache:
                 kept = self._tenants[tenant] = TenantCache(sidecar, tenant, dimension, version)
             self._tenants.move_to_end(tenant)
         if kept.version != version:
-            kept.follow(version)
-        if kept.grown() or not known:
+            kept.catch_up(version)
+        if kept.gained_bounds() or not known:
             self._shrink()
         return kept
 

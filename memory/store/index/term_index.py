@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recall_loop.memory.store.encoding.indexing import decode, encode
+from recall_loop.memory.store.encoding.indexing import decode_token, encode_token
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class TermIndex:
 
     def posting(self, stem: str) -> Posting | None:
         """Return the rows with `stem`, or None if there are none."""
-        number = self._numbers.get(encode(stem))
+        number = self._numbers.get(encode_token(stem))
         if number is None:
             return None
         part = slice(self._starts[number], self._starts[number + 1])
@@ -64,7 +64,7 @@ class TermIndex:
         """Return for every stem the number of rows among those that are alive [n]; stems that none has are left out."""
         before = np.concatenate(([0], np.cumsum(alive[self._positions])))
         sizes = np.diff(before[self._starts]).tolist()
-        return {decode(token): sizes[number] for token, number in self._numbers.items() if sizes[number]}
+        return {decode_token(token): sizes[number] for token, number in self._numbers.items() if sizes[number]}
 
     def nbytes(self) -> int:
         """Return a rough number of bytes."""
@@ -88,11 +88,11 @@ class _StemNumbers(dict[str, int]):
         self._tokens = numbers
 
     def __missing__(self, stem: str) -> int:
-        number = self[stem] = self._tokens[encode(stem)]
+        number = self[stem] = self._tokens[encode_token(stem)]
         return number
 
 
-def build(rows: Iterable[tuple[str, str]]) -> TermIndex:
+def build_term_index(rows: Iterable[tuple[str, str]]) -> TermIndex:
     """Index rows, each given by its own stems and by the encoded stems of its window, both joined by blanks."""
     numbers = _Numbers()
     of_stem = _StemNumbers(numbers)

@@ -11,7 +11,7 @@ from functools import cache
 _MOST = 4
 
 
-def shared(work: Callable[[int], None], pieces: int) -> None:
+def run_in_threads(work: Callable[[int], None], pieces: int) -> None:
     """Do `work` for each of the numbers from 0 to `pieces` - 1, in this thread and in helpers that have time for it.
 
     For work that lets other threads run, as numpy's products do. A helper that hasn't begun when nothing is left

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaSide
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.index import row_queries
-from recall_loop.memory.store.index.dot_products import products
-from recall_loop.memory.store.index.read_source import Source
-from recall_loop.memory.store.index.tenant_cache import FURTHER_VECTOR
-from recall_loop.memory.store.index.vectors import find
+from recall_loop.memory.store.index.dot_products import dot_products
+from recall_loop.memory.store.index.read_source import ViewSource
+from recall_loop.memory.store.index.tenant_cache import EXTRA_VECTOR_COST
+from recall_loop.memory.store.index.vectors import find_sorted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,16 +43,16 @@ _GATHERED = 12
 _RARE = 256
 
 
-def scan(
+def scan_vectors(
     table: VectorTable, rowids: NDArray[np.int64], queries: NDArray[np.float32], wanted: int
-) -> Scan | BoundedScan:
+) -> ExactScan | BoundedScan:
     """Compare queries [q, d] with the windows of rows in a table, to find up to `wanted` for each."""
     values, exactly = table.compare(rowids, queries, bounded=wanted * _RARE <= len(rowids))
-    return (Scan if exactly else BoundedScan)(rowids, values, queries, table)
+    return (ExactScan if exactly else BoundedScan)(rowids, values, queries, table)
 
 
 @dataclass(frozen=True)
-class Scan:
+class ExactScan:
     """Products of q queries [q, d] with the windows of all n allowed rows [q, n].
 
     Their last digits depend on how many were multiplied at once, and on where a row stood among them. So those that are
@@ -65,19 +65,19 @@ class Scan:
     queries: NDArray[np.float32]
     table: VectorTable
 
-    def best(self, query: int, wanted: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    def top_rowids(self, query: int, wanted: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Return the rowids with the best cosines, ascending; `among` are places in `rowids` to choose from."""
-        values, rowids = _chosen(self.products[query], self.rowids, among)
+        values, rowids = _subset(self.products[query], self.rowids, among)
         if wanted >= len(rowids):
             return rowids
-        least, margin = _least(values, wanted), 2 * _margin(self.queries[query])
+        least, margin = _kth_highest(values, wanted), 2 * _margin(self.queries[query])
         near = np.flatnonzero(values >= least - margin)
         if len(near) <= wanted:
             return rowids[near]
         sure = values[near] > least + margin
         unsure = rowids[near[~sure]]
         cosines = self.table.cosines(unsure, self.queries[query])
-        unsure = unsure[best(cosines, unsure, wanted - int(sure.sum()))]
+        unsure = unsure[top_positions(cosines, unsure, wanted - int(sure.sum()))]
         return np.sort(np.concatenate([rowids[near[sure]], unsure]))
 
 
@@ -92,46 +92,46 @@ class BoundedScan:
     bounds: NDArray[np.float32]
     queries: NDArray[np.float32]
     table: VectorTable
-    _whole: dict[int, tuple[Scan, int]] = field(default_factory=dict)
-    _gathered: int = 0
+    _whole: dict[int, tuple[ExactScan, int]] = field(default_factory=dict)
+    _gathered_rows: int = 0
 
-    def best(self, query: int, wanted: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    def top_rowids(self, query: int, wanted: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Return the rowids with the best cosines, ascending; `among` are places in `rowids` to choose from."""
-        bounds, rowids = _chosen(self.bounds[query], self.rowids, among)
+        bounds, rowids = _subset(self.bounds[query], self.rowids, among)
         if wanted >= len(rowids):
             return rowids
         if query not in self._whole:
-            asked, tried = self.queries[query], rowids[best(bounds, rowids, _TRIED * wanted)]
+            asked, tried = self.queries[query], rowids[top_positions(bounds, rowids, _TRIED * wanted)]
             if self._affordable(tried):
                 # As many cosines are at least as high as the least of the best of a few.
-                least = _least(self.table.cosines(tried, asked), wanted)
+                least = _kth_highest(self.table.cosines(tried, asked), wanted)
                 few = rowids[bounds >= least - _margin(asked)]
                 if self._affordable(few):
-                    return np.sort(few[best(self.table.cosines(few, asked), few, wanted)])
+                    return np.sort(few[top_positions(self.table.cosines(few, asked), few, wanted)])
         whole, number = self._compared(query)
-        return whole.best(number, wanted, among)
+        return whole.top_rowids(number, wanted, among)
 
     def _affordable(self, rowids: NDArray[np.int64]) -> bool:
         """Count rows that are to be gathered: for all queries half of what comparing all with all would cost."""
-        most = len(self.rowids) * (1.0 + FURTHER_VECTOR * len(self.queries)) / _GATHERED
-        affordable = self._gathered + len(rowids) <= most
-        self._gathered += len(rowids) if affordable else 0
+        most = len(self.rowids) * (1.0 + EXTRA_VECTOR_COST * len(self.queries)) / _GATHERED
+        affordable = self._gathered_rows + len(rowids) <= most
+        self._gathered_rows += len(rowids) if affordable else 0
         return affordable
 
-    def _compared(self, query: int) -> tuple[Scan, int]:
+    def _compared(self, query: int) -> tuple[ExactScan, int]:
         """Compare a query with all rows; where it isn't the first, all the others too: they'll hardly fare better."""
         if query not in self._whole:
             alike = [number for number in range(len(self.queries)) if number not in self._whole]
             chosen = alike if self._whole else [query]
             if len(self._whole) == 1:
-                self.table.missed()
+                self.table.note_wasted_bounds()
             products, _ = self.table.compare(self.rowids, self.queries[chosen], bounded=False)
-            whole = Scan(self.rowids, products, self.queries[chosen], self.table)
+            whole = ExactScan(self.rowids, products, self.queries[chosen], self.table)
             self._whole.update({number: (whole, at) for at, number in enumerate(chosen)})
         return self._whole[query]
 
 
-def _chosen(
+def _subset(
     values: NDArray[np.float32], rowids: NDArray[np.int64], among: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     return (values, rowids) if among is None else (values[among], rowids[among])
@@ -141,21 +141,21 @@ def _margin(query: NDArray[np.float32]) -> float:
     return _ROUNDING * float(np.linalg.norm(query))
 
 
-def _least(values: NDArray[np.float32], wanted: int) -> float:
+def _kth_highest(values: NDArray[np.float32], wanted: int) -> float:
     """Return the least of the `wanted` highest values; infinity where none is a number."""
-    high = values[_high(values, wanted)] if len(values) > _BLOCK * wanted else values
+    high = values[_high_positions(values, wanted)] if len(values) > _BLOCK * wanted else values
     at = max(len(high) - wanted, 0)
     return float(np.partition(high, at)[at]) if len(high) else math.inf
 
 
-def best(values: NDArray[Any], rowids: NDArray[np.int64], wanted: int) -> NDArray[np.int64]:
+def top_positions(values: NDArray[Any], rowids: NDArray[np.int64], wanted: int) -> NDArray[np.int64]:
     """Return the places of the `wanted` highest values, best first; equal ones go by rowid."""
     if wanted >= len(values):
         return np.lexsort((rowids, -values))
     if len(values) > _BLOCK * wanted:
-        places = _high(values, wanted)
+        places = _high_positions(values, wanted)
         if len(places) <= len(values) // 2:
-            return places[best(values[places], rowids[places], wanted)]
+            return places[top_positions(values[places], rowids[places], wanted)]
     least = np.partition(values, len(values) - wanted)[len(values) - wanted]
     above, equal = np.flatnonzero(values > least), np.flatnonzero(values == least)
     equal = equal[np.argsort(rowids[equal], kind="stable")][: wanted - len(above)]
@@ -163,19 +163,19 @@ def best(values: NDArray[Any], rowids: NDArray[np.int64], wanted: int) -> NDArra
     return chosen[np.lexsort((rowids[chosen], -values[chosen]))]
 
 
-def heaviest(
+def top_positive_positions(
     values: NDArray[Any], allowed: NDArray[np.bool_], rowids: NDArray[np.int64], wanted: int
 ) -> NDArray[np.int64]:
     """Return the places of the `wanted` highest values above 0 of allowed rows, best first; equal ones go by rowid."""
     whole = allowed.all()
-    places = _high(values, wanted) if whole and len(values) > _BLOCK * wanted else _NONE
+    places = _high_positions(values, wanted) if whole and len(values) > _BLOCK * wanted else _NONE
     # Where few rows have any of the words, all the others are as high as the least that is taken.
     if not len(places) or len(places) > len(values) // 2 or not values[places].all():
         places = np.flatnonzero(values > 0 if whole else (values > 0) & allowed)
-    return places[best(values[places], rowids[places], wanted)]
+    return places[top_positions(values[places], rowids[places], wanted)]
 
 
-def _high(values: NDArray[Any], wanted: int) -> NDArray[np.int64]:
+def _high_positions(values: NDArray[Any], wanted: int) -> NDArray[np.int64]:
     """Return the places of the `wanted` highest values, of those equal to them, and of some more, ascending.
 
     As many blocks have a value as high as the least that is taken.
@@ -185,8 +185,8 @@ def _high(values: NDArray[Any], wanted: int) -> NDArray[np.int64]:
     return np.flatnonzero(values >= np.partition(highest, blocks - wanted)[blocks - wanted])
 
 
-def overfetched(
-    source: Source, tenant: str, queries: NDArray[np.float32], allowed: NDArray[np.int64], wanted: int
+def search_chroma(
+    source: ViewSource, tenant: str, queries: NDArray[np.float32], allowed: NDArray[np.int64], wanted: int
 ) -> list[list[int]]:
     """Return up to `wanted` allowed rowids per query; fewer where Chroma's best hold no more of them."""
     if wanted:
@@ -200,8 +200,8 @@ def overfetched(
 
 
 def _masked(
-    source: Source,
-    chroma: ChromaSide,
+    source: ViewSource,
+    chroma: ChromaIndex,
     tenant: str,
     queries: NDArray[np.float32],
     allowed: NDArray[np.int64],
@@ -217,11 +217,11 @@ def _masked(
     open_queries = list(range(len(queries)))
     while open_queries and total:
         hits = chroma.nearest(queries[open_queries], min(fetch, total))
-        known = row_queries.keys_to_rowids(source.sidecar, tenant, [key for hit in hits for key, _ in hit])
+        known = row_queries.rowids_by_key(source.sqlite, tenant, [key for hit in hits for key, _ in hit])
         for query, hit in zip(open_queries, hits, strict=True):
             ordered = sorted((distance, known[key]) for key, distance in hit if key in known)
             numbers = np.array([rowid for _, rowid in ordered], dtype=np.int64)
-            found[query] = numbers[find(allowed, numbers)[1]][:wanted].tolist()
+            found[query] = numbers[find_sorted(allowed, numbers)[1]][:wanted].tolist()
         open_queries = [query for query in open_queries if len(found[query]) < wanted]
         if fetch >= min(total, _MOST_FETCH):
             break
@@ -229,7 +229,7 @@ def _masked(
     return found
 
 
-def exact(
+def search_exhaustively(
     windows: Callable[[NDArray[np.int64]], NDArray[np.float32]],
     queries: NDArray[np.float32],
     allowed: NDArray[np.int64],
@@ -244,7 +244,7 @@ def exact(
     units = (queries / np.where(lengths > 0, lengths, 1)).astype(np.float32)
     for start in range(0, len(allowed), _CHUNK):
         part = allowed[start : start + _CHUNK]
-        similarities = products(units, windows(part))
+        similarities = dot_products(units, windows(part))
         for index, row in enumerate(similarities):
             order = np.lexsort((part, -row))[:wanted]
             merged = best[index] + [(-float(row[at]), int(part[at])) for at in order]

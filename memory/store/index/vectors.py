@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from recall_loop.memory.store.embed.embedders import normalised
-from recall_loop.memory.store.index.dot_products import products
-from recall_loop.memory.store.index.pruning_bounds import Outline
+from recall_loop.memory.store.embed.embedders import normalise_vectors
+from recall_loop.memory.store.index.dot_products import dot_products
+from recall_loop.memory.store.index.pruning_bounds import PruningBounds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +22,7 @@ _CHUNK = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Vectors:
+class RowVectors:
     """Vectors of rows by ascending rowid [n, d]: float32 of unit length.
 
     `own` may be the halves that were stored, with their `lengths` [n, 1], which are a little off one.
@@ -39,14 +39,14 @@ class VectorTable:
 
     def __init__(
         self,
-        loaded: Vectors,
-        fresh: Vectors | None = None,
+        loaded: RowVectors,
+        fresh: RowVectors | None = None,
         dead: NDArray[np.int64] | None = None,
-        outline: Outline | None = None,
+        outline: PruningBounds | None = None,
     ) -> None:
         self._loaded, self._fresh = loaded, fresh
         self._dead = np.zeros(0, dtype=np.int64) if dead is None else dead
-        self._outline = Outline(loaded.context) if outline is None else outline
+        self._outline = PruningBounds(loaded.context) if outline is None else outline
         self._compared: tuple[bytes, NDArray[np.float32], bool] | None = None
 
     @property
@@ -54,7 +54,7 @@ class VectorTable:
         """Whether own vectors are kept as they are stored, in half the space: few are looked at in one search."""
         return self._loaded.lengths is not None
 
-    def changed(self, fresh: Vectors, dead: NDArray[np.int64]) -> VectorTable:
+    def with_changes(self, fresh: RowVectors, dead: NDArray[np.int64]) -> VectorTable:
         """Return the table with `fresh` instead of what was loaded of the rowids `dead`."""
         return VectorTable(self._loaded, fresh, dead, self._outline)
 
@@ -64,7 +64,7 @@ class VectorTable:
         held = [(part.rowids, part.lengths) for part in self._parts() if part.lengths is not None]
         if not held:
             return np.asarray(picked, dtype=np.float32)
-        return normalised(picked.astype(np.float32), _picked(held, rowids, self._dead))
+        return normalise_vectors(picked.astype(np.float32), _picked(held, rowids, self._dead))
 
     def context(self, rowids: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return context vectors [n, d]; zeros for a rowid that isn't here."""
@@ -86,7 +86,7 @@ class VectorTable:
         asked, last = queries.tobytes(), self._compared
         known = last is not None and last[0] == asked and (bounded or last[2])
         if not known and len(rowids) * _GATHERING <= len(self._loaded.rowids):
-            return products(queries, self.context(rowids)), True
+            return dot_products(queries, self.context(rowids)), True
         # The parts of one search are compared one after another with the same queries.
         if last is None or not known:
             values, exact = self._with_all(queries, bounded=bounded)
@@ -100,9 +100,9 @@ class VectorTable:
         picked[:, places < 0] = 0.0
         return picked, exact
 
-    def missed(self) -> None:
+    def note_wasted_bounds(self) -> None:
         """Note that bounds didn't save several queries of one call from being compared with all rows."""
-        self._outline.missed()
+        self._outline.note_wasted_bounds()
 
     def cosines(self, rowids: NDArray[np.int64], query: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the cosines of a query [d] with the context vectors of rows [n], equal ones for equal vectors."""
@@ -114,26 +114,26 @@ class VectorTable:
 
     def _with_all(self, queries: NDArray[np.float32], *, bounded: bool) -> tuple[NDArray[np.float32], bool]:
         """Compare with all rows that were loaded, dead or not, and behind them with those that changed since."""
-        fresh = None if self._fresh is None else products(queries, self._fresh.context)
+        fresh = None if self._fresh is None else dot_products(queries, self._fresh.context)
         sound = fresh is None or bool(np.isfinite(fresh).all())  # damaged vectors have no bounds
         bounds = self._outline.bounds(queries) if bounded and sound and len(queries) > 1 else None
-        values = products(queries, self._loaded.context) if bounds is None else bounds
+        values = dot_products(queries, self._loaded.context) if bounds is None else bounds
         return values if fresh is None else np.concatenate([values, fresh], axis=1), bounds is None
 
     def _places(self, rowids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where rows stand among all that were loaded, or behind them; -1 for a rowid that isn't here."""
-        places, here = find(self._loaded.rowids, rowids)
-        places[~here | find(self._dead, rowids)[1]] = -1
+        places, here = find_sorted(self._loaded.rowids, rowids)
+        places[~here | find_sorted(self._dead, rowids)[1]] = -1
         if self._fresh is not None:
-            at, here = find(self._fresh.rowids, rowids)
+            at, here = find_sorted(self._fresh.rowids, rowids)
             places[here] = len(self._loaded.rowids) + at[here]
         return places
 
-    def _parts(self) -> list[Vectors]:
+    def _parts(self) -> list[RowVectors]:
         return [self._loaded] if self._fresh is None else [self._loaded, self._fresh]
 
     @property
-    def outlined(self) -> bool:
+    def has_bounds(self) -> bool:
         """Whether there is an outline, which takes memory."""
         return self._outline.nbytes() > 0
 
@@ -148,9 +148,9 @@ def _picked(
     """Return the rows of `asked`; the first part doesn't count for the rowids `dead`, which ascend."""
     picked: NDArray[_Float] | None = None
     for number, (held, matrix) in enumerate(parts):
-        at, here = find(held, asked)
+        at, here = find_sorted(held, asked)
         if number == 0 and len(dead):
-            here &= ~find(dead, asked)[1]
+            here &= ~find_sorted(dead, asked)[1]
         if picked is None:
             picked = matrix[at] if len(held) else np.zeros((len(asked), matrix.shape[1]), dtype=matrix.dtype)
             if not here.all():
@@ -161,7 +161,7 @@ def _picked(
     return picked
 
 
-def find(held: NDArray[np.int64], asked: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def find_sorted(held: NDArray[np.int64], asked: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return where each of `asked` stands in ascending `held`, and whether it does; `held` may be long."""
     if len(held) == 0:
         return np.zeros(len(asked), dtype=np.int64), np.zeros(len(asked), dtype=bool)

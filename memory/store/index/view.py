@@ -12,15 +12,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from recall_loop.memory.store.encoding.indexing import encode
+from recall_loop.memory.store.encoding.indexing import encode_token
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index import tenant_cache as caching
-from recall_loop.memory.store.index.read_source import Source
+from recall_loop.memory.store.index.read_source import ViewSource
 from recall_loop.memory.store.index.row_index import RowIndex
-from recall_loop.memory.store.index.row_queries import Corpus
+from recall_loop.memory.store.index.row_queries import CorpusStatistics
 from recall_loop.memory.store.index.tenant_cache import TenantCache
-from recall_loop.memory.store.index.vector_search import BoundedScan, Scan, exact, heaviest, overfetched, scan
-from recall_loop.memory.store.index.vectors import VectorTable, find
+from recall_loop.memory.store.index.vector_search import (
+    BoundedScan,
+    ExactScan,
+    scan_vectors,
+    search_chroma,
+    search_exhaustively,
+    top_positive_positions,
+)
+from recall_loop.memory.store.index.vectors import VectorTable, find_sorted
 from recall_loop.memory.store.sqlite.predicate import Predicate, compile_predicate
 from recall_loop.memory.store.sqlite.rows import Row
 from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError
@@ -41,7 +48,7 @@ _T = TypeVar("_T")
 class View:
     """What one scope, with filters and content types, allows to see."""
 
-    def __init__(self, source: Source, predicate: Predicate) -> None:
+    def __init__(self, source: ViewSource, predicate: Predicate) -> None:
         self._source = source
         self.predicate = predicate
         self._pinned: TenantCache | None = None
@@ -51,7 +58,7 @@ class View:
         """The tenant that the view is confined to."""
         return self.predicate.tenant
 
-    def pinned(self, other: View | None = None) -> View:
+    def snapshot_view(self, other: View | None = None) -> View:
         """Return a view that looks for changes now and then no more, or when `other` of the same tenant did.
 
         For the calls of one search: they see one state of the data, and save the question what is new.
@@ -65,7 +72,7 @@ class View:
         return self._pinned if self._pinned is not None else self._follow()
 
     def _follow(self) -> TenantCache:
-        return self._source.cache.of(self._source.sidecar, self.tenant, self._source.dimension)
+        return self._source.cache.of(self._source.sqlite, self.tenant, self._source.dimension)
 
     def count(self) -> int:
         """Return the number of allowed rows."""
@@ -81,7 +88,7 @@ class View:
         mine = self.rowids()
         if len(asked) == len(mine) and np.array_equal(asked, mine):
             return mine
-        return asked[find(mine, asked)[1]]
+        return asked[find_sorted(mine, asked)[1]]
 
     def vectors(self, rowids: Iterable[int]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return own and context vectors, float32 [n, d], unit length, in the order of `rowids`.
@@ -94,12 +101,12 @@ class View:
         table = self._cache().vectors()
         if table is not None and len(asked) == len(allowed):
             return table.own(asked), table.context(asked)
-        held = row_queries.vectors(self._source.sidecar, self.tenant, allowed, self._source.dimension)
+        held = row_queries.read_vectors(self._source.sqlite, self.tenant, allowed, self._source.dimension)
         return _pick(np.asarray(held.own, dtype=np.float32), held.rowids, asked), _pick(
             held.context, held.rowids, asked
         )
 
-    def scan(self, vectors: NDArray[np.float32], wanted: int) -> Scan | BoundedScan | None:
+    def scan(self, vectors: NDArray[np.float32], wanted: int) -> ExactScan | BoundedScan | None:
         """Compare query vectors [q, d] with every allowed row; None where those are too many.
 
         `wanted` are looked for, for each vector, in all parts of the view together.
@@ -108,30 +115,30 @@ class View:
         if len(rowids) > self._most_scanned(len(vectors), table is not None):
             return None
         if table is None:
-            held = row_queries.vectors(self._source.sidecar, self.tenant, rowids, self._source.dimension)
+            held = row_queries.read_vectors(self._source.sqlite, self.tenant, rowids, self._source.dimension)
             rowids, table = held.rowids, VectorTable(held)
-        return scan(table, rowids, vectors, wanted)
+        return scan_vectors(table, rowids, vectors, wanted)
 
     def _most_scanned(self, vectors: int, held: bool) -> int:
         """Return up to how many rows are compared; in memory all that are held: filling Chroma takes far longer."""
         if not held:
             return caching.READ_ROWS
-        return caching.most_scanned(vectors) if self._source.sidecar.file is not None else caching.INDEXED_ROWS
+        return caching.scan_row_limit(vectors) if self._source.sqlite.file is not None else caching.INDEXED_ROWS
 
-    def pool(self, rowids: NDArray[np.int64]) -> RowIndex:
+    def index_of(self, rowids: NDArray[np.int64]) -> RowIndex:
         """Return an index that holds at least the given rows, as far as they are allowed."""
         index = self._cache().index()
         if index is None:
-            index = RowIndex.of(row_queries.index_rows(self._source.sidecar, self.tenant, self._allowed(rowids)))
+            index = RowIndex.of(row_queries.read_index_rows(self._source.sqlite, self.tenant, self._allowed(rowids)))
         return index
 
     def vocabulary(self) -> dict[str, int]:
         """Return the tenant's stems and how many rows have each in their windows. Not to be written to."""
         return self._cache().vocabulary()
 
-    def of_vocabulary(self, make: Callable[[dict[str, int]], _T]) -> _T:
+    def derived_from_vocabulary(self, make: Callable[[dict[str, int]], _T]) -> _T:
         """Return what `make` makes of the vocabulary, such as tables to compare words by; kept until data changes."""
-        return self._cache().of_vocabulary(make)
+        return self._cache().derived_from_vocabulary(make)
 
     def lexical(self, stems: Collection[str], limit: int) -> list[int]:
         """Return allowed rowids whose window contains any of `stems`, at most `limit`.
@@ -149,9 +156,9 @@ class View:
         idf = {stem: math.log(1.0 + (max(rows - count, 0) + 0.5) / (count + 0.5)) for stem, count in found.items()}
         present = sorted((stem for stem, count in found.items() if count), key=lambda stem: -idf[stem])
         weights = [(stem, idf[stem]) for stem in present]
-        return self.by_words(weights, limit).tolist() if weights else []
+        return self.top_by_stems(weights, limit).tolist() if weights else []
 
-    def by_words(self, weights: Sequence[tuple[str, float]], limit: int) -> NDArray[np.int64]:
+    def top_by_stems(self, weights: Sequence[tuple[str, float]], limit: int) -> NDArray[np.int64]:
         """Return allowed rowids by the sum of the weights of the stems that their windows have, at most `limit`.
 
         `weights` are stems with weights above 0, heaviest first. Equal sums go by rowid.
@@ -164,9 +171,9 @@ class View:
         index = cache.index()
         if index is None:
             return self._by_statement(weights[:_MOST_STEMS], limit)
-        total = index.word_weights(weights)
+        total = index.summed_stem_weights(weights)
         rowids = index.columns.rowids
-        return rowids[heaviest(total, cache.allowed(self.predicate, index), rowids, limit)]
+        return rowids[top_positive_positions(total, cache.allowed(self.predicate, index), rowids, limit)]
 
     def _by_statement(self, weights: Sequence[tuple[str, float]], limit: int) -> NDArray[np.int64]:
         """Ask SQLite's index; while that is damaged there is nothing to ask, and the store says so (SEARCH-9)."""
@@ -174,15 +181,15 @@ class View:
         total = np.zeros(len(allowed))
         for stem, weight in weights:
             try:
-                having = cache.posting(facets, encode(stem))
+                having = cache.posting(facets, encode_token(stem))
             except LexicalIndexError:
                 return np.zeros(0, dtype=np.int64)
             if len(having) < len(allowed):
-                at, here = find(allowed, having)
+                at, here = find_sorted(allowed, having)
                 total[at[here]] += weight
             else:
-                total[find(having, allowed)[1]] += weight
-        return allowed[heaviest(total, np.ones(len(total), dtype=bool), allowed, limit)]
+                total[find_sorted(having, allowed)[1]] += weight
+        return allowed[top_positive_positions(total, np.ones(len(total), dtype=bool), allowed, limit)]
 
     def _narrowing(self) -> str:
         """Return what narrows the lexical index; nothing if that is only the tenant, and most rows are the tenant's."""
@@ -191,7 +198,7 @@ class View:
 
     def _mostly_mine(self) -> bool:
         """Return whether most rows of the store are the tenant's."""
-        return 2 * self._cache().size() >= row_queries.last_row(self._source.sidecar)
+        return 2 * self._cache().size() >= row_queries.last_rowid(self._source.sqlite)
 
     def nearest(self, vectors: NDArray[np.float32], limit: int) -> list[list[int]]:
         """Return per query vector the allowed rowids with the nearest context vectors, nearest first.
@@ -209,11 +216,13 @@ class View:
             raise InvalidInputError("vectors", queries.shape, f"an array [q, {self._source.dimension}]")
         allowed = self.rowids()
         wanted = min(limit, len(allowed))
-        found = overfetched(self._source, self.predicate.tenant, queries, allowed, wanted)
+        found = search_chroma(self._source, self.predicate.tenant, queries, allowed, wanted)
         short = [index for index, rowids in enumerate(found) if len(rowids) < wanted]
         if short:
             for index, rowids in zip(
-                short, exact(lambda rows: self.vectors(rows)[1], queries[short], allowed, wanted), strict=True
+                short,
+                search_exhaustively(lambda rows: self.vectors(rows)[1], queries[short], allowed, wanted),
+                strict=True,
             ):
                 found[index] = rowids
         return found
@@ -225,7 +234,7 @@ class View:
             InvalidInputError: `limit` is below 1.
         """
         _check_limit(limit)
-        return row_queries.newest(self._source.sidecar, self.predicate, limit)
+        return row_queries.newest_rowids(self._source.sqlite, self.predicate, limit)
 
     def rows(self, rowids: Iterable[int]) -> dict[int, Row]:
         """Return the allowed rows among `rowids`, by rowid, in the order asked for."""
@@ -236,7 +245,7 @@ class View:
             found = {rowid: cache.rows[rowid] for rowid in allowed if rowid in cache.rows}
         missing = [rowid for rowid in allowed if rowid not in found]
         if missing:
-            loaded = row_queries.rows(self._source.sidecar, self.tenant, missing)
+            loaded = row_queries.read_rows(self._source.sqlite, self.tenant, missing)
             found |= loaded
             with cache.lock:
                 if len(cache.rows) + len(loaded) <= caching.CACHED_ROWS:
@@ -257,7 +266,7 @@ class View:
         for stem in wanted:
             if stem not in known:
                 try:
-                    known[stem] = self._frequency(encode(stem))
+                    known[stem] = self._frequency(encode_token(stem))
                 except LexicalIndexError:
                     known[stem] = 0
         with cache.lock:
@@ -268,10 +277,10 @@ class View:
         """Count in the index; or among the token's rows, which the search asks for next, if most are the tenant's."""
         every = compile_predicate(Scope(tenant=self.tenant))
         if not self._mostly_mine():
-            return row_queries.frequency(self._source.sidecar, self.tenant, token)
-        return int(find(self._cache().selection(every), self._cache().posting("", token))[1].sum())
+            return row_queries.window_frequency(self._source.sqlite, self.tenant, token)
+        return int(find_sorted(self._cache().selection(every), self._cache().posting("", token))[1].sum())
 
-    def corpus(self) -> Corpus:
+    def corpus(self) -> CorpusStatistics:
         """Return size and mean lengths of the tenant's corpus."""
         return self._cache().statistics()
 
@@ -279,7 +288,7 @@ class View:
 def _pick(matrix: NDArray[np.float32], held: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return the rows of `matrix` for `asked`; zeros where not held."""
     picked = np.zeros((len(asked), matrix.shape[1]), dtype=np.float32)
-    at, here = find(held, asked)
+    at, here = find_sorted(held, asked)
     picked[here] = matrix[at[here]]
     return picked
 

@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_files
-from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaRow, ChromaSide
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, ChromaRow
 from recall_loop.memory.store.recovery import opening, recovery
-from recall_loop.memory.store.write.delivery import applied
+from recall_loop.memory.store.write.delivery import mark_applied
 from recall_loop.state.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.recovery.opening import Opened
+    from recall_loop.memory.store.recovery.opening import OpenStoreFiles
 
 # Searches try a failed Chroma again after so long; writes try it at once.
 RETRY_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
 
-class ChromaLink:
+class ChromaConnection:
     """Chroma beside an open sidecar.
 
     A writer's is opened with the store; one in memory is filled when a search first needs it; a
@@ -37,12 +37,12 @@ class ChromaLink:
         detail: the same in Chroma's own words, for whoever runs the store.
     """
 
-    def __init__(self, opened: Opened, lock: threading.RLock) -> None:
+    def __init__(self, opened: OpenStoreFiles, lock: threading.RLock) -> None:
         self._opened = opened
         self._lock = lock
         self._seen: object = None
         self._failed_at = 0.0
-        self.chroma: ChromaSide | None = None
+        self.chroma: ChromaIndex | None = None
         self.reason: str | None = None
         self.detail: str | None = None
 
@@ -64,13 +64,13 @@ class ChromaLink:
             opened = self._opened
             self.chroma = recovery.open_chroma(
                 opened.path,
-                opened.sidecar,
-                probe=opened.unclean,
-                broken=opened.changed,
+                opened.sqlite,
+                probe=opened.unclean_shutdown,
+                broken=opened.files_changed,
                 api_key=opened.api_key,
                 refilling=refilling,
             )
-            opened.unclean = opened.changed = False
+            opened.unclean_shutdown = opened.files_changed = False
 
     def disconnect(self) -> None:
         """Let go of Chroma; that it can't even be closed is noted as a reason."""
@@ -81,7 +81,7 @@ class ChromaLink:
             except ChromaError as error:
                 self.degrade(error)
 
-    def refill(self, progress: recovery.Progress | None) -> None:
+    def refill(self, progress: recovery.ProgressCallback | None) -> None:
         """Make Chroma anew from the sidecar; in memory that waits until a search needs it.
 
         Raises:
@@ -91,8 +91,8 @@ class ChromaLink:
         opened = self._opened
         try:
             if opened.path is not None:
-                self.chroma = recovery.refill(opened.path, opened.sidecar, progress, api_key=opened.api_key)
-                opened.unclean = opened.changed = False
+                self.chroma = recovery.rebuild_chroma(opened.path, opened.sqlite, progress, api_key=opened.api_key)
+                opened.unclean_shutdown = opened.files_changed = False
         except ChromaError as error:
             self.degrade(error)
             raise StoreUnavailableError(f"Chroma was not made anew, and is as before: {error}") from error
@@ -111,12 +111,12 @@ class ChromaLink:
                 self.disconnect()
                 self.connect()
                 self.reason = None
-            recovery.flush(self._opened.sidecar, self.chroma)
+            recovery.flush_pending(self._opened.sqlite, self.chroma)
         except ChromaError as error:
             self.degrade(error)
             raise StoreUnavailableError(f"nothing was written: {error}") from error
 
-    def settle(self) -> None:
+    def flush_after_commit(self) -> None:
         """After a commit: bring the sidecar's pending rows to Chroma.
 
         Raises:
@@ -124,8 +124,8 @@ class ChromaLink:
         """
         try:
             if self.chroma is not None:
-                self.chroma.check()
-            recovery.flush(self._opened.sidecar, self.chroma)
+                self.chroma.ensure_available()
+            recovery.flush_pending(self._opened.sqlite, self.chroma)
         except ChromaError as error:
             raise self._unacknowledged(error) from error
 
@@ -140,7 +140,7 @@ class ChromaLink:
                 self.chroma.upsert(rows)
         except ChromaError as error:
             raise self._unacknowledged(error) from error
-        applied(self._opened.sidecar, rows)
+        mark_applied(self._opened.sqlite, rows)
 
     def _unacknowledged(self, error: ChromaError) -> StoreUnavailableError:
         self.degrade(error)
@@ -150,7 +150,7 @@ class ChromaLink:
         )
 
     @contextmanager
-    def searching(self) -> Iterator[ChromaSide | None]:
+    def searching(self) -> Iterator[ChromaIndex | None]:
         """Give Chroma for a search, or None while it can't be used."""
         if self.chroma is not None and self.reason is None and not self._opened.read_only:
             yield self._checked()
@@ -166,11 +166,11 @@ class ChromaLink:
                 self.degrade(error)
             yield self.chroma if self.reason is None else None
 
-    def _checked(self) -> ChromaSide | None:
+    def _checked(self) -> ChromaIndex | None:
         """Return the open side, or None after noting that its folder was taken away."""
         try:
             if self.chroma is not None:
-                self.chroma.check()
+                self.chroma.ensure_available()
         except ChromaError as error:
             self.degrade(error)
             return None
@@ -186,14 +186,14 @@ class ChromaLink:
             self.connect(refilling=self._opened.path is None)
 
     def _refresh_reader(self) -> None:
-        sidecar, path = self._opened.sidecar, self._opened.path
-        place = recovery.place_of(path, sidecar, self._opened.api_key)
+        sidecar, path = self._opened.sqlite, self._opened.path
+        place = recovery.chroma_location(path, sidecar, self._opened.api_key)
         marker = recovery.marker_of(sidecar)
         version: object = None
         if isinstance(place, Path):  # a server shows what another process adds, a folder doesn't
-            version = recovery.data_version(sidecar), chroma_files.identity(place)
+            version = recovery.data_version(sidecar), chroma_files.database_identity(place)
         seen = (place, marker, version)
         if self.chroma is None or seen != self._seen:
             self.disconnect()
-            self.chroma = opening.reader_chroma(self._opened, place, marker)
+            self.chroma = opening.open_reader_chroma(self._opened, place, marker)
             self._seen = seen

@@ -11,12 +11,12 @@ from recall_loop.memory.store.recovery import rebuild
 from recall_loop.memory.store.sqlite.sqlite_store import set_meta
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 _EMPTY = "tenant NOT IN (SELECT DISTINCT tenant FROM records)"
 
 
-def new_generation(sidecar: Sidecar) -> None:
+def start_new_generation(sidecar: SqliteDatabase) -> None:
     """Start a new generation, and forget tenants that have no records.
 
     Their versions would start again from 1: it is the generation that tells caches of other processes
@@ -28,13 +28,13 @@ def new_generation(sidecar: Sidecar) -> None:
         set_meta(connection, {"generation": uuid.uuid4().hex})
 
 
-def clear_leftovers(store: Path) -> None:
+def remove_leftovers(store: Path) -> None:
     """Remove damaged sidecars that were kept aside, and what crashes have left.
 
     Raises:
         OSError: a file can't be removed.
     """
-    for file in rebuild.kept_aside(store):
+    for file in rebuild.quarantined_sidecars(store):
         file.unlink()
-    rebuild.clear(store / "sidecar.building.sqlite3")
-    chroma_files.remove(store / chroma_files.OLD)
+    rebuild.remove_building(store / "sidecar.building.sqlite3")
+    chroma_files.remove_path(store / chroma_files.OLD_FOLDER)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.sqlite.schema import DDL
 from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError
-from recall_loop.memory.store.write.commits import touch_tenant
+from recall_loop.memory.store.write.commits import bump_tenant_version
 from recall_loop.memory.store.write.context_windows import reindex
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 _CHUNK = 256
 _CHECK = "INSERT INTO fts(fts, rank) VALUES ('integrity-check', 1)"
@@ -20,7 +20,7 @@ _UNEQUAL = """SELECT (SELECT count(*) FROM records WHERE rowid NOT IN (SELECT id
 (SELECT count(*) FROM fts_docsize WHERE id NOT IN (SELECT rowid FROM records))"""
 
 
-def complaint(sidecar: Sidecar) -> str | None:
+def check_lexical_index(sidecar: SqliteDatabase) -> str | None:
     """Return what is wrong with the lexical index, or None. Takes SQLite's write lock, and changes nothing.
 
     Raises:
@@ -35,7 +35,7 @@ def complaint(sidecar: Sidecar) -> str | None:
     return f"{missing} rows are missing, {extra} too many" if missing or extra else None
 
 
-def remake(sidecar: Sidecar) -> None:
+def rebuild_lexical_index(sidecar: SqliteDatabase) -> None:
     """Throw the lexical index away and make it anew, in one transaction; rows become pending for Chroma.
 
     A broken full-text table can't even be dropped, so it is taken out of the schema first.
@@ -54,5 +54,5 @@ def remake(sidecar: Sidecar) -> None:
         for start in range(0, len(rowids), _CHUNK):
             reindex(connection, rowids[start : start + _CHUNK], ())
         for (tenant,) in connection.execute("SELECT tenant FROM tenants").fetchall():
-            touch_tenant(connection, tenant)
+            bump_tenant_version(connection, tenant)
     sidecar.lexical_damage = None

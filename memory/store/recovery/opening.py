@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from recall_loop.memory.store.chroma import chroma_files, chroma_server
-from recall_loop.memory.store.chroma.chroma_client import Place
-from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaSide
+from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer
-from recall_loop.memory.store.chroma.probe import sound
+from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.files.lock import WriterLock
 from recall_loop.memory.store.recovery import rebuild, recovery
-from recall_loop.memory.store.recovery.repair import SIDECAR, check_embedder, rebuildable, writable_sidecar
-from recall_loop.memory.store.sqlite.changes import EARLIER, upgrade
+from recall_loop.memory.store.recovery.repair import SIDECAR_FILE, check_embedder, is_rebuildable, open_writable_sidecar
+from recall_loop.memory.store.sqlite.changes import UPGRADABLE_SCHEMAS, upgrade_schema
 from recall_loop.memory.store.sqlite.schema import METRIC, SCHEMA_VERSION
-from recall_loop.memory.store.sqlite.sqlite_store import Sidecar, set_meta
-from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, shown
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
+from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, display_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass
-class Opened:
+class OpenStoreFiles:
     """What is open: the sidecar, and for a writer of a folder the lock.
 
     `unclean` means that Chroma's files weren't closed by their last writer, and weren't tried yet;
@@ -41,49 +41,49 @@ class Opened:
     """
 
     path: Path | None
-    sidecar: Sidecar
+    sqlite: SqliteDatabase
     read_only: bool = False
     lock: WriterLock | None = None
-    unclean: bool = False
-    changed: bool = False
+    unclean_shutdown: bool = False
+    files_changed: bool = False
     api_key: str | None = None
     repairs: list[str] = field(default_factory=list)
 
     def close(self) -> None:
         """Note a clean end, close the sidecar, then give the lock back."""
         try:
-            if self.lock is not None and self.path is not None and not self.unclean and not self.changed:
-                chroma_files.scrub(self.path / chroma_files.CHROMA)
-                files = chroma_files.fingerprint(self.path / chroma_files.CHROMA)
+            if self.lock is not None and self.path is not None and not self.unclean_shutdown and not self.files_changed:
+                chroma_files.zero_unused_space(self.path / chroma_files.CHROMA_FOLDER)
+                files = chroma_files.fingerprint_files(self.path / chroma_files.CHROMA_FOLDER)
                 self._note({_ENDED: _CLOSED, _FILES: files})
         except (OSError, StoreUnavailableError) as error:
             # The next open then tries the files first.
             _LOG.warning("%s: a clean end could not be noted: %s", self.path, error)
         finally:
-            self.sidecar.close()
+            self.sqlite.close()
             if self.lock is not None:
                 self.lock.release()
                 self.lock = None
 
-    def begin(self) -> None:
+    def mark_in_use(self) -> None:
         """Note that a writer is at work, and in what state the last one left Chroma's files."""
-        state = files_as_left(self.path, self.sidecar.meta())
-        self.unclean, self.changed = state == "open", state == "changed"
+        state = chroma_files_state(self.path, self.sqlite.meta())
+        self.unclean_shutdown, self.files_changed = state == "open", state == "changed"
         self._note({_ENDED: _OPEN})
 
     def _note(self, notes: dict[str, str]) -> None:
-        with self.sidecar.transaction() as connection:
+        with self.sqlite.transaction() as connection:
             set_meta(connection, notes)
 
 
-def files_as_left(path: Path | None, meta: Mapping[str, str]) -> Literal["closed", "open", "changed"]:
+def chroma_files_state(path: Path | None, meta: Mapping[str, str]) -> Literal["closed", "open", "changed"]:
     """Return whether Chroma's vector files were closed by their last writer, and are as it left them."""
     if path is None:
         return "closed"
     if meta.get(_ENDED) == _OPEN:
         return "open"
     try:
-        same = _FILES not in meta or chroma_files.fingerprint(path / chroma_files.CHROMA) == meta[_FILES]
+        same = _FILES not in meta or chroma_files.fingerprint_files(path / chroma_files.CHROMA_FOLDER) == meta[_FILES]
     except OSError:
         same = False
     return "closed" if same else "changed"
@@ -96,12 +96,12 @@ def default_embedder() -> Embedder:
     return MiniLmEmbedder()
 
 
-def open_memory(embedder: Embedder) -> Opened:
+def open_in_memory(embedder: Embedder) -> OpenStoreFiles:
     """Open a new store in memory."""
-    sidecar = Sidecar(None)
+    sidecar = SqliteDatabase(None)
     with sidecar.transaction() as connection:
         set_meta(connection, recovery.new_marker(embedder))
-    return Opened(None, sidecar)
+    return OpenStoreFiles(None, sidecar)
 
 
 def open_folder(
@@ -113,11 +113,11 @@ def open_folder(
     read_only: bool,
     re_embed: bool,
     move: bool = False,
-) -> Opened:
+) -> OpenStoreFiles:
     """Open a folder's sidecar, making or repairing it as needed; see `MemoryStore.open`."""
     check_path(path, create=create, read_only=read_only, elsewhere=given is not None and given.collection is not None)
     if read_only:
-        opened = Opened(path, Sidecar(path / SIDECAR, read_only=True), read_only=True)
+        opened = OpenStoreFiles(path, SqliteDatabase(path / SIDECAR_FILE, read_only=True), read_only=True)
     else:
         opened = _open_locked(path, embedder, given)
     opened.api_key = given.api_key if given else None
@@ -125,7 +125,7 @@ def open_folder(
         _check_server(opened, given, move=move and not read_only)
         _check_marker(opened, embedder, re_embed=re_embed and not read_only)
         if not read_only:
-            opened.begin()
+            opened.mark_in_use()
     except BaseException:
         opened.close()
         raise
@@ -139,11 +139,11 @@ def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = F
         StoreUnavailableError: it holds none, or is no folder.
     """
     if "\x00" in str(path):
-        raise StoreUnavailableError(f"{shown(str(path))}: not a path; it holds a NUL character")
+        raise StoreUnavailableError(f"{display_value(str(path))}: not a path; it holds a NUL character")
     try:
         is_file = path.exists() and not path.is_dir()
-        found = (path / SIDECAR).exists()
-        other_half = elsewhere or rebuildable(path)
+        found = (path / SIDECAR_FILE).exists()
+        other_half = elsewhere or is_rebuildable(path)
     except OSError as error:
         raise StoreUnavailableError(f"{path}: the store can't be opened: {error.strerror}") from error
     if is_file:
@@ -154,7 +154,7 @@ def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = F
         raise StoreUnavailableError(f"{path}: no store there")
 
 
-def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> Opened:
+def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> OpenStoreFiles:
     try:
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK):
@@ -166,9 +166,9 @@ def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> 
         raise StoreUnavailableError(f"{path}: the store can't be opened: {error.strerror}") from error
     repairs: list[str] = []
     try:
-        chroma_files.tidy(path)
-        sidecar = writable_sidecar(path, embedder, given, repairs)
-        return Opened(path, sidecar, lock=lock, repairs=repairs)
+        chroma_files.finish_interrupted_swap(path)
+        sidecar = open_writable_sidecar(path, embedder, given, repairs)
+        return OpenStoreFiles(path, sidecar, lock=lock, repairs=repairs)
     except OSError as error:
         lock.release()
         raise StoreUnavailableError(f"{path}: the store can't be opened: {error}") from error
@@ -177,25 +177,25 @@ def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> 
         raise
 
 
-def _check_server(opened: Opened, given: ChromaServer | None, *, move: bool) -> None:
-    known, path = chroma_server.noted(opened.sidecar.meta()), opened.path
+def _check_server(opened: OpenStoreFiles, given: ChromaServer | None, *, move: bool) -> None:
+    known, path = chroma_server.server_from_meta(opened.sqlite.meta()), opened.path
     if path is None or given is None:
         return
     if move and given.url is not None:
         moved = replace(given, collection=known.collection if known else None)
-        with opened.sidecar.transaction() as connection:
+        with opened.sqlite.transaction() as connection:
             set_meta(connection, moved.note())
         return
-    chroma_server.agreed(path, known, given, local=known is None)
+    chroma_server.resolve_server(path, known, given, local=known is None)
 
 
-def _check_marker(opened: Opened, embedder: Embedder, *, re_embed: bool) -> None:
+def _check_marker(opened: OpenStoreFiles, embedder: Embedder, *, re_embed: bool) -> None:
     if not opened.read_only:
-        upgrade(opened.sidecar)
-    marker = recovery.marker_of(opened.sidecar)
+        upgrade_schema(opened.sqlite)
+    marker = recovery.marker_of(opened.sqlite)
     if not marker:
         raise StoreUnavailableError(f"{opened.path}: the store was never finished; open it once for writing")
-    if marker["schema"] in EARLIER and opened.read_only:
+    if marker["schema"] in UPGRADABLE_SCHEMAS and opened.read_only:
         made = f"made with schema {marker['schema']}"
         raise StoreUnavailableError(f"{opened.path}: {made}; open it once for writing to upgrade it")
     if int(marker["schema"]) != SCHEMA_VERSION or marker["metric"] != METRIC:
@@ -204,12 +204,12 @@ def _check_marker(opened: Opened, embedder: Embedder, *, re_embed: bool) -> None
             f"this version reads schema {SCHEMA_VERSION} and {METRIC}"
         )
     if re_embed and marker["fingerprint"] != embedder.fingerprint:
-        rebuild.re_embed(opened.sidecar, embedder)
+        rebuild.re_embed(opened.sqlite, embedder)
         return
     check_embedder(opened.path, marker, embedder)
 
 
-def reader_chroma(opened: Opened, place: Place, marker: Mapping[str, str]) -> ChromaSide:
+def open_reader_chroma(opened: OpenStoreFiles, place: ChromaLocation, marker: Mapping[str, str]) -> ChromaIndex:
     """Open Chroma for a reader, which never makes or repairs anything.
 
     Raises:
@@ -217,18 +217,18 @@ def reader_chroma(opened: Opened, place: Place, marker: Mapping[str, str]) -> Ch
     """
     if isinstance(place, Path):
         _check_files(opened, place)
-    chroma = ChromaSide(place, marker, create=False)
+    chroma = ChromaIndex(place, marker, create=False)
     if chroma.marker() != dict(marker):
         chroma.close()
         raise ChromaError("Chroma is of another generation; open the store once for writing")
     return chroma
 
 
-def _check_files(opened: Opened, folder: Path) -> None:
-    if not (folder / chroma_files.DATABASE).exists():
+def _check_files(opened: OpenStoreFiles, folder: Path) -> None:
+    if not (folder / chroma_files.DATABASE_FILE).exists():
         raise ChromaError("Chroma's files are missing; open the store once for writing")
-    state = files_as_left(opened.path, opened.sidecar.meta())
+    state = chroma_files_state(opened.path, opened.sqlite.meta())
     # Trying once is enough: what a writer has opened since, it has tried itself.
-    if state == "changed" or (state == "open" and not opened.unclean and not sound(folder)):
+    if state == "changed" or (state == "open" and not opened.unclean_shutdown and not vector_files_readable(folder)):
         raise ChromaError("Chroma's files are damaged; open the store once for writing")
-    opened.unclean = opened.unclean or state == "open"
+    opened.unclean_shutdown = opened.unclean_shutdown or state == "open"

@@ -10,19 +10,24 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from recall_loop.memory.store.encoding.indexing import index_text
-from recall_loop.memory.store.recovery.recovery import CHUNK, Progress, new_marker, size
-from recall_loop.memory.store.sqlite.prepared_records import lay_out
+from recall_loop.memory.store.recovery.recovery import CHUNK, ProgressCallback, count_records, new_marker
+from recall_loop.memory.store.sqlite.prepared_records import prepare_record
 from recall_loop.memory.store.sqlite.rows import Row
-from recall_loop.memory.store.sqlite.sqlite_store import SUSPECT, Sidecar, set_meta
-from recall_loop.memory.store.write.commits import touch_tenant, write
+from recall_loop.memory.store.sqlite.sqlite_store import SUSPECT_FILE, SqliteDatabase, set_meta
+from recall_loop.memory.store.write.commits import bump_tenant_version, write_records
 from recall_loop.memory.store.write.context_windows import reindex
-from recall_loop.memory.store.write.stored_tokens import codec_for, embed_with_tokens, prepare, put
+from recall_loop.memory.store.write.stored_tokens import (
+    active_codec,
+    drop_stale_tokens,
+    embed_with_tokens,
+    write_token_rows,
+)
 from recall_loop.state.records.records import RECORD_ADAPTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from recall_loop.memory.store.chroma.chroma_index import ChromaSide
+    from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
     from recall_loop.memory.store.embed.embedders import Embedder
 
 _T = TypeVar("_T")
@@ -32,20 +37,20 @@ _EVERY = """SELECT r.rowid, r.kind, r.place, b.record, b.terms, '', ''
 FROM records r JOIN bodies b ON b.rowid = r.rowid ORDER BY r.rowid"""
 
 
-def re_embed(sidecar: Sidecar, embedder: Embedder, progress: Progress | None = None) -> None:
+def re_embed(sidecar: SqliteDatabase, embedder: Embedder, progress: ProgressCallback | None = None) -> None:
     """Embed every record anew and start a new generation, in one transaction (STORE-5).
 
     Raises:
         EmbedderError: the embedder fails; the store is as before.
     """
-    dimension, total, codec = embedder.dimension, size(sidecar), codec_for(sidecar, embedder)
+    dimension, total, codec = embedder.dimension, count_records(sidecar), active_codec(sidecar, embedder)
     with sidecar.transaction() as connection:
-        prepare(connection, codec)
+        drop_stale_tokens(connection, codec)
         rows = [Row(*values) for values in connection.execute(_EVERY)]
         for done, part in _chunks(rows):
             texts = [(row.record.kind, index_text(row.record.model_dump(mode="json"))) for row in part]
             made, packed = embed_with_tokens(embedder, codec, dimension, texts)
-            put(connection, {row.rowid: tokens for row, tokens in zip(part, packed, strict=True)})
+            write_token_rows(connection, {row.rowid: tokens for row, tokens in zip(part, packed, strict=True)})
             vectors = [vector.tobytes() for vector in made.astype(np.float16)]
             values = [(vector, vector, row.rowid) for vector, row in zip(vectors, part, strict=True)]
             connection.executemany("UPDATE vectors SET own = ?, context = ? WHERE rowid = ?", values)
@@ -54,7 +59,7 @@ def re_embed(sidecar: Sidecar, embedder: Embedder, progress: Progress | None = N
         for _, part in _chunks(rows):
             reindex(connection, {row.rowid for row in part}, ())
         for (tenant,) in connection.execute("SELECT tenant FROM tenants").fetchall():
-            touch_tenant(connection, tenant)
+            bump_tenant_version(connection, tenant)
         set_meta(connection, new_marker(embedder))
 
 
@@ -64,8 +69,8 @@ def _chunks(items: Sequence[_T]) -> Iterator[tuple[int, Sequence[_T]]]:
         yield start + len(part), part
 
 
-def sidecar_from_chroma(
-    file: Path, chroma: ChromaSide, marker: dict[str, str], embedder: Embedder, notes: Mapping[str, str]
+def rebuild_sidecar(
+    file: Path, chroma: ChromaIndex, marker: dict[str, str], embedder: Embedder, notes: Mapping[str, str]
 ) -> int:
     """Write a lost sidecar anew from what Chroma holds; return how many records that were.
 
@@ -74,16 +79,16 @@ def sidecar_from_chroma(
     else the store notes of itself.
     """
     building = file.with_name(_BUILDING)
-    clear(building)
-    sidecar = Sidecar(building)
+    remove_building(building)
+    sidecar = SqliteDatabase(building)
     try:
         rows = sorted(chroma.rows(), key=lambda row: (row.tenant, row.rowid))
         dimension = int(marker["dimension"])
         for tenant, group in groupby(rows, key=lambda row: row.tenant):
             for _, part in _chunks(list(group)):
                 records = [(RECORD_ADAPTER.validate_json(row.record), row.rowid) for row in part]
-                drafts = [lay_out(tenant, record, rowid) for record, rowid in records]
-                write(sidecar, embedder, dimension, drafts)
+                drafts = [prepare_record(tenant, record, rowid) for record, rowid in records]
+                write_records(sidecar, embedder, dimension, drafts)
         with sidecar.transaction() as connection:
             set_meta(connection, {**marker, **notes})
     finally:
@@ -92,13 +97,13 @@ def sidecar_from_chroma(
     return len(rows)
 
 
-def clear(building: Path) -> None:
+def remove_building(building: Path) -> None:
     """Remove what a crash left of a sidecar that was being built."""
     for leftover in building.parent.glob(f"{building.name}*"):
         leftover.unlink()
 
 
-def set_aside(store: Path) -> str:
+def quarantine_sidecar(store: Path) -> str:
     """Move a damaged sidecar out of the way, with its write-ahead file; return its new name.
 
     Raises:
@@ -111,10 +116,10 @@ def set_aside(store: Path) -> str:
     for ending in ("-wal", "-shm", ""):
         if (store / f"{_NAME}{ending}").exists():
             (store / f"{_NAME}{ending}").rename(store / f"{name}{ending}")
-    (store / SUSPECT).unlink(missing_ok=True)
+    (store / SUSPECT_FILE).unlink(missing_ok=True)
     return name
 
 
-def kept_aside(store: Path) -> list[Path]:
+def quarantined_sidecars(store: Path) -> list[Path]:
     """Return damaged sidecars that were set aside."""
     return sorted(store.glob("sidecar.damaged-*"))

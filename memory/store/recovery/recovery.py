@@ -16,26 +16,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recall_loop.memory.store.chroma import chroma_files, chroma_server
-from recall_loop.memory.store.chroma.chroma_client import Place
+from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
 from recall_loop.memory.store.chroma.chroma_index import (
-    COLLECTION,
+    COLLECTION_NAME,
     ChromaError,
+    ChromaIndex,
     ChromaRow,
-    ChromaSide,
     CollectionMissingError,
 )
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer
-from recall_loop.memory.store.chroma.probe import sound
+from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.index.row_queries import ids_json
 from recall_loop.memory.store.sqlite.schema import APPLIED, METRIC, PENDING, SCHEMA_VERSION
-from recall_loop.memory.store.sqlite.sqlite_store import Sidecar, set_meta
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
 
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 CHUNK = 256
-MARKER = ("generation", "schema", "embedder", "fingerprint", "dimension", "metric")
+MARKER_FIELDS = ("generation", "schema", "embedder", "fingerprint", "dimension", "metric")
 
 _PENDING_ROWS = """SELECT r.rowid, r.key, r.tenant, r.revision, b.record, v.context FROM records r
 JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
@@ -58,7 +58,7 @@ def new_marker(embedder: Embedder) -> dict[str, str]:
     }
 
 
-def flush(sidecar: Sidecar, chroma: ChromaSide | None) -> None:
+def flush_pending(sidecar: SqliteDatabase, chroma: ChromaIndex | None) -> None:
     """Send everything pending to Chroma, then note it as applied. Without Chroma just note it.
 
     Raises:
@@ -85,41 +85,41 @@ def _chroma_row(row: tuple[int, str, str, int, str, bytes]) -> ChromaRow:
     return ChromaRow(key, tenant, rowid, revision, body, vector)
 
 
-def marker_of(sidecar: Sidecar) -> dict[str, str]:
+def marker_of(sidecar: SqliteDatabase) -> dict[str, str]:
     """Return the generation marker of a sidecar; empty if it was never finished."""
     meta = sidecar.meta()
-    return {name: meta[name] for name in MARKER} if "generation" in meta else {}
+    return {name: meta[name] for name in MARKER_FIELDS} if "generation" in meta else {}
 
 
-def size(sidecar: Sidecar) -> int:
+def count_records(sidecar: SqliteDatabase) -> int:
     """Return the number of records of all tenants."""
     with sidecar.reading() as connection:
         return int(connection.execute("SELECT count(*) FROM records").fetchone()[0])
 
 
-def data_version(sidecar: Sidecar) -> int:
+def data_version(sidecar: SqliteDatabase) -> int:
     """Return a number that every write of any tenant raises."""
     with sidecar.reading() as connection:
         return int(connection.execute("SELECT total(version) FROM tenants").fetchone()[0])
 
 
-def place_of(path: Path | None, sidecar: Sidecar, api_key: str | None = None) -> Place:
+def chroma_location(path: Path | None, sidecar: SqliteDatabase, api_key: str | None = None) -> ChromaLocation:
     """Return where a store's Chroma is, as its sidecar notes it."""
-    known = chroma_server.noted(sidecar.meta())
+    known = chroma_server.server_from_meta(sidecar.meta())
     if known is not None:
         return replace(known, api_key=api_key)
-    return None if path is None else path / chroma_files.CHROMA
+    return None if path is None else path / chroma_files.CHROMA_FOLDER
 
 
 def open_chroma(
     path: Path | None,
-    sidecar: Sidecar,
+    sidecar: SqliteDatabase,
     *,
     probe: bool = False,
     broken: bool = False,
     api_key: str | None = None,
     refilling: bool = True,
-) -> ChromaSide:
+) -> ChromaIndex:
     """Open the Chroma side for writing, and repair it: finish pending writes, or make it anew.
 
     Args:
@@ -133,9 +133,9 @@ def open_chroma(
     Raises:
         ChromaError: Chroma can't be opened or written, or would have to be made anew and may not be.
     """
-    place = place_of(path, sidecar, api_key)
+    place = chroma_location(path, sidecar, api_key)
     if isinstance(place, ChromaServer) and place.collection is None:
-        return refill(path, sidecar, api_key=api_key)
+        return rebuild_chroma(path, sidecar, api_key=api_key)
     if isinstance(place, Path) and place.is_dir():
         broken = broken or (probe and not _tried(place))
     try:
@@ -143,41 +143,41 @@ def open_chroma(
     except CollectionMissingError:
         found = None
     except ChromaError:
-        if not isinstance(place, Path) or not chroma_files.damaged(place):
+        if not isinstance(place, Path) or not chroma_files.is_database_damaged(place):
             raise
         found = None
     if found is not None:
         return found
     if not refilling:
         raise ChromaError("Chroma has to be made anew: the next write does it, or `recall-loop store rebuild`")
-    return refill(path, sidecar, api_key=api_key)
+    return rebuild_chroma(path, sidecar, api_key=api_key)
 
 
 def _tried(folder: Path) -> bool:
     """Return whether files that were not closed can be read, and clear what their writer couldn't."""
-    if not sound(folder):
+    if not vector_files_readable(folder):
         return False
     try:
-        chroma_files.scrub(folder)
+        chroma_files.zero_unused_space(folder)
     except OSError as error:
         raise ChromaError(f"Chroma's files can't be written: {error}") from error
     return True
 
 
-def _opened(place: Place, sidecar: Sidecar) -> ChromaSide | None:
+def _opened(place: ChromaLocation, sidecar: SqliteDatabase) -> ChromaIndex | None:
     """Return Chroma with every row in it, or None if it isn't the sidecar's other half."""
     marker = marker_of(sidecar)
-    chroma = ChromaSide(place, marker, create=not isinstance(place, ChromaServer))
+    chroma = ChromaIndex(place, marker, create=not isinstance(place, ChromaServer))
     try:
         found = chroma.marker()
         if found | {"schema": marker["schema"]} == marker:
             if found != marker:  # an upgrade of the sidecar leaves Chroma's rows as they are
-                chroma.complete(marker)
-            flush(sidecar, chroma)
-            if chroma.count() == size(sidecar):
+                chroma.mark_complete(marker)
+            flush_pending(sidecar, chroma)
+            if chroma.count() == count_records(sidecar):
                 return chroma
-        elif place is None or (isinstance(place, Path) and chroma.count() == size(sidecar) == 0):
-            fill(sidecar, chroma)
+        elif place is None or (isinstance(place, Path) and chroma.count() == count_records(sidecar) == 0):
+            fill_collection(sidecar, chroma)
             _apply_all(sidecar)
             return chroma
     except BaseException:
@@ -187,9 +187,9 @@ def _opened(place: Place, sidecar: Sidecar) -> ChromaSide | None:
     return None
 
 
-def refill(
-    path: Path | None, sidecar: Sidecar, progress: Progress | None = None, *, api_key: str | None = None
-) -> ChromaSide:
+def rebuild_chroma(
+    path: Path | None, sidecar: SqliteDatabase, progress: ProgressCallback | None = None, *, api_key: str | None = None
+) -> ChromaIndex:
     """Make Chroma anew from the sidecar, beside the old one, which it then replaces. No client may be open.
 
     A crash at any point leaves the old one, or the new one whole.
@@ -197,30 +197,30 @@ def refill(
     Raises:
         ChromaError: Chroma or the disk fails; the old one stays.
     """
-    place = place_of(path, sidecar, api_key)
+    place = chroma_location(path, sidecar, api_key)
     if isinstance(place, ChromaServer):
         return _refill_server(path, sidecar, place, progress)
     if path is None or place is None:
         return _filled(None, sidecar, progress)
     try:
-        building = _filled(chroma_files.begin_building(path), sidecar, progress)
-        building.touch()
+        building = _filled(chroma_files.begin_rebuild(path), sidecar, progress)
+        building.ensure_index_files()
         building.close()
-        chroma_files.scrub(path / chroma_files.BUILDING)
-        chroma_files.put_in_place(path)
+        chroma_files.zero_unused_space(path / chroma_files.BUILDING_FOLDER)
+        chroma_files.swap_in_rebuilt(path)
     except OSError as error:
         raise ChromaError(f"Chroma can't be made anew: {error}") from error
     finally:
         with suppress(OSError):
-            chroma_files.remove(path / chroma_files.BUILDING)
+            chroma_files.remove_path(path / chroma_files.BUILDING_FOLDER)
     _apply_all(sidecar)
-    return ChromaSide(place, marker_of(sidecar), create=False)
+    return ChromaIndex(place, marker_of(sidecar), create=False)
 
 
-def _filled(place: Place, sidecar: Sidecar, progress: Progress | None) -> ChromaSide:
-    chroma = ChromaSide(place, marker_of(sidecar))
+def _filled(place: ChromaLocation, sidecar: SqliteDatabase, progress: ProgressCallback | None) -> ChromaIndex:
+    chroma = ChromaIndex(place, marker_of(sidecar))
     try:
-        fill(sidecar, chroma, progress)
+        fill_collection(sidecar, chroma, progress)
         if place is None:
             _apply_all(sidecar)
     except BaseException:
@@ -229,9 +229,11 @@ def _filled(place: Place, sidecar: Sidecar, progress: Progress | None) -> Chroma
     return chroma
 
 
-def _refill_server(path: Path | None, sidecar: Sidecar, old: ChromaServer, progress: Progress | None) -> ChromaSide:
+def _refill_server(
+    path: Path | None, sidecar: SqliteDatabase, old: ChromaServer, progress: ProgressCallback | None
+) -> ChromaIndex:
     """Fill a new collection; the store's notes name it once it is whole, and then the old one goes."""
-    new = replace(old, collection=f"{COLLECTION}-{uuid.uuid4().hex}")
+    new = replace(old, collection=f"{COLLECTION_NAME}-{uuid.uuid4().hex}")
     left = sidecar.meta().get(_BUILDING, "")
     with sidecar.transaction() as connection:
         set_meta(connection, {_BUILDING: f"{left} {new.collection}".strip()})
@@ -249,11 +251,11 @@ def _refill_server(path: Path | None, sidecar: Sidecar, old: ChromaServer, progr
     return chroma
 
 
-def _clear_server(sidecar: Sidecar, current: ChromaServer) -> None:
+def _clear_server(sidecar: SqliteDatabase, current: ChromaServer) -> None:
     """Delete collections that are no longer used. Those that can't be deleted are tried again the next time."""
     for name in sidecar.meta().get(_BUILDING, "").split():
         try:
-            unused = ChromaSide(replace(current, collection=name), {}, create=False)
+            unused = ChromaIndex(replace(current, collection=name), {}, create=False)
         except CollectionMissingError:
             continue
         except ChromaError:
@@ -265,10 +267,10 @@ def _clear_server(sidecar: Sidecar, current: ChromaServer) -> None:
         set_meta(connection, {_BUILDING: ""})
 
 
-def fill(sidecar: Sidecar, chroma: ChromaSide, progress: Progress | None = None) -> None:
+def fill_collection(sidecar: SqliteDatabase, chroma: ChromaIndex, progress: ProgressCallback | None = None) -> None:
     """Write every row of the sidecar to an empty collection and mark it complete."""
     query = _PENDING_ROWS.replace("r.state = 1", "r.rowid > ? ORDER BY r.rowid")
-    total, done, last = size(sidecar), 0, 0
+    total, done, last = count_records(sidecar), 0, 0
     while True:
         with sidecar.reading() as connection:
             rows = [_chroma_row(row) for row in connection.execute(query, (last, CHUNK))]
@@ -278,10 +280,10 @@ def fill(sidecar: Sidecar, chroma: ChromaSide, progress: Progress | None = None)
         last, done = rows[-1].rowid, done + len(rows)
         if progress is not None:
             progress(done, total)
-    chroma.complete(marker_of(sidecar))
+    chroma.mark_complete(marker_of(sidecar))
 
 
-def _apply_all(sidecar: Sidecar) -> None:
+def _apply_all(sidecar: SqliteDatabase) -> None:
     """Note that nothing is pending: a Chroma made anew has taken its place."""
     with sidecar.transaction() as connection:
         connection.execute("DELETE FROM tombstones")

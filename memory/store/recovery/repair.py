@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_files, chroma_server
-from recall_loop.memory.store.chroma.chroma_client import Place
-from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaSide
+from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer
-from recall_loop.memory.store.chroma.probe import sound
+from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.files import integrity
 from recall_loop.memory.store.recovery import lexical_index, rebuild, recovery
-from recall_loop.memory.store.sqlite.sqlite_store import SUSPECT, Sidecar, SidecarDamagedError, set_meta
+from recall_loop.memory.store.sqlite.sqlite_store import SUSPECT_FILE, SqliteDamagedError, SqliteDatabase, set_meta
 from recall_loop.state.errors import EmbedderMismatchError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -21,27 +21,30 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.embed.embedders import Embedder
 
-SIDECAR = "sidecar.sqlite3"
+SIDECAR_FILE = "sidecar.sqlite3"
 _LOG = logging.getLogger(__name__)
 
 
-def rebuildable(path: Path) -> bool:
+def is_rebuildable(path: Path) -> bool:
     """Return whether a folder names or holds a Chroma from which a sidecar can be made."""
-    folders = (chroma_files.CHROMA, chroma_files.OLD)
+    folders = (chroma_files.CHROMA_FOLDER, chroma_files.OLD_FOLDER)
     return (
-        any((path / name / chroma_files.DATABASE).exists() for name in folders) or (path / chroma_server.NOTE).exists()
+        any((path / name / chroma_files.DATABASE_FILE).exists() for name in folders)
+        or (path / chroma_server.SERVER_FILE).exists()
     )
 
 
-def writable_sidecar(path: Path, embedder: Embedder, given: ChromaServer | None, repairs: list[str]) -> Sidecar:
+def open_writable_sidecar(
+    path: Path, embedder: Embedder, given: ChromaServer | None, repairs: list[str]
+) -> SqliteDatabase:
     """Open, make, repair or rebuild the sidecar."""
     try:
-        sidecar = Sidecar(path / SIDECAR)
+        sidecar = SqliteDatabase(path / SIDECAR_FILE)
         try:
             _examine(path, sidecar, repairs)
             if recovery.marker_of(sidecar):
                 return sidecar
-            if not rebuildable(path) and (given is None or given.collection is None):
+            if not is_rebuildable(path) and (given is None or given.collection is None):
                 _begin_new(sidecar, embedder, given)
                 return sidecar
         except BaseException:
@@ -49,46 +52,46 @@ def writable_sidecar(path: Path, embedder: Embedder, given: ChromaServer | None,
             raise
         sidecar.close()
         return _rebuilt(path, embedder, given, repairs, damage=None)
-    except SidecarDamagedError as error:
+    except SqliteDamagedError as error:
         return _rebuilt(path, embedder, given, repairs, damage=str(error))
 
 
-def _begin_new(sidecar: Sidecar, embedder: Embedder, given: ChromaServer | None) -> None:
+def _begin_new(sidecar: SqliteDatabase, embedder: Embedder, given: ChromaServer | None) -> None:
     with sidecar.transaction() as connection:
         set_meta(connection, {**recovery.new_marker(embedder), **(given.note() if given else {})})
 
 
-def _examine(path: Path, sidecar: Sidecar, repairs: list[str]) -> None:
+def _examine(path: Path, sidecar: SqliteDatabase, repairs: list[str]) -> None:
     """Look closely at a sidecar in which damage was met; make its lexical index anew if that is all.
 
     Raises:
         SidecarDamagedError: it is malformed.
     """
-    if not (path / SUSPECT).exists():
+    if not (path / SUSPECT_FILE).exists():
         return
     with sidecar.reading() as connection:
-        found = integrity.complaint(connection)
+        found = integrity.check_integrity(connection)
     if found is not None:
-        raise SidecarDamagedError(f"{path / SIDECAR}: {found}")
-    remake_lexical(path, sidecar, repairs)
+        raise SqliteDamagedError(f"{path / SIDECAR_FILE}: {found}")
+    repair_lexical_index(path, sidecar, repairs)
 
 
-def remake_lexical(path: Path | None, sidecar: Sidecar, repairs: list[str]) -> None:
+def repair_lexical_index(path: Path | None, sidecar: SqliteDatabase, repairs: list[str]) -> None:
     """Make the lexical index anew, if it is damaged; note that as a repair.
 
     Raises:
         StoreUnavailableError: SQLite fails.
     """
-    complaint = lexical_index.complaint(sidecar)
+    complaint = lexical_index.check_lexical_index(sidecar)
     if complaint is not None:
-        lexical_index.remake(sidecar)
-        note_repair(repairs, f"{path}: the lexical index was damaged ({complaint}) and was made anew")
+        lexical_index.rebuild_lexical_index(sidecar)
+        record_repair(repairs, f"{path}: the lexical index was damaged ({complaint}) and was made anew")
     sidecar.lexical_damage = None
     if path is not None:
-        (path / SUSPECT).unlink(missing_ok=True)
+        (path / SUSPECT_FILE).unlink(missing_ok=True)
 
 
-def note_repair(repairs: list[str], words: str) -> None:
+def record_repair(repairs: list[str], words: str) -> None:
     """Keep what was repaired for whoever asks, and log it."""
     repairs.append(words)
     _LOG.warning("%s", words)
@@ -96,22 +99,24 @@ def note_repair(repairs: list[str], words: str) -> None:
 
 def _rebuilt(
     path: Path, embedder: Embedder, given: ChromaServer | None, repairs: list[str], damage: str | None
-) -> Sidecar:
+) -> SqliteDatabase:
     """Rebuild a missing or damaged sidecar from Chroma; the marker is Chroma's own."""
-    file, state = path / SIDECAR, "missing" if damage is None else "damaged"
+    file, state = path / SIDECAR_FILE, "missing" if damage is None else "damaged"
     place, notes = _place_without_sidecar(path, given)
     try:
-        if isinstance(place, Path) and not ((place / chroma_files.DATABASE).exists() and sound(place)):
+        if isinstance(place, Path) and not (
+            (place / chroma_files.DATABASE_FILE).exists() and vector_files_readable(place)
+        ):
             raise ChromaError("Chroma's files are missing or damaged too")
-        chroma = ChromaSide(place, {}, create=False)
+        chroma = ChromaIndex(place, {}, create=False)
         try:
-            found = chroma.marker() if damage else chroma.noted()
+            found = chroma.marker() if damage else chroma.stored_marker()
             if damage and not found:
                 raise ChromaError("Chroma was never completely filled")
             marker = {**recovery.new_marker(embedder), **found}
             check_embedder(path, marker, embedder)
-            aside = f"; the old file is kept as {rebuild.set_aside(path)}" if damage else ""
-            records = rebuild.sidecar_from_chroma(file, chroma, marker, embedder, notes)
+            aside = f"; the old file is kept as {rebuild.quarantine_sidecar(path)}" if damage else ""
+            records = rebuild.rebuild_sidecar(file, chroma, marker, embedder, notes)
         finally:
             chroma.close()
     except ChromaError as error:
@@ -119,18 +124,18 @@ def _rebuilt(
         raise StoreUnavailableError(
             f"{path}: the sidecar is {state}{why} and can't be rebuilt from Chroma: {error}"
         ) from error
-    note_repair(repairs, f"{path}: the sidecar was {state} and was rebuilt from Chroma with {records} records{aside}")
-    return Sidecar(file)
+    record_repair(repairs, f"{path}: the sidecar was {state} and was rebuilt from Chroma with {records} records{aside}")
+    return SqliteDatabase(file)
 
 
-def _place_without_sidecar(path: Path, given: ChromaServer | None) -> tuple[Place, dict[str, str]]:
+def _place_without_sidecar(path: Path, given: ChromaServer | None) -> tuple[ChromaLocation, dict[str, str]]:
     """Return where Chroma is when the sidecar can't say, and what the new sidecar has to note of it."""
     if given is not None and given.url is not None and given.collection is not None:
         return given, given.note()
-    known = chroma_server.read(path)
+    known = chroma_server.read_server_file(path)
     if known is None:
-        return path / chroma_files.CHROMA, {}
-    agreed = chroma_server.agreed(path, known, given, local=False)
+        return path / chroma_files.CHROMA_FOLDER, {}
+    agreed = chroma_server.resolve_server(path, known, given, local=False)
     return agreed, known.note()
 
 

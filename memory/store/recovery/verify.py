@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recall_loop.memory.store.chroma import chroma_files
-from recall_loop.memory.store.chroma.chroma_client import Place
-from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaRow, ChromaSide, CollectionMissingError
-from recall_loop.memory.store.chroma.probe import sound
+from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, ChromaRow, CollectionMissingError
+from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.recovery import lexical_index, rebuild, recovery
 from recall_loop.memory.store.recovery.opening import check_path
-from recall_loop.memory.store.recovery.repair import SIDECAR
+from recall_loop.memory.store.recovery.repair import SIDECAR_FILE
 from recall_loop.memory.store.sqlite.schema import METRIC, SCHEMA_VERSION
-from recall_loop.memory.store.sqlite.sqlite_store import Sidecar, SidecarDamagedError
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, SqliteDatabase
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.recovery.chroma_connection import ChromaLink
-    from recall_loop.memory.store.recovery.opening import Opened
+    from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
+    from recall_loop.memory.store.recovery.opening import OpenStoreFiles
 
 _SHOWN = 3
 _PAGE = 5_000
@@ -49,7 +49,7 @@ WHERE r.key IN (SELECT value FROM json_each(?))"""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class VerificationReport:
     """What verifying found.
 
     Attributes:
@@ -75,30 +75,30 @@ class Report:
 
 
 @dataclass
-class _Look:
+class _Findings:
     findings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     records: int | None = None
     chroma_rows: int | None = None
 
-    def report(self) -> Report:
-        return Report(tuple(self.findings), tuple(self.notes), self.records, self.chroma_rows)
+    def report(self) -> VerificationReport:
+        return VerificationReport(tuple(self.findings), tuple(self.notes), self.records, self.chroma_rows)
 
 
-def verify_folder(path: Path, *, api_key: str | None = None) -> Report:
+def verify_folder(path: Path, *, api_key: str | None = None) -> VerificationReport:
     """Verify the store in a folder, open or not, whatever state it is in. Takes no lock, needs no embedder.
 
     Raises:
         StoreUnavailableError: there is no store.
     """
-    look = _Look()
+    look = _Findings()
     check_path(path, create=False, read_only=False)
-    if not (path / SIDECAR).exists():
+    if not (path / SIDECAR_FILE).exists():
         look.findings.append("the sidecar is missing: open the store for writing to rebuild it from Chroma")
         return look.report()
     try:
-        sidecar = Sidecar(path / SIDECAR, read_only=True)
-    except SidecarDamagedError as error:
+        sidecar = SqliteDatabase(path / SIDECAR_FILE, read_only=True)
+    except SqliteDamagedError as error:
         look.findings.append(f"{error}: open the store for writing to rebuild it from Chroma")
         return look.report()
     try:
@@ -108,37 +108,39 @@ def verify_folder(path: Path, *, api_key: str | None = None) -> Report:
     return look.report()
 
 
-def verify_open(opened: Opened, link: ChromaLink) -> Report:
+def verify_open(opened: OpenStoreFiles, link: ChromaConnection) -> VerificationReport:
     """Verify an open store; see `MemoryStore.verify`."""
-    look = _Look()
+    look = _Findings()
     if link.reason is not None:
         look.findings.append(f"works without Chroma: {link.detail}")
-    _verify(look, opened.path, opened.sidecar, None if opened.read_only else link.chroma, opened.api_key)
+    _verify(look, opened.path, opened.sqlite, None if opened.read_only else link.chroma, opened.api_key)
     return look.report()
 
 
-def _verify(look: _Look, path: Path | None, sidecar: Sidecar, chroma: ChromaSide | None, api_key: str | None) -> None:
+def _verify(
+    look: _Findings, path: Path | None, sidecar: SqliteDatabase, chroma: ChromaIndex | None, api_key: str | None
+) -> None:
     try:
         if not _sidecar_is_whole(look, sidecar) or not _marker_is_known(look, sidecar):
             return
         _lexical(look, sidecar)
         _leftovers(look, path, sidecar)
-        _chroma(look, sidecar, recovery.place_of(path, sidecar, api_key), chroma)
-    except SidecarDamagedError as error:
+        _chroma(look, sidecar, recovery.chroma_location(path, sidecar, api_key), chroma)
+    except SqliteDamagedError as error:
         look.findings.append(str(error))
 
 
-def _sidecar_is_whole(look: _Look, sidecar: Sidecar) -> bool:
+def _sidecar_is_whole(look: _Findings, sidecar: SqliteDatabase) -> bool:
     with sidecar.reading() as connection:
         found = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_SHOWN})")]
     if found != ["ok"]:
         look.findings += [f"the sidecar is malformed: {line}" for line in found]
-        sidecar.suspect()
+        sidecar.mark_suspect()
         return False
     return True
 
 
-def _marker_is_known(look: _Look, sidecar: Sidecar) -> bool:
+def _marker_is_known(look: _Findings, sidecar: SqliteDatabase) -> bool:
     marker = recovery.marker_of(sidecar)
     if not marker:
         look.findings.append("the store was never finished: open it once for writing")
@@ -149,11 +151,11 @@ def _marker_is_known(look: _Look, sidecar: Sidecar) -> bool:
     return False
 
 
-def _lexical(look: _Look, sidecar: Sidecar) -> None:
+def _lexical(look: _Findings, sidecar: SqliteDatabase) -> None:
     """Check the rows of the sidecar against each other, and the full-text table against itself."""
     dimension = int(recovery.marker_of(sidecar)["dimension"])
     with sidecar.reading() as connection:
-        look.records = recovery.size(sidecar)
+        look.records = recovery.count_records(sidecar)
         for words, query in _ALONE.items():
             try:
                 count = connection.execute(query).fetchone()[0]
@@ -171,12 +173,12 @@ def _lexical(look: _Look, sidecar: Sidecar) -> None:
     if pending or gone:
         look.findings.append(f"not yet in Chroma: {pending} written and {gone} deleted records")
     with _lockable(look, sidecar) as lockable:
-        if lockable is not None and (complaint := lexical_index.complaint(lockable)):
+        if lockable is not None and (complaint := lexical_index.check_lexical_index(lockable)):
             look.findings.append(f"the lexical index is damaged: {complaint}")
 
 
 @contextmanager
-def _lockable(look: _Look, sidecar: Sidecar) -> Iterator[Sidecar | None]:
+def _lockable(look: _Findings, sidecar: SqliteDatabase) -> Iterator[SqliteDatabase | None]:
     """Give a sidecar that can take the write lock for the check of the full-text table, or None."""
     file = sidecar.file
     if not sidecar.read_only:
@@ -185,37 +187,39 @@ def _lockable(look: _Look, sidecar: Sidecar) -> Iterator[Sidecar | None]:
         look.notes.append("the lexical index was not checked: the folder can't be written")
         yield None
     else:
-        own = Sidecar(file)
+        own = SqliteDatabase(file)
         try:
             yield own
         finally:
             own.close()
 
 
-def _leftovers(look: _Look, path: Path | None, sidecar: Sidecar) -> None:
+def _leftovers(look: _Findings, path: Path | None, sidecar: SqliteDatabase) -> None:
     if path is None:
         return
-    for file in rebuild.kept_aside(path):
+    for file in rebuild.quarantined_sidecars(path):
         if file.suffix == ".sqlite3":
             look.notes.append(f"a damaged sidecar is kept as {file.name}; compaction removes it")
-    for name in (chroma_files.BUILDING, chroma_files.OLD):
+    for name in (chroma_files.BUILDING_FOLDER, chroma_files.OLD_FOLDER):
         if (path / name).exists():
             look.notes.append(f"{name} is left of a rebuild; the next open for writing clears it")
 
 
-def _chroma(look: _Look, sidecar: Sidecar, place: Place, chroma: ChromaSide | None) -> None:
+def _chroma(look: _Findings, sidecar: SqliteDatabase, place: ChromaLocation, chroma: ChromaIndex | None) -> None:
     if place is None and chroma is None:
         return  # in memory it is filled when a search first needs it
     # Files that this process has open are left alone: closing them would drop Chroma's own locks.
     if isinstance(place, Path):
-        if (chroma is None and chroma_files.damaged(place)) or not (place / chroma_files.DATABASE).exists():
+        if (chroma is None and chroma_files.is_database_damaged(place)) or not (
+            place / chroma_files.DATABASE_FILE
+        ).exists():
             look.findings.append("Chroma's database is missing or malformed: open the store for writing, or rebuild")
             return
-        if not sound(place):
+        if not vector_files_readable(place):
             look.findings.append("Chroma's files end the process that reads them: open for writing, or rebuild")
             return
     try:
-        side = chroma or ChromaSide(place, {}, create=False)
+        side = chroma or ChromaIndex(place, {}, create=False)
         try:
             _compare(look, sidecar, side)
         finally:
@@ -227,7 +231,7 @@ def _chroma(look: _Look, sidecar: Sidecar, place: Place, chroma: ChromaSide | No
         look.findings.append(str(error))
 
 
-def _compare(look: _Look, sidecar: Sidecar, chroma: ChromaSide) -> None:
+def _compare(look: _Findings, sidecar: SqliteDatabase, chroma: ChromaIndex) -> None:
     """Compare generation, ids, revisions and vectors of both sides; what is still to be sent is left out."""
     side = chroma.marker()
     if side != recovery.marker_of(sidecar):
@@ -256,7 +260,7 @@ def _compare(look: _Look, sidecar: Sidecar, chroma: ChromaSide) -> None:
         look.findings.append(f"{words}: {len(ids)} ({', '.join(ids[:_SHOWN])}{', …' if len(ids) > _SHOWN else ''})")
 
 
-def _pages(chroma: ChromaSide) -> Iterator[list[ChromaRow]]:
+def _pages(chroma: ChromaIndex) -> Iterator[list[ChromaRow]]:
     page: list[ChromaRow] = []
     for row in chroma.rows(vectors=True):
         page.append(row)
@@ -267,7 +271,7 @@ def _pages(chroma: ChromaSide) -> Iterator[list[ChromaRow]]:
         yield page
 
 
-def _ours(sidecar: Sidecar, keys: list[str]) -> dict[str, tuple[int, int, str, bytes | None]]:
+def _ours(sidecar: SqliteDatabase, keys: list[str]) -> dict[str, tuple[int, int, str, bytes | None]]:
     with sidecar.reading() as connection:
         return {row[0]: row[1:] for row in connection.execute(_ROWS, (json.dumps(keys),))}
 

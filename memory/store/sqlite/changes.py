@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.store.encoding.indexing import slot_of
-from recall_loop.memory.store.sqlite.schema import FROM_1_TO_2, FROM_2_TO_3, SCHEMA_VERSION
+from recall_loop.memory.store.encoding.indexing import supersession_key_of
+from recall_loop.memory.store.sqlite.schema import SCHEMA_VERSION, UPGRADE_1_TO_2, UPGRADE_2_TO_3
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 KEPT_DELETIONS = 10_000
 # Schemas that are upgraded when the store is opened for writing.
-EARLIER = ("1", "2")
+UPGRADABLE_SCHEMAS = ("1", "2")
 
 # One statement sees one state of the data. Rows of records and of deletions never share a number.
 _CHANGED = """SELECT 0, version, horizon FROM tenants WHERE tenant = :tenant
@@ -36,7 +36,7 @@ ORDER BY version DESC, rowid DESC LIMIT 1 OFFSET ?"""
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangedRows:
     """Rows that changed after some version.
 
     Attributes:
@@ -48,7 +48,7 @@ class Changes:
     rowids: NDArray[np.int64]
 
 
-def changes(sidecar: Sidecar, tenant: str, since: int) -> Changes | None:
+def read_changes(sidecar: SqliteDatabase, tenant: str, since: int) -> ChangedRows | None:
     """Return the rows of a tenant that changed after version `since`, or None if that isn't known.
 
     It isn't known if deletions of that time are forgotten (the newest 10,000 are kept), if the store
@@ -63,7 +63,7 @@ def changes(sidecar: Sidecar, tenant: str, since: int) -> Changes | None:
     if not horizon <= since <= version:
         return None
     rowids = np.fromiter((row[1] for row in found if row[0]), dtype=np.int64)
-    return Changes(version, np.unique(rowids))
+    return ChangedRows(version, np.unique(rowids))
 
 
 def next_version(connection: sqlite3.Connection, tenant: str) -> int:
@@ -72,7 +72,7 @@ def next_version(connection: sqlite3.Connection, tenant: str) -> int:
     return int(found[0]) if found else 1
 
 
-def note_deleted(connection: sqlite3.Connection, tenant: str, rowids: Iterable[int]) -> None:
+def record_deletions(connection: sqlite3.Connection, tenant: str, rowids: Iterable[int]) -> None:
     """Note rows that this transaction deletes; forget the oldest deletions beyond 10,000."""
     version = next_version(connection, tenant)
     values = [(tenant, version, rowid) for rowid in rowids]
@@ -83,28 +83,28 @@ def note_deleted(connection: sqlite3.Connection, tenant: str, rowids: Iterable[i
         connection.execute("UPDATE tenants SET horizon = ? WHERE tenant = ?", (*oldest, tenant))
 
 
-def upgrade(sidecar: Sidecar) -> None:
+def upgrade_schema(sidecar: SqliteDatabase) -> None:
     """Bring a store of an earlier schema, open for writing, to this one; any other store is left as it is.
 
     Raises:
         StoreUnavailableError: SQLite fails; the store is as before.
     """
-    if sidecar.meta().get("schema") not in EARLIER:
+    if sidecar.meta().get("schema") not in UPGRADABLE_SCHEMAS:
         return
     with sidecar.transaction() as connection:
         # A sidecar that was made anew from the Chroma side of an earlier schema has the tables already.
         columns = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
         if "changed" not in columns:
-            for statement in FROM_1_TO_2:
+            for statement in UPGRADE_1_TO_2:
                 connection.execute(statement)
         if "slot" not in columns:
-            for statement in FROM_2_TO_3:
+            for statement in UPGRADE_2_TO_3:
                 connection.execute(statement)
-            _note_slots(connection)
+            _backfill_supersession_keys(connection)
         connection.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(SCHEMA_VERSION),))
 
 
-def _note_slots(connection: sqlite3.Connection) -> None:
+def _backfill_supersession_keys(connection: sqlite3.Connection) -> None:
     query = "SELECT b.record, r.rowid FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.kind = 'fact'"
-    slots = [(slot_of(json.loads(body)), rowid) for body, rowid in connection.execute(query)]
+    slots = [(supersession_key_of(json.loads(body)), rowid) for body, rowid in connection.execute(query)]
     connection.executemany("UPDATE records SET slot = ? WHERE rowid = ?", slots)

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.encoding.indexing import slot_of
+from recall_loop.memory.store.encoding.indexing import supersession_key_of
 from recall_loop.memory.store.sqlite.predicate import compile_predicate
 from recall_loop.state.records.records import RECORD_ADAPTER, Fact
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
     from recall_loop.state.scope import Scope
 
 # All facts that some facts superseded, themselves or through others.
@@ -27,12 +27,12 @@ _IN_SLOTS = """SELECT r.slot, b.record FROM records r JOIN bodies b ON b.rowid =
 WHERE r.tenant = ? AND r.slot IN (SELECT value FROM json_each(?)) ORDER BY r.rowid"""
 
 
-def slot(fact: Fact) -> str | None:
+def supersession_key(fact: Fact) -> str | None:
     """Return a fact's slot; None where it doesn't name subject and type."""
-    return slot_of({**fact.model_dump(exclude={"kind"}), "kind": fact.kind})
+    return supersession_key_of({**fact.model_dump(exclude={"kind"}), "kind": fact.kind})
 
 
-def facts_in(sidecar: Sidecar, tenant: str, slots: Iterable[str]) -> dict[str, list[Fact]]:
+def facts_by_supersession_key(sidecar: SqliteDatabase, tenant: str, slots: Iterable[str]) -> dict[str, list[Fact]]:
     """Return all facts of a tenant in the given slots, also superseded ones, in the order in which they were written.
 
     Raises:
@@ -47,7 +47,7 @@ def facts_in(sidecar: Sidecar, tenant: str, slots: Iterable[str]) -> dict[str, l
     return found
 
 
-def superseded_sources(sidecar: Sidecar, scope: Scope, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+def superseded_sources(sidecar: SqliteDatabase, scope: Scope, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Return the records that superseded facts of a scope were drawn from, each with what superseded them and when.
 
     Only what the facts `ids` superseded counts, directly or through others: the value is one of `ids`, and the time

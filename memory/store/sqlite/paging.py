@@ -9,14 +9,14 @@ from recall_loop.state.records.records import RECORD_ADAPTER, Record
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.sqlite.predicate import Predicate
-    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 _MOST_CHARACTERS = 16 * 1024 * 1024
 _BODY = "SELECT record FROM bodies WHERE rowid = ?"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RecordPage:
     """Records by ascending id.
 
     Attributes:
@@ -28,7 +28,7 @@ class Page:
     after: str | None
 
 
-def page(sidecar: Sidecar, predicate: Predicate, after: str, limit: int) -> Page:
+def read_page(sidecar: SqliteDatabase, predicate: Predicate, after: str, limit: int) -> RecordPage:
     """Return the next page of what a predicate allows; see `MemoryStore.page`.
 
     Raises:
@@ -47,5 +47,5 @@ def page(sidecar: Sidecar, predicate: Predicate, after: str, limit: int) -> Page
             records.append(RECORD_ADAPTER.validate_json(found[0]))
             characters += len(found[0])
             if characters >= _MOST_CHARACTERS and number < len(rows):
-                return Page(tuple(records), record_id)
-    return Page(tuple(records), rows[limit - 1][1] if len(rows) > limit else None)
+                return RecordPage(tuple(records), record_id)
+    return RecordPage(tuple(records), rows[limit - 1][1] if len(rows) > limit else None)

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from recall_loop.memory.store.encoding.indexing import facet, microseconds
+from recall_loop.memory.store.encoding.indexing import facet_token, to_microseconds
 from recall_loop.memory.store.sqlite import trajectory_predicate
-from recall_loop.memory.store.sqlite.trajectory_predicate import ScoreTests
+from recall_loop.memory.store.sqlite.trajectory_predicate import ScorePredicate
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, ScopeMode
@@ -31,7 +31,7 @@ _EQUAL = ("role", "label", "fact_type", "conversation_id", "session", "user_id")
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnTests:
+class ColumnPredicate:
     """A predicate as tests of columns, for an index that holds a tenant's rows in memory.
 
     Attributes:
@@ -48,7 +48,7 @@ class ColumnTests:
     start: int | None
     end: int | None
     tags: tuple[str, ...] = ()
-    scores: ScoreTests | None = None
+    scores: ScorePredicate | None = None
     as_of: int | None = None
     superseded: bool = True
 
@@ -69,7 +69,7 @@ class Predicate:
     where: str
     params: tuple[Any, ...]
     facets: str
-    tests: ColumnTests | None = None
+    column_predicate: ColumnPredicate | None = None
 
 
 def compile_predicate(
@@ -86,20 +86,20 @@ def compile_predicate(
     """
     clauses: list[str] = ["r.tenant = ?"]
     params: list[Any] = [scope.tenant]
-    facets = [facet("t", scope.tenant)]
+    facets = [facet_token("t", scope.tenant)]
     _add_scope(scope, clauses, params, facets)
     kinds = _kinds(content_types)
     if kinds is not None:
-        clauses.append(f"r.kind IN ({_marks(kinds)})")
+        clauses.append(f"r.kind IN ({_placeholders(kinds)})")
         params += kinds
     if filters is not None:
         _add_filters(filters, clauses, params, facets)
     narrow = " AND ".join(f'"{token}"' for token in dict.fromkeys(facets))
-    tests = _tests(scope, filters or _EVERYTHING, kinds)
+    tests = _column_predicate(scope, filters or _EVERYTHING, kinds)
     return Predicate(scope.tenant, " AND ".join(clauses), tuple(params), f"facets : ({narrow})", tests)
 
 
-def _tests(scope: Scope, filters: Filters, kinds: list[str] | None) -> ColumnTests | None:
+def _column_predicate(scope: Scope, filters: Filters, kinds: list[str] | None) -> ColumnPredicate | None:
     """Return scope, filters and kinds as tests of columns; None where those aren't enough."""
     if filters.tools_used is not None or (scope.agent_id and scope.mode is ScopeMode.CONSTELLATION):
         return None
@@ -108,13 +108,13 @@ def _tests(scope: Scope, filters: Filters, kinds: list[str] | None) -> ColumnTes
         given.append((name, _one(getattr(scope, name))))
     given.append(("agent_id", filters.agent_ids))
     given += [(name, _one(getattr(filters, name))) for name in _EQUAL]
-    if trajectory_predicate.asks_of_runs(filters):
+    if trajectory_predicate.has_trajectory_filters(filters):
         given += [("kind", (ContentType.TRAJECTORY.value,)), *trajectory_predicate.column_values(filters)]
     values = tuple((name, wanted) for name, wanted in given if wanted is not None)
     tags = tuple(dict.fromkeys(filters.tags or ()))
-    times = microseconds(filters.start_time), microseconds(filters.end_time)
-    validity = microseconds(filters.as_of), bool(filters.include_superseded)
-    return ColumnTests(values, *times, tags, trajectory_predicate.score_tests(filters), *validity)
+    times = to_microseconds(filters.start_time), to_microseconds(filters.end_time)
+    validity = to_microseconds(filters.as_of), bool(filters.include_superseded)
+    return ColumnPredicate(values, *times, tags, trajectory_predicate.score_predicate(filters), *validity)
 
 
 def _one(value: object) -> tuple[str, ...] | None:
@@ -130,13 +130,13 @@ def _add_scope(scope: Scope, clauses: list[str], params: list[Any], facets: list
         else:
             clauses.append("r.agent_id = ?")
             params.append(scope.agent_id)
-            facets.append(facet("a", scope.agent_id))
+            facets.append(facet_token("a", scope.agent_id))
     for name, token in (("user_id", "u"), ("conversation_id", "c")):
         value = getattr(scope, name)
         if value is not None:
             clauses.append(f"r.{name} = ?")
             params.append(value)
-            facets.append(facet(token, value))
+            facets.append(facet_token(token, value))
 
 
 def _add_filters(filters: Filters, clauses: list[str], params: list[Any], facets: list[str]) -> None:
@@ -151,11 +151,11 @@ def _add_filters(filters: Filters, clauses: list[str], params: list[Any], facets
     for name, token in (("user_id", "u"), ("conversation_id", "c"), ("session", "s")):
         value = getattr(filters, name)
         if value is not None:
-            facets.append(facet(token, value))
+            facets.append(facet_token(token, value))
     for value, sign in ((filters.start_time, ">="), (filters.end_time, "<")):
         if value is not None:
             clauses.append(f"r.created_at {sign} ?")
-            params.append(microseconds(value))
+            params.append(to_microseconds(value))
     for tag in dict.fromkeys(filters.tags or ()):
         clauses.append("EXISTS (SELECT 1 FROM record_tags g WHERE g.tag = ? AND g.record = r.rowid)")
         params.append(tag)
@@ -164,7 +164,7 @@ def _add_filters(filters: Filters, clauses: list[str], params: list[Any], facets
 
 
 def _add_validity(filters: Filters, clauses: list[str], params: list[Any]) -> None:
-    moment = microseconds(filters.as_of)
+    moment = to_microseconds(filters.as_of)
     if moment is not None:
         clauses.append("(r.created_at IS NULL OR r.created_at <= ?)")
         params.append(moment)
@@ -178,8 +178,8 @@ def _add_validity(filters: Filters, clauses: list[str], params: list[Any]) -> No
 
 
 def _add_trajectory_filters(filters: Filters, clauses: list[str], params: list[Any]) -> None:
-    if trajectory_predicate.asks_of_runs(filters):
-        wanted, values = trajectory_predicate.clauses(filters, "t.record")
+    if trajectory_predicate.has_trajectory_filters(filters):
+        wanted, values = trajectory_predicate.trajectory_clauses(filters, "t.record")
         clauses.append("r.kind = ?")
         clauses.append(f"EXISTS (SELECT 1 FROM bodies t WHERE t.rowid = r.rowid AND {' AND '.join(wanted)})")
         params += [str(ContentType.TRAJECTORY), *values]
@@ -200,5 +200,5 @@ def _kinds(content_types: Iterable[ContentType | str] | None) -> list[str] | Non
     return None if len(kinds) == len(allowed) else kinds
 
 
-def _marks(values: Iterable[object]) -> str:
+def _placeholders(values: Iterable[object]) -> str:
     return ",".join("?" for _ in values)

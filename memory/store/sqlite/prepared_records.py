@@ -12,14 +12,14 @@ from pydantic import ValidationError
 from recall_loop.memory.store.encoding.indexing import (
     has_thread,
     index_text,
-    microseconds,
     order_key,
-    place_of,
     record_key,
-    slot_of,
+    session_key_of,
+    supersession_key_of,
+    to_microseconds,
 )
 from recall_loop.memory.store.sqlite.schema import COLUMNS
-from recall_loop.state.errors import InvalidInputError, from_validation
+from recall_loop.state.errors import InvalidInputError, invalid_input_from
 from recall_loop.state.records.records import RECORD_ADAPTER, Fact, Record
 from recall_loop.text.words.tokens import stems
 
@@ -27,7 +27,7 @@ _JSON = json.JSONEncoder(ensure_ascii=False)
 _MOST_POSITION = 2**63 - 1
 _TENANT, _KEY, _KIND = (COLUMNS.index(name) for name in ("tenant", "key", "kind"))
 
-Status = Literal["created", "replaced", "unchanged", "rejected"]
+WriteStatus = Literal["created", "replaced", "unchanged", "rejected"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class WriteOutcome:
 
     index: int
     id: str | None
-    status: Status
+    status: WriteStatus
     error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class PreparedRecord:
     """One valid record, ready to be written.
 
     Attributes:
@@ -84,22 +84,22 @@ class Draft:
         return str(self.columns[_KEY])
 
 
-def draft(tenant: str, given: object, index: int) -> Draft:
+def validate_and_prepare(tenant: str, given: object, index: int) -> PreparedRecord:
     """Validate one record and lay it out.
 
     Raises:
         InvalidInputError: names the field, its value and what is allowed.
     """
-    return lay_out(tenant, _validated(given, index))
+    return prepare_record(tenant, _validated(given, index))
 
 
-def lay_out(tenant: str, record: Record, rowid: int | None = None) -> Draft:
+def prepare_record(tenant: str, record: Record, rowid: int | None = None) -> PreparedRecord:
     """Lay a valid record out as columns and index data."""
     dumped = record.model_dump(mode="json", exclude_defaults=True)
     plain = {"id": dumped.pop("id"), "kind": record.kind.value, **dumped}
-    created = microseconds(record.created_at)
+    created = to_microseconds(record.created_at)
     text = index_text(plain)
-    place = place_of(tenant, plain)
+    place = session_key_of(tenant, plain)
     columns = (
         tenant,
         record.id,
@@ -118,16 +118,16 @@ def lay_out(tenant: str, record: Record, rowid: int | None = None) -> Draft:
         place,
         place if has_thread(plain) else None,
         order_key(record.position, created),
-        microseconds(record.valid_until) if isinstance(record, Fact) else None,
+        to_microseconds(record.valid_until) if isinstance(record, Fact) else None,
         record.superseded_by if isinstance(record, Fact) else None,
-        slot_of(plain),
+        supersession_key_of(plain),
     )
-    body = body_of(plain)
+    body = encode_body(plain)
     tags = tuple(dict.fromkeys(record.tags))
-    return Draft(record.id, columns, body, text, " ".join(stems(text)), tags, rowid)
+    return PreparedRecord(record.id, columns, body, text, " ".join(stems(text)), tags, rowid)
 
 
-def body_of(plain: Mapping[str, Any]) -> str:
+def encode_body(plain: Mapping[str, Any]) -> str:
     """Return a record's fields, without empty ones, as they are stored."""
     return _JSON.encode(plain)
 
@@ -140,13 +140,13 @@ def _validated(given: object, index: int) -> Record:
     try:
         record = RECORD_ADAPTER.validate_python(dict(given))
     except ValidationError as error:
-        raise from_validation(error, f"records.{index}") from error
+        raise invalid_input_from(error, f"records.{index}") from error
     if record.position is not None and record.position > _MOST_POSITION:
         raise InvalidInputError(f"records.{index}.position", record.position, f"at most {_MOST_POSITION}")
     return record
 
 
-def id_of(given: object) -> str | None:
+def readable_id(given: object) -> str | None:
     """Return the id of a record that may be no record at all; None for one that is no text of Unicode's."""
     found = given.get("id") if isinstance(given, Mapping) else getattr(given, "id", None)
     if not isinstance(found, str):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from functools import cached_property
 
-from recall_loop.memory.store.encoding.indexing import decode, index_text
-from recall_loop.memory.store.sqlite.sqlite_store import SidecarDamagedError
+from recall_loop.memory.store.encoding.indexing import decode_token, index_text
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError
 from recall_loop.state.records.records import RECORD_ADAPTER, Record
 
 
@@ -25,19 +25,17 @@ class Row:
     ) -> None:
         self.rowid = rowid
         self.kind = kind
-        self.place = place
+        self.session_key = place
         self.window = window
         self._body, self._terms, self._window_terms = body, terms, window_terms
 
     @cached_property
     def record(self) -> Record:
-        """The record, parsed once. Raises `SidecarDamagedError` where it is none."""
+        """The record, parsed once. Raises `SqliteDamagedError` where it is none."""
         try:
             return RECORD_ADAPTER.validate_json(self._body)
         except ValueError as error:
-            raise SidecarDamagedError(
-                f"the sidecar is damaged: what stands in row {self.rowid} is no record"
-            ) from error
+            raise SqliteDamagedError(f"the sidecar is damaged: what stands in row {self.rowid} is no record") from error
 
     @cached_property
     def index_text(self) -> str:
@@ -52,7 +50,7 @@ class Row:
     @cached_property
     def window_terms(self) -> list[str]:
         """Stems of the window: previous turn, the record twice, next turn."""
-        return [decode(token) for token in self._window_terms.split()]
+        return [decode_token(token) for token in self._window_terms.split()]
 
     def __repr__(self) -> str:
         return f"Row(rowid={self.rowid}, kind={self.kind!r})"

@@ -37,7 +37,7 @@ COLUMNS = (
 # records.valid_until, superseded_by, slot: of facts; facts of one slot say something about the same thing.
 # records.changed: the tenant's version at which the row, its window or its vectors last changed.
 # deleted: numbers of rows deleted after the tenant's version `horizon`; those before are forgotten.
-_LEAVES = """CREATE TRIGGER leaves AFTER DELETE ON records
+_DELETE_TRIGGER = """CREATE TRIGGER leaves AFTER DELETE ON records
 BEGIN
   UPDATE memberships SET records = records - 1
     WHERE tenant = old.tenant AND agent_id = old.agent_id AND group_id = old.group_id;
@@ -106,7 +106,7 @@ BEGIN
     ON CONFLICT DO UPDATE SET records = records + 1;
 END;
 """
-    + _LEAVES
+    + _DELETE_TRIGGER
     + """
 CREATE TRIGGER moves AFTER UPDATE OF agent_id, group_id ON records
 WHEN old.agent_id IS NOT new.agent_id OR old.group_id IS NOT new.group_id
@@ -123,7 +123,7 @@ END;
 )
 
 # What happened before is not known, hence the horizon.
-FROM_1_TO_2 = (
+UPGRADE_1_TO_2 = (
     "ALTER TABLE records ADD COLUMN changed INTEGER NOT NULL DEFAULT 0",
     "CREATE INDEX IF NOT EXISTS records_tenant ON records (tenant)",
     "CREATE INDEX records_changed ON records (tenant, changed)",
@@ -134,11 +134,11 @@ FROM_1_TO_2 = (
     "UPDATE tenants SET horizon = version",
     "CREATE TABLE IF NOT EXISTS tokens (rowid INTEGER PRIMARY KEY, vectors BLOB NOT NULL)",
     "DROP TRIGGER leaves",
-    _LEAVES,
+    _DELETE_TRIGGER,
 )
 
 # Facts had no end before; their slots are worked out from the records.
-FROM_2_TO_3 = (
+UPGRADE_2_TO_3 = (
     "ALTER TABLE records ADD COLUMN valid_until INTEGER",
     "ALTER TABLE records ADD COLUMN superseded_by TEXT",
     "ALTER TABLE records ADD COLUMN slot TEXT",

@@ -19,12 +19,12 @@ from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnava
 _BUSY_MS = 10_000
 _CACHE_KIB = 32_000
 # Stands beside a sidecar in which damage was met: the next open for writing examines it.
-SUSPECT = "sidecar.suspect"
+SUSPECT_FILE = "sidecar.suspect"
 # What working with a row raises that isn't what was written; a text that can't be decoded is a ValueError too.
-_ODD = (KeyError, TypeError, ValueError)
+_ROW_ERRORS = (KeyError, TypeError, ValueError)
 
 
-class SidecarDamagedError(StoreUnavailableError):
+class SqliteDamagedError(StoreUnavailableError):
     """The sidecar file is no database or malformed: it can be made anew from Chroma."""
 
 
@@ -32,7 +32,7 @@ class LexicalIndexError(StoreUnavailableError):
     """The lexical index is damaged, and nothing else: it can be made anew from the records."""
 
 
-class Sidecar:
+class SqliteDatabase:
     """One sidecar file (or memory), safe for several threads.
 
     A file has one connection for writing and one for reading per thread; readers see the last
@@ -66,7 +66,7 @@ class Sidecar:
                 self.has_table("meta")
         except (sqlite3.Error, UnicodeDecodeError) as error:
             self.close()
-            raise self.failure(error, f"{file}: the sidecar can't be opened") from error
+            raise self.wrap_error(error, f"{file}: the sidecar can't be opened") from error
 
     def _create(self, connection: sqlite3.Connection) -> None:
         with self.transaction() as cursor:
@@ -117,8 +117,8 @@ class Sidecar:
             try:
                 yield connection
             except (sqlite3.Error, MemoryError) as error:
-                raise self.failure(error, "the sidecar can't be read", connection) from error
-            except _ODD as error:
+                raise self.wrap_error(error, "the sidecar can't be read", connection) from error
+            except _ROW_ERRORS as error:
                 self._check_rows(error, connection)
                 raise
 
@@ -160,8 +160,8 @@ class Sidecar:
                 connection.execute("COMMIT")
             except (sqlite3.Error, MemoryError) as error:
                 _roll_back(connection)
-                raise self.failure(error, "the sidecar can't be written", connection) from error
-            except _ODD as error:
+                raise self.wrap_error(error, "the sidecar can't be written", connection) from error
+            except _ROW_ERRORS as error:
                 _roll_back(connection)
                 self._check_rows(error, connection)
                 raise
@@ -175,11 +175,11 @@ class Sidecar:
         Raises:
             SidecarDamagedError: there is some: the rows are not what was written.
         """
-        if not isinstance(error, RecallError) and (complaint := integrity.complaint(connection)) is not None:
-            self.suspect()
-            raise SidecarDamagedError(f"the sidecar is damaged: {complaint}") from error
+        if not isinstance(error, RecallError) and (complaint := integrity.check_integrity(connection)) is not None:
+            self.mark_suspect()
+            raise SqliteDamagedError(f"the sidecar is damaged: {complaint}") from error
 
-    def failure(
+    def wrap_error(
         self,
         error: sqlite3.Error | MemoryError | UnicodeDecodeError,
         words: str,
@@ -202,17 +202,17 @@ class Sidecar:
         text = f"{words}: {error}"
         if lexical:
             self.lexical_damage = f"the lexical index is damaged: {error}"
-            self.suspect()
+            self.mark_suspect()
             return LexicalIndexError(text)
         if _is_damage(error):
-            self.suspect()
-            return SidecarDamagedError(text)
+            self.mark_suspect()
+            return SqliteDamagedError(text)
         return StoreUnavailableError(text)
 
-    def suspect(self) -> None:
+    def mark_suspect(self) -> None:
         """Note that damage was met: the next open for writing examines the file, and repairs it."""
         if self.file is not None and os.access(self.file.parent, os.W_OK):
-            self.file.with_name(SUSPECT).touch()
+            self.file.with_name(SUSPECT_FILE).touch()
 
     def has_table(self, name: str) -> bool:
         """Return whether a table exists; a file that a crash left empty has none."""
@@ -239,7 +239,7 @@ class Sidecar:
                 connection.execute("VACUUM")
                 busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             except (sqlite3.Error, MemoryError) as error:
-                raise self.failure(error, "the sidecar can't be compacted", connection) from error
+                raise self.wrap_error(error, "the sidecar can't be compacted", connection) from error
         if busy:
             raise StoreUnavailableError(
                 "compacted, but a reader keeps the old write-ahead file alive: erased words are gone from the disk "

@@ -7,8 +7,8 @@ import sqlite3
 from collections.abc import Collection
 from datetime import datetime
 
-from recall_loop.memory.store.encoding.indexing import microseconds
-from recall_loop.memory.store.sqlite.prepared_records import body_of
+from recall_loop.memory.store.encoding.indexing import to_microseconds
+from recall_loop.memory.store.sqlite.prepared_records import encode_body
 
 _DELETED = """SELECT r.id, r.superseded_by, json_extract(b.record, '$.valid_until')
 FROM records r JOIN bodies b ON b.rowid = r.rowid
@@ -21,7 +21,7 @@ _IDS = "SELECT id FROM records WHERE rowid IN (SELECT value FROM json_each(?))"
 _End = tuple[str, str]
 
 
-def restore(connection: sqlite3.Connection, tenant: str, deleted: Collection[int]) -> list[int]:
+def undo_supersession(connection: sqlite3.Connection, tenant: str, deleted: Collection[int]) -> list[int]:
     """Give back to each fact that one of `deleted` had superseded what it would be without it; return their rows.
 
     Where the deleted fact was superseded itself, its successor takes its place; else the fact is current again. Called
@@ -32,18 +32,18 @@ def restore(connection: sqlite3.Connection, tenant: str, deleted: Collection[int
     gone = {row[0] for row in connection.execute(_IDS, (rows,))}
     found = connection.execute(_BY_THEM, (tenant, rows, rows)).fetchall()
     for rowid, by, body in found:
-        record, end = json.loads(body), _end(by, ends, gone)
+        record, end = json.loads(body), _final_successor(by, ends, gone)
         for name, value in zip(("superseded_by", "valid_until"), end or (None, None), strict=True):
             record[name] = value
         kept = {name: value for name, value in record.items() if value is not None}
-        connection.execute("UPDATE bodies SET record = ? WHERE rowid = ?", (body_of(kept), rowid))
-        until = None if end is None else microseconds(datetime.fromisoformat(end[1]))
+        connection.execute("UPDATE bodies SET record = ? WHERE rowid = ?", (encode_body(kept), rowid))
+        until = None if end is None else to_microseconds(datetime.fromisoformat(end[1]))
         values = (end and end[0], until, rowid)
         connection.execute("UPDATE records SET superseded_by = ?, valid_until = ? WHERE rowid = ?", values)
     return [row[0] for row in found]
 
 
-def _end(by: str, ends: dict[str, _End], gone: Collection[str]) -> _End | None:
+def _final_successor(by: str, ends: dict[str, _End], gone: Collection[str]) -> _End | None:
     """Follow the chain of deleted facts to the first that stays; None where it ends among them."""
     seen: set[str] = set()
     while by in ends and by not in seen:

@@ -45,7 +45,7 @@ _FIELDS = (*_PATHS, *_SIGNS, "scored", "tools_used")
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreTests:
+class ScorePredicate:
     """What a learning value must satisfy.
 
     Attributes:
@@ -67,7 +67,7 @@ class ScoreTests:
         return passed
 
 
-def asks_of_runs(filters: Filters) -> bool:
+def has_trajectory_filters(filters: Filters) -> bool:
     """Return whether a filter is given that only a trajectory can satisfy."""
     return any(getattr(filters, name) is not None for name in _FIELDS)
 
@@ -78,10 +78,10 @@ def column_values(filters: Filters) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((name, (str(value),)) for name, value in given if value is not None)
 
 
-def score_tests(filters: Filters) -> ScoreTests | None:
+def score_predicate(filters: Filters) -> ScorePredicate | None:
     """Return what is asked of the score; None where nothing is."""
     bounds = _bounds(filters)
-    return ScoreTests(bounds, filters.scored) if bounds or filters.scored is not None else None
+    return ScorePredicate(bounds, filters.scored) if bounds or filters.scored is not None else None
 
 
 def _bounds(filters: Filters) -> tuple[tuple[str, float], ...]:
@@ -89,7 +89,7 @@ def _bounds(filters: Filters) -> tuple[tuple[str, float], ...]:
     return tuple((name, value) for name, value in given if value is not None)
 
 
-def text_at(body: str, name: str) -> str:
+def text_sql(body: str, name: str) -> str:
     """Return SQL for a column's value in the JSON of `body`: text, or NULL where there is none.
 
     A status that isn't given is `unknown`; a list or a number where text should stand is shown as it is stored, and
@@ -107,7 +107,7 @@ def text_at(body: str, name: str) -> str:
     return f"CASE json_type({body}, {path}) WHEN 'text' THEN json_extract({body}, {path}) END"
 
 
-def score_at(body: str) -> str:
+def score_sql(body: str) -> str:
     """Return SQL for the score in the JSON of `body`; NULL where it is no number from 0 to 1.
 
     Text is never a score: SQLite counts any text as more than any number.
@@ -121,18 +121,18 @@ def score_at(body: str) -> str:
     return f"coalesce({', '.join(found)})"
 
 
-def clauses(filters: Filters, body: str) -> tuple[list[str], list[Any]]:
+def trajectory_clauses(filters: Filters, body: str) -> tuple[list[str], list[Any]]:
     """Return SQL over the JSON of `body` that holds for what the filters allow, with the values of its marks."""
     wanted: list[str] = []
     values: list[Any] = []
     for name, texts in column_values(filters):
-        wanted.append(f"{text_at(body, name)} = ?")
+        wanted.append(f"{text_sql(body, name)} = ?")
         values += texts
     for name, bound in _bounds(filters):
-        wanted.append(f"{score_at(body)} {_SIGNS[name][0]} ?")
+        wanted.append(f"{score_sql(body)} {_SIGNS[name][0]} ?")
         values.append(bound)
     if filters.scored is not None:
-        wanted.append(f"{score_at(body)} IS {'NOT ' if filters.scored else ''}NULL")
+        wanted.append(f"{score_sql(body)} IS {'NOT ' if filters.scored else ''}NULL")
     if filters.tools_used is not None:
         tools = tuple(dict.fromkeys(filters.tools_used))
         path = f"'{_ROOT}{_TOOLS}'"

@@ -12,12 +12,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recall_loop.memory.store.encoding.indexing import index_text
-from recall_loop.memory.store.sqlite.changes import next_version, note_deleted
-from recall_loop.memory.store.sqlite.prepared_records import Draft, Status
+from recall_loop.memory.store.sqlite.changes import next_version, record_deletions
+from recall_loop.memory.store.sqlite.prepared_records import PreparedRecord, WriteStatus
 from recall_loop.memory.store.sqlite.schema import COLUMNS
-from recall_loop.memory.store.sqlite.supersession_undo import restore
-from recall_loop.memory.store.write.context_windows import Part, beside, facets_of, neighbours, reindex
-from recall_loop.memory.store.write.stored_tokens import codec_for, embed_with_tokens, prepare, put
+from recall_loop.memory.store.sqlite.supersession_undo import undo_supersession
+from recall_loop.memory.store.write.context_windows import (
+    WindowRow,
+    facet_tokens,
+    neighbour_rowids,
+    neighbours,
+    reindex,
+)
+from recall_loop.memory.store.write.stored_tokens import (
+    active_codec,
+    drop_stale_tokens,
+    embed_with_tokens,
+    write_token_rows,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +36,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.chroma.chroma_index import ChromaRow
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.embed.token_vectors import TokenCodec
-    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 _MARKS = ",".join("?" for _ in COLUMNS)
 _INSERT = f"INSERT INTO records (rowid, {','.join(COLUMNS)}, terms, changed) VALUES (?, {_MARKS}, ?, ?)"
@@ -34,10 +45,10 @@ _PLACE = {name: COLUMNS.index(name) for name in ("key", "agent_id", "user_id", "
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ChunkResult:
     """What became of drafts, and the rows that are now pending for Chroma."""
 
-    statuses: list[Status]
+    statuses: list[WriteStatus]
     pending: list[ChromaRow]
 
 
@@ -57,7 +68,9 @@ class _Vectors:
     tokens: dict[str, bytes | None]
 
 
-def write(sidecar: Sidecar, embedder: Embedder, dimension: int, drafts: Sequence[Draft]) -> Written:
+def write_records(
+    sidecar: SqliteDatabase, embedder: Embedder, dimension: int, drafts: Sequence[PreparedRecord]
+) -> ChunkResult:
     """Write drafts of any tenants in one transaction, as if one after another; return what became of each.
 
     Of several drafts with one id the last is written. The same record again is left as it is, and a
@@ -69,51 +82,51 @@ def write(sidecar: Sidecar, embedder: Embedder, dimension: int, drafts: Sequence
     """
     stored = _stored(sidecar, drafts)
     bodies = {key: old.body for key, old in stored.items()}
-    statuses: list[Status] = []
-    final: dict[str, Draft] = {}
+    statuses: list[WriteStatus] = []
+    final: dict[str, PreparedRecord] = {}
     for draft in drafts:
         old = final[draft.key].body if draft.key in final else bodies.get(draft.key)
         statuses.append("created" if old is None else "unchanged" if old == draft.body else "replaced")
         final[draft.key] = draft
     changed = [draft for draft in final.values() if bodies.get(draft.key) != draft.body]
     if not changed:
-        return Written(statuses, [])
-    codec = codec_for(sidecar, embedder)
+        return ChunkResult(statuses, [])
+    codec = active_codec(sidecar, embedder)
     made = _own_vectors(embedder, codec, dimension, changed, stored)
     pending: list[ChromaRow] = []
     with sidecar.transaction() as connection:
-        prepare(connection, codec)
+        drop_stale_tokens(connection, codec)
         for part in _by_tenant(changed).values():
             pending += _write_tenant(connection, part, stored, made)
-    return Written(statuses, pending)
+    return ChunkResult(statuses, pending)
 
 
 def _write_tenant(
-    connection: sqlite3.Connection, drafts: Sequence[Draft], stored: Mapping[str, _Stored], made: _Vectors
+    connection: sqlite3.Connection, drafts: Sequence[PreparedRecord], stored: Mapping[str, _Stored], made: _Vectors
 ) -> list[ChromaRow]:
     """Write changed drafts of one tenant, within a transaction; return the rows that are now pending."""
     moved = [stored[draft.key].rowid for draft in drafts if draft.key in stored]
-    touched = beside(neighbours(connection, moved)) if moved else set()
-    rowids = _put(connection, drafts, stored)
+    touched = neighbour_rowids(neighbours(connection, moved)) if moved else set()
+    rowids = _write_rows(connection, drafts, stored)
     parts = {
-        rowid: _part(draft, made.own[draft.key], stored.get(draft.key))
+        rowid: _window_row(draft, made.own[draft.key], stored.get(draft.key))
         for rowid, draft in zip(rowids, drafts, strict=True)
     }
     pending = reindex(connection, parts.keys(), touched, parts)
     placed = zip(rowids, drafts, strict=True)
-    put(connection, {rowid: made.tokens[draft.key] for rowid, draft in placed if draft.key in made.tokens})
-    touch_tenant(connection, drafts[0].tenant)
+    write_token_rows(connection, {rowid: made.tokens[draft.key] for rowid, draft in placed if draft.key in made.tokens})
+    bump_tenant_version(connection, drafts[0].tenant)
     return pending
 
 
-def _by_tenant(drafts: Sequence[Draft]) -> dict[str, list[Draft]]:
-    found: dict[str, list[Draft]] = {}
+def _by_tenant(drafts: Sequence[PreparedRecord]) -> dict[str, list[PreparedRecord]]:
+    found: dict[str, list[PreparedRecord]] = {}
     for draft in drafts:
         found.setdefault(draft.tenant, []).append(draft)
     return found
 
 
-def remove(sidecar: Sidecar, tenant: str, ids: Sequence[str]) -> int:
+def delete_records(sidecar: SqliteDatabase, tenant: str, ids: Sequence[str]) -> int:
     """Delete records of a tenant; return how many there were.
 
     What a deleted fact had superseded is as if it had never been: `restore` says how.
@@ -126,25 +139,25 @@ def remove(sidecar: Sidecar, tenant: str, ids: Sequence[str]) -> int:
         found = dict(connection.execute(query, (tenant, json.dumps(list(ids)))))
         if not found:
             return 0
-        touched = beside(neighbours(connection, found)) - found.keys()
-        restored = restore(connection, tenant, found)
+        touched = neighbour_rowids(neighbours(connection, found)) - found.keys()
+        restored = undo_supersession(connection, tenant, found)
         connection.executemany("DELETE FROM records WHERE rowid = ?", [(rowid,) for rowid in found])
         keys = [(key,) for key in found.values()]
         connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?)", keys)
         reindex(connection, restored, touched)
-        note_deleted(connection, tenant, found)
-        touch_tenant(connection, tenant)
+        record_deletions(connection, tenant, found)
+        bump_tenant_version(connection, tenant)
     return len(found)
 
 
-def touch_tenant(connection: sqlite3.Connection, tenant: str) -> None:
+def bump_tenant_version(connection: sqlite3.Connection, tenant: str) -> None:
     """Raise the version of a tenant's data, at the end of a transaction, so that caches everywhere follow."""
     connection.execute(
         "INSERT INTO tenants (tenant, version) VALUES (?, 1) ON CONFLICT DO UPDATE SET version = version + 1", (tenant,)
     )
 
 
-def _stored(sidecar: Sidecar, drafts: Sequence[Draft]) -> dict[str, _Stored]:
+def _stored(sidecar: SqliteDatabase, drafts: Sequence[PreparedRecord]) -> dict[str, _Stored]:
     """Return what is there under the drafts' keys."""
     query = """SELECT r.key, r.rowid, r.revision, b.record, v.own FROM records r
         JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
@@ -161,7 +174,7 @@ def _own_vectors(
     embedder: Embedder,
     codec: TokenCodec | None,
     dimension: int,
-    drafts: Sequence[Draft],
+    drafts: Sequence[PreparedRecord],
     stored: Mapping[str, _Stored],
 ) -> _Vectors:
     """Return own vectors, embedding only texts that the store doesn't hold for the same id; of those also tokens."""
@@ -178,7 +191,9 @@ def _own_vectors(
     return _Vectors(own, {draft.key: data for draft, data in zip(new, packed, strict=True)})
 
 
-def _put(connection: sqlite3.Connection, drafts: Sequence[Draft], stored: Mapping[str, _Stored]) -> list[int]:
+def _write_rows(
+    connection: sqlite3.Connection, drafts: Sequence[PreparedRecord], stored: Mapping[str, _Stored]
+) -> list[int]:
     """Insert or replace the rows of records and their tags; return their rowids."""
     last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
     version = next_version(connection, drafts[0].tenant)
@@ -200,7 +215,7 @@ def _put(connection: sqlite3.Connection, drafts: Sequence[Draft], stored: Mappin
     return rowids
 
 
-def _part(draft: Draft, vector: NDArray[np.float16], old: _Stored | None) -> Part:
+def _window_row(draft: PreparedRecord, vector: NDArray[np.float16], old: _Stored | None) -> WindowRow:
     tenant, (key, *owners) = draft.columns[0], [draft.columns[place] for place in _PLACE.values()]
     revision = old.revision if old is not None else 0
-    return Part(tenant, key, revision, draft.body, draft.text, draft.terms, vector, facets_of(tenant, owners))
+    return WindowRow(tenant, key, revision, draft.body, draft.text, draft.terms, vector, facet_tokens(tenant, owners))

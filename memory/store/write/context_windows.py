@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from recall_loop.memory.store.chroma.chroma_index import ChromaRow
 from recall_loop.memory.store.encoding.indexing import (
     context_vectors,
-    encoded,
-    facet,
+    encode_tokens,
+    facet_token,
     index_text,
-    window_of,
-    window_terms,
+    join_window,
+    join_window_terms,
 )
 from recall_loop.memory.store.index.row_queries import ids_json
 from recall_loop.memory.store.sqlite.schema import PENDING
@@ -39,11 +39,11 @@ WHERE r.rowid IN (SELECT value FROM json_each(?))"""
 _VERSION = "coalesce((SELECT t.version FROM tenants t WHERE t.tenant = records.tenant), 0) + 1"
 _NOTE = f"UPDATE records SET revision = ?, state = {PENDING}, changed = {_VERSION} WHERE rowid = ?"
 
-Links = dict[int, tuple[int | None, int | None]]
+ThreadLinks = dict[int, tuple[int | None, int | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WindowRow:
     """A row as far as windows need it.
 
     Attributes:
@@ -72,35 +72,35 @@ class _Indexed:
     """What is to be written of one row."""
 
     rowid: int
-    part: Part
+    part: WindowRow
     window: str
     context: bytes
     tokens: str
     vector: Any
 
 
-def neighbours(connection: sqlite3.Connection, rowids: Iterable[int]) -> Links:
+def neighbours(connection: sqlite3.Connection, rowids: Iterable[int]) -> ThreadLinks:
     """Return previous and next row of each message that has a thread."""
     found = connection.execute(_LINKS, (ids_json(rowids),))
     return {rowid: (before, after) for rowid, before, after in found}
 
 
-def beside(links: Links) -> set[int]:
+def neighbour_rowids(links: ThreadLinks) -> set[int]:
     """Return all rows that stand beside others."""
     return {rowid for pair in links.values() for rowid in pair if rowid is not None}
 
 
-def facets_of(tenant: str, owners: Sequence[str | None]) -> str:
+def facet_tokens(tenant: str, owners: Sequence[str | None]) -> str:
     """Return the lexical index's tokens for tenant, agent, user, conversation and session."""
     named = zip("taucs", (tenant, *owners), strict=True)
-    return " ".join(facet(name, value) for name, value in named if value is not None)
+    return " ".join(facet_token(name, value) for name, value in named if value is not None)
 
 
 def reindex(
     connection: sqlite3.Connection,
     changed: Collection[int],
     touched: Collection[int],
-    written: Mapping[int, Part] | None = None,
+    written: Mapping[int, WindowRow] | None = None,
 ) -> list[ChromaRow]:
     """Bring windows, context vectors and lexical index up to date, within a transaction.
 
@@ -116,10 +116,10 @@ def reindex(
     """
     known = dict(written or {})
     links = neighbours(connection, changed)
-    others = {*touched, *beside(links)}.difference(changed)
+    others = {*touched, *neighbour_rowids(links)}.difference(changed)
     links |= neighbours(connection, others)
     affected = others.union(changed)
-    parts = _load(connection, (affected | beside(links)) - known.keys()) | known
+    parts = _load(connection, (affected | neighbour_rowids(links)) - known.keys()) | known
     stale = _stale(sorted(affected & parts.keys()), links, parts, changed)
     _save(connection, stale)
     return [
@@ -128,19 +128,21 @@ def reindex(
     ]
 
 
-def _load(connection: sqlite3.Connection, rowids: Iterable[int]) -> dict[int, Part]:
-    found: dict[int, Part] = {}
+def _load(connection: sqlite3.Connection, rowids: Iterable[int]) -> dict[int, WindowRow]:
+    found: dict[int, WindowRow] = {}
     for rowid, tenant, key, revision, body, terms, window, own, context, *owners in connection.execute(
         _PARTS, (ids_json(rowids),)
     ):
         vector = np.frombuffer(own, dtype=np.float16)
         text = index_text(json.loads(body))
-        facets = facets_of(tenant, owners)
-        found[rowid] = Part(tenant, key, revision, body, text, terms, vector, facets, window, context)
+        facets = facet_tokens(tenant, owners)
+        found[rowid] = WindowRow(tenant, key, revision, body, text, terms, vector, facets, window, context)
     return found
 
 
-def _stale(rowids: Sequence[int], links: Links, parts: Mapping[int, Part], changed: Collection[int]) -> list[_Indexed]:
+def _stale(
+    rowids: Sequence[int], links: ThreadLinks, parts: Mapping[int, WindowRow], changed: Collection[int]
+) -> list[_Indexed]:
     """Work out rows anew; return those that differ from what is stored."""
     contexts, halves = _contexts(rowids, links, parts)
     always, found = set(changed), []
@@ -149,22 +151,22 @@ def _stale(rowids: Sequence[int], links: Links, parts: Mapping[int, Part], chang
         part = parts[rowid]
         beside_it = parts[before] if before is not None else None, parts[after] if after is not None else None
         texts = [side.text if side else None for side in beside_it]
-        window, context = window_of([texts[0], part.text, texts[1]]), halves[number].tobytes()
+        window, context = join_window([texts[0], part.text, texts[1]]), halves[number].tobytes()
         if rowid in always or window != part.window or context != part.context:
             tokens = _tokens(part, *beside_it)
             found.append(_Indexed(rowid, part, window, context, tokens, contexts[number]))
     return found
 
 
-def _tokens(part: Part, before: Part | None, after: Part | None) -> str:
+def _tokens(part: WindowRow, before: WindowRow | None, after: WindowRow | None) -> str:
     if before is None and after is None:
-        return encoded(part.terms)
-    sides = [encoded(side.terms) if side else "" for side in (before, after)]
-    return window_terms(sides[0], encoded(part.terms), sides[1])
+        return encode_tokens(part.terms)
+    sides = [encode_tokens(side.terms) if side else "" for side in (before, after)]
+    return join_window_terms(sides[0], encode_tokens(part.terms), sides[1])
 
 
 def _contexts(
-    rowids: Sequence[int], links: Links, parts: Mapping[int, Part]
+    rowids: Sequence[int], links: ThreadLinks, parts: Mapping[int, WindowRow]
 ) -> tuple[NDArray[np.float32], NDArray[np.float16]]:
     """Return the rows' context vectors as they will be read back, and the halves they are stored as."""
     if not rowids:

@@ -11,13 +11,13 @@ from recall_loop.memory.store.sqlite.schema import APPLIED
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.chroma.chroma_index import ChromaRow
-    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 # A row that was written again in the meantime has another revision, and stays pending.
 _APPLY = f"UPDATE records SET state = {APPLIED} WHERE rowid = ? AND revision = ?"
 
 
-def applied(sidecar: Sidecar, rows: Sequence[ChromaRow]) -> None:
+def mark_applied(sidecar: SqliteDatabase, rows: Sequence[ChromaRow]) -> None:
     """Note that Chroma holds rows at these revisions.
 
     Raises:
@@ -28,7 +28,7 @@ def applied(sidecar: Sidecar, rows: Sequence[ChromaRow]) -> None:
             connection.executemany(_APPLY, [(row.rowid, row.revision) for row in rows])
 
 
-class Delivery:
+class ChromaDelivery:
     """Delivers chunk after chunk, in order, at most one behind the sidecar.
 
     Leaving the context waits for the last chunk, so that a write returns only when all of it is in
@@ -43,7 +43,7 @@ class Delivery:
         self._pool: ThreadPoolExecutor | None = None
         self._running: Future[None] | None = None
 
-    def hand_over(self, rows: Sequence[ChromaRow], *, more: bool) -> None:
+    def deliver_chunk(self, rows: Sequence[ChromaRow], *, more: bool) -> None:
         """Deliver rows: at once if nothing follows, else in a thread while `more` is prepared.
 
         Raises:

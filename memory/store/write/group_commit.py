@@ -11,27 +11,27 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from recall_loop.memory.store.sqlite.prepared_records import Draft, Status
+from recall_loop.memory.store.sqlite.prepared_records import PreparedRecord, WriteStatus
 
 # So many records go together at most; a single caller's go together whatever their number.
 _MOST_RECORDS = 1000
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class PendingWrite:
     """The records of one call, and what became of them: a status for each draft, or the error of the call."""
 
-    drafts: Sequence[Draft]
-    statuses: list[Status] | None = None
+    prepared: Sequence[PreparedRecord]
+    statuses: list[WriteStatus] | None = None
     error: Exception | None = None
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether its caller can be answered."""
         return self.statuses is not None or self.error is not None
 
 
-class Together:
+class GroupCommit:
     """Lets calls wait for their turn at a lock; whoever gets it first writes for all that wait then, in their order.
 
     Args:
@@ -39,13 +39,13 @@ class Together:
         write: writes the drafts of some calls, and settles each of them.
     """
 
-    def __init__(self, lock: threading.RLock, write: Callable[[Sequence[Waiting]], None]) -> None:
+    def __init__(self, lock: threading.RLock, write: Callable[[Sequence[PendingWrite]], None]) -> None:
         self._lock, self._write = lock, write
-        self._queue: list[Waiting] = []
+        self._queue: list[PendingWrite] = []
         self._alone = 0
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive_writes(self) -> Iterator[None]:
         """Hold off what other threads write; this thread writes nothing but its own meanwhile."""
         with self._lock:
             self._alone += 1
@@ -54,17 +54,17 @@ class Together:
             finally:
                 self._alone -= 1
 
-    def write(self, drafts: Sequence[Draft]) -> list[Status]:
+    def write(self, drafts: Sequence[PreparedRecord]) -> list[WriteStatus]:
         """Write the drafts of one call, return what became of each.
 
         Raises:
             Exception: what went wrong with this call, as `write` noted it; other calls don't hear of it.
         """
-        mine = Waiting(drafts)
+        mine = PendingWrite(drafts)
         self._queue.append(mine)
         try:
             with self._lock:
-                while not mine.settled:
+                while not mine.is_settled:
                     self._write(self._group(mine))
         finally:  # each call takes itself out, so that none is forgotten if another's thread is interrupted
             self._queue.remove(mine)
@@ -72,15 +72,15 @@ class Together:
             raise mine.error
         return mine.statuses or []
 
-    def _group(self, mine: Waiting) -> list[Waiting]:
+    def _group(self, mine: PendingWrite) -> list[PendingWrite]:
         """Return whose turn it is: the first that wait, in their order; only `mine` while this thread is alone."""
         if self._alone:
             return [mine]
-        group, room = list[Waiting](), _MOST_RECORDS
+        group, room = list[PendingWrite](), _MOST_RECORDS
         for one in list(self._queue):
-            if one.settled:
+            if one.is_settled:
                 continue
-            room -= len(one.drafts)
+            room -= len(one.prepared)
             if group and room < 0:
                 break
             group.append(one)

@@ -11,22 +11,22 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.embed.embedders import Embedder, TokenEmbedder, checked, parted
-from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_of
+from recall_loop.memory.store.embed.embedders import Embedder, TokenEmbedder, group_by_model, validate_vectors
+from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder
 from recall_loop.memory.store.encoding.indexing import index_text
 from recall_loop.memory.store.index.row_queries import ids_json
 from recall_loop.memory.store.sqlite.sqlite_store import set_meta
-from recall_loop.memory.store.write.context_windows import Links, neighbours
+from recall_loop.memory.store.write.context_windows import ThreadLinks, neighbours
 from recall_loop.state.errors import EmbedderError, UnsupportedOptionError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.sqlite.sqlite_store import Sidecar
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 # The note that tells what the stored tokens were made with.
-NOTE = "tokens"
+TOKENS_META_KEY = "tokens"
 _OFF = "off"
 
 _TOKENS = """SELECT t.rowid, t.vectors FROM tokens t JOIN records r ON r.rowid = t.rowid
@@ -48,11 +48,11 @@ class StoredTokens:
     Rows of another tenant are never given, whatever is asked for.
     """
 
-    def __init__(self, sidecar: Sidecar, tenant: str, codec: TokenCodec) -> None:
+    def __init__(self, sidecar: SqliteDatabase, tenant: str, codec: TokenCodec) -> None:
         self._sidecar, self._tenant, self._codec = sidecar, tenant, codec
         self._fits: bool | None = None
 
-    def neighbours(self, rowids: Iterable[int]) -> Links:
+    def neighbours(self, rowids: Iterable[int]) -> ThreadLinks:
         """Return previous and next row of each message that stands in a thread.
 
         Raises:
@@ -65,7 +65,7 @@ class StoredTokens:
     def tokens(self, rowids: Iterable[int]) -> dict[int, PackedTokens]:
         """Return the stored vectors; none where the store holds those of another model or basis."""
         if self._fits is None:
-            self._fits = holds(self._sidecar, self._codec)
+            self._fits = has_tokens_for(self._sidecar, self._codec)
         if not self._fits:
             return {}
         with self._sidecar.reading() as connection:
@@ -84,19 +84,19 @@ def _kind_and_text(body: str) -> tuple[str, str]:
     return record["kind"], index_text(record)
 
 
-def codec_for(sidecar: Sidecar, embedder: Embedder) -> TokenCodec | None:
+def active_codec(sidecar: SqliteDatabase, embedder: Embedder) -> TokenCodec | None:
     """Return how token vectors are stored; None where the embedder gives none, or they were switched off.
 
     Raises:
         EmbedderError: the projection's file is missing or damaged.
         StoreUnavailableError: the sidecar can't be read.
     """
-    return None if sidecar.meta().get(NOTE) == _OFF else codec_of(embedder)
+    return None if sidecar.meta().get(TOKENS_META_KEY) == _OFF else codec_for_embedder(embedder)
 
 
-def holds(sidecar: Sidecar, codec: TokenCodec) -> bool:
+def has_tokens_for(sidecar: SqliteDatabase, codec: TokenCodec) -> bool:
     """Tell whether the store holds token vectors that were made with the embedder and basis of `codec`."""
-    return sidecar.meta().get(NOTE) == codec.fingerprint and sidecar.has_table("tokens")
+    return sidecar.meta().get(TOKENS_META_KEY) == codec.fingerprint and sidecar.has_table("tokens")
 
 
 def embed_with_tokens(
@@ -120,7 +120,7 @@ def embed_with_tokens(
 
     vectors = np.zeros((len(texts), dimension), dtype=np.float32)
     packed: list[bytes | None] = [None] * len(texts)
-    for model, rows in parted(embedder, [kind for kind, _ in texts]):
+    for model, rows in group_by_model(embedder, [kind for kind, _ in texts]):
         vectors[rows], tokens = _embedded(model, codec, dimension, [texts[row][1] for row in rows])
         for row, matrix in zip(rows, tokens, strict=True):
             packed[row] = matrix
@@ -131,23 +131,23 @@ def _embedded(
     embedder: Embedder, codec: TokenCodec | None, dimension: int, texts: Sequence[str]
 ) -> tuple[NDArray[np.float32], list[bytes | None]]:
     if codec is None or not isinstance(embedder, TokenEmbedder):
-        return checked(embedder, embedder.embed_documents(texts), len(texts), dimension), [None] * len(texts)
+        return validate_vectors(embedder, embedder.embed_documents(texts), len(texts), dimension), [None] * len(texts)
     vectors, tokens = embedder.embed_documents_with_tokens(texts)
     if len(tokens) != len(texts):
         raise EmbedderError(f"{embedder.name}: token vectors of {len(tokens)} texts; asked for {len(texts)}")
-    return checked(embedder, vectors, len(texts), dimension), [codec.pack(matrix) for matrix in tokens]
+    return validate_vectors(embedder, vectors, len(texts), dimension), [codec.pack(matrix) for matrix in tokens]
 
 
-def prepare(connection: sqlite3.Connection, codec: TokenCodec | None) -> None:
+def drop_stale_tokens(connection: sqlite3.Connection, codec: TokenCodec | None) -> None:
     """Drop token vectors that were made with something else, within a transaction; call it before `put`."""
     wanted = "" if codec is None else codec.fingerprint
-    found = connection.execute("SELECT value FROM meta WHERE key = ?", (NOTE,)).fetchone()
+    found = connection.execute("SELECT value FROM meta WHERE key = ?", (TOKENS_META_KEY,)).fetchone()
     if (found[0] if found else "") not in (wanted, _OFF):
         connection.execute("DELETE FROM tokens")
-        set_meta(connection, {NOTE: wanted})
+        set_meta(connection, {TOKENS_META_KEY: wanted})
 
 
-def put(connection: sqlite3.Connection, packed: Mapping[int, bytes | None]) -> None:
+def write_token_rows(connection: sqlite3.Connection, packed: Mapping[int, bytes | None]) -> None:
     """Write packed token vectors by rowid, within a transaction; None removes those of an earlier text."""
     kept = [(rowid, vectors) for rowid, vectors in packed.items() if vectors is not None]
     gone = [(rowid,) for rowid, vectors in packed.items() if vectors is None]
@@ -155,7 +155,7 @@ def put(connection: sqlite3.Connection, packed: Mapping[int, bytes | None]) -> N
     connection.executemany("DELETE FROM tokens WHERE rowid = ?", gone)
 
 
-def switch_off(sidecar: Sidecar) -> None:
+def disable_tokens(sidecar: SqliteDatabase) -> None:
     """Drop all token vectors, and keep none from now on.
 
     Raises:
@@ -163,10 +163,12 @@ def switch_off(sidecar: Sidecar) -> None:
     """
     with sidecar.transaction() as connection:
         connection.execute("DELETE FROM tokens")
-        set_meta(connection, {NOTE: _OFF})
+        set_meta(connection, {TOKENS_META_KEY: _OFF})
 
 
-def refill(sidecar: Sidecar, embedder: Embedder, progress: Callable[[int, int], None] | None = None) -> int:
+def fill_missing_tokens(
+    sidecar: SqliteDatabase, embedder: Embedder, progress: Callable[[int, int], None] | None = None
+) -> int:
     """Make the token vectors of all records that have none, and keep them from now on; return how many.
 
     Raises:
@@ -174,12 +176,12 @@ def refill(sidecar: Sidecar, embedder: Embedder, progress: Callable[[int, int], 
         EmbedderError: the embedder fails; what was made until then is kept.
         StoreUnavailableError: SQLite fails; what was made until then is kept.
     """
-    codec = codec_of(embedder)
+    codec = codec_for_embedder(embedder)
     if codec is None:
         raise UnsupportedOptionError("token_vectors", True, f"False: embedder {embedder.name} gives no token vectors")
     with sidecar.transaction() as connection:
-        connection.execute("DELETE FROM meta WHERE key = ? AND value = ?", (NOTE, _OFF))
-        prepare(connection, codec)
+        connection.execute("DELETE FROM meta WHERE key = ? AND value = ?", (TOKENS_META_KEY, _OFF))
+        drop_stale_tokens(connection, codec)
         missing = [row for (row,) in connection.execute(_MISSING)]
     for start in range(0, len(missing), _CHUNK):
         part = missing[start : start + _CHUNK]
@@ -187,7 +189,7 @@ def refill(sidecar: Sidecar, embedder: Embedder, progress: Callable[[int, int], 
             found = connection.execute(_ANY_BODIES, (ids_json(part),)).fetchall()
             texts = [_kind_and_text(record) for _, record in found]
             packed = embed_with_tokens(embedder, codec, embedder.dimension, texts)[1]
-            put(connection, dict(zip([rowid for rowid, _ in found], packed, strict=True)))
+            write_token_rows(connection, dict(zip([rowid for rowid, _ in found], packed, strict=True)))
         if progress is not None:
             progress(start + len(part), len(missing))
     return len(missing)

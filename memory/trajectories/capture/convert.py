@@ -8,12 +8,12 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from recall_loop.memory.trajectories.capture.execution_status import Ending, execution_of
+from recall_loop.memory.trajectories.capture.execution_status import RunEnding, classify_execution
 from recall_loop.memory.trajectories.capture.masking import Masking
-from recall_loop.memory.trajectories.capture.sources import Heard, hear_all
-from recall_loop.memory.trajectories.capture.to_json import plain_mapping, plain_text
+from recall_loop.memory.trajectories.capture.sources import SourceMessage, parse_messages
+from recall_loop.memory.trajectories.capture.to_json import clean_text, to_json_object
 from recall_loop.memory.trajectories.capture.tool_calls import RawCall
-from recall_loop.memory.trajectories.capture.turns import in_steps
+from recall_loop.memory.trajectories.capture.turns import group_turns
 from recall_loop.state.records.trajectories import RunData, RunMetadata, ToolUse, Turn, TurnMessage
 from recall_loop.state.types import Role
 
@@ -49,48 +49,48 @@ class RunInfo:
     extra: dict[str, JsonValue] = field(default_factory=dict)
 
 
-def convert(messages: Iterable[object], info: RunInfo | None = None, masking: Masking = DEFAULT_MASKING) -> RunData:
+def convert_run(messages: Iterable[object], info: RunInfo | None = None, masking: Masking = DEFAULT_MASKING) -> RunData:
     """Convert the messages of a run, oldest first, of any kind that `sources` reads.
 
     Raises:
         InvalidInputError: something among them is no message.
     """
-    return convert_heard(hear_all(messages), info or RunInfo(), masking)
+    return convert_messages(parse_messages(messages), info or RunInfo(), masking)
 
 
-def convert_heard(heard: Sequence[Heard], info: RunInfo, masking: Masking = DEFAULT_MASKING) -> RunData:
+def convert_messages(heard: Sequence[SourceMessage], info: RunInfo, masking: Masking = DEFAULT_MASKING) -> RunData:
     """Convert messages that were read already."""
-    veil = _Veil(masking, heard, info)
-    turns = tuple(_turn(messages, veil) for messages in in_steps(heard))
+    veil = _RunMasker(masking, heard, info)
+    turns = tuple(_turn(messages, veil) for messages in group_turns(heard))
     spoken = [message for turn in turns for message in turn.messages]
     error = veil.text(info.error)
     stop_reason = veil.text(info.stop_reason) or _last_stop_reason(turns)
-    ending = Ending(veil.text(info.run_status), stop_reason, error, info.waiting, spoken)
+    ending = RunEnding(veil.text(info.run_status), stop_reason, error, info.waiting, spoken)
     return RunData(
         task=veil.text(info.task) or _task(spoken),
         summary=veil.text(info.summary),
-        execution=execution_of(ending),
+        execution=classify_execution(ending),
         metadata=_metadata(turns, spoken, info, veil, error, stop_reason),
         turns=turns,
     )
 
 
-class _Veil:
+class _RunMasker:
     """Masks the parts of one run; knows the secrets that its calls name, wherever they stand again."""
 
-    def __init__(self, masking: Masking, heard: Sequence[Heard], info: RunInfo) -> None:
-        self._masking = masking.narrowed(_texts(heard, info))
+    def __init__(self, masking: Masking, heard: Sequence[SourceMessage], info: RunInfo) -> None:
+        self._masking = masking.for_texts(_texts(heard, info))
         found: set[str] = set()
         for message in heard:
             for call in message.calls:
-                masking.collect(call.arguments, found)
+                masking.collect_secrets(call.arguments, found)
         self._repeated = sorted(found, key=len, reverse=True)
 
     def text(self, text: str | None) -> str | None:
         """Return a text masked; None and blank text are None."""
         if text is None or not text.strip():
             return None
-        return self._masking.text(plain_text(text), self._repeated)
+        return self._masking.text(clean_text(text), self._repeated)
 
     def content(self, text: str) -> str:
         return self._masking.text(text, self._repeated) if self._repeated or self._masking.patterns else text
@@ -108,7 +108,7 @@ class _Veil:
         )
 
 
-def _texts(heard: Iterable[Heard], info: RunInfo) -> Iterator[str]:
+def _texts(heard: Iterable[SourceMessage], info: RunInfo) -> Iterator[str]:
     """Yield every text of a run that masking looks at."""
     yield repr((info.task, info.summary, info.error, info.extra, info.stop_reason, info.run_status))
     for message in heard:
@@ -119,7 +119,7 @@ def _texts(heard: Iterable[Heard], info: RunInfo) -> Iterator[str]:
             yield repr((call.arguments, call.error, call.extra))
 
 
-def _turn(heard: Sequence[Heard], veil: _Veil) -> Turn:
+def _turn(heard: Sequence[SourceMessage], veil: _RunMasker) -> Turn:
     return Turn(
         step_id=heard[0].step_id,
         model=next((message.model for message in heard if message.model), None),
@@ -130,7 +130,7 @@ def _turn(heard: Sequence[Heard], veil: _Veil) -> Turn:
     )
 
 
-def _message(heard: Heard, veil: _Veil) -> TurnMessage:
+def _message(heard: SourceMessage, veil: _RunMasker) -> TurnMessage:
     fields: dict[str, object] = {"role": heard.role, "content": veil.content(heard.content)}
     # Most messages have few of these; leaving the rest out is half the price of a message.
     if heard.calls:
@@ -152,7 +152,7 @@ def _metadata(
     turns: Sequence[Turn],
     spoken: Sequence[TurnMessage],
     info: RunInfo,
-    veil: _Veil,
+    veil: _RunMasker,
     error: str | None,
     stop_reason: str | None,
 ) -> RunMetadata:
@@ -170,13 +170,13 @@ def _metadata(
         step_count=_steps(turns),
         message_count=len(spoken),
         tools_used=_tools(spoken),
-        input_tokens=_given(info.input_tokens, _sum(turn.input_tokens for turn in turns)),
-        output_tokens=_given(info.output_tokens, _sum(turn.output_tokens for turn in turns)),
+        input_tokens=_first_given(info.input_tokens, _sum(turn.input_tokens for turn in turns)),
+        output_tokens=_first_given(info.output_tokens, _sum(turn.output_tokens for turn in turns)),
         models=tuple(dict.fromkeys(model for model in models if model)),
         run_type=info.run_type,
         stop_reason=stop_reason,
         error=error,
-        extra=veil.fields(plain_mapping({**info.extra, "run_status": info.run_status})),
+        extra=veil.fields(to_json_object({**info.extra, "run_status": info.run_status})),
     )
 
 
@@ -204,7 +204,7 @@ def _last_stop_reason(turns: Sequence[Turn]) -> str | None:
     return turns[-1].stop_reason if turns else None
 
 
-def _given(first: int | None, second: int | None) -> int | None:
+def _first_given(first: int | None, second: int | None) -> int | None:
     return second if first is None else first
 
 

@@ -34,8 +34,8 @@ from recall_loop.state.records.trajectories import Execution, TurnMessage
 from recall_loop.state.scope import ExecutionStatus
 from recall_loop.state.types import Role
 
-ENOUGH_TALK = 3
-TALK_BONUS = 0.1
+LONG_CONVERSATION = 3
+LONG_CONVERSATION_BONUS = 0.1
 
 
 def _words(text: str) -> frozenset[str]:
@@ -62,7 +62,7 @@ _ERROR = re.compile(r"(?:^|_)(?:errors?|exceptions?|crash(?:ed)?|tool_failures?|
 _END_MARK = re.compile(
     r"(?:^|\s)(?:TERMINATE|[#\[<|*]{1,3} ?(?:STOP|DONE|END|EXIT|FINISHED|TERMINATE) ?[#\]>|*]{1,3})[.!]?\s*$"
 )
-_LEAVE = re.compile(
+_FAREWELL = re.compile(
     r"(?i)\b(?:thanks?|thank you|thx|cheers|bye|goodbye|good night|farewell|take care|see you"
     r"|have a (?:good|nice|great)|that(?:'|\N{RIGHT SINGLE QUOTATION MARK})?s (?:all|it|everything)|that is all"
     r"|nothing else|no further)\b"
@@ -70,7 +70,7 @@ _LEAVE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RunEnding:
     """What a record says about the end of a run.
 
     Attributes:
@@ -88,7 +88,7 @@ class Ending:
     messages: Sequence[TurnMessage] = ()
 
 
-def execution_of(ending: Ending) -> Execution:
+def classify_execution(ending: RunEnding) -> Execution:
     """Return how the run ended, how sure that is, and the rule's reason (module docstring)."""
     for rule in _RULES:
         found = rule(ending)
@@ -108,7 +108,7 @@ def _key(word: str | None) -> str:
     return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word or "").lower()).strip("_")
 
 
-def _declared_bad(ending: Ending) -> Execution | None:
+def _declared_failure(ending: RunEnding) -> Execution | None:
     """Rules 1 to 4."""
     if ending.error:
         return _made(ExecutionStatus.ERROR, 0.95, "The run names an exception.")
@@ -123,7 +123,7 @@ def _declared_bad(ending: Ending) -> Execution | None:
     return None
 
 
-def _cut_short(ending: Ending) -> Execution | None:
+def _cut_short(ending: RunEnding) -> Execution | None:
     """Rules 5 and 6."""
     for kind, word in (("stop reason", ending.stop_reason), ("run status", ending.run_status)):
         key = _key(word)
@@ -136,7 +136,7 @@ def _cut_short(ending: Ending) -> Execution | None:
     return None
 
 
-def _declared_good(ending: Ending) -> Execution | None:
+def _declared_success(ending: RunEnding) -> Execution | None:
     """Rules 7 to 9, with the bonus."""
     natural = _key(ending.stop_reason) in _NATURAL
     completed = _key(ending.run_status) in _NATURAL
@@ -147,13 +147,13 @@ def _declared_good(ending: Ending) -> Execution | None:
         reasons.append(f"It stopped of its own accord: {ending.stop_reason!r}.")
     confidence = 0.8 if natural else 0.7
     asked = sum(message.role is Role.USER for message in ending.messages)
-    if asked > ENOUGH_TALK:
-        confidence += TALK_BONUS
+    if asked > LONG_CONVERSATION:
+        confidence += LONG_CONVERSATION_BONUS
         reasons.append(f"{asked} user messages.")
     return _made(ExecutionStatus.COMPLETED, round(confidence, 2), " ".join(reasons))
 
 
-def _broken_off(ending: Ending) -> Execution | None:
+def _unanswered_end(ending: RunEnding) -> Execution | None:
     """Rules 10 and 11: nothing is declared, and the last message waits for something."""
     last = ending.messages[-1] if ending.messages else None
     if last is not None and last.role is Role.TOOL and last.error:
@@ -163,7 +163,7 @@ def _broken_off(ending: Ending) -> Execution | None:
     return None
 
 
-def _closing_words(ending: Ending) -> Execution | None:
+def _closing_words(ending: RunEnding) -> Execution | None:
     """Rules 12 to 14: nothing is declared, so the last words have to tell."""
     last = ending.messages[-1] if ending.messages else None
     said = last.content.strip() if last is not None else ""
@@ -174,12 +174,12 @@ def _closing_words(ending: Ending) -> Execution | None:
     if last.role is Role.ASSISTANT:
         return _made(ExecutionStatus.COMPLETED, 0.6, "Nothing is declared; the agent has the last word.")
     spoke = any(message.role is Role.ASSISTANT for message in ending.messages)
-    if last.role is Role.USER and spoke and _LEAVE.search(said):
+    if last.role is Role.USER and spoke and _FAREWELL.search(said):
         return _made(ExecutionStatus.COMPLETED, 0.6, "Nothing is declared; the user takes leave.")
     return None
 
 
-def _unknown(ending: Ending) -> Execution:
+def _unknown(ending: RunEnding) -> Execution:
     given = ", ".join(repr(word) for word in (ending.stop_reason, ending.run_status) if word)
     said = f"What is declared ({given}) says nothing about it" if given else "Nothing is declared"
     return _made(ExecutionStatus.UNKNOWN, 0.5, f"{said}, and the last message doesn't tell.")
@@ -189,5 +189,5 @@ def _made(status: ExecutionStatus, confidence: float, reasoning: str) -> Executi
     return Execution(status=status, confidence=confidence, reasoning=reasoning)
 
 
-_Rule = Callable[[Ending], Execution | None]
-_RULES: tuple[_Rule, ...] = (_declared_bad, _cut_short, _declared_good, _broken_off, _closing_words)
+_Rule = Callable[[RunEnding], Execution | None]
+_RULES: tuple[_Rule, ...] = (_declared_failure, _cut_short, _declared_success, _unanswered_end, _closing_words)

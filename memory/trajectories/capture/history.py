@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_heard
+from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages
 from recall_loop.memory.trajectories.capture.masking import Masking
-from recall_loop.memory.trajectories.capture.sources import Heard, hear_all
-from recall_loop.memory.trajectories.capture.values import moment_of, text_of
+from recall_loop.memory.trajectories.capture.sources import SourceMessage, parse_messages
+from recall_loop.memory.trajectories.capture.values import to_datetime, to_text
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.trajectories import RunData
 
@@ -24,7 +24,7 @@ _START_OF_INPUT = -1
 
 
 @dataclass(frozen=True, slots=True)
-class _Moment:
+class _HistoryState:
     """One state of the run. `step` is LangGraph's superstep; -1 takes in the input."""
 
     messages: Sequence[object]
@@ -51,20 +51,20 @@ def convert_history(
     moments = [_moment(state, messages_key, index) for index, state in enumerate(states)]
     if any(moment.snapshot is not None for moment in moments):
         moments = _oldest_first(moments)
-    heard = list(_news(moments))
-    return convert_heard(heard, _info(moments, info or RunInfo()), masking)
+    heard = list(_new_messages(moments))
+    return convert_messages(heard, _info(moments, info or RunInfo()), masking)
 
 
-def _moment(state: object, key: str, index: int) -> _Moment:
+def _moment(state: object, key: str, index: int) -> _HistoryState:
     if isinstance(state, Mapping):
-        return _Moment(_messages(state, key))
+        return _HistoryState(_messages(state, key))
     values = getattr(state, "values", None)
     if values is None or callable(values):
         raise InvalidInputError(f"states.{index}", state, "a StateSnapshot, or a state as a mapping")
     metadata = getattr(state, "metadata", None) or {}
     step = metadata.get("step")
-    created = moment_of(getattr(state, "created_at", None))
-    return _Moment(_messages(values, key), created, step if isinstance(step, int) else None, state)
+    created = to_datetime(getattr(state, "created_at", None))
+    return _HistoryState(_messages(values, key), created, step if isinstance(step, int) else None, state)
 
 
 def _messages(values: object, key: str) -> Sequence[object]:
@@ -75,7 +75,7 @@ def _messages(values: object, key: str) -> Sequence[object]:
     return list(found) if isinstance(found, list | tuple) else []
 
 
-def _oldest_first(moments: list[_Moment]) -> list[_Moment]:
+def _oldest_first(moments: list[_HistoryState]) -> list[_HistoryState]:
     """Order snapshots by time; where some have none, by step, since a history comes newest first."""
     if all(moment.created_at is not None for moment in moments):
         return sorted(reversed(moments), key=lambda moment: moment.created_at or datetime.max)
@@ -83,26 +83,26 @@ def _oldest_first(moments: list[_Moment]) -> list[_Moment]:
     return list(reversed(moments)) if steps and steps[0] >= steps[-1] else moments
 
 
-def _news(moments: Iterable[_Moment]) -> Iterator[Heard]:
+def _new_messages(moments: Iterable[_HistoryState]) -> Iterator[SourceMessage]:
     """Yield every message that no earlier state had, with the step and the time at which it appeared."""
     known: Counter[str] = Counter()
     for moment in moments:
         here: Counter[str] = Counter()
-        for heard in hear_all(moment.messages):
+        for heard in parse_messages(moment.messages):
             key = repr((heard.id, heard.role, heard.content, heard.calls, heard.tool_call_id))
             here[key] += 1
             if here[key] > known[key]:
-                yield _placed(heard, moment)
+                yield _with_step(heard, moment)
         known |= here
 
 
-def _placed(heard: Heard, moment: _Moment) -> Heard:
+def _with_step(heard: SourceMessage, moment: _HistoryState) -> SourceMessage:
     if heard.step_id is None and moment.step is not None and moment.step > _START_OF_INPUT:
         heard = replace(heard, step_id=str(moment.step))
     return replace(heard, timestamp=moment.created_at) if heard.timestamp is None else heard
 
 
-def _info(moments: Sequence[_Moment], info: RunInfo) -> RunInfo:
+def _info(moments: Sequence[_HistoryState], info: RunInfo) -> RunInfo:
     """Fill in what the last snapshot and the times of the history say; what the caller says comes first."""
     snapshot = moments[-1].snapshot if moments else None
     if snapshot is None:
@@ -114,7 +114,7 @@ def _info(moments: Sequence[_Moment], info: RunInfo) -> RunInfo:
     status = info.run_status or (None if waiting or error else "completed")
     return replace(
         info,
-        run_id=info.run_id or text_of(configurable.get("thread_id")),
+        run_id=info.run_id or to_text(configurable.get("thread_id")),
         error=info.error or error,
         waiting=info.waiting or waiting,
         run_status=status,
@@ -129,5 +129,5 @@ def _error(snapshot: Any) -> str | None:
     for task in getattr(snapshot, "tasks", None) or ():
         error = getattr(task, "error", None)
         if error is not None:
-            return text_of(error if isinstance(error, str) else f"{type(error).__name__}: {error}") or "error"
+            return to_text(error if isinstance(error, str) else f"{type(error).__name__}: {error}") or "error"
     return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
-from recall_loop.memory.trajectories.capture.to_json import plain
+from recall_loop.memory.trajectories.capture.to_json import to_json_value
 from recall_loop.state.errors import InvalidInputError
 
 MASK = "[masked]"
@@ -34,7 +34,7 @@ _NAMED_IN_JSON = re.compile(r'"(?P<name>[^"\\]{1,100})"(?P<joint>\s*:\s*)(?:"(?:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class SecretPattern:
     """A pattern of secrets in text. `hints`: one of them stands in every case-folded text that can match; () = any.
 
     A group named `kept` stays; everything else of a match is masked.
@@ -44,28 +44,32 @@ class Pattern:
     hints: tuple[bytes, ...] = ()
 
 
-def _pattern(regex: str, *hints: str) -> Pattern:
-    return Pattern(re.compile(regex), tuple(hint.encode() for hint in hints))
+def _secret_pattern(regex: str, *hints: str) -> SecretPattern:
+    return SecretPattern(re.compile(regex), tuple(hint.encode() for hint in hints))
 
 
 _GIT_HINTS = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-")
 _NAMED = r"pass(?:word|wd|phrase|code)|pwd|client_secret|secret|(?:api|access|secret|private)[_-]?key|auth[_-]?token"
 _NAMED += r"|access[_-]?token|refresh[_-]?token|id[_-]?token|session[_-]?token|token|authorization"
 DEFAULT_PATTERNS = (
-    _pattern(r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", "private key-----"),
-    _pattern(
+    _secret_pattern(
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", "private key-----"
+    ),
+    _secret_pattern(
         r"(?i)(?P<kept>\bauthorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)\s+)[^\s\"',;]+",
         "authorization",
     ),
-    _pattern(r"(?P<kept>\b[Bb]earer\s+)(?=[^\s\"']*[0-9])[A-Za-z0-9._~+/=-]{12,}", "bearer"),
-    _pattern(r"(?P<kept>(?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)", "://"),
-    _pattern(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", "eyj"),
-    _pattern(r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_"),
-    _pattern(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b", "akia", "asia"),
-    _pattern(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})", *_GIT_HINTS),
-    _pattern(r"\bxox[abeprs]-[A-Za-z0-9-]{10,}", "xox"),
-    _pattern(r"\bAIza[A-Za-z0-9_-]{30,}", "aiza"),
-    _pattern(
+    _secret_pattern(r"(?P<kept>\b[Bb]earer\s+)(?=[^\s\"']*[0-9])[A-Za-z0-9._~+/=-]{12,}", "bearer"),
+    _secret_pattern(r"(?P<kept>(?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)", "://"),
+    _secret_pattern(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", "eyj"),
+    _secret_pattern(r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_"),
+    _secret_pattern(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b", "akia", "asia"),
+    _secret_pattern(
+        r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})", *_GIT_HINTS
+    ),
+    _secret_pattern(r"\bxox[abeprs]-[A-Za-z0-9-]{10,}", "xox"),
+    _secret_pattern(r"\bAIza[A-Za-z0-9_-]{30,}", "aiza"),
+    _secret_pattern(
         rf"(?i)(?P<kept>(?<![A-Za-z])(?:{_NAMED})(?:\\?[\"'])?\s*[:=]\s*)"
         # What is masked already, or is no value; then a text in quotes (in JSON inside JSON, too), or up to a stop.
         r"(?!\[masked\]|(?:bearer|basic|token)\s+\[masked\]|(?:true|false|null|none)\b)"
@@ -86,7 +90,7 @@ class Masking:
     """
 
     keys: tuple[re.Pattern[str], ...] = (re.compile(DEFAULT_KEYS),)
-    patterns: tuple[Pattern, ...] = DEFAULT_PATTERNS
+    patterns: tuple[SecretPattern, ...] = DEFAULT_PATTERNS
     _names: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def is_secret_name(self, name: str) -> bool:
@@ -108,14 +112,14 @@ class Masking:
             text = pattern.regex.sub(_masked, text)
         return text
 
-    def narrowed(self, texts: Iterable[str]) -> Masking:
+    def for_texts(self, texts: Iterable[str]) -> Masking:
         """Return the same masking with only those patterns that can match one of `texts`.
 
         One look at a whole run saves as many looks as it has messages.
         """
         return replace(self, patterns=tuple(self._possible("\n".join(texts))))
 
-    def _possible(self, text: str) -> list[Pattern]:
+    def _possible(self, text: str) -> list[SecretPattern]:
         folded = text.casefold().encode("utf-8", "replace")  # bytes are looked through twice as fast as wide text
         return [one for one in self.patterns if not one.hints or any(hint in folded for hint in one.hints)]
 
@@ -126,7 +130,7 @@ class Masking:
         if isinstance(value, dict):
             named = self._names_a_secret(value)
             return {
-                name: _whole(item)
+                name: _mask_all(item)
                 if self.is_secret_name(name) or (named and name == "value")
                 else self.value(item, repeated)
                 for name, item in value.items()
@@ -149,7 +153,7 @@ class Masking:
         """
         if text.lstrip()[:1] not in ("{", "[") or not self.keys:
             return text
-        read = _read(text)
+        read = _parse_json(text)
         if read is not None:
             masked = self.value(read, repeated)
             return text if masked == read else json.dumps(masked, ensure_ascii=False)
@@ -159,7 +163,7 @@ class Masking:
         name = found["name"]
         return f'"{name}"{found["joint"]}"{MASK}"' if self.is_secret_name(name) else found[0]
 
-    def collect(self, value: JsonValue, found: set[str], *, secret: bool = False) -> None:
+    def collect_secrets(self, value: JsonValue, found: set[str], *, secret: bool = False) -> None:
         """Add to `found` the texts under secret names that are worth masking wherever they stand again.
 
         At least six characters, or twelve where there are only letters: a word such as "required" would be masked all
@@ -169,18 +173,18 @@ class Masking:
             named = self._names_a_secret(value)
             for name, item in value.items():
                 if secret or self.is_secret_name(name) or (named and name == "value"):
-                    self.collect(item, found, secret=True)
+                    self.collect_secrets(item, found, secret=True)
                 elif not isinstance(item, int | float | None):
-                    self.collect(item, found)
+                    self.collect_secrets(item, found)
         elif isinstance(value, list):
             for item in value:
-                self.collect(item, found, secret=secret)
+                self.collect_secrets(item, found, secret=secret)
         elif secret and value is not None and not isinstance(value, bool):
             text = str(value)
             if len(text) >= (_WORD_LENGTH if text.isalpha() else _REPEATED_LENGTH):
                 found.add(text)
         elif isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-            self.collect(_read(value), found)
+            self.collect_secrets(_parse_json(value), found)
 
 
 NO_MASKING = Masking((), ())
@@ -192,14 +196,14 @@ def make_masking(patterns: Iterable[str] = (), keys: Iterable[str] = (), *, defa
     Raises:
         InvalidInputError: one of them is no regular expression, or matches the empty text.
     """
-    own = tuple(Pattern(_compiled("mask", text)) for text in patterns)
-    names = tuple(_compiled("mask_key", text) for text in keys)
+    own = tuple(SecretPattern(_compile_regex("mask", text)) for text in patterns)
+    names = tuple(_compile_regex("mask_key", text) for text in keys)
     if defaults:
         own, names = (*DEFAULT_PATTERNS, *own), (re.compile(DEFAULT_KEYS), *names)
     return Masking(names, own)
 
 
-def _compiled(name: str, text: str) -> re.Pattern[str]:
+def _compile_regex(name: str, text: str) -> re.Pattern[str]:
     try:
         regex = re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
@@ -209,10 +213,10 @@ def _compiled(name: str, text: str) -> re.Pattern[str]:
     return regex
 
 
-def _read(text: str) -> dict[str, JsonValue] | list[JsonValue] | None:
+def _parse_json(text: str) -> dict[str, JsonValue] | list[JsonValue] | None:
     """Return the object or list that a text spells, else None."""
     try:
-        read = plain(json.loads(text))  # as deep as a record may be, and no deeper
+        read = to_json_value(json.loads(text))  # as deep as a record may be, and no deeper
     except (ValueError, RecursionError):
         return None
     return read if isinstance(read, dict | list) else None
@@ -222,10 +226,10 @@ def _masked(found: re.Match[str]) -> str:
     return f"{found.groupdict().get('kept') or ''}{MASK}"
 
 
-def _whole(value: JsonValue) -> JsonValue:
+def _mask_all(value: JsonValue) -> JsonValue:
     """Mask every text and number under a secret name; structure, true, false and null say nothing."""
     if isinstance(value, Mapping):
-        return {name: _whole(item) for name, item in value.items()}
+        return {name: _mask_all(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_whole(item) for item in value]
+        return [_mask_all(item) for item in value]
     return value if value is None or isinstance(value, bool) or value == "" else MASK

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert
+from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_run
 from recall_loop.memory.trajectories.capture.execution_status import is_run_status
 from recall_loop.memory.trajectories.capture.history import convert_history
 from recall_loop.memory.trajectories.capture.masking import Masking
-from recall_loop.memory.trajectories.capture.to_json import plain_mapping
-from recall_loop.memory.trajectories.capture.values import count_of, error_of, moment_of, seconds_of, text_of
+from recall_loop.memory.trajectories.capture.to_json import to_json_object
+from recall_loop.memory.trajectories.capture.values import to_count, to_datetime, to_error, to_seconds, to_text
 from recall_loop.memory.trajectories.indexing_text import searchable_text
-from recall_loop.state.errors import InvalidInputError, RecallError, parse
+from recall_loop.state.errors import InvalidInputError, RecallError, validate_model
 from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import RunData, trajectory_record
 
@@ -45,13 +45,13 @@ _MOMENTS = {
 }
 _SECONDS = {"duration_seconds": ("duration_seconds", "duration_s", "duration")}
 _READERS: tuple[tuple[Mapping[str, tuple[str, ...]], Callable[[Any], Any]], ...] = (
-    (_TEXTS, text_of),
-    (_ERRORS, error_of),
-    (_COUNTS, count_of),
-    (_MOMENTS, moment_of),
-    (_SECONDS, seconds_of),
+    (_TEXTS, to_text),
+    (_ERRORS, to_error),
+    (_COUNTS, to_count),
+    (_MOMENTS, to_datetime),
+    (_SECONDS, to_seconds),
 )
-_OF_RECORD = ("agent_id", "agent_name", "group_id", "user_id", "conversation_id", "label")
+_RECORD_FIELDS = ("agent_id", "agent_name", "group_id", "user_id", "conversation_id", "label")
 _ID_BYTES = 16
 
 
@@ -84,32 +84,32 @@ def _line(number: int, line: bytes, masking: Masking) -> RunLine:
     if not isinstance(given, dict):
         return RunLine(number, None, f"not a JSON object but {type(given).__name__}")
     try:
-        return RunLine(number, record_of_run(given, masking))
+        return RunLine(number, record_from_run(given, masking))
     except RecallError as error:
         return RunLine(number, None, str(error))
 
 
-def record_of_run(given: Mapping[str, Any], masking: Masking = DEFAULT_MASKING) -> Trajectory:
+def record_from_run(given: Mapping[str, Any], masking: Masking = DEFAULT_MASKING) -> Trajectory:
     """Return one run as a record. Without an id it gets one made of what it holds.
 
     Raises:
         InvalidInputError: it holds no run, or something that no record can hold.
     """
     if "attributes" in given:
-        masked = masking.value(plain_mapping(given))
-        return parse(Trajectory, masked if isinstance(masked, dict) else {}, "record")
+        masked = masking.value(to_json_object(given))
+        return validate_model(Trajectory, masked if isinstance(masked, dict) else {}, "record")
     left = dict(given)
     run, run_id = _run(left, masking)
-    fields = {name: given[name] for name in _OF_RECORD if given.get(name) is not None}
+    fields = {name: given[name] for name in _RECORD_FIELDS if given.get(name) is not None}
     tags = given.get("tags")
     if isinstance(tags, list):
         fields["tags"] = tuple(dict.fromkeys(str(tag) for tag in tags if str(tag).strip()))
-    return trajectory_record(run, id=run_id or derived_id(run, fields), text=searchable_text(run), **fields)
+    return trajectory_record(run, id=run_id or derive_run_id(run, fields), text=searchable_text(run), **fields)
 
 
-def derived_id(run: RunData, fields: Mapping[str, Any]) -> str:
+def derive_run_id(run: RunData, fields: Mapping[str, Any]) -> str:
     """Return an id that the same line always gets; equal words at another time, or of another agent, get another."""
-    whose = {name: fields[name] for name in _OF_RECORD if name in fields}
+    whose = {name: fields[name] for name in _RECORD_FIELDS if name in fields}
     plain = run.model_dump_json(include={"task", "turns", "execution", "metadata"}) + json.dumps(whose, default=str)
     return f"run-{hashlib.blake2b(plain.encode(), digest_size=_ID_BYTES).hexdigest()}"
 
@@ -119,10 +119,10 @@ def _run(left: dict[str, Any], masking: Masking) -> tuple[RunData, str | None]:
     if name is None:
         raise InvalidInputError("messages", left.get("messages"), "a list of messages (or of `states`)")
     body = left.pop(name)
-    run_id = text_of(left.pop("id", None) or left.get("run_id"))
+    run_id = to_text(left.pop("id", None) or left.get("run_id"))
     left.pop("run_id", None)
     info = _info(left, run_id)
-    return (convert(body, info, masking) if name == "messages" else convert_history(body, info, masking)), run_id
+    return (convert_run(body, info, masking) if name == "messages" else convert_history(body, info, masking)), run_id
 
 
 def _info(left: dict[str, Any], run_id: str | None) -> RunInfo:
@@ -136,10 +136,10 @@ def _info(left: dict[str, Any], run_id: str | None) -> RunInfo:
                     known[name] = value
                     left.pop(spelling)
     for spelling in ("run_status", "status"):
-        word = text_of(left.get(spelling))
+        word = to_text(left.get(spelling))
         if word and is_run_status(word) and "run_status" not in known:
             known["run_status"] = word
             left.pop(spelling)
-    taken = (*_OF_RECORD, "tags") if isinstance(left.get("tags"), list) else _OF_RECORD
+    taken = (*_RECORD_FIELDS, "tags") if isinstance(left.get("tags"), list) else _RECORD_FIELDS
     kept = {name: value for name, value in left.items() if name not in taken}
-    return RunInfo(run_id=run_id, extra=plain_mapping(kept), **known)
+    return RunInfo(run_id=run_id, extra=to_json_object(kept), **known)

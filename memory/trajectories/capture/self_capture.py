@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_heard
+from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages
 from recall_loop.memory.trajectories.capture.masking import Masking
-from recall_loop.memory.trajectories.capture.sources import Heard
-from recall_loop.memory.trajectories.capture.to_json import plain
+from recall_loop.memory.trajectories.capture.sources import SourceMessage
+from recall_loop.memory.trajectories.capture.to_json import to_json_value
 from recall_loop.memory.trajectories.capture.tool_calls import RawCall
 from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import RunData, trajectory_record
@@ -20,12 +20,12 @@ from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.types import Role, StopReason
 
-RUN_TYPE = "retrieval"
-TAG = "recall-loop-run"
+RETRIEVAL_RUN_TYPE = "retrieval"
+SELF_CAPTURE_TAG = "recall-loop-run"
 _CUT_SHORT = {StopReason.DEADLINE, StopReason.ITERATION_LIMIT, StopReason.STEP_LIMIT}
 
 
-def capture(
+def capture_run(
     result: RetrieveResult,
     request: RetrieveRequest,
     masking: Masking = DEFAULT_MASKING,
@@ -40,20 +40,20 @@ def capture(
     planning needs: new facts and results by strategy and by query. Without one it holds the counters only.
     The facts that were found are named by id, never copied: deleting a memory deletes it.
     """
-    run = run_of_result(result, request, masking, finished_at=finished_at)
+    run = run_data_from_result(result, request, masking, finished_at=finished_at)
     identity = hashlib.blake2b(f"{request.tenant}\n{result.request_id}".encode(), digest_size=16).hexdigest()
     return trajectory_record(
         run,
         id=f"run-{identity}",
         text=run.task,  # a similar request is found by the question, in its own words
-        tags=(TAG,),
+        tags=(SELF_CAPTURE_TAG,),
         agent_id=request.agent_id,
         user_id=request.user_id,
         conversation_id=request.conversation_id,
     )
 
 
-def run_of_result(
+def run_data_from_result(
     result: RetrieveResult,
     request: RetrieveRequest,
     masking: Masking = DEFAULT_MASKING,
@@ -76,10 +76,10 @@ def run_of_result(
         end_time=ended,
         duration_seconds=duration,
         output_tokens=result.metadata.get("llm_tokens") or None,
-        run_type=RUN_TYPE,
+        run_type=RETRIEVAL_RUN_TYPE,
         extra={"stop": str(result.stop.reason), **_counters(result)},
     )
-    run = convert_heard(_heard(result, request, calls), info, masking)
+    run = convert_messages(_conversation(result, request, calls), info, masking)
     found = masking.value({"strategies": _strategies(calls), "queries": _queries(outcomes)})
     return run.model_copy(update={"extra": found})
 
@@ -102,25 +102,31 @@ def _last_error(calls: Iterable[Mapping[str, Any]]) -> str:
     return errors[-1] if errors else "The memory could not be searched."
 
 
-def _heard(result: RetrieveResult, request: RetrieveRequest, calls: Sequence[Mapping[str, Any]]) -> list[Heard]:
+def _conversation(
+    result: RetrieveResult, request: RetrieveRequest, calls: Sequence[Mapping[str, Any]]
+) -> list[SourceMessage]:
     """Tell the run as a conversation: the question, each call with what it brought, the answer."""
     heard = [
-        Heard(message.role, message.content, message.author, timestamp=message.timestamp)
+        SourceMessage(message.role, message.content, message.author, timestamp=message.timestamp)
         for message in request.messages
     ]
     for number, call in enumerate(calls, start=1):
         step, call_id = str(call.get("iteration", number)), f"call-{number}"
         arguments = {"strategy": call.get("strategy"), **call.get("input", {})}
-        made = RawCall(str(call.get("name")), _object(arguments), call_id)
-        heard.append(Heard(Role.ASSISTANT, calls=[made], step_id=step))
-        heard.append(Heard(Role.TOOL, _brought(call), made.name, [], call_id, error=call.get("error"), step_id=step))
+        made = RawCall(str(call.get("name")), _json_object(arguments), call_id)
+        heard.append(SourceMessage(Role.ASSISTANT, calls=[made], step_id=step))
+        heard.append(
+            SourceMessage(
+                Role.TOOL, _call_result_text(call), made.name, [], call_id, error=call.get("error"), step_id=step
+            )
+        )
     found = ", ".join(fact.id for fact in result.facts[:30]) or "nothing"
     said = f"Found {len(result.facts)} facts: {found}"  # not the answer: it repeats what memories say
-    heard.append(Heard(Role.ASSISTANT, said, stop_reason=_stop_word(result.stop.reason)))
+    heard.append(SourceMessage(Role.ASSISTANT, said, stop_reason=_stop_word(result.stop.reason)))
     return heard
 
 
-def _brought(call: Mapping[str, Any]) -> str:
+def _call_result_text(call: Mapping[str, Any]) -> str:
     words = f"{call.get('result_count', 0)} results, {call.get('new_facts', 0)} new facts"
     return f"{words}, mean similarity {call.get('mean_similarity', 0.0):.2f}"
 
@@ -133,20 +139,20 @@ def _strategies(calls: Iterable[Mapping[str, Any]]) -> dict[str, JsonValue]:
         total["calls"] += 1
         total["results"] += int(call.get("result_count") or 0)
         total["new_facts"] += int(call.get("new_facts") or 0)
-    return _object(totals)
+    return _json_object(totals)
 
 
 def _queries(outcomes: Iterable[Mapping[str, Any]]) -> JsonValue:
     """Return what each query brought, in the order in which they were asked."""
     names = ("query", "source", "strategy", "iteration", "tool", "results", "new_facts", "error")
-    return plain([{name: one[name] for name in names if one.get(name) is not None} for one in outcomes])
+    return to_json_value([{name: one[name] for name in names if one.get(name) is not None} for one in outcomes])
 
 
 def _counters(result: RetrieveResult) -> dict[str, JsonValue]:
     left = {name: value for name, value in result.metadata.items() if name not in ("trace", "duration_ms")}
-    return _object({**left, "facts": [fact.id for fact in result.facts]})
+    return _json_object({**left, "facts": [fact.id for fact in result.facts]})
 
 
-def _object(value: Mapping[str, Any]) -> dict[str, JsonValue]:
-    found = plain(value)
+def _json_object(value: Mapping[str, Any]) -> dict[str, JsonValue]:
+    found = to_json_value(value)
     return found if isinstance(found, dict) else {}

@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue
 
-from recall_loop.memory.trajectories.capture.to_json import plain, plain_mapping, plain_text
-from recall_loop.memory.trajectories.capture.tool_calls import RawCall, calls_of
-from recall_loop.memory.trajectories.capture.values import count_of, error_of, moment_of, text_of
+from recall_loop.memory.trajectories.capture.to_json import clean_text, to_json_object, to_json_value
+from recall_loop.memory.trajectories.capture.tool_calls import RawCall, take_calls
+from recall_loop.memory.trajectories.capture.values import to_count, to_datetime, to_error, to_text
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import Role
 
@@ -33,13 +33,13 @@ _ROLES = {
     "system": Role.SYSTEM,
     "developer": Role.SYSTEM,
 }
-_FEW = frozenset(("role", "content", "name", "tool_calls"))
+_SIMPLE_FIELDS = frozenset(("role", "content", "name", "tool_calls"))
 # What a message may have as a property of its class, beside its own fields.
 _PROPERTIES = ("type", "role", "content", "name", "id", "tool_calls", "tool_call_id")
 
 
 @dataclass(slots=True)
-class Heard:
+class SourceMessage:
     """One message as its source gave it, in plain JSON values; not masked yet."""
 
     role: Role
@@ -58,7 +58,7 @@ class Heard:
     extra: dict[str, JsonValue] = field(default_factory=dict)
 
 
-def hear_all(messages: Iterable[object]) -> list[Heard]:
+def parse_messages(messages: Iterable[object]) -> list[SourceMessage]:
     """Read messages, oldest first.
 
     Raises:
@@ -66,51 +66,53 @@ def hear_all(messages: Iterable[object]) -> list[Heard]:
     """
     if isinstance(messages, Mapping | str | bytes):
         raise InvalidInputError("messages", messages, "a list of messages")
-    return [heard for index, given in enumerate(messages) for heard in hear(given, f"messages.{index}")]
+    return [heard for index, given in enumerate(messages) for heard in parse_message(given, f"messages.{index}")]
 
 
-def hear(given: object, where: str = "message") -> list[Heard]:
+def parse_message(given: object, where: str = "message") -> list[SourceMessage]:
     """Read one message; more than one where a message carries several tool results as blocks.
 
     Raises:
         InvalidInputError: it is no message.
     """
-    if type(given) is dict and given.keys() <= _FEW:
-        quick = _quick(given)
+    if type(given) is dict and given.keys() <= _SIMPLE_FIELDS:
+        quick = _parse_simple_message(given)
         if quick is not None:
             return [quick]
-    fields = _Fields(fields_of(given, where))
+    fields = _MessageFields(message_fields(given, where))
     role = _role(fields)
-    heard = Heard(role, name=text_of(fields.take("name")))
-    blocks = _Blocks.of(fields.take("content"))
+    heard = SourceMessage(role, name=to_text(fields.take("name")))
+    blocks = _ContentBlocks.parse(fields.take("content"))
     heard.content = blocks.text
-    heard.calls = [*calls_of(fields), *blocks.calls]
-    if fields.rest():  # most messages have nothing more to tell
-        heard.tool_call_id = text_of(fields.take("tool_call_id"))
+    heard.calls = [*take_calls(fields), *blocks.calls]
+    if fields.remaining():  # most messages have nothing more to tell
+        heard.tool_call_id = to_text(fields.take("tool_call_id"))
         _read_origin(heard, fields)
         heard.error = _error(fields, heard.content)
-        heard.extra |= plain_mapping(fields.rest())
+        heard.extra |= to_json_object(fields.remaining())
     heard.extra |= blocks.extra()
     own = [heard] if heard.content or heard.calls or not blocks.results or heard.extra else []
     return [*blocks.results, *own] if role is Role.USER else [*own, *blocks.results]
 
 
-def _quick(given: dict[str, Any]) -> Heard | None:
+def _parse_simple_message(given: dict[str, Any]) -> SourceMessage | None:
     """Read a message that has nothing but role, text, name and calls, as most have; None where it isn't so."""
     word, content, name = given.get("role"), given.get("content"), given.get("name")
     role = _ROLES.get(word) if type(word) is str else None
     if role is None or type(content) is not str or not (name is None or type(name) is str):
         return None
     calls = given.get("tool_calls")
-    return Heard(role, plain_text(content), text_of(name), calls_of(_Fields({"tool_calls": calls})) if calls else [])
+    return SourceMessage(
+        role, clean_text(content), to_text(name), take_calls(_MessageFields({"tool_calls": calls})) if calls else []
+    )
 
 
-def fields_of(given: object, where: str) -> dict[str, Any]:
+def message_fields(given: object, where: str) -> dict[str, Any]:
     """Return the fields of a message, whatever it is made of."""
     if isinstance(given, str):
         return {"role": "user", "content": given}
     if isinstance(given, Mapping):
-        return _unwrapped(given)
+        return _unwrap_serialized(given)
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
         return {"role": given[0], "content": given[1]}
     if hasattr(given, "content") and (hasattr(given, "type") or hasattr(given, "role")):
@@ -124,7 +126,7 @@ def _attributes(given: object) -> dict[str, Any]:
     return {name: value for name, value in found.items() if not callable(value)}
 
 
-def _unwrapped(given: Mapping[str, Any]) -> dict[str, Any]:
+def _unwrap_serialized(given: Mapping[str, Any]) -> dict[str, Any]:
     """Take a message out of LangChain's two ways of writing one down."""
     inner, kind = given.get("kwargs"), given.get("id")
     if given.get("lc") and isinstance(inner, Mapping) and isinstance(kind, list) and kind:
@@ -136,7 +138,7 @@ def _unwrapped(given: Mapping[str, Any]) -> dict[str, Any]:
     return dict(given)
 
 
-class _Fields:
+class _MessageFields:
     """A message's fields; what was taken is left out of the rest."""
 
     def __init__(self, given: dict[str, Any]) -> None:
@@ -149,60 +151,60 @@ class _Fields:
                 return self._left.pop(name)
         return None
 
-    def inner(self, name: str) -> Mapping[str, Any]:
+    def nested(self, name: str) -> Mapping[str, Any]:
         """Return a field that holds further fields, without taking it; empty where there is none."""
         value = self._left.get(name)
         return value if isinstance(value, Mapping) else {}
 
-    def rest(self) -> dict[str, Any]:
+    def remaining(self) -> dict[str, Any]:
         return self._left
 
 
-def _role(fields: _Fields) -> Role:
+def _role(fields: _MessageFields) -> Role:
     """Return who speaks; a role that nobody knows is an agent's name, and is kept in `extra`."""
     given = fields.take("role", "type")
     word = str(getattr(given, "value", given) or "").lower().removesuffix("messagechunk").removesuffix("message")
     role = _ROLES.get(word)
     if role is None:
         if given is not None:
-            fields.rest()["role"] = given
-        return Role.TOOL if fields.rest().get("tool_call_id") else Role.ASSISTANT
-    fields.rest().pop("type", None)
+            fields.remaining()["role"] = given
+        return Role.TOOL if fields.remaining().get("tool_call_id") else Role.ASSISTANT
+    fields.remaining().pop("type", None)
     return role
 
 
-def _error(fields: _Fields, content: str) -> str | None:
+def _error(fields: _MessageFields, content: str) -> str | None:
     """Return the error that a message reports; a mere `true` makes its content the error."""
-    status = fields.rest().get("status")
+    status = fields.remaining().get("status")
     given = fields.take("error")
-    if fields.rest().get("is_error") is True or status in ("error", "failed"):
-        given = given or fields.rest().pop("is_error", True)
-    return (content or "error") if given is True else error_of(given)
+    if fields.remaining().get("is_error") is True or status in ("error", "failed"):
+        given = given or fields.remaining().pop("is_error", True)
+    return (content or "error") if given is True else to_error(given)
 
 
-def _read_origin(heard: Heard, fields: _Fields) -> None:
+def _read_origin(heard: SourceMessage, fields: _MessageFields) -> None:
     """Take when, by which model, in which step and at what cost a message was made."""
-    response, usage = fields.inner("response_metadata"), _usage(fields)
-    heard.id = text_of(fields.take("id"))
+    response, usage = fields.nested("response_metadata"), _usage(fields)
+    heard.id = to_text(fields.take("id"))
     if heard.id is not None:
         heard.extra["id"] = heard.id
-    heard.step_id = text_of(fields.take("step_id", "step"))
-    heard.model = text_of(fields.take("model", "model_name") or response.get("model_name") or response.get("model"))
-    heard.stop_reason = text_of(
+    heard.step_id = to_text(fields.take("step_id", "step"))
+    heard.model = to_text(fields.take("model", "model_name") or response.get("model_name") or response.get("model"))
+    heard.stop_reason = to_text(
         fields.take("stop_reason", "finish_reason") or response.get("finish_reason") or response.get("stop_reason")
     )
-    heard.input_tokens = count_of(usage.get("input_tokens", usage.get("prompt_tokens")))
-    heard.output_tokens = count_of(usage.get("output_tokens", usage.get("completion_tokens")))
+    heard.input_tokens = to_count(usage.get("input_tokens", usage.get("prompt_tokens")))
+    heard.output_tokens = to_count(usage.get("output_tokens", usage.get("completion_tokens")))
     for name in ("timestamp", "created_at", "created", "time", "date"):
-        moment = moment_of(fields.rest().get(name))
+        moment = to_datetime(fields.remaining().get(name))
         if moment is not None and heard.timestamp is None:
             heard.timestamp = moment
             fields.take(name)
 
 
-def _usage(fields: _Fields) -> Mapping[str, Any]:
+def _usage(fields: _MessageFields) -> Mapping[str, Any]:
     """Return where the tokens of a message are counted. It stays in `extra`: it may say more than the totals."""
-    places = (fields.inner("usage_metadata"), fields.inner("usage"), fields.inner("response_metadata"))
+    places = (fields.nested("usage_metadata"), fields.nested("usage"), fields.nested("response_metadata"))
     for place in (*places[:2], places[2].get("token_usage"), places[2].get("usage")):
         if isinstance(place, Mapping) and place:
             return place
@@ -210,18 +212,18 @@ def _usage(fields: _Fields) -> Mapping[str, Any]:
 
 
 @dataclass(slots=True)
-class _Blocks:
+class _ContentBlocks:
     """A message's content: its text, and the calls and results that stand among its blocks."""
 
     text: str = ""
     calls: list[RawCall] = field(default_factory=list)
-    results: list[Heard] = field(default_factory=list)
+    results: list[SourceMessage] = field(default_factory=list)
     others: list[JsonValue] = field(default_factory=list)
 
     @classmethod
-    def of(cls, content: Any) -> _Blocks:
+    def parse(cls, content: Any) -> _ContentBlocks:
         if isinstance(content, str):
-            return cls(plain_text(content))
+            return cls(clean_text(content))
         found = cls()
         given = content if isinstance(content, list | tuple) else [] if content is None else [content]
         texts = [text for block in given if (text := found._read(block))]
@@ -231,19 +233,21 @@ class _Blocks:
     def _read(self, block: Any) -> str:
         """Return a block's text; file everything else where it belongs."""
         if isinstance(block, str):
-            return plain_text(block)
+            return clean_text(block)
         kind = block.get("type") if isinstance(block, Mapping) else None
         if kind in ("text", "input_text", "output_text") and isinstance(block.get("text"), str):
-            return plain_text(block["text"])
+            return clean_text(block["text"])
         if kind == "tool_use":
-            self.calls += calls_of(_Fields({"tool_calls": [block]}))
+            self.calls += take_calls(_MessageFields({"tool_calls": [block]}))
         elif kind == "tool_result":
-            inner = _Blocks.of(block.get("content"))
+            inner = _ContentBlocks.parse(block.get("content"))
             error = (inner.text or "error") if block.get("is_error") else None
-            call_id = text_of(block.get("tool_use_id"))
-            self.results.append(Heard(Role.TOOL, inner.text, tool_call_id=call_id, error=error, extra=inner.extra()))
+            call_id = to_text(block.get("tool_use_id"))
+            self.results.append(
+                SourceMessage(Role.TOOL, inner.text, tool_call_id=call_id, error=error, extra=inner.extra())
+            )
         else:
-            self.others.append(plain(block))
+            self.others.append(to_json_value(block))
         return ""
 
     def extra(self) -> dict[str, JsonValue]:

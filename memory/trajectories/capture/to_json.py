@@ -12,53 +12,53 @@ from enum import Enum
 from pydantic import BaseModel, JsonValue
 
 # Attributes hold at most 100 levels, and a value sits some levels down already.
-_DEEPEST = 60
-_MOST_BITS = 4096
+_MAX_JSON_DEPTH = 60
+_MAX_INT_BITS = 4096
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
 
 
-def plain_text(text: str) -> str:
+def clean_text(text: str) -> str:
     """Return `text` with what no store can hold (NUL, lone surrogates) as the replacement sign U+FFFD."""
     if text.isascii() and "\x00" not in text:
         return text
     return _UNFIT.sub("\ufffd", text)
 
 
-def plain(value: object, depth: int = 0) -> JsonValue:
+def to_json_value(value: object, depth: int = 0) -> JsonValue:
     """Return `value` as JSON: unknown objects as their fields or their text, NaN and infinities as words."""
     if value is None or value is True or value is False:
         return value
     if isinstance(value, str):
-        return plain_text(value.value if isinstance(value, Enum) else value)
+        return clean_text(value.value if isinstance(value, Enum) else value)
     if isinstance(value, int | float):
         return _number(value)
     if type(value) is dict or type(value) is list:
         return _container(value, depth)
     if isinstance(value, Mapping | Sequence | set | frozenset | BaseModel) and not isinstance(value, bytes | bytearray):
         return _container(value, depth)
-    return plain_text(_words(value))
+    return clean_text(_scalar_text(value))
 
 
 def _number(value: float) -> JsonValue:
     if isinstance(value, int):
-        return value if value.bit_length() <= _MOST_BITS else hex(value)
+        return value if value.bit_length() <= _MAX_INT_BITS else hex(value)
     return value if math.isfinite(value) else str(value)
 
 
 def _container(value: object, depth: int) -> JsonValue:
-    if depth >= _DEEPEST:
-        return plain_text(_flat(value))
+    if depth >= _MAX_JSON_DEPTH:
+        return clean_text(_dump_deep(value))
     if type(value) is dict:
-        return {plain_text(str(key)): plain(item, depth + 1) for key, item in value.items()}
+        return {clean_text(str(key)): to_json_value(item, depth + 1) for key, item in value.items()}
     if isinstance(value, BaseModel):
         value = {name: getattr(value, name) for name in type(value).model_fields}
     if isinstance(value, Mapping):
-        return {plain_text(str(key)): plain(item, depth + 1) for key, item in value.items()}
+        return {clean_text(str(key)): to_json_value(item, depth + 1) for key, item in value.items()}
     items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-    return [plain(item, depth + 1) for item in items]  # type: ignore[attr-defined]  # a sequence by now
+    return [to_json_value(item, depth + 1) for item in items]  # type: ignore[attr-defined]  # a sequence by now
 
 
-def _flat(value: object) -> str:
+def _dump_deep(value: object) -> str:
     """Return what is nested too deep as text: JSON where Python's writer can go so deep."""
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
@@ -66,7 +66,7 @@ def _flat(value: object) -> str:
         return f"<{type(value).__name__} nested too deeply>"
 
 
-def _words(value: object) -> str:
+def _scalar_text(value: object) -> str:
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, datetime | date):
@@ -76,6 +76,8 @@ def _words(value: object) -> str:
     return str(value)
 
 
-def plain_mapping(value: Mapping[str, object]) -> dict[str, JsonValue]:
+def to_json_object(value: Mapping[str, object]) -> dict[str, JsonValue]:
     """Return a mapping as a JSON object, without what is None or empty."""
-    return {plain_text(str(key)): plain(item) for key, item in value.items() if item not in (None, "", [], {}, ())}
+    return {
+        clean_text(str(key)): to_json_value(item) for key, item in value.items() if item not in (None, "", [], {}, ())
+    }

@@ -9,22 +9,22 @@ from typing import Any, Protocol
 
 from pydantic import JsonValue
 
-from recall_loop.memory.trajectories.capture.to_json import plain, plain_mapping, plain_text
-from recall_loop.memory.trajectories.capture.values import error_of, text_of
+from recall_loop.memory.trajectories.capture.to_json import clean_text, to_json_object, to_json_value
+from recall_loop.memory.trajectories.capture.values import to_error, to_text
 
 UNNAMED = "(unnamed)"
 
 
-class Takes(Protocol):
+class FieldReader(Protocol):
     """Fields that can be taken by name."""
 
     def take(self, *names: str) -> Any:
         """Remove and return the first of `names` that has a value."""
 
-    def inner(self, name: str) -> Mapping[str, Any]:
+    def nested(self, name: str) -> Mapping[str, Any]:
         """Return a field that holds further fields."""
 
-    def rest(self) -> dict[str, Any]:
+    def remaining(self) -> dict[str, Any]:
         """Return what is left."""
 
 
@@ -39,24 +39,24 @@ class RawCall:
     extra: dict[str, JsonValue] = field(default_factory=dict)
 
 
-def calls_of(fields: Takes) -> list[RawCall]:
+def take_calls(fields: FieldReader) -> list[RawCall]:
     """Take the calls out of a message's fields.
 
     LangChain repeats the raw calls under `additional_kwargs`; they are read only where there are no others.
     """
-    given = _listed(fields.take("tool_calls"))
-    if not fields.rest():
+    given = _as_list(fields.take("tool_calls"))
+    if not fields.remaining():
         return [_call(call) for call in given]
-    given += _listed(fields.take("invalid_tool_calls"))
+    given += _as_list(fields.take("invalid_tool_calls"))
     single = fields.take("function_call")
     if isinstance(single, Mapping):
         given.append(single)
     if not given:
-        given = _listed(fields.inner("additional_kwargs").get("tool_calls"))
+        given = _as_list(fields.nested("additional_kwargs").get("tool_calls"))
     return [_call(call) for call in given]
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     if value is None:
         return []
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
@@ -77,10 +77,10 @@ def _call(given: Any) -> RawCall:
         left |= {"name": getattr(function, "name", function), "arguments": getattr(function, "arguments", {})}
     if left.get("type") in ("function", "tool_call", "tool_use", "invalid_tool_call"):
         left.pop("type")
-    name = text_of(left.pop("name", None)) or UNNAMED
+    name = to_text(left.pop("name", None)) or UNNAMED
     arguments = _arguments(_first(left, "arguments", "args", "input"))
-    call_id, error = text_of(left.pop("id", None)), error_of(left.pop("error", None))
-    return RawCall(name, arguments, call_id, error, plain_mapping(left))
+    call_id, error = to_text(left.pop("id", None)), to_error(left.pop("error", None))
+    return RawCall(name, arguments, call_id, error, to_json_object(left))
 
 
 def _first(fields: dict[str, Any], *names: str) -> Any:
@@ -98,9 +98,9 @@ def _arguments(given: Any) -> dict[str, JsonValue] | str:
         try:
             read = json.loads(given)
         except (ValueError, RecursionError):
-            return plain_text(given)
+            return clean_text(given)
         if not isinstance(read, dict):
-            return plain_text(given)
+            return clean_text(given)
         given = read
-    value = plain(given)
+    value = to_json_value(given)
     return value if isinstance(value, dict) else json.dumps(value, ensure_ascii=False)

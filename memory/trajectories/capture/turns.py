@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from recall_loop.memory.trajectories.capture.sources import Heard
+from recall_loop.memory.trajectories.capture.sources import SourceMessage
 from recall_loop.state.types import Role
 
 
-def in_steps(heard: Iterable[Heard]) -> Iterator[list[Heard]]:
+def group_turns(heard: Iterable[SourceMessage]) -> Iterator[list[SourceMessage]]:
     """Yield the messages of each turn, in order.
 
     Messages that name a step stay together with their neighbours of the same step. Among the others a turn
     starts where somebody speaks after a tool or after the agent, and with a user's (or system's) message
     that no such message comes right before: what was asked, what the agent said, what its tools gave.
     """
-    turn: list[Heard] = []
+    turn: list[SourceMessage] = []
     for message in heard:
-        if turn and _starts(message, turn[-1]):
+        if turn and _starts_turn(message, turn[-1]):
             yield turn
             turn = []
         turn.append(message)
@@ -25,7 +25,7 @@ def in_steps(heard: Iterable[Heard]) -> Iterator[list[Heard]]:
         yield turn
 
 
-def _starts(message: Heard, before: Heard) -> bool:
+def _starts_turn(message: SourceMessage, before: SourceMessage) -> bool:
     if message.step_id is not None or before.step_id is not None:
         return message.step_id != before.step_id
     if message.role is Role.TOOL:

@@ -5,40 +5,40 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from recall_loop.memory.trajectories.capture.to_json import plain_text
+from recall_loop.memory.trajectories.capture.to_json import clean_text
 
 _MILLISECONDS_FROM = 1e11  # seconds reach this in the year 5138
 _MOST_COUNT = 2**53
 
 
-def text_of(value: Any) -> str | None:
+def to_text(value: Any) -> str | None:
     """Return `value` as text without what no store can hold; None stays None, and blank text is None."""
     if value is None:
         return None
-    text = plain_text(value if isinstance(value, str) else str(getattr(value, "value", value)))
+    text = clean_text(value if isinstance(value, str) else str(getattr(value, "value", value)))
     return text if text.strip() else None
 
 
-def error_of(value: Any) -> str | None:
+def to_error(value: Any) -> str | None:
     """Return an error as text; `false`, 0 and what is empty say that there is none."""
-    return text_of(value) if value else None
+    return to_text(value) if value else None
 
 
-def count_of(value: Any) -> int | None:
+def to_count(value: Any) -> int | None:
     """Return a whole number from 0 up, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST_COUNT:
         return None
     return int(value)
 
 
-def seconds_of(value: Any) -> float | None:
+def to_seconds(value: Any) -> float | None:
     """Return a number of seconds from 0 up, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST_COUNT:
         return None
     return float(value)
 
 
-def moment_of(value: Any) -> datetime | None:
+def to_datetime(value: Any) -> datetime | None:
     """Return a time in UTC: of a datetime, an RFC 3339 text, or seconds (or milliseconds) since 1970."""
     try:
         if isinstance(value, str):

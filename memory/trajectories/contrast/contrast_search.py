@@ -15,22 +15,22 @@ from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
 from recall_loop.memory.trajectories.contrast.result_notes import (
     contrasts_message,
+    count_message,
+    empty_message,
     fallback_message,
-    note,
-    nothing_message,
-    plain_message,
+    tier_note,
 )
-from recall_loop.memory.trajectories.contrast.results import Details, TrajectoriesFound, TrajectoryItem
+from recall_loop.memory.trajectories.contrast.results import TrajectoryDetails, TrajectoryItem, TrajectorySearchResult
 from recall_loop.memory.trajectories.contrast.tiers import (
     FAILURE_THRESHOLD,
     SUCCESS_THRESHOLD,
-    Thresholds,
     Tier,
-    narrowed,
-    score_of,
+    TierThresholds,
+    stored_score,
     tier_filters,
+    with_bounds,
 )
-from recall_loop.state.records.trajectories import run_of
+from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.records.records import SearchHit
 
-TRAJ_MIN_SIMILARITY = 0.3
-LIMIT = 5
+TRAJECTORY_MIN_SIMILARITY = 0.3
+DEFAULT_TRAJECTORY_LIMIT = 5
 _SUMMARY = 500
-_UNSHOWN = frozenset({"turns", "scoring"})
+_HIDDEN_ATTRIBUTES = frozenset({"turns", "scoring"})
 _Items = dict[Tier, tuple[TrajectoryItem, ...]]
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _TierResponses:
     """The responses to one search: of each tier, or one for everything."""
 
     responses: Sequence[SearchResponse]
-    thresholds: Thresholds
+    thresholds: TierThresholds
 
     @property
     def allowed(self) -> int:
@@ -68,15 +68,15 @@ def search_trajectories(
     scope: Scope,
     min_score: float | None = None,
     max_score: float | None = None,
-    min_similarity: float = TRAJ_MIN_SIMILARITY,
-    limit: int = LIMIT,
+    min_similarity: float = TRAJECTORY_MIN_SIMILARITY,
+    limit: int = DEFAULT_TRAJECTORY_LIMIT,
     include_contrasts: bool = False,
     success_threshold: float = SUCCESS_THRESHOLD,
     failure_threshold: float = FAILURE_THRESHOLD,
     filters: Filters | None = None,
     options: SearchOptions | None = None,
     reference_time: datetime | None = None,
-) -> TrajectoriesFound:
+) -> TrajectorySearchResult:
     """Search the trajectories that `scope` may read.
 
     Args:
@@ -100,8 +100,8 @@ def search_trajectories(
         StoreUnavailableError: the store can't be read.
         EmbedderError: the embedder fails and the mode needs it.
     """
-    thresholds = Thresholds(success_threshold, failure_threshold)
-    asked = narrowed(filters, min_score, max_score, min_similarity)
+    thresholds = TierThresholds(success_threshold, failure_threshold)
+    asked = with_bounds(filters, min_score, max_score, min_similarity)
     parts = tier_filters(asked, thresholds) if include_contrasts else {}
     # No part is left where a bound excludes every tier: the whole is searched then, which finds nothing.
     each = list(parts.values()) or [asked]
@@ -114,7 +114,7 @@ def search_trajectories(
         options=_options(options, limit, len(each)),
         reference_time=reference_time,
     )
-    answer = _Answer(responses, thresholds)
+    answer = _TierResponses(responses, thresholds)
     if not include_contrasts:
         return _plain(query, answer, asked)
     return _contrasted(query, answer, dict(zip(parts, responses, strict=False)), asked, limit)
@@ -126,10 +126,10 @@ def _options(options: SearchOptions | None, limit: int, parts: int) -> SearchOpt
     return replace(given, limit=limit, rerank_pool=max(given.rerank_pool // parts, 1))
 
 
-def _plain(query: str, answer: _Answer, asked: Filters) -> TrajectoriesFound:
+def _plain(query: str, answer: _TierResponses, asked: Filters) -> TrajectorySearchResult:
     items = tuple(_item(hit, answer.thresholds) for response in answer.responses for hit in response.hits)
-    message = plain_message(len(items)) if items else nothing_message(answer.allowed, asked.min_similarity or 0.0)
-    return TrajectoriesFound(
+    message = count_message(len(items)) if items else empty_message(answer.allowed, asked.min_similarity or 0.0)
+    return TrajectorySearchResult(
         query=query,
         message=message,
         include_contrasts=False,
@@ -140,8 +140,8 @@ def _plain(query: str, answer: _Answer, asked: Filters) -> TrajectoriesFound:
 
 
 def _contrasted(
-    query: str, answer: _Answer, responses: Mapping[Tier, SearchResponse], asked: Filters, limit: int
-) -> TrajectoriesFound:
+    query: str, answer: _TierResponses, responses: Mapping[Tier, SearchResponse], asked: Filters, limit: int
+) -> TrajectorySearchResult:
     items = {tier: _of_tier(tier, response, answer.thresholds) for tier, response in responses.items()}
     counts = {tier: len(found) for tier, found in items.items()}
     relevant: tuple[TrajectoryItem, ...] = ()
@@ -152,8 +152,8 @@ def _contrasted(
         counts = _counts(relevant, answer.thresholds)
         message = fallback_message(counts, len(relevant), answer.thresholds)
     if not relevant and not any(items.values()):
-        message = nothing_message(answer.allowed, asked.min_similarity or 0.0)
-    return TrajectoriesFound(
+        message = empty_message(answer.allowed, asked.min_similarity or 0.0)
+    return TrajectorySearchResult(
         query=query,
         message=message,
         include_contrasts=True,
@@ -167,7 +167,7 @@ def _contrasted(
     )
 
 
-def _of_tier(tier: Tier, response: SearchResponse, thresholds: Thresholds) -> tuple[TrajectoryItem, ...]:
+def _of_tier(tier: Tier, response: SearchResponse, thresholds: TierThresholds) -> tuple[TrajectoryItem, ...]:
     """Return a tier's items; one that was scored anew while the search ran belongs to another tier by now."""
     items = (_item(hit, thresholds) for hit in response.hits)
     return tuple(item for item in items if thresholds.tier(item.outcome_score) is tier)
@@ -179,25 +179,25 @@ def _best(items: _Items, limit: int) -> tuple[TrajectoryItem, ...]:
     return tuple(sorted(joined, key=lambda item: -item.similarity)[:limit])
 
 
-def _counts(items: Sequence[TrajectoryItem], thresholds: Thresholds) -> dict[Tier, int]:
+def _counts(items: Sequence[TrajectoryItem], thresholds: TierThresholds) -> dict[Tier, int]:
     tiers = [thresholds.tier(item.outcome_score) for item in items]
     return {tier: tiers.count(tier) for tier in Tier}
 
 
-def _item(hit: SearchHit, thresholds: Thresholds) -> TrajectoryItem:
+def _item(hit: SearchHit, thresholds: TierThresholds) -> TrajectoryItem:
     record = hit.record
     # Reading a long run's turns takes longer than finding it, and nothing of them is shown.
-    slim = {name: value for name, value in record.attributes.items() if name not in _UNSHOWN}
-    run = run_of(record.model_copy(update={"attributes": slim}))
-    score = score_of(record.attributes)
+    slim = {name: value for name, value in record.attributes.items() if name not in _HIDDEN_ATTRIBUTES}
+    run = run_from_record(record.model_copy(update={"attributes": slim}))
+    score = stored_score(record.attributes)
     return TrajectoryItem(
         id=record.id,
         similarity=hit.similarity,
         outcome_score=score,
         scoring_pending=run.scoring_pending,
         summary=" ".join((run.summary or run.task or record.text).split())[:_SUMMARY],
-        note=note(thresholds.tier(score), thresholds),
-        details=Details(
+        note=tier_note(thresholds.tier(score), thresholds),
+        details=TrajectoryDetails(
             status=run.execution.status,
             tools_used=run.metadata.tools_used,
             step_count=run.metadata.step_count,

@@ -11,9 +11,9 @@ from recall_loop.state.records.trajectories import RunData
 from recall_loop.state.scope import ExecutionStatus
 from recall_loop.state.types import ComplexityLevel
 
-EXECUTION = "Execution"
-LEARNING_VALUE = "Learning value"
-UNSCORED = "not scored"
+EXECUTION_HEADING = "Execution"
+LEARNING_VALUE_HEADING = "Learning value"
+UNSCORED_LABEL = "not scored"
 UNSCORED_PENDING = "not scored yet, waiting to be scored"
 
 _SIGNS = {
@@ -49,38 +49,38 @@ COMPLEXITY_EXPLAINED = {
 }
 
 
-def stars(score: float) -> str:
+def format_stars(score: float) -> str:
     """Return five stars of which floor(5 × score + 0.5) are full; `score` in [0,1]."""
     # Rounding first keeps 0.3 (whose product lies a hair under 1.5) on the side where arithmetic puts it.
     full = floor(round(5 * min(max(score, 0.0), 1.0) + 0.5, 9))
     return "⭐" * full + "☆" * (5 - full)
 
 
-def execution_value(status: ExecutionStatus) -> str:
+def format_execution(status: ExecutionStatus) -> str:
     """Return sign and word, such as "✅ Completed"."""
     return f"{_SIGNS[status]} {status.value.capitalize()}"
 
 
-def execution_line(status: ExecutionStatus) -> str:
+def execution_text(status: ExecutionStatus) -> str:
     """Return "Execution: ✅ Completed"."""
-    return f"{EXECUTION}: {execution_value(status)}"
+    return f"{EXECUTION_HEADING}: {format_execution(status)}"
 
 
-def score_number(score: float | None) -> str:
+def format_score(score: float | None) -> str:
     """Return the score with two decimals; 0.0 is "0.00", and an absent one is said to be so."""
-    return UNSCORED if score is None else f"{score:.2f}"
+    return UNSCORED_LABEL if score is None else f"{score:.2f}"
 
 
-def learning_value(score: float | None, *, pending: bool = False) -> str:
+def format_learning_value(score: float | None, *, pending: bool = False) -> str:
     """Return stars and number, such as "⭐⭐⭐☆☆ (0.50)", or that there is no score."""
     if score is None:
-        return UNSCORED_PENDING if pending else UNSCORED
-    return f"{stars(score)} ({score:.2f})"
+        return UNSCORED_PENDING if pending else UNSCORED_LABEL
+    return f"{format_stars(score)} ({score:.2f})"
 
 
-def learning_line(score: float | None, *, pending: bool = False) -> str:
+def learning_value_text(score: float | None, *, pending: bool = False) -> str:
     """Return "Learning value: ⭐⭐⭐☆☆ (0.50)"."""
-    return f"{LEARNING_VALUE}: {learning_value(score, pending=pending)}"
+    return f"{LEARNING_VALUE_HEADING}: {format_learning_value(score, pending=pending)}"
 
 
 def execution_tooltip(status: ExecutionStatus) -> str:
@@ -88,11 +88,11 @@ def execution_tooltip(status: ExecutionStatus) -> str:
     return f"{STATUS_EXPLAINED[status]} {EXECUTION_EXPLAINED}"
 
 
-def learning_tooltip(score: float | None) -> str:
+def learning_value_tooltip(score: float | None) -> str:
     """Say what the learning value means, and what its absence does."""
     return UNSCORED_EXPLAINED if score is None else LEARNING_EXPLAINED
 
 
-def both_lines(run: RunData) -> tuple[str, str]:
+def run_texts(run: RunData) -> tuple[str, str]:
     """Return the two labels of a run, one under the other on every surface."""
-    return execution_line(run.execution.status), learning_line(run.outcome_score, pending=run.scoring_pending)
+    return execution_text(run.execution.status), learning_value_text(run.outcome_score, pending=run.scoring_pending)

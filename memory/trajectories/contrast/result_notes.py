@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from recall_loop.memory.trajectories.contrast.tiers import Thresholds, Tier
+from recall_loop.memory.trajectories.contrast.tiers import Tier, TierThresholds
 
-_LESSONS = {
+_TIER_NOTES = {
     Tier.SUCCESS: "High learning value (at least {success:.2f}): a rich example of such a task.",
     Tier.MODERATE: "Moderate learning value ({failure:.2f} < score < {success:.2f}): may still hold useful patterns.",
     Tier.FAILURE: "Low learning value (at most {failure:.2f}): shallow, or little to be learned from.",
     Tier.UNSCORED: "Not scored: nobody has judged its learning value; that is not a low score.",
 }
-NAMES = {
+TIER_NAMES = {
     Tier.SUCCESS: ("success", "successes"),
     Tier.MODERATE: ("moderate", "moderate"),
     Tier.FAILURE: ("failure", "failures"),
@@ -20,16 +20,16 @@ NAMES = {
 }
 
 
-def note(tier: Tier, thresholds: Thresholds) -> str:
+def tier_note(tier: Tier, thresholds: TierThresholds) -> str:
     """Return what an item's tier means for its reader."""
-    return _LESSONS[tier].format(success=thresholds.success, failure=thresholds.failure)
+    return _TIER_NOTES[tier].format(success=thresholds.success, failure=thresholds.failure)
 
 
 def _counted(tier: Tier, count: int) -> str:
-    return f"{count} {NAMES[tier][0] if count == 1 else NAMES[tier][1]}"
+    return f"{count} {TIER_NAMES[tier][0] if count == 1 else TIER_NAMES[tier][1]}"
 
 
-def contrasts_message(counts: Mapping[Tier, int], thresholds: Thresholds) -> str:
+def contrasts_message(counts: Mapping[Tier, int], thresholds: TierThresholds) -> str:
     """Count each tier, and say what the names are about."""
     parts = ", ".join(_counted(tier, counts.get(tier, 0)) for tier in Tier)
     low, high = f"{thresholds.failure:.2f}", f"{thresholds.success:.2f}"
@@ -39,7 +39,7 @@ def contrasts_message(counts: Mapping[Tier, int], thresholds: Thresholds) -> str
     )
 
 
-def fallback_message(counts: Mapping[Tier, int], shown: int, thresholds: Thresholds) -> str:
+def fallback_message(counts: Mapping[Tier, int], shown: int, thresholds: TierThresholds) -> str:
     """Say why there are no contrasts, and what is shown instead."""
     low, high = f"{thresholds.failure:.2f}", f"{thresholds.success:.2f}"
     parts = " and ".join(_counted(tier, counts.get(tier, 0)) for tier in (Tier.MODERATE, Tier.UNSCORED))
@@ -49,12 +49,12 @@ def fallback_message(counts: Mapping[Tier, int], shown: int, thresholds: Thresho
     )
 
 
-def plain_message(shown: int) -> str:
+def count_message(shown: int) -> str:
     """Count the results of a search without contrasts."""
     return f"Found {shown} relevant trajector{'y' if shown == 1 else 'ies'}."
 
 
-def nothing_message(allowed: int, min_similarity: float) -> str:
+def empty_message(allowed: int, min_similarity: float) -> str:
     """Say why nothing is shown."""
     if not allowed:
         return "No trajectory is in this scope and satisfies the filters."

@@ -6,16 +6,16 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from recall_loop.memory.trajectories.contrast.labels import execution_value, learning_value, score_number
+from recall_loop.memory.trajectories.contrast.labels import format_execution, format_learning_value, format_score
 from recall_loop.state.scope import ExecutionStatus
 from recall_loop.state.types import ComplexityLevel, Timestamp
 
 
-class _Part(BaseModel):
+class _ResultModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Details(_Part):
+class TrajectoryDetails(_ResultModel):
     """Facts about a run that say nothing of its worth."""
 
     status: ExecutionStatus
@@ -25,7 +25,7 @@ class Details(_Part):
     complexity_level: ComplexityLevel | None = None
 
 
-class TrajectoryItem(_Part):
+class TrajectoryItem(_ResultModel):
     """One run. `outcome_score` is its learning value in [0,1], None where nobody scored it."""
 
     id: str
@@ -34,27 +34,27 @@ class TrajectoryItem(_Part):
     scoring_pending: bool = False
     summary: str
     note: str
-    details: Details
+    details: TrajectoryDetails
     tags: tuple[str, ...] = ()
     agent_id: str | None = None
     created_at: Timestamp | None = None
 
-    def shown(self) -> dict[str, Any]:
+    def to_display(self) -> dict[str, Any]:
         """Return the item in words: a score of 0.0 is "0.00", and none at all is said to be none."""
         details = self.details.model_dump(mode="json", exclude_none=True)
         return {
             "id": self.id,
             "similarity": f"{self.similarity:.2f}",
-            "outcome_score": score_number(self.outcome_score),
-            "learning_value": learning_value(self.outcome_score, pending=self.scoring_pending),
-            "execution": execution_value(self.details.status),
+            "outcome_score": format_score(self.outcome_score),
+            "learning_value": format_learning_value(self.outcome_score, pending=self.scoring_pending),
+            "execution": format_execution(self.details.status),
             "summary": self.summary,
             "note": self.note,
             "details": details,
         }
 
 
-class TrajectoriesFound(_Part):
+class TrajectorySearchResult(_ResultModel):
     """Runs that match a query.
 
     Without contrasts they are `trajectories`, best first. With contrasts each stands in its tier, or, where neither a
@@ -75,18 +75,18 @@ class TrajectoriesFound(_Part):
     degraded_reason: str | None = None
 
     @property
-    def everything(self) -> tuple[TrajectoryItem, ...]:
+    def all_items(self) -> tuple[TrajectoryItem, ...]:
         """All items, of whichever group."""
-        return tuple(item for name in _groups(self) for item in getattr(self, name))
+        return tuple(item for name in _group_names(self) for item in getattr(self, name))
 
-    def shown(self) -> dict[str, Any]:
+    def to_display(self) -> dict[str, Any]:
         """Return the result in words; groups that this kind of search doesn't have are left out."""
         found: dict[str, Any] = {"message": self.message}
-        found |= {name: [item.shown() for item in getattr(self, name)] for name in _groups(self)}
+        found |= {name: [item.to_display() for item in getattr(self, name)] for name in _group_names(self)}
         return found
 
 
-def _groups(found: TrajectoriesFound) -> tuple[str, ...]:
+def _group_names(found: TrajectorySearchResult) -> tuple[str, ...]:
     if not found.include_contrasts:
         return ("trajectories",)
     tiers = ("successes", "moderate", "failures", "unscored")

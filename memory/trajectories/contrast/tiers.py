@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 from pydantic import JsonValue
 
 from recall_loop.memory.store.sqlite.trajectory_predicate import SCORE_PATHS
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import Filters
 
 SUCCESS_THRESHOLD = 0.7
@@ -34,7 +34,7 @@ class Tier(StrEnum):
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class TierThresholds:
     """Where the tiers meet; 0 <= failure < success <= 1.
 
     Raises:
@@ -65,7 +65,7 @@ def _is_unit(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0.0 <= value <= 1.0
 
 
-def score_of(attributes: Mapping[str, JsonValue]) -> float | None:
+def stored_score(attributes: Mapping[str, JsonValue]) -> float | None:
     """Return the learning value that a trajectory's attributes hold, as filters read it; None where there is none."""
     for path in SCORE_PATHS:
         value: JsonValue = dict(attributes)
@@ -76,7 +76,7 @@ def score_of(attributes: Mapping[str, JsonValue]) -> float | None:
     return None
 
 
-def tier_filters(filters: Filters, thresholds: Thresholds) -> dict[Tier, Filters]:
+def tier_filters(filters: Filters, thresholds: TierThresholds) -> dict[Tier, Filters]:
     """Return for each tier that `filters` leave room for what its trajectories satisfy.
 
     Bounds on the score that the filters have already stay in force: tiers outside of them are left out, and so are
@@ -98,7 +98,7 @@ def tier_filters(filters: Filters, thresholds: Thresholds) -> dict[Tier, Filters
     return found
 
 
-def _between(filters: Filters, thresholds: Thresholds) -> dict[str, float]:
+def _between(filters: Filters, thresholds: TierThresholds) -> dict[str, float]:
     above, below = filters.above_outcome_score, filters.below_outcome_score
     return {
         "above_outcome_score": max(thresholds.failure, above if above is not None else 0.0),
@@ -110,7 +110,7 @@ def _with(filters: Filters, **changed: Any) -> Filters:
     return filters.model_copy(update=changed)
 
 
-def narrowed(
+def with_bounds(
     filters: Filters | None, min_score: float | None, max_score: float | None, min_similarity: float
 ) -> Filters:
     """Return the filters with the bounds of a search; of two bounds the stricter holds.
@@ -130,4 +130,4 @@ def narrowed(
     values["min_similarity"] = given.min_similarity if given.min_similarity is not None else min_similarity
     values |= {"min_outcome_score": max(lows)} if lows else {}
     values |= {"max_outcome_score": min(highs)} if highs else {}
-    return parse(Filters, values, "filters")
+    return validate_model(Filters, values, "filters")

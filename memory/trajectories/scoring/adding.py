@@ -7,30 +7,30 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.trajectories.scoring.outcome_scoring import Scorer, scored_record
+from recall_loop.memory.trajectories.scoring.outcome_scoring import Scorer, record_with_outcome
 from recall_loop.state.records.records import Record, Trajectory
-from recall_loop.state.records.trajectories import RunData, attributes_of, run_of
+from recall_loop.state.records.trajectories import RunData, run_attributes, run_from_record
 from recall_loop.state.scope import Scope
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.sqlite.prepared_records import Status
+    from recall_loop.memory.store.sqlite.prepared_records import WriteStatus
     from recall_loop.memory.store.store import MemoryStore
 
-_WHOSE = ("agent_id", "agent_name", "group_id", "user_id", "conversation_id", "session", "label")
+_RUN_OWNER_FIELDS = ("agent_id", "agent_name", "group_id", "user_id", "conversation_id", "session", "label")
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddOutcome:
     """What became of one run: the record as it stands in the store now, unless it was rejected."""
 
     record: Trajectory
-    status: Status
+    status: WriteStatus
     error: str | None = None
 
 
-def add_runs(
+def add_trajectories(
     store: MemoryStore, records: Sequence[Trajectory], *, tenant: str, scorer: Scorer | None = None
-) -> list[Added]:
+) -> list[AddOutcome]:
     """Write runs, and score those that have no learning value.
 
     A run that the store has under the same id, with or without a score, is left as it is; where only whose it is has
@@ -51,18 +51,18 @@ def add_runs(
     """
     last = {record.id: record for record in records}
     known = {record.id: record for record in store.get(last, scope=Scope(tenant=tenant))}
-    given = {record_id: _carried(known.get(record_id), record) for record_id, record in last.items()}
+    given = {record_id: _carry_score(known.get(record_id), record) for record_id, record in last.items()}
     new = [_scored(record, scorer) for record in given.values() if not _same(known.get(record.id), record)]
     outcomes = zip(new, store.upsert(new, tenant=tenant), strict=True)
-    written = {record.id: Added(record, outcome.status, outcome.error) for record, outcome in outcomes}
-    return [written.get(record.id) or _kept(known[record.id], record) for record in records]
+    written = {record.id: AddOutcome(record, outcome.status, outcome.error) for record, outcome in outcomes}
+    return [written.get(record.id) or _unchanged(known[record.id], record) for record in records]
 
 
-def _kept(known: Record, record: Trajectory) -> Added:
-    return Added(known if isinstance(known, Trajectory) else record, "unchanged")
+def _unchanged(known: Record, record: Trajectory) -> AddOutcome:
+    return AddOutcome(known if isinstance(known, Trajectory) else record, "unchanged")
 
 
-def marked(record: Trajectory, agent_id: str | None, tags: Iterable[str]) -> Trajectory:
+def with_agent_and_tags(record: Trajectory, agent_id: str | None, tags: Iterable[str]) -> Trajectory:
     """Return the record as that of an agent, with further tags."""
     joined = tuple(dict.fromkeys((*record.tags, *tags)))
     return record.model_copy(update={"agent_id": agent_id or record.agent_id, "tags": joined})
@@ -70,28 +70,32 @@ def marked(record: Trajectory, agent_id: str | None, tags: Iterable[str]) -> Tra
 
 def _scored(record: Trajectory, scorer: Scorer | None) -> Trajectory:
     """Return the record with a learning value, or queued for one; one that it has stays."""
-    run = run_of(record)
+    run = run_from_record(record)
     if run.outcome_score is not None:
         return record
     if scorer is None:
         queued = run.model_copy(update={"scoring_pending": True})
-        return record.model_copy(update={"attributes": attributes_of(queued)})
-    return scored_record(record, scorer(run), datetime.now(UTC))
+        return record.model_copy(update={"attributes": run_attributes(queued)})
+    return record_with_outcome(record, scorer(run), datetime.now(UTC))
 
 
 def _same(known: Record | None, record: Trajectory) -> bool:
     """Say whether the store has this run already, whatever its score."""
-    if not isinstance(known, Trajectory) or any(getattr(known, name) != getattr(record, name) for name in _WHOSE):
+    if not isinstance(known, Trajectory) or any(
+        getattr(known, name) != getattr(record, name) for name in _RUN_OWNER_FIELDS
+    ):
         return False
-    return _unscored(run_of(known)) == _unscored(run_of(record)) and set(record.tags) <= set(known.tags)
+    return _unscored(run_from_record(known)) == _unscored(run_from_record(record)) and set(record.tags) <= set(
+        known.tags
+    )
 
 
-def _carried(known: Record | None, record: Trajectory) -> Trajectory:
+def _carry_score(known: Record | None, record: Trajectory) -> Trajectory:
     """Return the record with the score that the store has of the very same run, whoever's it is now."""
-    if not isinstance(known, Trajectory) or run_of(record).outcome_score is not None:
+    if not isinstance(known, Trajectory) or run_from_record(record).outcome_score is not None:
         return record
-    before = run_of(known)
-    if before.outcome_score is None or _unscored(before) != _unscored(run_of(record)):
+    before = run_from_record(known)
+    if before.outcome_score is None or _unscored(before) != _unscored(run_from_record(record)):
         return record
     return record.model_copy(update={"attributes": known.attributes})
 

@@ -12,15 +12,15 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel
 
 from recall_loop.llm.endpoint.failures import FailureReason
-from recall_loop.memory.trajectories.scoring.outcome_scoring import Judgement, Outcome, ScoringFailure
-from recall_loop.prompts.templates import Prompt, render_prompt
+from recall_loop.memory.trajectories.scoring.outcome_scoring import RunScore, ScoringFailure, ScoringOutcome
+from recall_loop.prompts.templates import RenderedPrompt, render_prompt
 from recall_loop.prompts.trajectory_replies import TrajectoryScore
 from recall_loop.state.records.trajectories import RunData, SubScores, TurnMessage
-from recall_loop.text.words.token_budget import estimate_tokens, fit
-from recall_loop.text.words.xml_escaping import as_data
+from recall_loop.text.words.token_budget import estimate_tokens, fit_to_budget
+from recall_loop.text.words.xml_escaping import escape_text
 
-NAME = "score_trajectory"
-PROMPT_TOKENS = 3000
+SCORING_PROMPT = "score_trajectory"
+SCORING_PROMPT_TOKENS = 3000
 _LEAST_TOKENS = 200
 _MESSAGE = 600
 _TASK = 2_000
@@ -42,26 +42,28 @@ class ScoringReply(Protocol):
         ...
 
 
-class ScoringDoor(Protocol):
-    """What is used of `recall_loop.llm.client.Door`."""
+class ScoringClient(Protocol):
+    """What is used of `recall_loop.llm.client.ChatClient`."""
 
     @property
     def name(self) -> str:
         """The model's name."""
         ...
 
-    def ask(self, prompt: Prompt, schema: type[_T], limits: Any) -> ScoringReply:
+    def ask(self, prompt: RenderedPrompt, schema: type[_T], limits: Any) -> ScoringReply:
         """Ask once, within limits; doesn't raise for what the model or the network does."""
         ...
 
 
-def score_prompt(run: RunData, tokens: int = PROMPT_TOKENS) -> Prompt:
+def render_scoring_prompt(run: RunData, tokens: int = SCORING_PROMPT_TOKENS) -> RenderedPrompt:
     """Return the prompt for a run, of about `tokens` tokens at most: the middle of a long transcript is left out."""
-    tools = as_data(", ".join(run.metadata.tools_used)) or "none"
-    task = as_data(run.task[:_TASK])
-    empty = render_prompt(NAME, task=task, tools=tools, transcript="")
+    tools = escape_text(", ".join(run.metadata.tools_used)) or "none"
+    task = escape_text(run.task[:_TASK])
+    empty = render_prompt(SCORING_PROMPT, task=task, tools=tools, transcript="")
     left = max(tokens - estimate_tokens(empty.system) - estimate_tokens(empty.user), _LEAST_TOKENS)
-    return render_prompt(NAME, task=task, tools=tools, transcript="\n".join(_shortened(list(_lines(run)), left)))
+    return render_prompt(
+        SCORING_PROMPT, task=task, tools=tools, transcript="\n".join(_shortened(list(_lines(run)), left))
+    )
 
 
 def _lines(run: RunData) -> Iterator[str]:
@@ -73,7 +75,7 @@ def _lines(run: RunData) -> Iterator[str]:
 def _line(message: TurnMessage) -> str:
     calls = "; ".join(f"{call.name}({_arguments(call.arguments)})" for call in message.tool_calls)
     parts = (message.content, f"calls {calls}" if calls else "", f"error: {message.error}" if message.error else "")
-    text = as_data(" ".join(part for part in parts if part))
+    text = escape_text(" ".join(part for part in parts if part))
     return f"{message.role.value}: {text if len(text) <= _MESSAGE else text[:_MESSAGE] + '…'}"
 
 
@@ -85,37 +87,37 @@ def _shortened(lines: list[str], tokens: int) -> list[str]:
     """Return all lines, or a head and a tail that fit: how a run began and where it came to tell most."""
     if sum(estimate_tokens(line) + 1 for line in lines) <= tokens:
         return lines
-    head = fit(lines, tokens // 2)
-    tail = fit(lines[len(head) :][::-1], tokens // 2)[::-1]
+    head = fit_to_budget(lines, tokens // 2)
+    tail = fit_to_budget(lines[len(head) :][::-1], tokens // 2)[::-1]
     return [*head, _GAP, *tail]
 
 
 def llm_scorer(
-    door: ScoringDoor, limits: Callable[[], object], *, prompt_tokens: int = PROMPT_TOKENS
-) -> Callable[[RunData], Outcome]:
+    door: ScoringClient, limits: Callable[[], object], *, prompt_tokens: int = SCORING_PROMPT_TOKENS
+) -> Callable[[RunData], ScoringOutcome]:
     """Return a scorer that asks the model behind `door`; `limits` gives what one question may cost."""
 
-    def score(run: RunData) -> Outcome:
-        reply = door.ask(score_prompt(run, prompt_tokens), TrajectoryScore, limits())
+    def score(run: RunData) -> ScoringOutcome:
+        reply = door.ask(render_scoring_prompt(run, prompt_tokens), TrajectoryScore, limits())
         if isinstance(reply.value, TrajectoryScore):
-            return _judgement(reply.value, f"llm:{door.name}")
+            return _run_score(reply.value, f"llm:{door.name}")
         failure = reply.failure
         if failure is None:
             return ScoringFailure("no reply")
         words = f"{door.name}: {failure.reason}: {failure.detail}"[:200]
-        return ScoringFailure(words, later=failure.reason == FailureReason.CIRCUIT_OPEN)
+        return ScoringFailure(words, retry_later=failure.reason == FailureReason.CIRCUIT_OPEN)
 
     return score
 
 
-def _judgement(reply: TrajectoryScore, scorer: str) -> Judgement:
+def _run_score(reply: TrajectoryScore, scorer: str) -> RunScore:
     parts = SubScores(
         interaction_depth=reply.interaction_depth,
         task_complexity=reply.task_complexity,
         tool_usage=reply.tool_usage,
         learning_value=reply.learning_value,
     )
-    return Judgement(
+    return RunScore(
         scorer=scorer,
         sub_scores=parts,
         reasoning=reply.score_reasoning,

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from recall_loop.memory.trajectories.indexing_text import retold, spoken
+from recall_loop.memory.trajectories.indexing_text import split_identifier, updated_text
 from recall_loop.memory.trajectories.scoring import rubric
 from recall_loop.state.records.records import Record, Trajectory
-from recall_loop.state.records.trajectories import RunData, Scoring, SubScores, run_of, trajectory_record
+from recall_loop.state.records.trajectories import RunData, Scoring, SubScores, run_from_record, trajectory_record
 from recall_loop.state.types import ComplexityLevel, Role
 
 _ASKED, _ANSWERED = 200, 200
 
 
 @dataclass(frozen=True)
-class Judgement:
+class RunScore:
     """What a scorer says of a run; the learning value follows from the sub-scores.
 
     Attributes:
@@ -43,7 +43,7 @@ class Judgement:
     @property
     def outcome_score(self) -> float:
         """The learning value in [0,1]."""
-        return rubric.overall(self.sub_scores)
+        return rubric.overall_score(self.sub_scores)
 
 
 @dataclass(frozen=True)
@@ -54,36 +54,36 @@ class ScoringFailure:
     """
 
     detail: str
-    later: bool = False
+    retry_later: bool = False
 
 
-Outcome = Judgement | ScoringFailure
-Scorer = Callable[[RunData], Outcome]
+ScoringOutcome = RunScore | ScoringFailure
+Scorer = Callable[[RunData], ScoringOutcome]
 
 
-def score_by_rules(run: RunData) -> Judgement:
+def score_by_rules(run: RunData) -> RunScore:
     """Judge a run by the rubric's table: the same run, the same score; never fails."""
-    counts = rubric.count(run)
+    counts = rubric.count_run(run)
     parts = rubric.sub_scores(counts)
-    score = rubric.overall(parts)
-    category = rubric.category(counts)
-    level = rubric.level(parts.task_complexity)
+    score = rubric.overall_score(parts)
+    category = rubric.task_category_for(counts)
+    level = rubric.complexity_level_for(parts.task_complexity)
     tags = (category, "corrected-errors") if counts.corrections else (category,)
-    return Judgement(rubric.SCORER, parts, _reasons(counts, score), _summary(run), tags, category, level)
+    return RunScore(rubric.RUBRIC_SCORER, parts, _reasons(counts, score), _summary(run), tags, category, level)
 
 
-def _reasons(counts: rubric.Counts, score: float) -> str:
+def _reasons(counts: rubric.RunCounts, score: float) -> str:
     parts = [
-        f"{_many(counts.user_turns, 'user message')}, {counts.refinements} of them refining",
-        f"{_many(counts.words, 'different word')} from users",
-        f"{_many(counts.calls, 'different call')} of {_many(counts.tools, 'tool')}",
+        f"{_pluralize(counts.user_turns, 'user message')}, {counts.refinements} of them refining",
+        f"{_pluralize(counts.words, 'different word')} from users",
+        f"{_pluralize(counts.calls, 'different call')} of {_pluralize(counts.tools, 'tool')}",
     ]
     if counts.corrections:
-        parts.append(f"{_many(counts.corrections, 'error')} followed by another attempt")
-    return f"Learning value {score:.2f}, {rubric.band(score)}: {'; '.join(parts)}."
+        parts.append(f"{_pluralize(counts.corrections, 'error')} followed by another attempt")
+    return f"Learning value {score:.2f}, {rubric.score_band(score)}: {'; '.join(parts)}."
 
 
-def _many(count: int, noun: str) -> str:
+def _pluralize(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -95,7 +95,7 @@ def _summary(run: RunData) -> str:
         for message in turn.messages
         if message.role is Role.ASSISTANT and message.content.strip()
     ]
-    tools = ", ".join(spoken(name) for name in run.metadata.tools_used)
+    tools = ", ".join(split_identifier(name) for name in run.metadata.tools_used)
     parts = (
         _clip(run.task, _ASKED),
         f"Tools: {tools}." if tools else "",
@@ -109,7 +109,7 @@ def _clip(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def judged(run: RunData, outcome: Outcome, at: datetime) -> RunData:
+def apply_outcome(run: RunData, outcome: ScoringOutcome, at: datetime) -> RunData:
     """Return the run with what a scorer said of it at a time (UTC).
 
     A failure leaves a run without a score unscored and queued; a score that it has already stays.
@@ -130,11 +130,11 @@ def judged(run: RunData, outcome: Outcome, at: datetime) -> RunData:
     )
 
 
-def scored_record(record: Record, outcome: Outcome, at: datetime) -> Trajectory:
+def record_with_outcome(record: Record, outcome: ScoringOutcome, at: datetime) -> Trajectory:
     """Return the stored record with what a scorer said: new attributes, more tags, and a text made here made anew."""
-    run = judged(run_of(record), outcome, at)
+    run = apply_outcome(run_from_record(record), outcome, at)
     tags = record.tags
-    if isinstance(outcome, Judgement):
+    if isinstance(outcome, RunScore):
         tags = tuple(dict.fromkeys((*tags, *outcome.tags)))
     kept = record.model_dump(exclude={"id", "kind", "text", "attributes", "tags"})
-    return trajectory_record(run, id=record.id, text=retold(record, run), tags=tags, **kept)
+    return trajectory_record(run, id=record.id, text=updated_text(record, run), tags=tags, **kept)

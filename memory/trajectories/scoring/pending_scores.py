@@ -13,8 +13,13 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.trajectories.scoring.outcome_scoring import Judgement, Outcome, Scorer, scored_record
-from recall_loop.state.records.trajectories import run_of
+from recall_loop.memory.trajectories.scoring.outcome_scoring import (
+    RunScore,
+    Scorer,
+    ScoringOutcome,
+    record_with_outcome,
+)
+from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType
 
@@ -64,10 +69,10 @@ def score_pending(
         StoreReadOnlyError: the store is open for reading only.
     """
     where, report = scope or Scope(), ScoringReport()
-    waiting = islice(_waiting(store, where, queued_only=queued_only), limit)
+    waiting = islice(_unscored_records(store, where, queued_only=queued_only), limit)
     while batch := list(islice(waiting, _BATCH)):
-        outcomes = _asked(scorer, batch)
-        report += _written(store, where.tenant, outcomes, clock)
+        outcomes = _score_batch(scorer, batch)
+        report += _write_scores(store, where.tenant, outcomes, clock)
         if progress is not None:
             progress(report)
         if len(outcomes) < len(batch):  # nobody can be asked for now: the rest stays as it is
@@ -75,7 +80,7 @@ def score_pending(
     return report
 
 
-def score_run(
+def rescore_record(
     store: MemoryStore,
     record: Record,
     scorer: Scorer,
@@ -92,37 +97,39 @@ def score_run(
         StoreUnavailableError: the store fails.
         StoreReadOnlyError: the store is open for reading only.
     """
-    report = _written(store, tenant, [(record, scorer(run_of(record)))], clock)
+    report = _write_scores(store, tenant, [(record, scorer(run_from_record(record)))], clock)
     return report if report.scored or report.failed else None
 
 
-def _waiting(store: MemoryStore, scope: Scope, *, queued_only: bool) -> Iterator[Record]:
+def _unscored_records(store: MemoryStore, scope: Scope, *, queued_only: bool) -> Iterator[Record]:
     """Yield runs without a score in their order; writing them back doesn't move them."""
     for record in store.scan(scope, Filters(scored=False), (ContentType.TRAJECTORY,)):
-        run = run_of(record)
+        run = run_from_record(record)
         # Old records may keep their score deeper down, where the filter doesn't look.
         if run.outcome_score is None and (run.scoring_pending or not queued_only):
             yield record
 
 
-def _asked(scorer: Scorer, batch: list[Record]) -> list[tuple[Record, Outcome]]:
+def _score_batch(scorer: Scorer, batch: list[Record]) -> list[tuple[Record, ScoringOutcome]]:
     """Return what the scorer says of each run, up to the first for which it can't be asked."""
-    outcomes: list[tuple[Record, Outcome]] = []
+    outcomes: list[tuple[Record, ScoringOutcome]] = []
     for record in batch:
-        outcome = scorer(run_of(record))
-        if not isinstance(outcome, Judgement) and outcome.later:
+        outcome = scorer(run_from_record(record))
+        if not isinstance(outcome, RunScore) and outcome.retry_later:
             break
         outcomes.append((record, outcome))
     return outcomes
 
 
-def _written(
-    store: MemoryStore, tenant: str, outcomes: list[tuple[Record, Outcome]], clock: Callable[[], datetime]
+def _write_scores(
+    store: MemoryStore, tenant: str, outcomes: list[tuple[Record, ScoringOutcome]], clock: Callable[[], datetime]
 ) -> ScoringReport:
     # Asking a model takes minutes: what was erased, changed or scored meanwhile must not come back as it was.
     now = {record.id: record for record in store.get([record.id for record, _ in outcomes], scope=Scope(tenant=tenant))}
     outcomes = [(record, outcome) for record, outcome in outcomes if now.get(record.id) == record]
-    written = store.upsert([scored_record(record, outcome, clock()) for record, outcome in outcomes], tenant=tenant)
+    written = store.upsert(
+        [record_with_outcome(record, outcome, clock()) for record, outcome in outcomes], tenant=tenant
+    )
     errors = {row.id or "": row.error for row in written if row.error}
-    errors |= {record.id: outcome.detail for record, outcome in outcomes if not isinstance(outcome, Judgement)}
+    errors |= {record.id: outcome.detail for record, outcome in outcomes if not isinstance(outcome, RunScore)}
     return ScoringReport(len(outcomes) - len(errors), len(errors), errors)

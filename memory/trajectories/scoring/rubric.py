@@ -25,8 +25,8 @@ from recall_loop.state.records.trajectories import RunData, SubScores, ToolUse, 
 from recall_loop.state.types import ComplexityLevel, Role
 from recall_loop.text.words.tokens import stems
 
-SCORER = "rules-1"
-WEIGHTS = {"interaction_depth": 0.35, "task_complexity": 0.30, "tool_usage": 0.20, "learning_value": 0.15}
+RUBRIC_SCORER = "rules-1"
+SUB_SCORE_WEIGHTS = {"interaction_depth": 0.35, "task_complexity": 0.30, "tool_usage": 0.20, "learning_value": 0.15}
 
 Curve = Sequence[tuple[float, float]]
 _UNANSWERED = 0.10
@@ -47,7 +47,7 @@ _LEVELS = (
 
 
 @dataclass(frozen=True)
-class Counts:
+class RunCounts:
     """What the rubric counts; each number only grows with what happened in a run.
 
     Attributes:
@@ -73,14 +73,14 @@ class Counts:
     corrections: int = 0
 
 
-def count(run: RunData) -> Counts:
+def count_run(run: RunData) -> RunCounts:
     """Count a run's messages."""
     messages = [message for turn in run.turns for message in turn.messages]
     said = [frozenset(stems(message.content)) for message in messages if message.role is Role.USER]
     said = [part for part in said if part]
     calls = [call for message in messages for call in message.tool_calls]
     replied = any(message.role is Role.ASSISTANT and stems(message.content) for message in messages)
-    return Counts(
+    return RunCounts(
         answered=replied or bool(calls),
         replied=replied,
         user_turns=len(said),
@@ -120,21 +120,23 @@ def _corrections(messages: Iterable[TurnMessage]) -> int:
     return found
 
 
-def sub_scores(counts: Counts) -> SubScores:
+def sub_scores(counts: RunCounts) -> SubScores:
     """Return the four sub-scores of what was counted, by the table of this module."""
     further = max(counts.calls - counts.tools, 0) / 4
     depth = counts.refinements + max(counts.steps - 1, 0) / 4
     said = min(counts.words / _WORDS_A_POINT, _MOST_WORD_POINTS)
     learned = counts.replied + counts.tools / 2 + counts.refinements / 2 + counts.corrections
     return SubScores(
-        interaction_depth=_at(_DEPTH, depth) if counts.answered and counts.user_turns + counts.steps else _UNANSWERED,
-        task_complexity=_at(_COMPLEXITY, said + counts.tools + counts.calls / 4),
-        tool_usage=_at(_TOOLS, counts.tools + further),
-        learning_value=_at(_LEARNING, learned),
+        interaction_depth=_curve_value(_DEPTH, depth)
+        if counts.answered and counts.user_turns + counts.steps
+        else _UNANSWERED,
+        task_complexity=_curve_value(_COMPLEXITY, said + counts.tools + counts.calls / 4),
+        tool_usage=_curve_value(_TOOLS, counts.tools + further),
+        learning_value=_curve_value(_LEARNING, learned),
     )
 
 
-def _at(curve: Curve, points: float) -> float:
+def _curve_value(curve: Curve, points: float) -> float:
     """Return the height of a curve of straight pieces; its last height beyond its end."""
     for (left, low), (right, high) in pairwise(curve):
         if points <= right:
@@ -142,23 +144,23 @@ def _at(curve: Curve, points: float) -> float:
     return curve[-1][1]
 
 
-def overall(parts: SubScores) -> float:
+def overall_score(parts: SubScores) -> float:
     """Return the learning value: the weighted sum of the sub-scores, in [0,1], with four decimals."""
-    total: float = sum(weight * getattr(parts, name) for name, weight in WEIGHTS.items())
+    total: float = sum(weight * getattr(parts, name) for name, weight in SUB_SCORE_WEIGHTS.items())
     return round(min(max(total, 0.0), 1.0), 4)
 
 
-def band(score: float) -> str:
+def score_band(score: float) -> str:
     """Return the word for a learning value."""
     return next((word for least, word in _BANDS if score >= least), _LEAST_BAND)
 
 
-def level(complexity: float) -> ComplexityLevel:
+def complexity_level_for(complexity: float) -> ComplexityLevel:
     """Return the level that belongs to a task complexity in [0,1]."""
     return next((name for least, name in _LEVELS if complexity >= least), ComplexityLevel.TRIVIAL)
 
 
-def category(counts: Counts) -> str:
+def task_category_for(counts: RunCounts) -> str:
     """Return the kind of a run by its shape: who took part, and whether tools were used."""
     if counts.tools:
         return "assisted-task" if counts.user_turns > 1 else "autonomous-task"

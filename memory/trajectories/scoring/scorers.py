@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from recall_loop.state.settings.settings import Settings
 
 
-def scorer_of(option: str, name: str, settings: Settings, model: BaseChatModel | None = None) -> Scorer:
+def make_scorer(option: str, name: str, settings: Settings, model: BaseChatModel | None = None) -> Scorer:
     """Return the scorer `auto`, `rules` or `llm` that `option` names; `auto` asks a model only where there is one.
 
     The model is the handed-in one, else that of the settings.
@@ -26,10 +26,10 @@ def scorer_of(option: str, name: str, settings: Settings, model: BaseChatModel |
         return score_by_rules
     if model is None and not settings.llm_model:
         raise InvalidInputError(option, name, "rules; or set RECALL_LOOP_LLM_MODEL")
-    from recall_loop.llm.chat_models import make_door
+    from recall_loop.llm.chat_models import make_chat_client
     from recall_loop.llm.endpoint.call_limits import Limits
     from recall_loop.memory.trajectories.scoring.llm_scoring import llm_scorer
 
     # One run is one question: the limits of a request hold for each.
     limits = Limits(settings.llm_max_calls, settings.llm_max_tokens, settings.llm_total_seconds)
-    return llm_scorer(make_door(settings, model), lambda: limits, prompt_tokens=settings.llm_prompt_tokens)
+    return llm_scorer(make_chat_client(settings, model), lambda: limits, prompt_tokens=settings.llm_prompt_tokens)

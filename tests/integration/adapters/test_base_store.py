@@ -21,12 +21,12 @@ from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
 from recall_loop import InvalidInputError, MemoryStore, RecallLoopStore, Scope, UnsupportedOptionError, retrieve
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 
 @pytest.fixture
 def memory():
-    with MemoryStore.in_memory(embedder=WordHashes()) as opened:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as opened:
         yield opened
 
 
@@ -248,7 +248,7 @@ def test_a_graph_uses_it_as_its_store_and_the_loop_finds_what_it_put(memory):
 def test_items_survive_a_restart(tmp_path):
     """Proves: OPS-5, STORE-4."""
     for turn in range(2):
-        with MemoryStore.open(tmp_path, embedder=WordHashes()) as memory:
+        with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as memory:
             items = RecallLoopStore(memory, kind="fact")
             if turn == 0:
                 items.put(("n",), "k", {"content": "gulls"})
@@ -294,8 +294,8 @@ def told(result: Any) -> Any:
 @given(st.lists(st.lists(st.one_of(PUTS, PUTS, ASKS), min_size=1, max_size=6), max_size=5))
 def test_random_batches_give_what_langgraphs_own_store_gives(batches):
     """Proves: OPS-5."""
-    index = {"dims": 32, "embed": lambda texts: WordHashes().embed_documents(texts).tolist(), "fields": ["text"]}
-    with MemoryStore.in_memory(embedder=WordHashes()) as memory:
+    index = {"dims": 32, "embed": lambda texts: WordHashEmbedder().embed_documents(texts).tolist(), "fields": ["text"]}
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as memory:
         ours, theirs = RecallLoopStore(memory, fields=["text"]), InMemoryStore(index=index)
         living: set[tuple[str, ...]] = set()
         for batch in batches:

@@ -13,14 +13,14 @@ from langgraph.prebuilt import ToolNode
 
 from recall_loop import InvalidInputError, MemoryStore, Scope, Settings, memory_tools, retrieve_tool
 from recall_loop.state.types import ToolName
-from tests.embedders import WordHashes
-from tests.integration.graph.worlds import COAST, COAST_TEXTS, VALLEY, VALLEY_IDS, Flaky, filled
-from tests.llm_endpoint import ChatEndpoint, Raw, Tool
+from tests.embedders import WordHashEmbedder
+from tests.integration.graph.worlds import COAST, COAST_TEXTS, VALLEY, VALLEY_IDS, FlakyEmbedder, filled_store
+from tests.llm_endpoint import ChatEndpoint, RawReply, ToolReply
 
 
 @pytest.fixture(scope="module")
 def store():
-    with filled() as opened:
+    with filled_store() as opened:
         yield opened
 
 
@@ -99,7 +99,7 @@ def test_a_function_makes_the_scope_of_each_call(store):
 
 def test_a_function_that_finds_no_scope_opens_no_other(store):
     """Proves: STORE-3, OPS-5 (nobody's scope is not the default tenant's)."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as memory:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as memory:
         memory.upsert([{"id": "s1", "kind": "fact", "text": "The default tenant hides a granary."}])
         for found in (None, "default"):
             tools = [
@@ -116,7 +116,7 @@ def test_a_function_that_finds_no_scope_opens_no_other(store):
 
 def test_texts_are_shortened_by_rank():
     """Proves: SEARCH-8."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         long = [{"id": f"n{at}", "kind": "archival", "text": f"gull {at} " + "word " * 500} for at in range(8)]
         store.upsert(long)
         (tool,) = memory_tools(store, tools=["search_archival"])
@@ -138,7 +138,7 @@ def test_nothing_found_and_nothing_there_are_told_apart(store):
 
 def test_an_outage_comes_back_as_an_error_that_says_no_path():
     """Proves: OPS-5, SEARCH-9."""
-    with filled(Flaky(0)) as store:
+    with filled_store(FlakyEmbedder(0)) as store:
         tools = named(store)
         store.embedder.failures = 10**6
         call = {"name": "search_facts", "args": {"query": "granary"}, "id": "1", "type": "tool_call"}
@@ -174,9 +174,9 @@ def test_an_agent_at_an_endpoint_uses_them_and_the_loop(store):
     """Proves: OPS-5."""
     answers = iter(
         [
-            Tool("search_facts", json.dumps({"query": "who owns the granary"}), "tool_calls"),
-            Tool("retrieve_memories", json.dumps({"question": "Who owns the old granary?"}), "tool_calls"),
-            Raw("Pelle Lund owns it [f-granary]."),
+            ToolReply("search_facts", json.dumps({"query": "who owns the granary"}), "tool_calls"),
+            ToolReply("retrieve_memories", json.dumps({"question": "Who owns the old granary?"}), "tool_calls"),
+            RawReply("Pelle Lund owns it [f-granary]."),
         ]
     )
     scope = Scope(tenant=VALLEY)

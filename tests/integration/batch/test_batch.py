@@ -22,7 +22,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
-from tests.waiting import until
+from tests.waiting import wait_until
 
 BOATS = ("Amber", "Birk", "Cormorant", "Dulse", "Eider", "Fathom", "Gannet", "Halyard")
 RECORDS = [
@@ -335,8 +335,8 @@ def test_the_results_file_closes_and_counts(tmp_path: Path) -> None:
         "".join(f"{json.dumps(line, sort_keys=True)}\n" for line in lines) + '{"id": "torn', encoding="utf-8"
     )
     with ResultsFile(path, resume=True) as output:
-        assert [line for line in range(9) if line in output.done] == [1, 7]
-        assert output.done.count == 2
+        assert [line for line in range(9) if line in output.completed] == [1, 7]
+        assert output.completed.count == 2
     assert lines_of(path) == 2
     assert "torn" not in path.read_text(encoding="utf-8")
 
@@ -352,7 +352,7 @@ def test_kill_and_resume_end_like_an_uninterrupted_run(
     with subprocess.Popen(
         [*command, "--store", str(on_disk)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as child:
-        until(lambda: lines_of(output) >= 5 or child.poll() is not None, 100)
+        wait_until(lambda: lines_of(output) >= 5 or child.poll() is not None, 100)
         helpers = children_of(child.pid)
         child.kill()
     assert child.returncode == -signal.SIGKILL
@@ -364,7 +364,7 @@ def test_kill_and_resume_end_like_an_uninterrupted_run(
     assert (summary.total, summary.skipped, summary.failed) == (60, done, 0)
     run_batch(requests, tmp_path / "whole.jsonl", store=harbour)
     assert essence(output) == essence(tmp_path / "whole.jsonl")
-    until(lambda: not any(Path(f"/proc/{helper}").exists() for helper in helpers))
+    wait_until(lambda: not any(Path(f"/proc/{helper}").exists() for helper in helpers))
 
 
 def lines_of(path: Path) -> int:

@@ -19,7 +19,7 @@ from recall_loop.graph.batch.batch_run import RayCluster, run_batch, stream_batc
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, WorkerError
 from recall_loop.state.settings.settings import Settings
-from tests.chroma_server import Server
+from tests.chroma_server import ChromaProcess
 from tests.ports import free_port
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ with_ray = pytest.mark.ray
 def served(tmp_path_factory: pytest.TempPathFactory, embedder: MiniLmEmbedder) -> Iterator[MemoryStore]:
     """A store whose vectors are on a Chroma server, open to read."""
     folder = tmp_path_factory.mktemp("ray")
-    server = Server(folder / "server")
+    server = ChromaProcess(folder / "server")
     server.start()
     try:
         with MemoryStore.open(folder / "store", embedder=embedder, url=server.url) as written:
@@ -55,7 +55,7 @@ def cluster() -> Iterator[Any]:
     pytest.importorskip("ray")
     from recall_loop.graph.batch.ray import ray_engine
 
-    ray = ray_engine._ray()
+    ray = ray_engine._import_ray()
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=10**8)
     yield ray
     ray.shutdown()
@@ -147,7 +147,7 @@ def ours(process: int) -> bool:
 @with_ray
 def test_what_the_machines_lack_is_told(tmp_path: Path, served: MemoryStore, cluster: Any, embedder: Any) -> None:
     """Proves: OPS-2."""
-    server = Server(tmp_path / "server")
+    server = ChromaProcess(tmp_path / "server")
     server.start()
     with MemoryStore.open(tmp_path / "store", embedder=embedder, url=server.url) as written:
         written.upsert(RECORDS)

@@ -12,12 +12,12 @@ import pytest
 
 from recall_loop.cli.main import main
 from recall_loop.evals.ablation import ablation, ablation_report, ingredients
-from recall_loop.evals.ablation.ablation import Plan, ablate, nothing_gained, something_lost
-from recall_loop.evals.ablation.ingredients import EXPERIENCE, Use
-from recall_loop.evals.ablation.patches import Swap, swapped
-from recall_loop.evals.datasets.datasets import load
-from recall_loop.evals.runs.caching_embedder import remembering
-from recall_loop.evals.runs.runner import Options
+from recall_loop.evals.ablation.ablation import AblationPlan, ablate, ingredients_with_loss, ingredients_without_gain
+from recall_loop.evals.ablation.ingredients import EXPERIENCE, IngredientUsage
+from recall_loop.evals.ablation.patches import Patch, apply_patches
+from recall_loop.evals.datasets.datasets import load_dataset
+from recall_loop.evals.runs.caching_embedder import with_query_cache
+from recall_loop.evals.runs.runner import EvalOptions
 from recall_loop.memory.search.scoring import fusion
 from recall_loop.memory.store.embed.embedders import TokenEmbedder
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
@@ -25,7 +25,7 @@ from recall_loop.policy.planning import round_plan
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import Strategy
-from tests.unit.evals.public_formats import write
+from tests.unit.evals.public_formats import write_dataset
 
 NAMES = [each.name for each in ingredients.ingredients()]
 
@@ -34,14 +34,14 @@ NAMES = [each.name for each in ingredients.ingredients()]
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Everything left out in turn, on two histories of one question each."""
     folder = tmp_path_factory.mktemp("ablation")
-    talk = json.loads(write("locomo", folder).read_text(encoding="utf-8"))
+    talk = json.loads(write_dataset("locomo", folder).read_text(encoding="utf-8"))
     talk[0]["qa"] += [
         {"question": "What did Ines sell to whom?", "evidence": ["D1:1"], "category": 4},
         {"question": "What is on the beach in Tom's picture?", "evidence": ["D1:2"], "category": 4},
     ]
     (folder / "locomo.json").write_text(json.dumps(talk), encoding="utf-8")
-    dataset, options = load(folder), Options(ks=(1, 10))
-    plan = Plan(resamples=100, stores=folder / "stores")
+    dataset, options = load_dataset(folder), EvalOptions(ks=(1, 10))
+    plan = AblationPlan(resamples=100, stores=folder / "stores")
     found = ablate(dataset, options, plan, Settings())
     return ablation_report.build([found], options, plan.resamples) | {"stores": folder / "stores"}
 
@@ -67,16 +67,16 @@ def test_kept_stores_hold_the_data_set_alone(report: dict[str, Any]) -> None:
 
     Proves: OPS-4.
     """
-    from recall_loop.evals.runs.dataset_ingest import open_store
+    from recall_loop.evals.runs.dataset_ingest import open_eval_store
     from recall_loop.state.scope import Scope
 
     windows, vectors = {}, {}
     for suffix in ("", "-without-context-indexing", "-without-talk-weights"):
-        with open_store(report["stores"] / f"{report['sets'][0]['set']}-messages{suffix}", Settings()) as store:
+        with open_eval_store(report["stores"] / f"{report['sets'][0]['set']}-messages{suffix}", Settings()) as store:
             view = store.view(Scope(tenant="talk-1"))
             assert store.count(Scope(tenant="talk-1")) == 2
             windows[suffix] = sorted(row.window.count("\n") for row in view.rows(view.rowids().tolist()).values())
-            with store.sidecar.reading() as connection:
+            with store.sqlite.reading() as connection:
                 vectors[suffix] = {own for (own,) in connection.execute("SELECT own FROM vectors")}
     assert windows == {"": [1, 1], "-without-context-indexing": [0, 0], "-without-talk-weights": [1, 1]}
     assert vectors[""] == vectors["-without-context-indexing"] and not vectors[""] & vectors["-without-talk-weights"]
@@ -90,14 +90,14 @@ def test_every_switch_fits_the_code_and_is_taken_back(ingredient: ingredients.In
     """
     settings = Settings()
     changed = settings.model_copy(update=dict(ingredient.settings))
-    assert Settings.model_validate(changed.model_dump()) != settings or ingredient.swaps
-    homes = [(import_module(f"recall_loop.{swap.module}"), swap) for swap in ingredient.swaps]
+    assert Settings.model_validate(changed.model_dump()) != settings or ingredient.patches
+    homes = [(import_module(f"recall_loop.{swap.module}"), swap) for swap in ingredient.patches]
     before = [getattr(module, swap.name) for module, swap in homes]
-    with pytest.raises(RuntimeError), swapped(ingredient.swaps):
+    with pytest.raises(RuntimeError), apply_patches(ingredient.patches):
         assert [getattr(module, swap.name) for module, swap in homes] == [swap.value for _, swap in homes]
         raise RuntimeError
     assert [getattr(module, swap.name) for module, swap in homes] == before
-    with pytest.raises(AttributeError), swapped([Swap("policy.planning", "gone", 0)]):
+    with pytest.raises(AttributeError), apply_patches([Patch("policy.planning.round_plan", "gone", 0)]):
         pass
 
 
@@ -107,26 +107,26 @@ def test_left_out_parts_are_left_out() -> None:
     Proves: OPS-4.
     """
     known = {each.name: each for each in ingredients.ingredients()}
-    with swapped(known["strategy-people"].swaps):
+    with apply_patches(known["strategy-people"].patches):
         assert round_plan.order((), ()) == [each for each in Strategy if each is not Strategy.PEOPLE]
     signals = {"bm25": np.array([9.0, 1.0, 0.0]), "word_share": np.array([0.0, 0.0, 1.0])}
     rest = np.zeros(3), np.array([-1, -1, -1]), np.array([0])
-    fuse = known["coverage"].swaps[0].value
+    fuse = known["coverage"].patches[0].value
     assert fuse(signals, *rest).tolist() == fusion.fuse({"bm25": signals["bm25"]}, *rest).tolist()
-    by_rank = ingredients.by_rank({"bm25": signals["bm25"]}, *rest)
+    by_rank = ingredients.reciprocal_rank_fusion({"bm25": signals["bm25"]}, *rest)
     assert by_rank[0] > by_rank[1] > by_rank[2]
-    far = ingredients.by_rank({"bm25": np.array([900.0, 1.0, 0.0])}, *rest)
+    far = ingredients.reciprocal_rank_fusion({"bm25": np.array([900.0, 1.0, 0.0])}, *rest)
     assert far.tolist() == by_rank.tolist()
 
 
 def test_what_a_run_made_use_of() -> None:
     """Proves: OPS-4."""
-    use = Use()
+    use = IngredientUsage()
     query = {"text": "x", "source": "feedback", "seed": "k"}
     event = {"type": "queries_planned", "strategy": "people", "iteration": 2, "origin": "refine", "queries": [query]}
     use.note({"type": "stopped"})  # type: ignore[typeddict-item]
     use.note(event)  # type: ignore[arg-type]
-    assert use.seen == {"people", "later", "refine", "bridges"}
+    assert use.used == {"people", "later", "refine", "bridges"}
 
 
 def test_gains_and_losses_over_sets() -> None:
@@ -137,8 +137,8 @@ def test_gains_and_losses_over_sets() -> None:
 
     one = {"worth": {"a": worth(0.1, 0.2), "b": worth(-0.1, 0.1), "c": worth(-0.2, -0.1)}}
     two = {"worth": {"a": worth(-0.2, -0.1), "b": worth(0.0, 0.0)}}
-    assert nothing_gained([one, two]) == ["b", "c"]
-    assert something_lost([one, two]) == ["a", "c"]
+    assert ingredients_without_gain([one, two]) == ["b", "c"]
+    assert ingredients_with_loss([one, two]) == ["a", "c"]
 
 
 def test_a_remembered_query_is_embedded_once(embedder: MiniLmEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_a_remembered_query_is_embedded_once(embedder: MiniLmEmbedder, monkeypat
     Proves: OPS-4.
     """
     monkeypatch.setattr("recall_loop.evals.runs.caching_embedder._MOST", 2)
-    kept = remembering(embedder)
+    kept = with_query_cache(embedder)
     assert isinstance(kept, TokenEmbedder)
     first, tokens = kept.embed_queries_with_tokens(["a boat", "a mast", "a boat"])
     again, more = kept.embed_queries_with_tokens(["a boat"])
@@ -161,7 +161,7 @@ def test_a_remembered_query_is_embedded_once(embedder: MiniLmEmbedder, monkeypat
 
 def test_the_verb_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: OPS-4."""
-    path, out = write("hotpotqa", tmp_path), tmp_path / "report.json"
+    path, out = write_dataset("hotpotqa", tmp_path), tmp_path / "report.json"
     given = ["ablate", "--data", str(path), "--only", "reranker,novelty-bonus", "--resamples", "100"]
     assert main([*given, "--json", str(out)]) == 0
     shown = capsys.readouterr().out
@@ -183,9 +183,9 @@ def test_bad_arguments_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], extra: list[str], told: str
 ) -> None:
     """Proves: OPS-4."""
-    assert main(["ablate", "--data", str(write("hotpotqa", tmp_path)), *extra]) == 2
+    assert main(["ablate", "--data", str(write_dataset("hotpotqa", tmp_path)), *extra]) == 2
     complaint = capsys.readouterr().err
     assert told in complaint
     assert complaint.count("\n") == 1
     with pytest.raises(InvalidInputError):
-        ingredients.chosen(["magic"])
+        ingredients.select_ingredients(["magic"])

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from recall_loop.cli.main import main
-from recall_loop.evals.datasets.datasets import Dataset, load
-from recall_loop.evals.measures.timing import Clock, TimedEmbedder, instrument
+from recall_loop.evals.datasets.datasets import Dataset, load_dataset
+from recall_loop.evals.measures.timing import Stopwatch, TimedEmbedder, instrument
 from recall_loop.evals.runs import eval_report
 from recall_loop.evals.runs.dataset_ingest import ingest
-from recall_loop.evals.runs.runner import Answered, Options, run
+from recall_loop.evals.runs.runner import EvalOptions, QuestionResult, run_evaluation
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
-from tests.unit.evals.public_formats import write as write_public
+from tests.unit.evals.public_formats import write_dataset as write_public
 
 TALKS = {
     "harbour": [
@@ -94,12 +94,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "set"
 
 
-def evaluate(dataset: Dataset, embedder: MiniLmEmbedder, options: Options) -> list[Answered]:
+def evaluate(dataset: Dataset, embedder: MiniLmEmbedder, options: EvalOptions) -> list[QuestionResult]:
     with MemoryStore.in_memory(embedder=embedder) as store:
-        return list(run(dataset, options, store, settings=Settings()))
+        return list(run_evaluation(dataset, options, store, settings=Settings()))
 
 
-def comparable(answers: list[Answered]) -> list[dict[str, Any]]:
+def comparable(answers: list[QuestionResult]) -> list[dict[str, Any]]:
     return [eval_report.question_line(answer) | {"latency_ms": 0} for answer in answers]
 
 
@@ -111,7 +111,7 @@ def test_evidence_is_found_in_its_own_collection(folder: Path, embedder: MiniLmE
 
     Proves: OPS-4, STORE-3.
     """
-    answers = evaluate(load(folder, kinds), embedder, Options(ks=(5, 10)))
+    answers = evaluate(load_dataset(folder, kinds), embedder, EvalOptions(ks=(5, 10)))
     assert [answer.question.id for answer in answers] == ["q0", "q1", "q2", "q3"]
     for answer in answers:
         assert all(found.split(":")[0] == answer.question.collection for found in answer.ids)
@@ -124,13 +124,13 @@ def test_runs_of_agents_are_what_their_questions_search(tmp_path: Path, embedder
 
     Proves: OPS-4, TRAJ-1.
     """
-    answers = evaluate(load(write_public("tau", tmp_path)), embedder, Options(ks=(1,)))
+    answers = evaluate(load_dataset(write_public("tau", tmp_path)), embedder, EvalOptions(ks=(1,)))
     assert [answer.ids[0] for answer in answers] == ["tau:0:0", "tau:1:0"]
 
 
 def test_no_query_is_executed_twice(folder: Path, embedder: MiniLmEmbedder) -> None:
     """Proves: OPS-4, LOOP-4."""
-    answers = evaluate(load(folder), embedder, Options(unscored=True))
+    answers = evaluate(load_dataset(folder), embedder, EvalOptions(unscored=True))
     assert len(answers) == 5
     assert all(answer.executed > 0 for answer in answers)
     assert sum(answer.repeats for answer in answers) == 0
@@ -141,8 +141,8 @@ def test_two_runs_are_equal(folder: Path, embedder: MiniLmEmbedder) -> None:
 
     Proves: OPS-4, LOOP-9.
     """
-    dataset = load(folder, "all")
-    options = Options(limit=3, seed=7)
+    dataset = load_dataset(folder, "all")
+    options = EvalOptions(limit=3, seed=7)
     first = evaluate(dataset, embedder, options)
     assert comparable(first) == comparable(evaluate(dataset, embedder, options))
 
@@ -153,13 +153,13 @@ def test_ingest_is_idempotent_and_refuses_foreign_records(folder: Path, store: M
     Proves: OPS-4, STORE-2.
     """
     told: list[tuple[str, int, int]] = []
-    dataset = load(folder)
+    dataset = load_dataset(folder)
     names = list(dataset.collections)
     written = ingest(store, dataset, names, lambda *state: told.append(state))
     assert written == ingest(store, dataset, names)
     assert store.count(Scope(tenant="harbour")) == written["harbour"].records == 6
     assert told[-1] == ("ingest", 10, 10)
-    ingest_all = load(folder, "all")
+    ingest_all = load_dataset(folder, "all")
     ingest(store, ingest_all, names)
     with pytest.raises(InvalidInputError, match="7 records in 'harbour'"):
         ingest(store, dataset, names)
@@ -170,7 +170,7 @@ def test_clock_changes_no_answer(folder: Path, embedder: MiniLmEmbedder) -> None
 
     Proves: OPS-3.
     """
-    clock, dataset, scope = Clock(), load(folder), Scope(tenant="harbour")
+    clock, dataset, scope = Stopwatch(), load_dataset(folder), Scope(tenant="harbour")
     with MemoryStore.in_memory(embedder=TimedEmbedder(embedder, clock)) as store:
         ingest(store, dataset, ["harbour"])
         plain = store.view(scope)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.unit.evals.public_formats import write
+from tests.unit.evals.public_formats import write_dataset
 
 PEERS = ROOT / "benchmarks" / "peers"
 # Ranks by shared words, and fails where it isn't given a vector for every text.
@@ -44,7 +44,7 @@ def runner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     script = tmp_path / "words.py"
     script.write_text(WORDS, encoding="utf-8")
-    monkeypatch.setitem(run.PEERS, run.OWN, run.Peer(str(script)))
+    monkeypatch.setitem(run.PEERS, run.RECALL_LOOP, run.PeerSpec(str(script)))
     yield run
     for name in ("run", "protocol"):
         sys.modules.pop(name, None)
@@ -55,7 +55,7 @@ def test_a_peer_is_measured(runner: Any, tmp_path: Path, capsys: pytest.CaptureF
 
     Proves: OPS-4.
     """
-    path, out = write("locomo", tmp_path / "set"), tmp_path / "report.json"
+    path, out = write_dataset("locomo", tmp_path / "set"), tmp_path / "report.json"
     assert runner.main(["--data", str(path), "--peers", "recall-loop", "--json", str(out)]) == 0
     report = json.loads(out.read_text(encoding="utf-8"))
     (row,) = report["peers"]
@@ -74,10 +74,10 @@ def test_peers_that_embed_for_themselves_are_charged_nothing(
 
     Proves: OPS-4.
     """
-    script = Path(runner.PEERS[runner.OWN].script)
+    script = Path(runner.PEERS[runner.RECALL_LOOP].script)
     script.write_text(WORDS.replace("len(vector) == 384", "True").replace("in vectors)", "in ())"), encoding="utf-8")
-    monkeypatch.setitem(runner.PEERS, runner.OWN, runner.Peer(str(script), vectors=False))
-    path, out = write("locomo", tmp_path / "set"), tmp_path / "report.json"
+    monkeypatch.setitem(runner.PEERS, runner.RECALL_LOOP, runner.Peer(str(script), vectors=False))
+    path, out = write_dataset("locomo", tmp_path / "set"), tmp_path / "report.json"
     assert runner.main(["--data", str(path), "--peers", "recall-loop", "--json", str(out)]) == 0
     assert json.loads(out.read_text(encoding="utf-8"))["embedding"] is None
     shown = capsys.readouterr().out
@@ -89,7 +89,7 @@ def test_what_goes_wrong_is_told(runner: Any, tmp_path: Path, capsys: pytest.Cap
 
     Proves: OPS-4.
     """
-    path = write("locomo", tmp_path / "set")
+    path = write_dataset("locomo", tmp_path / "set")
     assert runner.main(["--data", str(path), "--peers", "magic"]) == 2
     assert "peers: got 'magic'" in capsys.readouterr().err
     (tmp_path / "words.py").write_text("raise SystemExit('no such library')", encoding="utf-8")

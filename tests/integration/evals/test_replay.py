@@ -15,10 +15,10 @@ import pytest
 from recall_loop.cli.main import main
 from recall_loop.evals.datasets import datasets
 from recall_loop.evals.replay import replay_report
-from recall_loop.evals.replay.prompt_set import Prompt, from_dataset, read_requests
-from recall_loop.evals.replay.replay import Run, replay
+from recall_loop.evals.replay.prompt_set import ReplayPrompt, prompts_from_dataset, read_requests
+from recall_loop.evals.replay.replay import ReplayRun, replay
 from recall_loop.evals.replay.replay_policies import OldPolicy, read_policies
-from recall_loop.evals.runs.runner import Options
+from recall_loop.evals.runs.runner import EvalOptions
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.records.records import Fact, Message, Record
 from recall_loop.state.request import ChatMessage, RetrieveRequest
@@ -71,10 +71,10 @@ def write(path: Path, items: list[dict[str, Any]]) -> Path:
     return path
 
 
-def report_of(prompts: list[Prompt], store: MemoryStore, named: list[str]) -> dict[str, Any]:
+def report_of(prompts: list[ReplayPrompt], store: MemoryStore, named: list[str]) -> dict[str, Any]:
     policies = read_policies(named)
     runs = list(replay(prompts, policies, store, (5, 10)))
-    return replay_report.build(replay_report.Asked("requests", (5, 10), resamples=100), policies, runs)
+    return replay_report.build(replay_report.ReplayOptions("requests", (5, 10), resamples=100), policies, runs)
 
 
 def without_latency(value: Any) -> Any:
@@ -144,8 +144,10 @@ def test_a_fact_counts_for_its_sources_under_both(store: MemoryStore) -> None:
     """Proves: OPS-4."""
     fact = Fact(id="f", text="Ines sold her rowing boat to Joao.", subject="Ines", source_ids=("t0",))
     store.upsert([*talk()[1:], fact], tenant="default")
-    prompt = Prompt(RetrieveRequest(messages=(ChatMessage(content="Who bought the rowing boat?"),)), ("t0",), True)
-    runs: list[Run] = list(replay([prompt], read_policies(["old", "new"]), store, (10,)))
+    prompt = ReplayPrompt(
+        RetrieveRequest(messages=(ChatMessage(content="Who bought the rowing boat?"),)), ("t0",), True
+    )
+    runs: list[ReplayRun] = list(replay([prompt], read_policies(["old", "new"]), store, (10,)))
     assert [run.gold_found for run in runs] == [1, 1]
 
 
@@ -184,7 +186,7 @@ def test_html_escapes_names(filled: MemoryStore, tmp_path: Path) -> None:
     prompts = [replace(prompt, category="<script>") for prompt in from_requests(tmp_path)]
     policies = read_policies(["new"])
     runs = list(replay(prompts, policies, filled, (10,)))
-    made = page(replay_report.build(replay_report.Asked("<b>&", (10,), resamples=100), policies, runs))
+    made = page(replay_report.build(replay_report.ReplayOptions("<b>&", (10,), resamples=100), policies, runs))
     assert "<script>" not in made
     assert "&lt;b&gt;&amp;" in made
 
@@ -194,15 +196,15 @@ def test_any_latencies_can_be_drawn() -> None:
 
     Proves: OPS-4.
     """
-    from recall_loop.evals.replay.replay_plots import plots
+    from recall_loop.evals.replay.replay_plots import draw_plots
 
     for times in ((28.57354216213225,), (115.0671324818385,), (0.0,), (0.0, 0.02), (7.5, 7.5), (0.8, 250_000.0)):
         policy = {"name": "new", "scored": 0, "reliability": [], "by_iteration": [], "latency_ms": {"p50": times[0]}}
         report = {"policies": [policy], "runs": [{"policy": "new", "latency_ms": took} for took in times]}
-        assert [title for title, _ in plots(report)] == ["Novelty per iteration", "Latency"]
+        assert [title for title, _ in draw_plots(report)] == ["Novelty per iteration", "Latency"]
 
 
-def from_requests(folder: Path) -> list[Prompt]:
+def from_requests(folder: Path) -> list[ReplayPrompt]:
     return read_requests(write(folder / "r.jsonl", REQUESTS[:1]), "default")
 
 
@@ -270,8 +272,8 @@ def test_the_loop_finds_more_where_two_facts_are_needed(data_dir: Path, store: M
 
     Proves: OPS-4, STOP-1, QUERY-4.
     """
-    dataset = datasets.load(data_dir / "hotpotqa", "all")
-    prompts = from_dataset(dataset, Options(ks=(10,), limit=50))
+    dataset = datasets.load_dataset(data_dir / "hotpotqa", "all")
+    prompts = prompts_from_dataset(dataset, EvalOptions(ks=(10,), limit=50))
     (tenant,) = dataset.collections
     gold = {each for prompt in prompts for each in prompt.gold}
     # All of them take minutes to embed.

@@ -17,7 +17,15 @@ from recall_loop.graph.run import aretrieve, retrieve, stream_retrieve
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import StopReason
-from tests.integration.graph.worlds import DIRECT, NOTHING, TWO_HOPS, WordHashes, ask, essence, filled
+from tests.integration.graph.worlds import (
+    DIRECT,
+    NOTHING,
+    TWO_HOPS,
+    WordHashEmbedder,
+    comparable_json,
+    filled_store,
+    valley_request,
+)
 
 QUESTIONS = (DIRECT, TWO_HOPS, NOTHING)
 _ORDER = {
@@ -31,7 +39,7 @@ _ORDER = {
 
 @pytest.fixture(scope="module")
 def world(embedder):
-    with filled(embedder) as store:
+    with filled_store(embedder) as store:
         yield store
 
 
@@ -69,16 +77,16 @@ async def events_and_output(graph, request):
 @pytest.mark.parametrize("question", QUESTIONS)
 async def test_every_way_of_calling_gives_the_same(graph, world, question):
     """Proves: LOOP-9, LOOP-8 (invoke, ainvoke, stream, astream, batch, abatch, retrieve and aretrieve)."""
-    request = ask(question, debug=True)
-    expected = essence(await asyncio.to_thread(graph.invoke, request))
-    assert essence(await graph.ainvoke(request)) == expected
+    request = valley_request(question, debug=True)
+    expected = comparable_json(await asyncio.to_thread(graph.invoke, request))
+    assert comparable_json(await graph.ainvoke(request)) == expected
     streamed = [part async for part in graph.astream(request, stream_mode="values")]
-    assert essence(streamed[-1]) == expected
-    assert essence(list(graph.stream(request, stream_mode="values"))[-1]) == expected
-    assert essence(graph.batch([request])[0]) == expected
-    assert essence((await graph.abatch([request]))[0]) == expected
-    assert essence(retrieve(request, store=world)) == expected
-    assert essence(await aretrieve(request, store=world)) == expected
+    assert comparable_json(streamed[-1]) == expected
+    assert comparable_json(list(graph.stream(request, stream_mode="values"))[-1]) == expected
+    assert comparable_json(graph.batch([request])[0]) == expected
+    assert comparable_json((await graph.abatch([request]))[0]) == expected
+    assert comparable_json(retrieve(request, store=world)) == expected
+    assert comparable_json(await aretrieve(request, store=world)) == expected
 
 
 def named(events, name):
@@ -88,7 +96,7 @@ def named(events, name):
 @pytest.mark.parametrize("question", QUESTIONS)
 async def test_events_tell_the_loop_in_order(graph, world, question):
     """Proves: LOOP-1, OPS-3 (the same events from stream, astream and stream_retrieve)."""
-    request = ask(question)
+    request = valley_request(question)
     events, output = await events_and_output(graph, request)
     check_order(events)
     assert events[-1] == {"type": "stopped", **output["stop"]}
@@ -113,39 +121,39 @@ async def test_events_tell_the_loop_in_order(graph, world, question):
     items = list(stream_retrieve(request, store=world))
     assert timeless(items[:-1]) == timeless(events)
     assert isinstance(items[-1], RetrieveResult)
-    assert essence(items[-1]) == essence(output)
+    assert comparable_json(items[-1]) == comparable_json(output)
 
 
 def test_batches_run_at_once_and_keep_their_order(graph):
     """Proves: LOOP-9, OPS-2 (batch keeps LangGraph's limit of 25 steps: 7 iterations)."""
-    requests = [ask(question, debug=True) for question in QUESTIONS * 4]
-    single = {question: essence(graph.invoke(ask(question, debug=True))) for question in QUESTIONS}
+    requests = [valley_request(question, debug=True) for question in QUESTIONS * 4]
+    single = {question: comparable_json(graph.invoke(valley_request(question, debug=True))) for question in QUESTIONS}
     results = graph.batch(requests, {"max_concurrency": 3})
     for request, output in zip(requests, results, strict=True):
         question = request["messages"][0]["content"]
         if output["stop"]["reason"] != StopReason.STEP_LIMIT:
-            assert essence(output) == single[question]
+            assert comparable_json(output) == single[question]
         assert output["stop"]["iteration"] <= 7
     assert len({output["request_id"] for output in results}) == len(results)
 
 
 async def test_asynchronous_batches(graph):
     """Proves: LOOP-9, OPS-2."""
-    single = {question: essence(graph.invoke(ask(question))) for question in QUESTIONS}
+    single = {question: comparable_json(graph.invoke(valley_request(question))) for question in QUESTIONS}
     results = await graph.abatch(
-        [ask(question) for question in QUESTIONS * 2], {"max_concurrency": 2, "recursion_limit": 100}
+        [valley_request(question) for question in QUESTIONS * 2], {"max_concurrency": 2, "recursion_limit": 100}
     )
-    assert [essence(output) for output in results] == [single[question] for question in QUESTIONS * 2]
+    assert [comparable_json(output) for output in results] == [single[question] for question in QUESTIONS * 2]
 
 
 def test_a_bad_request_of_a_batch_spoils_only_itself(graph):
     """Proves: OPS-2."""
-    good, bad = graph.batch([ask(DIRECT), ask("  ")], return_exceptions=True)
+    good, bad = graph.batch([valley_request(DIRECT), valley_request("  ")], return_exceptions=True)
     assert good["facts"]
     assert isinstance(bad, ValueError)
 
 
-class Watching(WordHashes):
+class Watching(WordHashEmbedder):
     """An embedder that remembers in which threads queries were embedded."""
 
     def __init__(self):
@@ -159,9 +167,9 @@ class Watching(WordHashes):
 async def test_searches_never_run_on_the_event_loop():
     """Proves: LOOP-9, OPS-2 (what blocks runs in other threads than the loop's)."""
     watching = Watching()
-    with filled(watching) as store:
-        await aretrieve(ask(TWO_HOPS), store=store)
-        await build_graph(store).ainvoke(ask(TWO_HOPS))
+    with filled_store(watching) as store:
+        await aretrieve(valley_request(TWO_HOPS), store=store)
+        await build_graph(store).ainvoke(valley_request(TWO_HOPS))
     assert watching.threads
     assert threading.current_thread() not in watching.threads
 
@@ -181,17 +189,17 @@ def test_each_iteration_happens_once(world):
     graph = build_graph(world, settings=settings)
     routes = set()
     for question in QUESTIONS:
-        events = list(graph.stream(ask(question), stream_mode="custom"))
+        events = list(graph.stream(valley_request(question), stream_mode="custom"))
         check_order(events)
         routes |= {event["route"] for event in events if event["type"] == "novelty"}
-        spelled = ask(question) | {"reference_time": "2024-07-01T00:00:00Z"}
+        spelled = valley_request(question) | {"reference_time": "2024-07-01T00:00:00Z"}
         check_order(list(graph.stream(spelled, stream_mode="custom")))
     assert {"continue", "stop"} <= routes
 
 
 def test_a_process_with_other_hash_seeds_gives_the_same_bytes(tmp_path: Path):
     """Proves: LOOP-9 (sets and dictionaries of another process order nothing)."""
-    with filled(path=tmp_path / "store"):
+    with filled_store(path=tmp_path / "store"):
         pass
     code = textwrap.dedent(
         """

@@ -6,44 +6,44 @@ import pytest
 
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.trajectories.capture.self_capture import TAG
-from recall_loop.policy.planning.experience import Experience, gathered
-from recall_loop.policy.planning.strategies import order
+from recall_loop.memory.trajectories.capture.self_capture import SELF_CAPTURE_TAG
+from recall_loop.policy.planning.experience import Experience, summarise_runs
+from recall_loop.policy.planning.strategies import order_strategies
 from recall_loop.state.errors import UnsupportedOptionError
-from recall_loop.state.records.trajectories import run_of
+from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, Strategy
-from tests.integration.graph.worlds import COAST, DIRECT, TWO_HOPS, VALLEY, ask, filled
+from tests.integration.graph.worlds import COAST, DIRECT, TWO_HOPS, VALLEY, filled_store, valley_request
 
 CAPTURING, LEARNING = Settings(capture_runs=True), Settings(use_experience=True)
 
 
 @pytest.fixture
 def world(embedder):
-    with filled(embedder) as store:
+    with filled_store(embedder) as store:
         yield store
 
 
 def runs(store, tenant=VALLEY):
-    return list(store.scan(Scope(tenant=tenant), Filters(tags=(TAG,)), (ContentType.TRAJECTORY,)))
+    return list(store.scan(Scope(tenant=tenant), Filters(tags=(SELF_CAPTURE_TAG,)), (ContentType.TRAJECTORY,)))
 
 
 def test_nothing_is_captured_unless_asked_for(world):
     """Proves: TRAJ-9 (opt-in)."""
-    retrieve(ask(TWO_HOPS), store=world)
+    retrieve(valley_request(TWO_HOPS), store=world)
     assert runs(world) == []
 
 
 def test_a_run_is_captured_whole_and_found_again(world):
     """Proves: TRAJ-9, TRAJ-1."""
-    plain = retrieve(ask(TWO_HOPS, debug=True, user_id="u-mara", agent_id="lena"), store=world)
-    result = retrieve(ask(TWO_HOPS, user_id="u-mara", agent_id="lena"), store=world, settings=CAPTURING)
+    plain = retrieve(valley_request(TWO_HOPS, debug=True, user_id="u-mara", agent_id="lena"), store=world)
+    result = retrieve(valley_request(TWO_HOPS, user_id="u-mara", agent_id="lena"), store=world, settings=CAPTURING)
     assert "trace" not in result.metadata
     assert [fact.id for fact in result.facts] == [fact.id for fact in plain.facts]
     (record,) = runs(world)
     assert (record.user_id, record.agent_id, record.text) == ("u-mara", "lena", TWO_HOPS)
-    run = run_of(record)
+    run = run_from_record(record)
     assert run.execution.status == "completed"
     asked = [query["query"] for query in run.extra["queries"]]
     assert asked == [query["query"] for query in plain.metadata["trace"]["query_results"]]
@@ -54,31 +54,31 @@ def test_a_run_is_captured_whole_and_found_again(world):
 
 def test_captured_runs_are_no_facts(world):
     """Proves: TRAJ-9 (they don't come back as memories unless trajectories are asked for)."""
-    before = {fact.id for fact in retrieve(ask(DIRECT), store=world).facts}
-    retrieve(ask(DIRECT), store=world, settings=CAPTURING)
-    assert {fact.id for fact in retrieve(ask(DIRECT), store=world).facts} == before
+    before = {fact.id for fact in retrieve(valley_request(DIRECT), store=world).facts}
+    retrieve(valley_request(DIRECT), store=world, settings=CAPTURING)
+    assert {fact.id for fact in retrieve(valley_request(DIRECT), store=world).facts} == before
 
 
 def test_experience_is_consulted_inside_the_same_walls(world):
     """Proves: TRAJ-9, STORE-3."""
-    retrieve(ask(TWO_HOPS, user_id="u-mara"), store=world, settings=CAPTURING)
-    mine = retrieve(ask(TWO_HOPS, user_id="u-mara", debug=True), store=world, settings=LEARNING)
+    retrieve(valley_request(TWO_HOPS, user_id="u-mara"), store=world, settings=CAPTURING)
+    mine = retrieve(valley_request(TWO_HOPS, user_id="u-mara", debug=True), store=world, settings=LEARNING)
     assert mine.metadata["trace"]["experience"]["runs"] == 1
     for other in ({"tenant": COAST}, {"user_id": "u-joel"}, {"user_id": "u-mara", "agent_id": "tomas"}):
-        result = retrieve(ask(TWO_HOPS, debug=True, **other), store=world, settings=LEARNING)
+        result = retrieve(valley_request(TWO_HOPS, debug=True, **other), store=world, settings=LEARNING)
         assert (result.metadata["trace"]["experience"] or {"runs": 0})["runs"] == 0
-    off = retrieve(ask(TWO_HOPS, user_id="u-mara", debug=True), store=world)
+    off = retrieve(valley_request(TWO_HOPS, user_id="u-mara", debug=True), store=world)
     assert off.metadata["trace"]["experience"] is None
 
 
 def test_a_store_for_reading_can_not_capture(tmp_path, embedder):
     """Proves: SEARCH-2 (what can't be honoured is an error)."""
-    with filled(embedder, tmp_path / "store"):
+    with filled_store(embedder, tmp_path / "store"):
         pass
     with MemoryStore.open(tmp_path / "store", embedder=embedder, read_only=True) as store:
         with pytest.raises(UnsupportedOptionError, match="capture_runs"):
-            retrieve(ask(DIRECT), store=store, settings=CAPTURING)
-        assert retrieve(ask(DIRECT), store=store, settings=LEARNING).facts
+            retrieve(valley_request(DIRECT), store=store, settings=CAPTURING)
+        assert retrieve(valley_request(DIRECT), store=store, settings=LEARNING).facts
 
 
 def outcome(strategy, source, new_facts):
@@ -95,10 +95,10 @@ def test_what_gave_facts_comes_first_and_what_gave_none_last():
         outcome("broader", "synonym", 0),
         outcome("people", "feedback", 9),
     ]
-    known = gathered([(1.0, past), (1.0, past)])
+    known = summarise_runs([(1.0, past), (1.0, past)])
     assert known.runs == 2
     assert known.strategies == {"broader": 0.0, "people": 2.0, "synonyms": 0.0, "temporal": 1.0}
-    turns = order(["direct"], [], known)
+    turns = order_strategies(["direct"], [], known)
     assert [str(each) for each in turns] == [
         "people",
         "temporal",
@@ -108,10 +108,10 @@ def test_what_gave_facts_comes_first_and_what_gave_none_last():
         "broader",
         "direct",
     ]
-    assert order([], [], known) == list(Strategy), "a first round is direct all the same"
-    assert order(["direct"], [], Experience()) == order(["direct"], [])
+    assert order_strategies([], [], known) == list(Strategy), "a first round is direct all the same"
+    assert order_strategies(["direct"], [], Experience()) == order_strategies(["direct"], [])
 
 
 def test_little_experience_holds_nothing_against_a_strategy():
     """Proves: TRAJ-9."""
-    assert gathered([(0.9, [outcome("synonyms", "synonym", 0)])]).strategies == {}
+    assert summarise_runs([(0.9, [outcome("synonyms", "synonym", 0)])]).strategies == {}

@@ -15,7 +15,7 @@ from langchain_core.messages import (
 
 from recall_loop.graph.builder import build_graph
 from recall_loop.graph.run import retrieve
-from tests.integration.graph.worlds import DIRECT, NOW, TWO_HOPS, VALLEY, ask, essence, filled
+from tests.integration.graph.worlds import DIRECT, NOW, TWO_HOPS, VALLEY, comparable_json, filled_store, valley_request
 
 QUESTION = "Who is allergic to walnuts?"
 FORMS = {
@@ -35,7 +35,7 @@ FORMS = {
 
 @pytest.fixture(scope="module")
 def world(embedder):
-    with filled(embedder) as store:
+    with filled_store(embedder) as store:
         yield store
 
 
@@ -51,7 +51,7 @@ def asked(graph, *messages, **more):
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_every_form_of_a_message_is_the_same_question(graph, world, form):
     """Proves: LOOP-9, OPS-1."""
-    assert essence(asked(graph, form)) == essence(retrieve(ask(DIRECT), store=world))
+    assert comparable_json(asked(graph, form)) == comparable_json(retrieve(valley_request(DIRECT), store=world))
 
 
 def timed(text, moment, kind=HumanMessage, **more):
@@ -73,14 +73,16 @@ def test_now_is_the_newest_messages_time(graph, world):
         for role, message in zip(("user", "assistant", "user"), messages, strict=True)
     ]
     result = retrieve({"messages": plain, "tenant": VALLEY}, store=world)
-    assert essence(result) == essence(output)
+    assert comparable_json(result) == comparable_json(output)
 
 
 def test_authors_are_taken_from_the_names(graph, world):
     """Proves: OPS-1 (the same from `name` in the graph and from `author` in a request)."""
     output = asked(graph, HumanMessage(TWO_HOPS, name="Joel"))
     messages = [{"content": TWO_HOPS, "author": "Joel"}]
-    assert essence(output) == essence(retrieve(ask("") | {"messages": messages}, store=world))
+    assert comparable_json(output) == comparable_json(
+        retrieve(valley_request("") | {"messages": messages}, store=world)
+    )
 
 
 ENDINGS = {
@@ -117,7 +119,7 @@ def test_our_own_context_is_no_part_of_the_conversation(world):
     first = message_graph.invoke({"messages": [timed(DIRECT, NOW)], "tenant": VALLEY})
     assert first["messages"][-1].name == "recall_loop"
     second = message_graph.invoke({"messages": first["messages"], "tenant": VALLEY})
-    assert essence(second) == essence(first)
+    assert comparable_json(second) == comparable_json(first)
     assert [message.id for message in second["messages"]] == [message.id for message in first["messages"]]
 
 
@@ -142,7 +144,7 @@ def test_a_follow_up_is_resolved_from_the_window(graph, world):
         {"role": "assistant", "content": "Quist keeps the lighthouse."},
         {"content": "Since when has he kept it?"},
     ]
-    assert essence(retrieve(ask("") | {"messages": plain}, store=world)) == essence(output)
+    assert comparable_json(retrieve(valley_request("") | {"messages": plain}, store=world)) == comparable_json(output)
 
 
 def test_messages_without_text_are_passed_over(graph):

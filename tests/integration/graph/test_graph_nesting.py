@@ -30,10 +30,10 @@ from tests.integration.graph.worlds import (
     NOW,
     TWO_HOPS,
     VALLEY,
-    ask,
-    essence,
-    filled,
-    result_of,
+    comparable_json,
+    filled_store,
+    validated_result,
+    valley_request,
 )
 
 STAMP = {"timestamp": NOW}
@@ -42,7 +42,7 @@ WORKING = ("tried_queries", "query_results", "tool_calls", "evidence_pool", "new
 
 @pytest.fixture(scope="module")
 def world():
-    with filled() as store:
+    with filled_store() as store:
         yield store
 
 
@@ -177,7 +177,7 @@ def test_configurable_fills_what_the_context_leaves_open(world):
 def check_second_turn(first: dict[str, Any], second: dict[str, Any], fresh: dict[str, Any]) -> None:
     """The second turn of a thread is what a new thread would have given."""
     assert first["request_id"] != second["request_id"]
-    assert essence(second) == essence(fresh)
+    assert comparable_json(second) == comparable_json(fresh)
 
 
 def turns() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -208,8 +208,8 @@ def test_the_same_question_twice_on_a_thread(world):
     """Proves: LOOP-2, LOOP-9 (asked again, nothing counts as tried)."""
     graph = build_graph(world, checkpointer=InMemorySaver(), output="state")
     thread = {"configurable": {"thread_id": "one"}}
-    first, second = (graph.invoke(ask(TWO_HOPS), thread) for _ in range(2))
-    assert essence(first) == essence(second)
+    first, second = (graph.invoke(valley_request(TWO_HOPS), thread) for _ in range(2))
+    assert comparable_json(first) == comparable_json(second)
     assert first["request_id"] != second["request_id"]
 
 
@@ -259,17 +259,17 @@ NODES = ["plan_queries", "execute_tool", "evaluate_progress", "refine", "synthes
 
 def test_a_run_resumed_at_every_step_ends_the_same(world, tmp_path: Path):
     """Proves: LOOP-2, LOOP-9 (everything that a step needs stands in the checkpoint)."""
-    plain = build_graph(world).invoke(ask(TWO_HOPS, debug=True))
+    plain = build_graph(world).invoke(valley_request(TWO_HOPS, debug=True))
     with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as saver:
         thread = {"configurable": {"thread_id": "one"}}
-        given: Any = ask(TWO_HOPS, debug=True)
+        given: Any = valley_request(TWO_HOPS, debug=True)
         for _ in range(100):
             graph = build_graph(world, checkpointer=saver)
             output = graph.invoke(given, thread, interrupt_after=NODES)
             given = None
             if not graph.get_state(thread).next:
                 break
-    assert essence(output) == essence(plain)
+    assert comparable_json(output) == comparable_json(plain)
 
 
 def test_checkpoints_under_strict_msgpack(tmp_path: Path):
@@ -311,7 +311,7 @@ def test_everything_in_a_checkpoint_is_json_but_the_messages(world):
     """Proves: LOOP-2."""
     graph = build_graph(world, checkpointer=InMemorySaver())
     thread = {"configurable": {"thread_id": "one"}}
-    graph.invoke(ask(TWO_HOPS, debug=True), thread)
+    graph.invoke(valley_request(TWO_HOPS, debug=True), thread)
     for snapshot in graph.get_state_history(thread):
         values = {name: value for name, value in snapshot.values.items() if name != "messages"}
         assert json.loads(json.dumps(values, allow_nan=False)) == values
@@ -319,11 +319,13 @@ def test_everything_in_a_checkpoint_is_json_but_the_messages(world):
 
 def test_records_with_numbers_that_no_checkpoint_takes(world):
     """Proves: LOOP-2, STORE-1 (attributes take any JSON; a checkpoint still holds the run)."""
-    with filled() as store:
+    with filled_store() as store:
         store.upsert(
             [{"id": "big", "kind": "fact", "text": "Zebedee counted the stars.", "attributes": {"stars": 10**30}}],
             tenant=VALLEY,
         )
         graph = build_graph(store, checkpointer=InMemorySaver())
-        output = graph.invoke(ask("How many stars did Zebedee count?"), {"configurable": {"thread_id": "one"}})
-    assert "big" in [item.id for item in result_of(output).facts]
+        output = graph.invoke(
+            valley_request("How many stars did Zebedee count?"), {"configurable": {"thread_id": "one"}}
+        )
+    assert "big" in [item.id for item in validated_result(output).facts]

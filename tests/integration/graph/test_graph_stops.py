@@ -23,11 +23,11 @@ from tests.integration.graph.worlds import (
     TWO_HOPS,
     VALLEY,
     VALLEY_IDS,
-    Flaky,
-    WordHashes,
-    ask,
-    filled,
-    result_of,
+    FlakyEmbedder,
+    WordHashEmbedder,
+    filled_store,
+    validated_result,
+    valley_request,
 )
 
 PATIENT = {"strong_first_similarity": 1, "novelty_patience": 100}
@@ -35,12 +35,12 @@ PATIENT = {"strong_first_similarity": 1, "novelty_patience": 100}
 
 @pytest.fixture(scope="module")
 def world(embedder):
-    with filled(embedder) as store:
+    with filled_store(embedder) as store:
         yield store
 
 
 def run(store, question, knobs=None, **more):
-    return retrieve(ask(question, debug=True, **more), store=store, settings=Settings(**(knobs or {})))
+    return retrieve(valley_request(question, debug=True, **more), store=store, settings=Settings(**(knobs or {})))
 
 
 def test_nothing_in_scope(world):
@@ -54,7 +54,7 @@ def test_nothing_in_scope(world):
 
 def test_nothing_in_an_empty_store():
     """Proves: STOP-2."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         assert run(store, DIRECT).stop.reason is StopReason.NOTHING_IN_SCOPE
 
 
@@ -137,7 +137,7 @@ def test_deadline(world):
 def test_step_limit(world):
     """Proves: STOP-2."""
     graph = build_graph(world, settings=Settings(**PATIENT, early_stop_min_iterations=100))
-    output = graph.invoke(ask(TWO_HOPS), {"recursion_limit": 5})
+    output = graph.invoke(valley_request(TWO_HOPS), {"recursion_limit": 5})
     assert (output["stop"]["reason"], output["stop"]["iteration"]) == (StopReason.STEP_LIMIT, 1)
 
 
@@ -156,8 +156,8 @@ def check_failed(result, facts_before=False):
 
 def test_tool_failure_after_all_attempts():
     """Proves: STOP-2, STOP-6, CONF-3."""
-    embedder = Flaky(failures=100)
-    with filled(embedder) as store:
+    embedder = FlakyEmbedder(failures=100)
+    with filled_store(embedder) as store:
         result = run(store, DIRECT, QUICK)
     check_failed(result)
     assert embedder.calls == 3
@@ -169,20 +169,20 @@ def test_tool_failure_after_all_attempts():
 
 def test_a_failure_that_passes_is_retried():
     """Proves: STOP-6 (retried with success: nothing degraded, and the retry is counted)."""
-    with filled(Flaky(failures=2)) as store:
+    with filled_store(FlakyEmbedder(failures=2)) as store:
         result = run(store, DIRECT, QUICK)
     assert result.stop.reason is not StopReason.TOOL_FAILURE
     assert not result.degraded
     assert result.facts
     assert result.metadata["trace"]["tool_calls"][0]["attempts"] == 3
-    with filled() as store:
+    with filled_store() as store:
         calm = run(store, DIRECT, QUICK)
     assert calm.confidence.components["reliability"] > result.confidence.components["reliability"]
 
 
 def test_the_wait_doubles():
     """Proves: STOP-6 (0.05 s, then 0.1 s)."""
-    with filled(Flaky(failures=2)) as store:
+    with filled_store(FlakyEmbedder(failures=2)) as store:
         result = run(store, DIRECT, {"tool_attempts": 3, "tool_backoff_seconds": 0.05})
     assert result.metadata["trace"]["tool_calls"][0]["duration_ms"] >= 150
 
@@ -191,20 +191,20 @@ def test_the_wait_doubles():
 def test_a_store_that_breaks_while_the_loop_runs(tmp_path, after):
     """Proves: STOP-2, STOP-6 (the search really raises; what was found before is kept)."""
     thread = {"configurable": {"thread_id": "one"}}
-    with filled(path=tmp_path / "store") as store:
+    with filled_store(path=tmp_path / "store") as store:
         knobs = {**QUICK, **PATIENT, "early_stop_min_iterations": 100}
         graph = build_graph(store, settings=Settings(**knobs), checkpointer=InMemorySaver())
-        graph.invoke(ask(TWO_HOPS), thread, interrupt_after=[after])
+        graph.invoke(valley_request(TWO_HOPS), thread, interrupt_after=[after])
         store.close()
         output = graph.invoke(None, thread)
     found_before = after == "evaluate_progress"
-    check_failed(result_of(output), facts_before=found_before)
+    check_failed(validated_result(output), facts_before=found_before)
     assert bool(output["facts"]) == found_before
 
 
 def test_a_store_that_is_broken_before_the_run_is_a_typed_error():
     """Proves: STORE-4, STOP-6 (no result is made up: the caller is told)."""
-    with filled() as store:
+    with filled_store() as store:
         pass
     with pytest.raises(StoreError):
         run(store, DIRECT)
@@ -213,7 +213,9 @@ def test_a_store_that_is_broken_before_the_run_is_a_typed_error():
 def test_a_run_that_refines(world):
     """Proves: LOOP-5, LOOP-6 (quality triggers it; it looks deeper and says what is missing)."""
     planned, routes = [], []
-    for item in stream_retrieve(ask(NOTHING, debug=True), store=world, settings=Settings(novelty_patience=4)):
+    for item in stream_retrieve(
+        valley_request(NOTHING, debug=True), store=world, settings=Settings(novelty_patience=4)
+    ):
         if isinstance(item, dict) and item["type"] == "queries_planned":
             planned.append(item)
         elif isinstance(item, dict) and item["type"] == "novelty":
@@ -233,7 +235,7 @@ def test_good_results_go_on_with_the_next_strategy(world):
     """Proves: LOOP-5, LOOP-7."""
     knobs = {**PATIENT, "refine_min_similarity": 0, "refine_min_confidence": 0, "refine_drop": 1}
     knobs |= {"novelty_min_similarity": 0, "search_limit": 1, "fallback_max_queries": 1}
-    events = list(stream_retrieve(ask(TWO_HOPS), store=world, settings=Settings(**knobs)))
+    events = list(stream_retrieve(valley_request(TWO_HOPS), store=world, settings=Settings(**knobs)))
     routes = [event["route"] for event in events if isinstance(event, dict) and event["type"] == "novelty"]
     assert routes[0] == "continue"
 

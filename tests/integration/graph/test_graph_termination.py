@@ -13,7 +13,7 @@ from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import StopReason
 from recall_loop.text.words.keys import query_key
-from tests.integration.graph.worlds import DIRECT, NOTHING, TWO_HOPS, ask, essence, filled
+from tests.integration.graph.worlds import DIRECT, NOTHING, TWO_HOPS, comparable_json, filled_store, valley_request
 
 # Knobs under which nothing but a limit ends the loop while queries are left.
 ENDLESS = {
@@ -28,7 +28,7 @@ QUESTIONS = (DIRECT, TWO_HOPS, NOTHING, "Granary?", "And then?", "What did he pa
 
 @pytest.fixture(scope="module")
 def world():
-    with filled() as store:
+    with filled_store() as store:
         yield store
 
 
@@ -38,7 +38,7 @@ def test_any_limit_from_five_reaches_the_end(world, limit, going_on):
     """Proves: STOP-2, LOOP-1 (on the route by plan_queries and on the one by refine)."""
     knobs = {"refine_min_similarity": 0, "refine_drop": 1, "novelty_min_similarity": 0} if going_on else {}
     graph = build_graph(world, settings=Settings(**ENDLESS, **knobs))
-    output = graph.invoke(ask(TWO_HOPS), {"recursion_limit": limit})
+    output = graph.invoke(valley_request(TWO_HOPS), {"recursion_limit": limit})
     assert output["stop"]["reason"] in (StopReason.STEP_LIMIT, StopReason.EXHAUSTED)
     if output["stop"]["reason"] == StopReason.STEP_LIMIT:
         # Three steps a round, one for the answer and one that LangGraph keeps: no round is given away.
@@ -49,23 +49,23 @@ def test_any_limit_from_five_reaches_the_end(world, limit, going_on):
 def test_the_limit_changes_nothing_but_where_the_run_is_cut(world):
     """Proves: LOOP-9, STOP-2 (step_limit is the only difference between ways of calling)."""
     graph = build_graph(world)
-    free = graph.invoke(ask(TWO_HOPS, debug=True))
+    free = graph.invoke(valley_request(TWO_HOPS, debug=True))
     for limit in range(5, 31):
-        cut = graph.invoke(ask(TWO_HOPS, debug=True), {"recursion_limit": limit})
+        cut = graph.invoke(valley_request(TWO_HOPS, debug=True), {"recursion_limit": limit})
         if cut["stop"]["reason"] == StopReason.STEP_LIMIT:
             done = cut["stop"]["iteration"]
             assert done <= free["stop"]["iteration"]
             calls = [output["metadata"]["trace"]["tool_calls"][:done] for output in (cut, free)]
             assert [call["input"] for call in calls[0]] == [call["input"] for call in calls[1]]
         else:
-            assert essence(cut) == essence(free)
+            assert comparable_json(cut) == comparable_json(free)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4])
 def test_a_limit_below_five_is_a_typed_error(world, limit):
     """Proves: STOP-2, SEARCH-2."""
     with pytest.raises(RecursionLimitError, match=r"recursion_limit.*5 or more") as caught:
-        build_graph(world).invoke(ask(DIRECT), {"recursion_limit": limit})
+        build_graph(world).invoke(valley_request(DIRECT), {"recursion_limit": limit})
     assert caught.value.value == str(limit)
 
 
@@ -138,7 +138,7 @@ def check_no_repeats(result: RetrieveResult) -> None:
 def test_every_run_ends_for_a_reason_and_repeats_no_query(world, question, knobs, filters):
     """Proves: STOP-2, STOP-4, LOOP-4."""
     chosen = Settings(**knobs)
-    result = retrieve(ask(question, filters=filters, debug=True), store=world, settings=chosen)
+    result = retrieve(valley_request(question, filters=filters, debug=True), store=world, settings=chosen)
     check_result(result, chosen)
     check_no_repeats(result)
 
@@ -146,6 +146,8 @@ def test_every_run_ends_for_a_reason_and_repeats_no_query(world, question, knobs
 def test_a_query_without_results_is_not_asked_again(world):
     """Proves: LOOP-4 (nothing changed between the calls: neither messages nor filters nor tool)."""
     knobs = Settings(**{**ENDLESS, "fallback_max_queries": 12})
-    result = retrieve(ask(TWO_HOPS, filters={"min_similarity": 1.0}, debug=True), store=world, settings=knobs)
+    result = retrieve(
+        valley_request(TWO_HOPS, filters={"min_similarity": 1.0}, debug=True), store=world, settings=knobs
+    )
     assert result.facts == ()
     check_no_repeats(result)

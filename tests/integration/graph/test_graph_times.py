@@ -7,7 +7,7 @@ import pytest
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.settings.settings import Settings
-from tests.integration.graph.worlds import ask
+from tests.integration.graph.worlds import valley_request
 
 PLACES = (
     "harbour",
@@ -47,7 +47,7 @@ def walks(embedder):
 
 def found(store, question, knobs=None, **more):
     """Return the ids of the facts, best first."""
-    request = ask(question, **{"tenant": "default", "reference_time": "2024-01-05T00:00:00Z", **more})
+    request = valley_request(question, **{"tenant": "default", "reference_time": "2024-01-05T00:00:00Z", **more})
     return [fact.id for fact in retrieve(request, store=store, settings=Settings(**(knobs or {}))).facts]
 
 
@@ -68,7 +68,7 @@ def test_what_was_said_then_comes_first(walks, question, best):
 
 def test_without_its_weight_and_its_query_the_time_says_nothing(walks, monkeypatch):
     """Proves: RANK-3 (the setting works, and the test above can fail)."""
-    monkeypatch.setattr("recall_loop.policy.planning.query_forms.THEN_WEIGHT", 0.0)
+    monkeypatch.setattr("recall_loop.policy.planning.query_forms.PERIOD_WEIGHT", 0.0)
     ids = found(walks, "Where did Ada go for a long walk in August 2021?", {"rank_time_weight": 0.0})
     assert ids[0] != "quarry-2021"
 

@@ -10,7 +10,7 @@ from typing import Any
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderError
 from recall_loop.state.result import RetrieveResult
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 VALLEY, COAST = "valley", "coast"
 NOW = "2024-06-01T12:00:00+00:00"
@@ -109,7 +109,7 @@ COAST_TEXTS = frozenset(record["text"] for record in COAST_RECORDS)
 BY_ID = {record["id"]: record for record in VALLEY_RECORDS}
 
 
-class Flaky(WordHashes):
+class FlakyEmbedder(WordHashEmbedder):
     """An embedder whose queries fail a number of times, as a remote one does."""
 
     def __init__(self, failures: int) -> None:
@@ -124,9 +124,9 @@ class Flaky(WordHashes):
 
 
 @contextmanager
-def filled(embedder: Any = None, path: Any = None) -> Iterator[MemoryStore]:
+def filled_store(embedder: Any = None, path: Any = None) -> Iterator[MemoryStore]:
     """Give a store with both tenants, in memory or in the folder `path`."""
-    chosen = embedder or WordHashes()
+    chosen = embedder or WordHashEmbedder()
     with MemoryStore.open(path, embedder=chosen) if path else MemoryStore.in_memory(embedder=chosen) as store:
         for tenant, records in ((VALLEY, VALLEY_RECORDS), (COAST, COAST_RECORDS)):
             outcomes = store.upsert(records, tenant=tenant)
@@ -134,7 +134,7 @@ def filled(embedder: Any = None, path: Any = None) -> Iterator[MemoryStore]:
         yield store
 
 
-def ask(question: str, **more: Any) -> dict[str, Any]:
+def valley_request(question: str, **more: Any) -> dict[str, Any]:
     """Return a request of the valley, whose now is fixed."""
     return {
         "messages": [{"role": "user", "content": question}],
@@ -144,14 +144,14 @@ def ask(question: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def result_of(output: Mapping[str, Any]) -> RetrieveResult:
+def validated_result(output: Mapping[str, Any]) -> RetrieveResult:
     """Return the validated result in a graph's output."""
     return RetrieveResult.model_validate({name: output[name] for name in RetrieveResult.model_fields})
 
 
-def essence(result: RetrieveResult | Mapping[str, Any]) -> str:
+def comparable_json(result: RetrieveResult | Mapping[str, Any]) -> str:
     """Return as JSON what has to be equal between two runs: all but request_id and durations (LOOP-9)."""
-    checked = result if isinstance(result, RetrieveResult) else result_of(result)
+    checked = result if isinstance(result, RetrieveResult) else validated_result(result)
     return json.dumps(_without_durations(checked.model_dump(mode="json")))
 
 

@@ -13,7 +13,15 @@ from recall_loop.graph.run import aretrieve, retrieve, stream_retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
-from tests.integration.graph.worlds import DIRECT, NOW, VALLEY, WordHashes, ask, essence, filled
+from tests.integration.graph.worlds import (
+    DIRECT,
+    NOW,
+    VALLEY,
+    WordHashEmbedder,
+    comparable_json,
+    filled_store,
+    valley_request,
+)
 
 HOSTILE = {
     "quotes": 'it\'s "one" `two`',
@@ -35,7 +43,7 @@ TIME = "2024-05-01T09:30:00Z"
 
 @pytest.fixture(scope="module")
 def world():
-    with filled() as store:
+    with filled_store() as store:
         yield store
 
 
@@ -170,9 +178,9 @@ def test_unknown_roles_and_times_of_the_graphs_messages(graph):
 def test_bad_context(world, graph, context):
     """Proves: STOP-4, SEARCH-2."""
     with pytest.raises(InvalidInputError, match="context"):
-        retrieve(ask(DIRECT), store=world, context=context)
+        retrieve(valley_request(DIRECT), store=world, context=context)
     with pytest.raises(ValueError, match=next(iter(context))):
-        graph.invoke(ask(DIRECT), context=context)
+        graph.invoke(valley_request(DIRECT), context=context)
 
 
 @pytest.mark.parametrize(
@@ -203,8 +211,8 @@ def test_bad_settings(monkeypatch, knob, value):
 def test_a_very_long_question(world, graph, size):
     """Proves: QUERY-2, QUERY-3, OPS-1 (it works, and no query is the whole text)."""
     text = ("The weather was fine. " * (size // 20))[:size] + " " + DIRECT
-    result = retrieve(ask(text, debug=True), store=world)
-    assert essence(graph.invoke(ask(text, debug=True))) == essence(result)
+    result = retrieve(valley_request(text, debug=True), store=world)
+    assert comparable_json(graph.invoke(valley_request(text, debug=True))) == comparable_json(result)
     for call in result.metadata["trace"]["tool_calls"]:
         assert all(len(query) <= 120 for query in call["input"]["queries"])
     assert "f-tallinn" in {fact.id for fact in result.facts}
@@ -212,7 +220,7 @@ def test_a_very_long_question(world, graph, size):
 
 def test_one_very_long_word(world):
     """Proves: QUERY-2 (100,000 characters without a blank)."""
-    assert retrieve(ask("z" * 100_000), store=world).stop.reason
+    assert retrieve(valley_request("z" * 100_000), store=world).stop.reason
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
@@ -227,8 +235,8 @@ def test_odd_characters_in_every_text(world, graph, text):
         {"filters": {"tags": [text], "label": text, "agent_ids": [text], "fact_type": text, "session": text}},
         {"goal": text, "id": text},
     ):
-        result = retrieve(ask(DIRECT) | more, store=world)
-        assert essence(graph.invoke(ask(DIRECT) | _for_graph(more))) == essence(result)
+        result = retrieve(valley_request(DIRECT) | more, store=world)
+        assert comparable_json(graph.invoke(valley_request(DIRECT) | _for_graph(more))) == comparable_json(result)
         if "messages" not in more and "goal" not in more:
             assert result.facts == ()
     assert world.info()["records"] == before
@@ -242,7 +250,7 @@ def _for_graph(more: dict[str, Any]) -> dict[str, Any]:
 def test_odd_characters_in_a_record(text):
     """Proves: STORE-1, RANK-1, LOOP-10 (found by its words, with its id as ingested, within its own tenant)."""
     record = {"id": text, "kind": "fact", "text": f"Zebedee keeps pigeons. {text}", "tags": [text], "user_id": text}
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         assert store.upsert([record], tenant=text)[0].status == "created"
         request = messages("Who keeps pigeons?") | {"tenant": text, "user_id": text, "filters": {"tags": [text]}}
         fact = retrieve(request, store=store).facts[0]
@@ -253,12 +261,12 @@ def test_odd_characters_in_a_record(text):
 
 def test_control_characters_in_a_question(world):
     """Proves: QUERY-3 (they part words, and are no reason to fail)."""
-    result = retrieve(ask("When did\x07 Mara\x1b[31m Voss\x0bmove\x85to Tallinn?"), store=world)
+    result = retrieve(valley_request("When did\x07 Mara\x1b[31m Voss\x0bmove\x85to Tallinn?"), store=world)
     assert "f-tallinn" in {fact.id for fact in result.facts}
 
 
 def test_a_conversation_of_many_messages(world):
     """Proves: OPS-1."""
     window = [{"role": ("user", "assistant")[n % 2], "content": f"Small talk number {n}."} for n in range(400)]
-    result = retrieve(ask("") | {"messages": [*window, {"content": DIRECT}]}, store=world)
+    result = retrieve(valley_request("") | {"messages": [*window, {"content": DIRECT}]}, store=world)
     assert "f-tallinn" in {fact.id for fact in result.facts}

@@ -22,19 +22,25 @@ from langgraph.store.sqlite import SqliteStore
 
 from recall_loop.cli.main import main
 from recall_loop.memory.intake.files.export import export_lines
-from recall_loop.memory.intake.imports.external_memory import Owner, SourceError
+from recall_loop.memory.intake.imports.external_memory import DefaultOwner, SourceError
 from recall_loop.memory.intake.imports.external_pickles import read_point
-from recall_loop.memory.intake.imports.import_run import MoveOptions, MoveSummary, Refused, look, move
-from recall_loop.memory.intake.imports.langgraph_store import LangGraphStore
-from recall_loop.memory.intake.imports.letta import Letta
-from recall_loop.memory.intake.imports.mem0 import Mem0
-from recall_loop.memory.store.chroma.chroma_client import connect
+from recall_loop.memory.intake.imports.import_run import (
+    ImportOptions,
+    ImportSummary,
+    RejectedItem,
+    import_source,
+    preview_import,
+)
+from recall_loop.memory.intake.imports.langgraph_store import LangGraphStoreSource
+from recall_loop.memory.intake.imports.letta import LettaSource
+from recall_loop.memory.intake.imports.mem0 import Mem0Source
+from recall_loop.memory.store.chroma.chroma_client import open_client
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Filters, Scope
-from tests.embedders import WordHashes
-from tests.waiting import until
+from tests.embedders import WordHashEmbedder
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
@@ -46,7 +52,7 @@ ACME = Scope(tenant="acme")
 
 @pytest.fixture
 def store() -> Iterator[MemoryStore]:
-    with MemoryStore.in_memory(embedder=WordHashes()) as opened:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as opened:
         yield opened
 
 
@@ -63,9 +69,9 @@ def state(folder: Path) -> dict[str, Any]:
     return {str(path): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns) for path in files}
 
 
-def moved(source: Any, store: MemoryStore, tmp_path: Path, **more: Any) -> MoveSummary:
-    options = MoveOptions("acme", more.pop("batch_size", 1000))
-    return move(source, store, options, rejects_path=tmp_path / "rejects.jsonl", **more)
+def moved(source: Any, store: MemoryStore, tmp_path: Path, **more: Any) -> ImportSummary:
+    options = ImportOptions("acme", more.pop("batch_size", 1000))
+    return import_source(source, store, options, rejects_path=tmp_path / "rejects.jsonl", **more)
 
 
 def records(store: MemoryStore) -> dict[str, Record]:
@@ -78,7 +84,7 @@ def records(store: MemoryStore) -> dict[str, Record]:
 def test_all_that_mem0_itself_gives_arrives_whole(mem0: Path, store: MemoryStore, tmp_path: Path) -> None:
     """Proves: OPS-6, STORE-2."""
     before = state(mem0)
-    source = Mem0(mem0 / "qdrant", Owner(group_id="lamps"), history=mem0 / "history.db")
+    source = Mem0Source(mem0 / "qdrant", DefaultOwner(group_id="lamps"), history=mem0 / "history.db")
     summary = moved(source, store, tmp_path)
     assert (summary.found, summary.created, summary.rejected) == (10, 9, 0)
     assert summary.left_out == {"expired": 1}
@@ -110,13 +116,13 @@ def test_all_that_mem0_itself_gives_arrives_whole(mem0: Path, store: MemoryStore
     again = moved(source, store, tmp_path)
     assert (again.created, again.replaced, again.unchanged) == (0, 0, 9)
     assert state(mem0) == before
-    assert moved(Mem0(mem0 / "qdrant", Owner(), expired=True), store, tmp_path).created == 1
+    assert moved(Mem0Source(mem0 / "qdrant", DefaultOwner(), expired=True), store, tmp_path).created == 1
     assert store.count(Scope(tenant="default")) == 0
 
 
 def test_mem0_on_chroma(store: MemoryStore, tmp_path: Path) -> None:
     """Proves: OPS-6."""
-    client = connect(tmp_path / "chroma")
+    client = open_client(tmp_path / "chroma")
     memories = client.create_collection("memories", embedding_function=None)
     payloads = [
         {"data": f"Lamp {n}.", "user_id": "u1", "watts": n, **LAMP, "created_at": "2026-01-02T03:04:05+00:00"}
@@ -129,14 +135,14 @@ def test_mem0_on_chroma(store: MemoryStore, tmp_path: Path) -> None:
     client.create_collection("memories_entities", embedding_function=None)
     client.close()
     before = state(tmp_path / "chroma")
-    assert moved(Mem0(tmp_path / "chroma", Owner()), store, tmp_path).created == 6
+    assert moved(Mem0Source(tmp_path / "chroma", DefaultOwner()), store, tmp_path).created == 6
     assert state(tmp_path / "chroma") == before
     record = records(store)["m3"]
     assert (record.text, record.user_id, record.attributes) == ("Lamp 3.", "u1", {"watts": 3, **LAMP})
-    assert moved(Mem0(tmp_path / "chroma", Owner()), store, tmp_path).unchanged == 6
-    assert moved(Mem0(tmp_path / "chroma", Owner()), store, tmp_path).unchanged == 6
+    assert moved(Mem0Source(tmp_path / "chroma", DefaultOwner()), store, tmp_path).unchanged == 6
+    assert moved(Mem0Source(tmp_path / "chroma", DefaultOwner()), store, tmp_path).unchanged == 6
     with pytest.raises(InvalidInputError, match=r"collection: got 'other'; allowed: one of .*memories"):
-        Mem0(tmp_path / "chroma", Owner(), collection="other")
+        Mem0Source(tmp_path / "chroma", DefaultOwner(), collection="other")
 
 
 def test_what_get_all_gave(store: MemoryStore, tmp_path: Path) -> None:
@@ -158,10 +164,10 @@ def test_what_get_all_gave(store: MemoryStore, tmp_path: Path) -> None:
     whole, lines = tmp_path / "all.json", tmp_path / "all.jsonl"
     whole.write_text(json.dumps({"results": memories}), encoding="utf-8")
     lines.write_text("".join(json.dumps(memory) + "\n" for memory in memories), encoding="utf-8")
-    refused: list[Refused] = []
-    summary = moved(Mem0(whole, Owner(user_id="u9")), store, tmp_path, on_refused=refused.append)
+    refused: list[RejectedItem] = []
+    summary = moved(Mem0Source(whole, DefaultOwner(user_id="u9")), store, tmp_path, on_refused=refused.append)
     assert (summary.found, summary.created, summary.rejected, summary.repeated) == (5, 2, 2, 1)
-    assert [(bad.number, bad.place) for bad in refused] == [(3, "item 3"), (5, "item 5")]
+    assert [(bad.number, bad.location) for bad in refused] == [(3, "item 3"), (5, "item 5")]
     kept = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [entry["line"] for entry in kept] == [3, 5]
     assert "id: missing" in kept[0]["reason"]
@@ -173,7 +179,7 @@ def test_what_get_all_gave(store: MemoryStore, tmp_path: Path) -> None:
         "r1",
         {"categories": ["food"]},
     )
-    assert moved(Mem0(lines, Owner(user_id="u9")), store, tmp_path).unchanged == 2
+    assert moved(Mem0Source(lines, DefaultOwner(user_id="u9")), store, tmp_path).unchanged == 2
 
 
 # What a point may name
@@ -220,8 +226,8 @@ def test_a_poisoned_point_runs_nothing(mem0: Path, store: MemoryStore, tmp_path:
         point({"data": "cut off"})[:-20],
     ]
     put(mem0 / "qdrant" / "collection" / "mem0" / "storage.sqlite", *bombs, point({"data": "I am sound."}, 70))
-    refused: list[Refused] = []
-    summary = moved(Mem0(mem0 / "qdrant", Owner()), store, tmp_path, on_refused=refused.append)
+    refused: list[RejectedItem] = []
+    summary = moved(Mem0Source(mem0 / "qdrant", DefaultOwner()), store, tmp_path, on_refused=refused.append)
     assert not hit.exists()
     assert (summary.created, summary.rejected) == (9, len(bombs))
     assert records(store)["mem0-70"].text == "I am sound."
@@ -244,8 +250,8 @@ def test_a_small_point_that_unfolds_into_a_huge_one_is_refused(mem0: Path, store
     endless.append(endless)
     made = [point({"data": "x", "n": laughs}), point({"data": "x", "n": endless}), point({"data": "x", "n": 1.5j})]
     put(mem0 / "qdrant" / "collection" / "mem0" / "storage.sqlite", *made[:2])
-    refused: list[Refused] = []
-    summary = moved(Mem0(mem0 / "qdrant", Owner()), store, tmp_path, on_refused=refused.append)
+    refused: list[RejectedItem] = []
+    summary = moved(Mem0Source(mem0 / "qdrant", DefaultOwner()), store, tmp_path, on_refused=refused.append)
     assert (summary.created, summary.rejected) == (8, 2)
     assert "100,000 values" in refused[0].reason
     assert "levels of nesting" in refused[1].reason
@@ -285,7 +291,9 @@ def test_items_of_a_langgraph_store(store: MemoryStore, tmp_path: Path) -> None:
     )
     time.sleep(0.02)
     before = state(tmp_path)
-    summary = moved(LangGraphStore(file, Owner(agent_id="a1"), namespaces="memories.{user}"), store, tmp_path)
+    summary = moved(
+        LangGraphStoreSource(file, DefaultOwner(agent_id="a1"), namespaces="memories.{user}"), store, tmp_path
+    )
     assert (summary.found, summary.created, summary.left_out) == (6, 3, {"in another namespace": 2, "expired": 1})
     found = records(store)
     first, second, third = (
@@ -307,12 +315,14 @@ def test_items_of_a_langgraph_store(store: MemoryStore, tmp_path: Path) -> None:
         moment.replace(tzinfo=UTC) for moment in (item.created_at, item.updated_at)
     )
     assert state(tmp_path) == before
-    everything = moved(LangGraphStore(file, Owner(), expired=True, text_fields=("since", "rule")), store, tmp_path)
+    everything = moved(
+        LangGraphStoreSource(file, DefaultOwner(), expired=True, text_fields=("since", "rule")), store, tmp_path
+    )
     assert (everything.created, everything.replaced, everything.unchanged) == (3, 3, 0)
     assert records(store)["langgraph-store/memories.bo/k1"].text == "Never on Sundays"
     for wrong in ("memories.{nobody}", "memories..x", "{user}.{user}", "a{user}"):
         with pytest.raises(InvalidInputError, match="namespace"):
-            LangGraphStore(file, Owner(), namespaces=wrong)
+            LangGraphStoreSource(file, DefaultOwner(), namespaces=wrong)
 
 
 @pytest.mark.parametrize("live", [True, False])
@@ -332,7 +342,7 @@ def test_a_source_with_a_write_ahead_file_is_read_whole_and_left_alone(
     # The index of the write-ahead file holds the marks of its readers, and is no data.
     before = {name: found for name, found in state(file.parent).items() if not name.endswith("-shm")}
     names = sorted(path.name for path in file.parent.iterdir())
-    assert moved(LangGraphStore(file, Owner()), store, tmp_path).created == 2
+    assert moved(LangGraphStoreSource(file, DefaultOwner()), store, tmp_path).created == 2
     assert {name: found for name, found in state(file.parent).items() if not name.endswith("-shm")} == before
     assert sorted(path.name for path in file.parent.iterdir()) == names
     owner.close()
@@ -344,7 +354,7 @@ def test_a_store_that_is_opened_meanwhile_is_noticed(store: MemoryStore, tmp_pat
     with sqlite3.connect(file) as owner:
         owner.execute("PRAGMA journal_mode = WAL")
     owner.close()
-    items = LangGraphStore(file, Owner()).items()
+    items = LangGraphStoreSource(file, DefaultOwner()).items()
     next(items)
     with sqlite3.connect(file) as owner:
         owner.execute("DELETE FROM store")
@@ -361,7 +371,7 @@ def test_a_damaged_source_leaves_nothing_half_done(store: MemoryStore, tmp_path:
     data[page : page + 2 * 4096] = b"\xff" * 8192
     file.write_bytes(bytes(data))
     with pytest.raises(SourceError, match=r"store\.db: can't be read"):
-        moved(LangGraphStore(file, Owner()), store, tmp_path, batch_size=10)
+        moved(LangGraphStoreSource(file, DefaultOwner()), store, tmp_path, batch_size=10)
     assert store.count(ACME) == 0
     assert not (tmp_path / "rejects.jsonl").exists()
 
@@ -370,21 +380,21 @@ def test_what_is_no_source_is_told(tmp_path: Path, mem0: Path) -> None:
     """Proves: OPS-6."""
     (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
     for build, path, words in (
-        (Mem0, tmp_path / "none", "no such file"),
-        (Mem0, tmp_path, "no local vector store of mem0"),
-        (Mem0, mem0 / "history.db", "an SQLite file"),
-        (Mem0, tmp_path / "notes.txt", "not JSON"),
-        (LangGraphStore, mem0 / "history.db", "no table `store`"),
-        (LangGraphStore, tmp_path / "notes.txt", "not an SQLite file"),
-        (Letta, tmp_path / "none", "can't be read"),
-        (Letta, tmp_path / "notes.txt", "not JSON"),
+        (Mem0Source, tmp_path / "none", "no such file"),
+        (Mem0Source, tmp_path, "no local vector store of mem0"),
+        (Mem0Source, mem0 / "history.db", "an SQLite file"),
+        (Mem0Source, tmp_path / "notes.txt", "not JSON"),
+        (LangGraphStoreSource, mem0 / "history.db", "no table `store`"),
+        (LangGraphStoreSource, tmp_path / "notes.txt", "not an SQLite file"),
+        (LettaSource, tmp_path / "none", "can't be read"),
+        (LettaSource, tmp_path / "notes.txt", "not JSON"),
     ):
         with pytest.raises(SourceError, match=words):
-            list(build(path, Owner()).items())
+            list(build(path, DefaultOwner()).items())
     meta = mem0 / "qdrant" / "meta.json"
     meta.write_text(json.dumps({"collections": {"../../other": {}, "mem0": {}}}), encoding="utf-8")
     with pytest.raises(InvalidInputError, match="one of"):
-        Mem0(mem0 / "qdrant", Owner(), collection="../../other")
+        Mem0Source(mem0 / "qdrant", DefaultOwner(), collection="../../other")
 
 
 # Letta
@@ -408,7 +418,7 @@ def test_archival_memory_of_letta(store: MemoryStore, tmp_path: Path) -> None:
     ]
     file = tmp_path / "memories.json"
     file.write_text(json.dumps(passages, indent=2), encoding="utf-8")
-    summary = moved(Letta(file, Owner(agent_id="support")), store, tmp_path)
+    summary = moved(LettaSource(file, DefaultOwner(agent_id="support")), store, tmp_path)
     assert (summary.found, summary.created, summary.left_out) == (5, 4, {"deleted": 1})
     record = records(store)["passage-2"]
     assert (record.text, record.kind, record.tags, record.agent_id) == (
@@ -420,7 +430,7 @@ def test_archival_memory_of_letta(store: MemoryStore, tmp_path: Path) -> None:
     assert record.attributes == {"n": 2, "archive_id": "archive-1"}
     assert record.created_at == datetime(2025, 10, 31, 22, 56, 56, 459100, tzinfo=UTC)
     assert store.count(ACME, Filters(tags=["t4"])) == 1
-    assert moved(Letta(file, Owner(agent_id="support")), store, tmp_path).unchanged == 4
+    assert moved(LettaSource(file, DefaultOwner(agent_id="support")), store, tmp_path).unchanged == 4
 
 
 def test_an_agent_file(store: MemoryStore, tmp_path: Path) -> None:
@@ -443,7 +453,7 @@ def test_an_agent_file(store: MemoryStore, tmp_path: Path) -> None:
     ]
     file = tmp_path / "sam.af"
     file.write_text(json.dumps({"agents": [agent], "blocks": blocks, "tools": []}), encoding="utf-8")
-    summary = moved(Letta(file, Owner(agent_id="a1")), store, tmp_path)
+    summary = moved(LettaSource(file, DefaultOwner(agent_id="a1")), store, tmp_path)
     assert (summary.found, summary.created, summary.left_out) == (5, 3, {"system prompts": 1, "empty blocks": 1})
     found = records(store)
     assert found["letta/sam/block/human"].text == "First name: Chad"
@@ -455,7 +465,7 @@ def test_an_agent_file(store: MemoryStore, tmp_path: Path) -> None:
     # A later export of the same agent counts its messages anew.
     later = {**agent, "messages": [messages[0], messages[2] | {"id": "message-1"}]}
     file.write_text(json.dumps({"agents": [later], "blocks": blocks}), encoding="utf-8")
-    assert moved(Letta(file, Owner(agent_id="a1")), store, tmp_path).unchanged == 2
+    assert moved(LettaSource(file, DefaultOwner(agent_id="a1")), store, tmp_path).unchanged == 2
 
 
 # The command
@@ -498,15 +508,15 @@ def test_a_run_that_is_killed_is_finished_by_the_next(tmp_path: Path, embedder: 
     slow = [sys.executable, str(root / "tests" / "slow_cli.py")]
     words = [*slow, "import", "langgraph-store", str(file), "--store", str(place)]
     with subprocess.Popen([*words, "--batch-size", "5"], stdout=subprocess.DEVNULL, cwd=tmp_path) as child:
-        until(lambda: written(place) >= 5 or child.poll() is not None, 100)
+        wait_until(lambda: written(place) >= 5 or child.poll() is not None, 100)
         child.kill()
     assert child.returncode == -signal.SIGKILL
     done = written(place)
     assert 5 <= done < number
     with MemoryStore.open(place, embedder=embedder) as store:
-        source = LangGraphStore(file, Owner())
-        seen = look(source, store, MoveOptions())
-        summary = move(source, store, MoveOptions(), rejects_path=tmp_path / "r.jsonl")
+        source = LangGraphStoreSource(file, DefaultOwner())
+        seen = preview_import(source, store, ImportOptions())
+        summary = import_source(source, store, ImportOptions(), rejects_path=tmp_path / "r.jsonl")
         assert (seen.created, seen.unchanged) == (summary.created, summary.unchanged)
         assert summary.unchanged >= done
         assert summary.created + summary.unchanged == store.count(Scope()) == number

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from recall_loop.memory.intake.files.export import export_lines
-from recall_loop.memory.intake.files.ingest import IngestOptions, IngestSummary, Problem, ingest_file
-from recall_loop.memory.intake.files.ingest_checkpoint import Checkpoint, Mark
+from recall_loop.memory.intake.files.ingest import IngestOptions, IngestProblem, IngestSummary, ingest_file
+from recall_loop.memory.intake.files.ingest_checkpoint import Checkpoint, CheckpointPosition
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Scope
-from tests.waiting import until
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
@@ -79,7 +79,7 @@ def test_good_lines_go_in_and_bad_ones_are_kept_aside(tmp_path: Path, store: Mem
     bad = b'{"kind": "fact", "text": "caf\xe9"}'
     lines: list[Any] = [message(0), bad, message(1, colour="red"), b"", message(2)]
     path = write(tmp_path / "in.jsonl", lines)
-    seen: list[Problem] = []
+    seen: list[IngestProblem] = []
     summary = ingest_file(path, store, IngestOptions(batch_size=2), on_problem=seen.append)
     assert (summary.created, summary.rejected, store.count()) == (2, 2, 2)
     assert [(problem.line, problem.rejected) for problem in seen] == [(2, True), (3, True)]
@@ -124,7 +124,7 @@ def test_the_last_of_several_lines_with_one_id_wins(tmp_path: Path, store: Memor
     """Proves: STORE-2."""
     lines = [message(number, id="same") for number in range(3)]
     path = write(tmp_path / "in.jsonl", lines)
-    seen: list[Problem] = []
+    seen: list[IngestProblem] = []
     summary = ingest_file(path, store, IngestOptions(batch_size=2), on_problem=seen.append)
     (record,) = store.get(["same"], scope=Scope())
     assert record.text == lines[2]["text"]
@@ -212,10 +212,10 @@ def test_resume_can_be_turned_off_and_a_torn_checkpoint_is_none(tmp_path: Path, 
 def test_tenants_and_formats_have_checkpoints_of_their_own(tmp_path: Path) -> None:
     """Proves: STORE-3."""
     path = write(tmp_path / "in.jsonl", [message(0)])
-    Checkpoint(tmp_path, path, "a", "records").save(Mark(path.stat().st_size, 1))
+    Checkpoint(tmp_path, path, "a", "records").save(CheckpointPosition(path.stat().st_size, 1))
     assert Checkpoint(tmp_path, path, "a", "records").load().line == 1
-    assert Checkpoint(tmp_path, path, "b", "records").load() == Mark()
-    assert Checkpoint(tmp_path, path, "a", "locomo").load() == Mark()
+    assert Checkpoint(tmp_path, path, "b", "records").load() == CheckpointPosition()
+    assert Checkpoint(tmp_path, path, "a", "locomo").load() == CheckpointPosition()
 
 
 @pytest.mark.parametrize("format_name", ["records", "locomo"])
@@ -273,7 +273,7 @@ def test_kill_and_resume_end_like_an_uninterrupted_run(
     with subprocess.Popen(
         [*command, "--batch-size", "8"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as child:
-        until(lambda: done_lines(place) or child.poll() is not None, 100)
+        wait_until(lambda: done_lines(place) or child.poll() is not None, 100)
         child.kill()
     assert child.returncode == -signal.SIGKILL
     assert 0 < done_lines(place) < 400

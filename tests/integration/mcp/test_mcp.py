@@ -18,9 +18,9 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.service.access.api_keys import Role, add_key
+from recall_loop.service.access.api_keys import KeyRole, add_key
 from recall_loop.state.settings.settings import Settings
-from tests.service_server import running
+from tests.service_server import running_service
 
 READ_TOOLS = {"retrieve", "search", "search_trajectories"}
 TOOLS = READ_TOOLS | {"add", "erase"}
@@ -74,13 +74,13 @@ def served(embedder, tmp_path_factory):
     keys = {
         name: add_key(folder / "keys.json", tenant, role)[1]
         for name, tenant, role in [
-            ("admin", "isle", Role.ADMIN),
-            ("write", "isle", Role.WRITE),
-            ("read", "isle", Role.READ),
-            ("other", "shore", Role.ADMIN),
+            ("admin", "isle", KeyRole.ADMIN),
+            ("write", "isle", KeyRole.WRITE),
+            ("read", "isle", KeyRole.READ),
+            ("other", "shore", KeyRole.ADMIN),
         ]
     }
-    with running(config={"keys_file": folder / "keys.json"}, settings=Settings(), embedder=embedder) as service:
+    with running_service(config={"keys_file": folder / "keys.json"}, settings=Settings(), embedder=embedder) as service:
         store = service.service.store
         store.upsert(RECORDS, tenant="isle")
         store.upsert(OTHERS, tenant="shore")

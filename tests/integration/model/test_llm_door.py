@@ -13,16 +13,16 @@ from itertools import pairwise
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from recall_loop.llm.chat_models import chat_model, make_door
-from recall_loop.llm.client import Door
+from recall_loop.llm.chat_models import chat_model, make_chat_client
+from recall_loop.llm.client import ChatClient
 from recall_loop.llm.endpoint.call_limits import Limits
 from recall_loop.llm.endpoint.failures import FailureReason
-from recall_loop.prompts.templates import Prompt
+from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.state.settings.settings import Settings
-from tests.llm_endpoint import MODEL, Behaviour, ChatEndpoint, Raw, Tool
+from tests.llm_endpoint import MODEL, Behaviour, ChatEndpoint, RawReply, ToolReply
 
 PLENTY = Limits(calls=100, tokens=1_000_000, seconds=60.0)
-PROMPT = Prompt("plan", "1", "You plan searches.", "Who leads Atlas, and since when?")
+PROMPT = RenderedPrompt("plan", "1", "You plan searches.", "Who leads Atlas, and since when?")
 QUICK = {"timeout_seconds": 20.0, "backoff_seconds": 0.01, "cooldown_seconds": 60.0}
 
 
@@ -61,14 +61,14 @@ def ask(request):
 def warm():
     """Have everything imported that a first call imports: short timeouts are for the server alone."""
     with ChatEndpoint(plan) as endpoint:
-        door = Door(endpoint.model())
+        door = ChatClient(endpoint.model())
         for on_text in (None, lambda text: None):
             assert door.ask(PROMPT, Plan, PLENTY, on_text).value is not None
             assert asyncio.run(door.aask(PROMPT, Plan, PLENTY, on_text)).value is not None
 
 
 def door_to(endpoint, **values):
-    return Door(endpoint.model(), **(QUICK | values))
+    return ChatClient(endpoint.model(), **(QUICK | values))
 
 
 @pytest.mark.parametrize(
@@ -198,12 +198,12 @@ def test_while_the_trial_runs_others_fail_at_once():
 
 def test_a_wrong_key_opens_the_circuit_for_that_key_only(ask):
     """Proves: LOOP-8."""
-    with ChatEndpoint(lambda asked: Raw(status=401, error={"code": "invalid_api_key"})) as endpoint:
-        wrong = Door(endpoint.model(api_key="wrong"), **QUICK)
+    with ChatEndpoint(lambda asked: RawReply(status=401, error={"code": "invalid_api_key"})) as endpoint:
+        wrong = ChatClient(endpoint.model(api_key="wrong"), **QUICK)
         reasons = [ask(wrong).failure.reason.value for _ in range(3)]
         assert (reasons, endpoint.count()) == (["authentication", "circuit_open", "circuit_open"], 1)
         endpoint.answer = plan
-        assert ask(Door(endpoint.model(api_key="right"), **QUICK)).value is not None
+        assert ask(ChatClient(endpoint.model(api_key="right"), **QUICK)).value is not None
 
 
 def test_retry_after_is_waited_for_when_it_fits_and_else_ends_the_ask(ask):
@@ -316,7 +316,7 @@ def test_nothing_of_the_environment_is_sent_to_an_address_that_is_not_openais(as
         for key in (None, "the settings' key"):
             settings = Settings(llm_model=MODEL, llm_base_url=endpoint.url, llm_api_key=key, llm_temperature=0.5)
             for on_text in (None, lambda text: None):
-                assert ask(make_door(settings), on_text=on_text).value is not None
+                assert ask(make_chat_client(settings), on_text=on_text).value is not None
         sent = [asked.headers for asked in endpoint.asked]
     assert "secret" not in str(sent) + repr(chat_model(settings))
     assert {one["authorization"] for one in sent} == {"Bearer none", "Bearer the settings' key"}
@@ -334,7 +334,7 @@ def test_a_deeply_nested_reply_is_no_json(ask, text, streamed):
     """Proves: LOOP-8 (in our reader and in the parsers of langchain and openai)."""
 
     def answer(asked):
-        return Tool("Plan", text) if asked.rung == "function_calling" else Raw(text)
+        return ToolReply("Plan", text) if asked.rung == "function_calling" else RawReply(text)
 
     with ChatEndpoint(answer) as endpoint:
         reply = ask(door_to(endpoint), on_text=(lambda said: None) if streamed else None)
@@ -354,14 +354,16 @@ def test_a_refused_parameter_is_sent_otherwise_and_remembered(ask, parameter, va
 
     def answer(asked):
         if parameter in asked.body:
-            return Raw(status=400, error={"message": "unsupported", "param": parameter, "code": "unsupported_value"})
+            return RawReply(
+                status=400, error={"message": "unsupported", "param": parameter, "code": "unsupported_value"}
+            )
         return plan(asked)
 
     with ChatEndpoint(answer) as endpoint:
-        reply = ask(Door(endpoint.model(**values), **QUICK))
+        reply = ask(ChatClient(endpoint.model(**values), **QUICK))
         assert reply.attempts == (("json_schema", "bad_request"), ("json_schema", "ok"))
         assert check(endpoint.asked[-1].body)
-        assert ask(Door(endpoint.model(**values), **QUICK)).usage.calls == 1
+        assert ask(ChatClient(endpoint.model(**values), **QUICK)).usage.calls == 1
 
 
 def test_replies_are_bounded_and_the_schema_is_strict(ask):
@@ -378,7 +380,7 @@ def test_replies_are_bounded_and_the_schema_is_strict(ask):
 
 def test_a_whole_reply_at_the_limit_is_a_value(ask):
     """Proves: LOOP-8 (LengthFinishReasonError with usable content)."""
-    with ChatEndpoint(lambda asked: Raw('{"queries": ["Atlas lead"]}', finish="length")) as endpoint:
+    with ChatEndpoint(lambda asked: RawReply('{"queries": ["Atlas lead"]}', finish="length")) as endpoint:
         assert ask(door_to(endpoint)).value == Plan(queries=["Atlas lead"])
         assert ask(door_to(endpoint), on_text=lambda text: None).value == Plan(queries=["Atlas lead"])
 
@@ -388,7 +390,7 @@ def test_a_cut_off_tool_call_is_not_completed_by_guesses(ask):
 
     def cut(asked):
         if asked.rung == "json_schema":
-            return Raw(status=400, error={"message": "unsupported"})
+            return RawReply(status=400, error={"message": "unsupported"})
         return plan(asked)
 
     with ChatEndpoint(cut, Behaviour.TRUNCATES) as endpoint:
@@ -400,14 +402,14 @@ def test_a_cut_off_tool_call_is_not_completed_by_guesses(ask):
 @pytest.mark.parametrize("error", [{"code": "context_length_exceeded"}, {"message": "the prompt is too long"}])
 def test_a_prompt_that_is_too_long_ends_the_ask(ask, error):
     """Proves: LOOP-8."""
-    with ChatEndpoint(lambda asked: Raw(status=400, error={"message": "no", **error})) as endpoint:
+    with ChatEndpoint(lambda asked: RawReply(status=400, error={"message": "no", **error})) as endpoint:
         reply = ask(door_to(endpoint))
         assert (reply.failure.reason, endpoint.count()) == (FailureReason.BAD_REQUEST, 1)
 
 
 def test_a_request_that_is_bad_in_every_form_is_not_held_against_the_forms(ask):
     """Proves: LOOP-8."""
-    with ChatEndpoint(lambda asked: Raw(status=400, error={"message": "no"})) as endpoint:
+    with ChatEndpoint(lambda asked: RawReply(status=400, error={"message": "no"})) as endpoint:
         assert ask(door_to(endpoint)).usage.calls == 4
         assert ask(door_to(endpoint)).attempts == (("prompt", "bad_request"),)
         endpoint.answer = plan
@@ -450,7 +452,7 @@ def test_a_model_that_cannot_stream_says_its_text_once(ask):
     """Proves: LOOP-8."""
     heard = []
     with ChatEndpoint(plan) as endpoint:
-        assert ask(Door(endpoint.model(disable_streaming=True), **QUICK), on_text=heard.append).value is not None
+        assert ask(ChatClient(endpoint.model(disable_streaming=True), **QUICK), on_text=heard.append).value is not None
     assert heard == ['{"queries": ["Atlas lead"], "note": "names first"}']
 
 
@@ -475,11 +477,11 @@ def test_the_same_prompt_is_answered_from_the_cache(ask):
         assert (first.cached, second.cached, second.usage.calls, endpoint.count()) == (False, True, 0, 1)
         assert second.value == first.value
         assert "Atlas lead" in heard[0]
-        assert not ask(door, prompt=Prompt("plan", "1", PROMPT.system, "Another question")).cached
+        assert not ask(door, prompt=RenderedPrompt("plan", "1", PROMPT.system, "Another question")).cached
         assert not ask(door).cached
         endpoint.answer = lambda asked: {"wrong": 1}
         for _ in range(2):
-            assert not ask(door, prompt=Prompt("plan", "1", PROMPT.system, "A third")).cached
+            assert not ask(door, prompt=RenderedPrompt("plan", "1", PROMPT.system, "A third")).cached
 
 
 def test_many_asks_at_once_on_one_door():
@@ -488,13 +490,13 @@ def test_many_asks_at_once_on_one_door():
         door = door_to(endpoint, timeout_seconds=30.0)
 
         def one(number):
-            return door.ask(Prompt("plan", "1", "You plan.", f"question {number}"), Plan, PLENTY)
+            return door.ask(RenderedPrompt("plan", "1", "You plan.", f"question {number}"), Plan, PLENTY)
 
         with ThreadPoolExecutor(8) as pool:
             replies = list(pool.map(one, range(32)))
 
         async def all_at_once():
-            prompts = [Prompt("plan", "1", "You plan.", f"question {number}") for number in range(32)]
+            prompts = [RenderedPrompt("plan", "1", "You plan.", f"question {number}") for number in range(32)]
             return await asyncio.gather(*(door.aask(prompt, Plan, PLENTY) for prompt in prompts))
 
         replies += asyncio.run(all_at_once())

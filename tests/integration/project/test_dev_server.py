@@ -24,7 +24,16 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.agent_state import InputState
 from recall_loop.state.context import Context
 from recall_loop.state.types import ContentType
-from tests.integration.graph.worlds import DIRECT, NOTHING, NOW, TWO_HOPS, VALLEY, ask, essence, filled
+from tests.integration.graph.worlds import (
+    DIRECT,
+    NOTHING,
+    NOW,
+    TWO_HOPS,
+    VALLEY,
+    comparable_json,
+    filled_store,
+    valley_request,
+)
 from tests.ports import free_port
 
 NEEDED = ("langgraph_cli", "langgraph_api", "langgraph_sdk")
@@ -58,7 +67,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory, embedder: Any) -> Path:
     """A store on disk."""
     path = tmp_path_factory.mktemp("memory") / "store"
-    with filled(embedder, path):
+    with filled_store(embedder, path):
         return path
 
 
@@ -157,10 +166,10 @@ async def test_a_run_gives_what_a_local_one_gives(url: str, local: Any, question
     """Proves: LOOP-9, OPS-2 (over the client, with the tenant from the context)."""
     from langgraph_sdk import get_client
 
-    request = {name: value for name, value in ask(question, debug=True).items() if name != "tenant"}
+    request = {name: value for name, value in valley_request(question, debug=True).items() if name != "tenant"}
     async with get_client(url=url) as client:
         output = await client.runs.wait(None, "recall_loop", input=request, context={"tenant": VALLEY})
-    assert essence(output) == essence(local.invoke(ask(question, debug=True)))
+    assert comparable_json(output) == comparable_json(local.invoke(valley_request(question, debug=True)))
     assert output["messages"][-1]["name"] == "recall_loop"
 
 
@@ -169,12 +178,12 @@ async def test_as_a_remote_graph(url: str, local: Any) -> None:
     from langgraph.pregel.remote import RemoteGraph
     from langgraph_sdk import get_client, get_sync_client
 
-    expected = essence(local.invoke(ask(DIRECT)))
+    expected = comparable_json(local.invoke(valley_request(DIRECT)))
     async with get_client(url=url) as client:
         with get_sync_client(url=url) as sync_client:
             remote = RemoteGraph("recall_loop", client=client, sync_client=sync_client)
-            assert essence(await asyncio.to_thread(remote.invoke, ask(DIRECT))) == expected
-            assert essence(await remote.ainvoke(ask(DIRECT))) == expected
+            assert comparable_json(await asyncio.to_thread(remote.invoke, valley_request(DIRECT))) == expected
+            assert comparable_json(await remote.ainvoke(valley_request(DIRECT))) == expected
 
 
 def events_of(parts: Iterable[Any]) -> list[Any]:
@@ -188,19 +197,24 @@ async def test_events_of_a_remote_graph(url: str, local: Any) -> None:
     from langgraph.pregel.remote import RemoteGraph
     from langgraph_sdk import get_client, get_sync_client
 
-    expected = events_of(local.stream(ask(TWO_HOPS), stream_mode="custom"))
+    expected = events_of(local.stream(valley_request(TWO_HOPS), stream_mode="custom"))
     assert {event["type"] for event in expected} == {"queries_planned", "call_done", "novelty", "stopped"}
     async with get_client(url=url) as client:
         with get_sync_client(url=url) as sync_client:
             remote = RemoteGraph("recall_loop", client=client, sync_client=sync_client)
-            found = await asyncio.to_thread(lambda: list(remote.stream(ask(TWO_HOPS), stream_mode="custom")))
+            found = await asyncio.to_thread(lambda: list(remote.stream(valley_request(TWO_HOPS), stream_mode="custom")))
             assert events_of(found) == expected
-            assert events_of([part async for part in remote.astream(ask(TWO_HOPS), stream_mode="custom")]) == expected
+            assert (
+                events_of([part async for part in remote.astream(valley_request(TWO_HOPS), stream_mode="custom")])
+                == expected
+            )
             parent = StateGraph(InputState)  # a remote node is handed the state, and no context
             parent.add_node("recall", remote)
             parent.add_edge(START, "recall")
             graph = parent.compile()
-            parts = [part async for part in graph.astream(ask(TWO_HOPS), stream_mode="custom", subgraphs=True)]
+            parts = [
+                part async for part in graph.astream(valley_request(TWO_HOPS), stream_mode="custom", subgraphs=True)
+            ]
     assert events_of(event for _, event in parts) == expected
     assert {place[0].partition(":")[0] for place, _ in parts} == {"recall"}
 
@@ -227,7 +241,7 @@ async def test_progress_events_come_over_the_wire(url: str) -> None:
     from langgraph_sdk import get_client
 
     async with get_client(url=url) as client:
-        parts = client.runs.stream(None, "recall_loop", input=ask(DIRECT), stream_mode="custom")
+        parts = client.runs.stream(None, "recall_loop", input=valley_request(DIRECT), stream_mode="custom")
         kinds = [part.data["type"] async for part in parts if part.event == "custom"]
     assert kinds[0] == "queries_planned"
     assert kinds[-1] == "stopped"
@@ -238,17 +252,19 @@ async def test_bad_input_is_told(url: str) -> None:
     from langgraph_sdk import get_client
 
     async with get_client(url=url) as client:
-        output = await client.runs.wait(None, "recall_loop", input=ask(DIRECT, max_facts=0), raise_error=False)
+        output = await client.runs.wait(
+            None, "recall_loop", input=valley_request(DIRECT, max_facts=0), raise_error=False
+        )
     assert "InvalidInputError" in json.dumps(output)
     assert "max_facts" in json.dumps(output)
 
 
 def test_the_service_is_served_beside_it(url: str, local: Any) -> None:
     """Proves: OPS-1, OPS-2 (one server for Studio and for the HTTP routes, with the same answers and errors)."""
-    asked = {name: value for name, value in ask(DIRECT).items() if name != "tenant"}
+    asked = {name: value for name, value in valley_request(DIRECT).items() if name != "tenant"}
     answer = httpx.post(f"{url}/api/memory/retrieve", json=asked, timeout=60)
     assert answer.status_code == 200, answer.text
-    assert essence(answer.json()) == essence(local.invoke(ask(DIRECT)))
+    assert comparable_json(answer.json()) == comparable_json(local.invoke(valley_request(DIRECT)))
     assert httpx.get(f"{url}/ready", timeout=60).json()["status"] == "ready"
     bad = httpx.post(f"{url}/api/memory/retrieve", json={**asked, "max_facts": 0}, timeout=60)
     assert (bad.status_code, bad.headers["content-type"]) == (422, "application/problem+json")

@@ -27,14 +27,14 @@ from recall_loop.state.errors import InvalidInputError, StoreUnavailableError
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.telemetry import names
-from recall_loop.telemetry.logs import ConsoleLines, JsonLines
+from recall_loop.telemetry.logs import ConsoleFormatter, JsonFormatter
 from recall_loop.telemetry.metrics import INSTRUMENTS
 from recall_loop.telemetry.spans import span
-from tests.embedders import WordHashes
-from tests.integration.graph.planners import Planner, quick
-from tests.integration.graph.worlds import DIRECT, NOTHING, TWO_HOPS, VALLEY, ask, filled
+from tests.embedders import WordHashEmbedder
+from tests.integration.graph.planners import ScriptedPlanner, quick_settings
+from tests.integration.graph.worlds import DIRECT, NOTHING, TWO_HOPS, VALLEY, filled_store, valley_request
 from tests.llm_endpoint import Behaviour, ChatEndpoint
-from tests.service_server import running
+from tests.service_server import running_service
 
 NODES = {"plan_queries", "refine", "execute_tool", "evaluate_progress", "synthesize"}
 RUN = "invoke_agent recall_loop"
@@ -111,7 +111,7 @@ def seen(sdk) -> Iterator[Seen]:
 
 @pytest.fixture(scope="module")
 def world():
-    with filled() as store:
+    with filled_store() as store:
         yield store
 
 
@@ -138,7 +138,7 @@ def check_tree(seen: Seen, runs: int = 1, above: str | None = None) -> None:
 
 def test_a_run_is_a_span_with_its_nodes_and_searches_below(world, seen):
     """Proves: OPS-7, OPS-3 (the counters of the result stand on the run's span)."""
-    result = retrieve(ask(TWO_HOPS, id="r-1"), store=world)
+    result = retrieve(valley_request(TWO_HOPS, id="r-1"), store=world)
     check_tree(seen)
     (run,) = seen.named(RUN)
     told = run.attributes
@@ -174,10 +174,10 @@ async def test_spans_nest_in_every_way_of_running(world, seen, way):
     runs, context = 1, Context(tenant=VALLEY)
     with span("caller", {}) as caller:
         if way == "stream":
-            for _ in stream_retrieve(ask(DIRECT), store=world):
+            for _ in stream_retrieve(valley_request(DIRECT), store=world):
                 assert trace.get_current_span() is caller
         elif way == "async":
-            await aretrieve(ask(DIRECT), store=world)
+            await aretrieve(valley_request(DIRECT), store=world)
         elif way == "astream":
             async for _ in graph.astream(question, context=context, stream_mode=["custom", "values"]):
                 assert trace.get_current_span() is caller
@@ -186,13 +186,13 @@ async def test_spans_nest_in_every_way_of_running(world, seen, way):
         elif way == "abatch":
             runs = len(await graph.abatch([question] * 3, context=context))
         elif way == "many":
-            runs = len(await asyncio.gather(*(aretrieve(ask(DIRECT), store=world) for _ in range(4))))
+            runs = len(await asyncio.gather(*(aretrieve(valley_request(DIRECT), store=world) for _ in range(4))))
         elif way == "left":
             steps = graph.stream(question, context=context)
             next(steps)
             steps.close()
         else:
-            await asyncio.to_thread(retrieve, ask(DIRECT), store=world)
+            await asyncio.to_thread(retrieve, valley_request(DIRECT), store=world)
         assert trace.get_current_span() is caller
     check_tree(seen, runs, above="caller")
     outcomes = {one.attributes[names.OUTCOME] for one in seen.named(RUN)}
@@ -236,8 +236,10 @@ def test_a_run_that_waits_for_somebody_is_two_spans(world, seen):
 
 def test_calls_of_a_model_follow_the_genai_conventions(world, seen):
     """Proves: OPS-7, LOOP-8."""
-    with ChatEndpoint(Planner()) as endpoint:
-        result = retrieve(ask(TWO_HOPS), store=world, settings=quick(write_answer=False), llm=endpoint.model())
+    with ChatEndpoint(ScriptedPlanner()) as endpoint:
+        result = retrieve(
+            valley_request(TWO_HOPS), store=world, settings=quick_settings(write_answer=False), llm=endpoint.model()
+        )
         port = int(endpoint.url.rstrip("/").split(":")[2].split("/")[0])
     check_tree(seen)
     calls = seen.named("chat ")
@@ -260,14 +262,14 @@ def test_calls_of_a_model_follow_the_genai_conventions(world, seen):
 @pytest.mark.parametrize("way", ["sync", "async"])
 async def test_a_call_that_fails_says_why_and_nothing_else(world, seen, way):
     """Proves: OPS-7, LOOP-8 (each try is a span; the run itself is well)."""
-    from recall_loop.llm.chat_models import make_door
+    from recall_loop.llm.chat_models import make_chat_client
     from recall_loop.llm.endpoint.call_limits import Limits
     from recall_loop.prompts.replies import PlanReply
-    from recall_loop.prompts.templates import Prompt
+    from recall_loop.prompts.templates import RenderedPrompt
 
-    prompt = Prompt("plan", "1", "system granary", "user granary")
-    with ChatEndpoint(Planner(), Behaviour.SERVER_ERROR) as endpoint:
-        door = make_door(quick(), endpoint.model())
+    prompt = RenderedPrompt("plan", "1", "system granary", "user granary")
+    with ChatEndpoint(ScriptedPlanner(), Behaviour.SERVER_ERROR) as endpoint:
+        door = make_chat_client(quick_settings(), endpoint.model())
         limits = Limits(24, 100_000, 60)
         if way == "sync":
             reply = door.ask(prompt, PlanReply, limits)
@@ -285,11 +287,15 @@ async def test_a_call_that_fails_says_why_and_nothing_else(world, seen, way):
 
 def test_no_word_of_a_user_is_told_unless_asked_for(world, seen):
     """Proves: OPS-7."""
-    with ChatEndpoint(Planner()) as endpoint:
-        retrieve(ask(TWO_HOPS, goal="The granary"), store=world, settings=quick(), llm=endpoint.model())
+    with ChatEndpoint(ScriptedPlanner()) as endpoint:
+        retrieve(
+            valley_request(TWO_HOPS, goal="The granary"), store=world, settings=quick_settings(), llm=endpoint.model()
+        )
         quiet = seen.said()
         seen.spans.clear()
-        retrieve(ask(TWO_HOPS), store=world, settings=quick(trace_content=True), llm=endpoint.model())
+        retrieve(
+            valley_request(TWO_HOPS), store=world, settings=quick_settings(trace_content=True), llm=endpoint.model()
+        )
         loud = seen.said()
     assert not [word for word in WORDS if word.lower() in quiet.lower()]
     assert not [word for word in WORDS if word.lower() not in loud.lower()]
@@ -302,7 +308,7 @@ def test_no_word_of_a_user_is_told_unless_asked_for(world, seen):
 
 def test_a_requests_address_is_not_told_by_the_web_framework(seen):
     """Proves: OPS-7. FastAPI makes spans of its own: ids and filters in an address are a user's words too."""
-    with running(settings=Settings(), embedder=WordHashes()) as served, served.client() as client:
+    with running_service(settings=Settings(), embedder=WordHashEmbedder()) as served, served.client() as client:
         client.get("/api/memory/records/granary")
         client.get("/api/memory/records", params={"authors": "Pelle"})
         client.get("/granary")
@@ -325,7 +331,7 @@ def test_an_error_is_told_by_its_class(world, seen):
 
 def test_a_search_that_fails_is_told(embedder, seen, monkeypatch):
     """Proves: OPS-7, STOP-6."""
-    with filled() as store:
+    with filled_store() as store:
         settings = Settings(tool_attempts=2, tool_backoff_seconds=0.0)
         graph = build_graph(store, settings=settings, output="state")
         real = type(store).view
@@ -385,9 +391,9 @@ def test_a_search_by_itself_is_a_span(world, seen):
 def test_one_line_for_each_finished_run(world, seen, caplog, content):
     """Proves: OPS-3, OPS-7 (with the trace's id; the question only where that is asked for)."""
     caplog.set_level(logging.INFO, logger="recall_loop")
-    result = retrieve(ask(DIRECT, id="r-2"), store=world, settings=Settings(trace_content=content))
+    result = retrieve(valley_request(DIRECT, id="r-2"), store=world, settings=Settings(trace_content=content))
     (record,) = [one for one in caplog.records if one.name == "recall_loop.run"]
-    line = json.loads(JsonLines().format(record))
+    line = json.loads(JsonFormatter().format(record))
     assert (line["event"], line["level"], line["request_id"]) == ("run finished", "info", "r-2")
     assert line["stop_reason"] == result.stop.reason and line["degraded"] is False
     for name in ("queries_generated", "queries_executed", "queries_dropped", "duplicates_merged", "iterations"):
@@ -403,7 +409,7 @@ def test_a_line_stays_one_line_and_keeps_an_exceptions_text_to_itself():
     """Proves: OPS-7 (a value can't look like a line of its own)."""
     record = logging.makeLogRecord({"name": "recall_loop.x", "levelno": 30, "levelname": "WARNING", "msg": "an %s"})
     record.args, record.request_id = ("event\n2026 error",), "a\nb\x1b[31m\ud800"
-    plain = ConsoleLines().format(record)
+    plain = ConsoleFormatter().format(record)
     assert plain.count("\n") == 0 and "\x1b" not in plain and plain.encode()
     try:
         try:
@@ -412,8 +418,8 @@ def test_a_line_stays_one_line_and_keeps_an_exceptions_text_to_itself():
             raise RuntimeError("of Pelle") from error
     except RuntimeError as error:
         record.exc_info = (RuntimeError, error, error.__traceback__)
-    line = json.loads(JsonLines().format(record))
+    line = json.loads(JsonFormatter().format(record))
     assert [entry for entry in line["exception"] if not entry.startswith(" ")] == ["RuntimeError", "ValueError"]
     assert any(__file__ in entry for entry in line["exception"])
-    assert "granary" not in ConsoleLines().format(record) and "Pelle" not in ConsoleLines().format(record)
-    assert "ValueError: the granary" in json.loads(JsonLines(content=True).format(record))["exception"]
+    assert "granary" not in ConsoleFormatter().format(record) and "Pelle" not in ConsoleFormatter().format(record)
+    assert "ValueError: the granary" in json.loads(JsonFormatter(content=True).format(record))["exception"]

@@ -18,10 +18,10 @@ from typing_extensions import TypedDict
 from recall_loop import Context, InvalidInputError, MemoryStore, Settings, build_graph, remember
 from recall_loop.memory.search.engine import search
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
-from recall_loop.state.records.trajectories import run_of
+from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 ACME = Scope(tenant="acme")
 MESSAGES = [ContentType.MESSAGE]
@@ -33,7 +33,7 @@ class Told(MessagesState):
 
 @pytest.fixture
 def store():
-    with MemoryStore.in_memory(embedder=WordHashes()) as opened:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as opened:
         yield opened
 
 
@@ -262,11 +262,11 @@ def test_a_crash_between_writing_and_the_checkpoint_writes_nothing_twice(tmp_pat
         return builder.compile(checkpointer=saver)
 
     with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-        with MemoryStore.open(tmp_path / "store", embedder=WordHashes()) as opened:
+        with MemoryStore.open(tmp_path / "store", embedder=WordHashEmbedder()) as opened:
             with pytest.raises(RuntimeError, match="died"):
                 talk_of(opened, saver).invoke(say("Hello.", "Hi."), thread())
             before = list(opened.scan(ACME))
-        with MemoryStore.open(tmp_path / "store", embedder=WordHashes()) as opened:
+        with MemoryStore.open(tmp_path / "store", embedder=WordHashEmbedder()) as opened:
             talk_of(opened, saver).invoke(None, thread())
             assert list(opened.scan(ACME)) == before and len(before) == 3
 
@@ -285,7 +285,7 @@ def test_a_turn_is_kept_as_a_trajectory_with_secrets_masked(store):
     second = talk.invoke(say("Thanks.", "You are welcome."), thread())["remembered"]["trajectory_id"]
     runs = {record.id: record for record in store.scan(ACME, content_types=[ContentType.TRAJECTORY])}
     assert list(runs) == [first, second]
-    run = run_of(runs[first])
+    run = run_from_record(runs[first])
     assert run.task == "Log in and count the orders." and run.metadata.tools_used == ("login",)
     assert run.execution.status == "completed" and run.scoring_pending and runs[first].user_id == "u1"
     assert "sk-1234" not in runs[first].model_dump_json()

@@ -17,7 +17,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from recall_loop import Context, MemoryStore, Settings, build_graph, memory_tools, remember, retrieve
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 from tests.llm_endpoint import Behaviour, ChatEndpoint
 
 ACME = Scope(tenant="acme", user_id="u1")
@@ -54,7 +54,7 @@ def extractor(asked) -> dict[str, Any]:
 
 @pytest.fixture
 def store():
-    with MemoryStore.in_memory(embedder=WordHashes()) as opened:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as opened:
         yield opened
 
 

@@ -12,7 +12,7 @@ from recall_loop.memory.store.index import pruning_bounds, tenant_cache, vector_
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import SearchMode
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def test_an_outline_is_held_to_the_memory_limit_of_the_caches(tmp_path: Path, mo
         monkeypatch.setattr(pruning_bounds, name, value)
     monkeypatch.setattr(vector_search, "_RARE", 0)
     chance, near, far = np.random.default_rng(5), Scope(tenant="near"), Scope(tenant="far")
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         for scope in (near, far):
             texts = (" ".join(chance.choice(WORDS, 2)) for _ in range(400))
             store.upsert(
@@ -43,6 +43,6 @@ def test_an_outline_is_held_to_the_memory_limit_of_the_caches(tmp_path: Path, mo
         search_many(store, WORDS, scope=near, options=VECTOR)
         vectors = held["near"]._vectors
         assert vectors is not None
-        assert vectors.outlined
+        assert vectors.has_bounds
         search(store, "ferry", scope=near, options=VECTOR)
         assert list(held) == ["near"]

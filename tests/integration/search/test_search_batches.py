@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
 from recall_loop.memory.store.index import pruning_bounds, tenant_cache, vector_search
-from recall_loop.memory.store.index.dot_products import products
-from recall_loop.memory.store.index.thread_sharing import shared
-from recall_loop.memory.store.index.vector_search import best, heaviest
+from recall_loop.memory.store.index.dot_products import dot_products
+from recall_loop.memory.store.index.thread_sharing import run_in_threads
+from recall_loop.memory.store.index.vector_search import top_positions, top_positive_positions
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import SearchMode
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 WORDS = ["ferry", "island", "bread", "window", "lamp", "north", "cat", "bicycle", "train", "office"]
 QUERIES = [f"{word} {WORDS[number - 3]}" for number, word in enumerate(WORDS)]
@@ -29,7 +29,7 @@ QUERIES = [f"{word} {WORDS[number - 3]}" for number, word in enumerate(WORDS)]
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     chance = np.random.default_rng(5)
-    with MemoryStore.open(tmp_path_factory.mktemp("batches"), embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path_factory.mktemp("batches"), embedder=WordHashEmbedder()) as store:
         texts = [" ".join(chance.choice(WORDS, 5)) for _ in range(120)]
         places = [{"conversation_id": f"c{at % 3}", "tags": ["odd"] * (at % 2)} for at in range(len(texts))]
         made = enumerate(zip(texts, places, strict=True))
@@ -62,7 +62,7 @@ def test_a_batch_that_is_compared_finds_what_each_query_finds_in_the_index(store
     mode=st.sampled_from([SearchMode.FTS, SearchMode.VECTOR, SearchMode.HYBRID]),
     filters=st.sampled_from([Filters(), Filters(tags=("odd",)), Filters(conversation_id="c1", tags=("odd",))]),
     held=st.booleans(),
-    outlined=st.booleans(),
+    has_bounds=st.booleans(),
 )
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_batch_gives_exactly_what_its_queries_give_alone(
@@ -106,20 +106,20 @@ def _rounded(legs: dict[str, dict[str, float]] | None) -> dict[str, tuple[float,
 def test_work_that_is_shared_is_done_once_each_and_its_errors_are_raised() -> None:
     """Also where helpers are busy and none begins in time."""
     done: list[int] = []
-    shared(done.append, 1_000)
+    run_in_threads(done.append, 1_000)
     assert sorted(done) == list(range(1_000))
     wait = threading.Event()
-    others = [threading.Thread(target=shared, args=(lambda _: wait.wait(30), 4)) for _ in range(4)]
+    others = [threading.Thread(target=run_in_threads, args=(lambda _: wait.wait(30), 4)) for _ in range(4)]
     for other in others:
         other.start()
     done.clear()
-    shared(done.append, 10)
+    run_in_threads(done.append, 10)
     wait.set()
     for other in others:
         other.join(30)
     assert sorted(done) == list(range(10))
     with pytest.raises(ZeroDivisionError):
-        shared(lambda number: 1 // number, 3)
+        run_in_threads(lambda number: 1 // number, 3)
 
 
 @pytest.mark.parametrize("size", [10, 500, 2_003, 20_003])
@@ -131,11 +131,11 @@ def test_the_heaviest_are_those_of_a_whole_sort(size: int, share: float, kept: f
     allowed, rowids = chance.random(size) < kept, chance.permutation(size)
     order = [place for place in np.lexsort((rowids, -values)).tolist() if allowed[place] and values[place] > 0]
     for wanted in (1, 7, 80):
-        assert heaviest(values, allowed, rowids, wanted).tolist() == order[:wanted]
+        assert top_positive_positions(values, allowed, rowids, wanted).tolist() == order[:wanted]
 
 
 def test_more_vectors_are_compared_with_more_rows_up_to_a_bound():
-    bounds = [tenant_cache.most_scanned(count) for count in (1, 2, 3, 12, 100, 10_000)]
+    bounds = [tenant_cache.scan_row_limit(count) for count in (1, 2, 3, 12, 100, 10_000)]
     assert bounds == sorted(bounds)
     assert bounds[0] == tenant_cache.SCANNED_ROWS
     assert bounds[3] > 100_000
@@ -147,7 +147,7 @@ def test_more_vectors_are_compared_with_more_rows_up_to_a_bound():
 def test_products_in_blocks_are_the_products(queries, rows):
     chance = np.random.default_rng(rows)
     left, right = (chance.standard_normal((count, 384)).astype(np.float32) for count in (queries, rows))
-    assert np.allclose(products(left, right), left.astype(float) @ right.T.astype(float), atol=1e-3)
+    assert np.allclose(dot_products(left, right), left.astype(float) @ right.T.astype(float), atol=1e-3)
 
 
 @pytest.mark.parametrize("size", [10, 500, 2_003])
@@ -156,12 +156,12 @@ def test_the_best_of_many_values_are_those_of_a_whole_sort(size, different):
     chance = np.random.default_rng(size)
     values, rowids = chance.integers(0, different, size).astype(float), chance.permutation(size)
     for wanted in (1, 7, 50, size):
-        assert best(values, rowids, wanted).tolist() == np.lexsort((rowids, -values))[:wanted].tolist()
+        assert top_positions(values, rowids, wanted).tolist() == np.lexsort((rowids, -values))[:wanted].tolist()
 
 
 def test_words_find_the_same_rows_among_few_and_many(stored):
     view = stored.view(Scope())
     weights = [("lamp", 2.0), ("ferri", 1.0)]
-    every = view.by_words(weights, 120).tolist()
+    every = view.top_by_stems(weights, 120).tolist()
     assert 3 < len(every) < 120
-    assert view.by_words(weights, 3).tolist() == every[:3]
+    assert view.top_by_stems(weights, 3).tolist() == every[:3]

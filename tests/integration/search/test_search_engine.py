@@ -14,7 +14,7 @@ from recall_loop.state.errors import EmbedderError, InvalidInputError, Unsupport
 from recall_loop.state.request import DEFAULT_CONTENT_TYPES
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, OrderBy, SearchMode
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 MODES = list(SearchMode)
 DAY = datetime(2024, 1, 1, tzinfo=UTC)
@@ -634,7 +634,7 @@ def test_late_interaction_runs_where_token_vectors_are_stored(filled):
 
 def test_reranking_that_cannot_be_had_is_an_error_and_not_ignored():
     """Proves: SEARCH-2."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         store.upsert([{"id": "a", "kind": "archival", "text": "a ferry"}])
         assert len(search(store, "ferry").hits) == 1
         with pytest.raises(UnsupportedOptionError) as caught:

@@ -15,12 +15,12 @@ from recall_loop.graph.run import retrieve
 from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.search.rerank import learned
-from recall_loop.memory.search.rerank.late_interaction import Budget, LateInteraction
-from recall_loop.memory.search.rerank.learned_order import FEATURES, LEAST_POOL
+from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, TimeBudget
+from recall_loop.memory.search.rerank.learned_order import MIN_POOL, ORDER_FEATURES
 from recall_loop.memory.search.rerank.rerank import Candidate
 from recall_loop.memory.store.embed.embedders import TokenEmbedder
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
-from recall_loop.memory.store.embed.token_vectors import codec_of
+from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.write.stored_tokens import StoredTokens
 from recall_loop.service.models.search_models import SearchRequest
@@ -68,9 +68,9 @@ def test_it_changes_the_order_and_can_be_left_out(talk: MemoryStore) -> None:
 
 def test_a_small_pool_keeps_the_mixed_score(talk: MemoryStore) -> None:
     """Proves: RANK-2."""
-    small = {"rerank_pool": LEAST_POOL - 1}
+    small = {"rerank_pool": MIN_POOL - 1}
     assert found(talk, **small) == found(talk, rerank_learned=False, **small)
-    assert found(talk, rerank_pool=LEAST_POOL) != found(talk, rerank_learned=False, rerank_pool=LEAST_POOL)
+    assert found(talk, rerank_pool=MIN_POOL) != found(talk, rerank_learned=False, rerank_pool=MIN_POOL)
 
 
 def test_supporting_queries_go_without(talk: MemoryStore) -> None:
@@ -97,7 +97,7 @@ def test_what_stands_in_no_conversation_keeps_the_mixed_score() -> None:
 def test_features_say_what_they_are_named_for(talk: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: RANK-2."""
     seen = []
-    whole = learned.features
+    whole = learned.order_features
 
     def watched(view: object, part: object, best: object, compared: object) -> object:
         values = whole(view, part, best, compared)  # type: ignore[arg-type]
@@ -106,12 +106,12 @@ def test_features_say_what_they_are_named_for(talk: MemoryStore, monkeypatch: py
         seen.append((values, [records[row].record for row in rows]))
         return values
 
-    monkeypatch.setattr(learned, "features", watched)
+    monkeypatch.setattr(learned, "order_features", watched)
     search(talk, "What did Ana say of the ferry?", options=SearchOptions(limit=20))
     ((values, records),) = seen
-    assert values.shape == (len(records), len(FEATURES))
+    assert values.shape == (len(records), len(ORDER_FEATURES))
     assert np.isfinite(values).all()
-    column = {name: values[:, at] for at, name in enumerate(FEATURES)}
+    column = {name: values[:, at] for at, name in enumerate(ORDER_FEATURES)}
     assert column["asks"].tolist() == [float(record.text.endswith("?")) for record in records]
     assert column["named"].tolist() == [float(record.author == "Ana") for record in records]
     assert column["before_named"].tolist() == [
@@ -122,7 +122,7 @@ def test_features_say_what_they_are_named_for(talk: MemoryStore, monkeypatch: py
         assert abs(column[name].mean()) < 1e-6
 
 
-class Backwards(LateInteraction):
+class Backwards(LateInteractionReranker):
     """Late interaction turned round: a reranker of the caller's own that builds on the product's."""
 
     def rerank(self, query: str, candidates: Sequence[Candidate]) -> NDArray[np.float64] | None:
@@ -133,10 +133,10 @@ class Backwards(LateInteraction):
 
 def test_a_reranker_of_ones_own_has_the_last_word(talk: MemoryStore) -> None:
     """Proves: RANK-2, SEARCH-5."""
-    codec = codec_of(talk.embedder)
+    codec = codec_for_embedder(talk.embedder)
     assert codec is not None
     assert isinstance(talk.embedder, TokenEmbedder)
-    own = Backwards(talk.embedder, codec, StoredTokens(talk.sidecar, "default", codec), Budget(), {})
+    own = Backwards(talk.embedder, codec, StoredTokens(talk.sqlite, "default", codec), TimeBudget(), {})
     turned = search(talk, QUESTION, options=SearchOptions(limit=40), reranker=own)
     plain = search(talk, QUESTION, options=SearchOptions(limit=40, rerank_learned=False))
     assert own.asked == QUESTION

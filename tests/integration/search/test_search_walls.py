@@ -11,7 +11,7 @@ from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import SearchMode
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 MODES = list(SearchMode)
 MINE = Scope(tenant="mine")
@@ -19,7 +19,7 @@ MINE = Scope(tenant="mine")
 
 def store_of(*batches, embedder=None):
     """Return an open store; each batch is (records, tenant)."""
-    store = MemoryStore.in_memory(embedder=embedder or WordHashes())
+    store = MemoryStore.in_memory(embedder=embedder or WordHashEmbedder())
     for records, tenant in batches:
         store.upsert(records, tenant=tenant)
     return store

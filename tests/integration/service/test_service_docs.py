@@ -9,11 +9,11 @@ from pathlib import Path
 
 import httpx
 
-from recall_loop.service.access.api_keys import Role, add_key
+from recall_loop.service.access.api_keys import KeyRole, add_key
 from recall_loop.service.core.problems import _DETAILS, _TITLES, Problem
 from recall_loop.state.settings.settings import Settings
-from tests.embedders import WordHashes
-from tests.service_server import running
+from tests.embedders import WordHashEmbedder
+from tests.service_server import running_service
 
 _FENCE = re.compile(r"^```(?:sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SERVED = "http://127.0.0.1:8321"
@@ -52,10 +52,10 @@ def send(words: list[str], client: httpx.Client, key: str) -> httpx.Response:
 def test_the_requests_of_the_page_work(root: Path, tmp_path: Path) -> None:
     """Proves: OPS-1."""
     keys = tmp_path / "keys.json"
-    _, key = add_key(keys, "acme", Role.WRITE)
+    _, key = add_key(keys, "acme", KeyRole.WRITE)
     commands = curls(root / "docs" / "http.md")
     assert len(commands) > 6
-    served = running(settings=Settings(), embedder=WordHashes(), config={"keys_file": keys})
+    served = running_service(settings=Settings(), embedder=WordHashEmbedder(), config={"keys_file": keys})
     with served as service, service.client() as client:
         answers = [send(words, client, key) for words in commands]
     for words, answer in zip(commands, answers, strict=True):
@@ -80,7 +80,7 @@ def test_every_route_has_examples_or_words(root: Path, tmp_path: Path) -> None:
     """Proves: OPS-1 (OpenAPI: a summary and a description for each operation)."""
     from recall_loop.service.app import create_app
 
-    schema = create_app(settings=Settings(), embedder=WordHashes()).openapi()
+    schema = create_app(settings=Settings(), embedder=WordHashEmbedder()).openapi()
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():
             assert operation.get("summary"), (method, path)

@@ -6,12 +6,12 @@ import json
 import re
 from pathlib import Path
 
-from recall_loop.service.access.api_keys import Role, add_key
+from recall_loop.service.access.api_keys import KeyRole, add_key
 from recall_loop.service.app import create_app
 from recall_loop.state.settings.settings import Settings
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 from tests.integration.service.test_service_docs import curls, send
-from tests.service_server import running
+from tests.service_server import running_service
 
 PAGE = "http-records.md"
 
@@ -19,11 +19,11 @@ PAGE = "http-records.md"
 def test_the_requests_of_the_page_work(root: Path, tmp_path: Path) -> None:
     """Proves: OPS-1, STORE-6."""
     keys = tmp_path / "keys.json"
-    _, key = add_key(keys, "acme", Role.ADMIN)
+    _, key = add_key(keys, "acme", KeyRole.ADMIN)
     shown = re.findall(r"^```json\n(.*?)^```$", (root / "docs" / PAGE).read_text(encoding="utf-8"), re.M | re.S)
     files = {"--data-binary": "-d", "@records.jsonl": shown[0]}
     commands = [[files.get(word, word) for word in words] for words in curls(root / "docs" / PAGE)]
-    served = running(settings=Settings(), embedder=WordHashes(), config={"keys_file": keys})
+    served = running_service(settings=Settings(), embedder=WordHashEmbedder(), config={"keys_file": keys})
     with served as service, service.client() as client:
         answers = [send(words, client, key) for words in commands]
     for words, answer in zip(commands, answers, strict=True):
@@ -38,7 +38,7 @@ def test_the_requests_of_the_page_work(root: Path, tmp_path: Path) -> None:
 def test_the_page_names_every_address(root: Path) -> None:
     """Proves: OPS-1."""
     page = (root / "docs" / PAGE).read_text(encoding="utf-8")
-    paths = create_app(settings=Settings(), embedder=WordHashes()).openapi()["paths"]
+    paths = create_app(settings=Settings(), embedder=WordHashEmbedder()).openapi()["paths"]
     for path, methods in paths.items():
         if not re.match("/api/(memory/(records|search|erasure)|trajectories)", path):
             continue
@@ -49,7 +49,7 @@ def test_the_page_names_every_address(root: Path) -> None:
 
 def test_examples_of_the_document_are_sound(root: Path) -> None:
     """Each example of a request body is accepted. Proves: OPS-1."""
-    with running(settings=Settings(), embedder=WordHashes()) as served, served.client() as client:
+    with running_service(settings=Settings(), embedder=WordHashEmbedder()) as served, served.client() as client:
         document = client.get("/openapi.json").json()
         sent = 0
         for path, methods in document["paths"].items():

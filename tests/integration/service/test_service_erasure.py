@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from recall_loop.service.access.api_keys import Role, add_key
+from recall_loop.service.access.api_keys import KeyRole, add_key
 from recall_loop.state.settings.settings import Settings
-from tests.embedders import WordHashes
-from tests.service_server import running
+from tests.embedders import WordHashEmbedder
+from tests.service_server import running_service
 
 WORDS = {
     "user": "quokkaberry",
@@ -23,9 +23,9 @@ WORDS = {
 @pytest.fixture
 def served(tmp_path):
     keys, folder = tmp_path / "keys.json", tmp_path / "memory"
-    made = {(tenant, role): add_key(keys, tenant, role)[1] for tenant in ("acme", "other") for role in Role}
+    made = {(tenant, role): add_key(keys, tenant, role)[1] for tenant in ("acme", "other") for role in KeyRole}
     settings = Settings(store_path=str(folder))
-    with running(config={"keys_file": keys}, settings=settings, embedder=WordHashes()) as found:
+    with running_service(config={"keys_file": keys}, settings=settings, embedder=WordHashEmbedder()) as found:
         found.folder, found.keys = folder, made
         yield found
 
@@ -40,7 +40,7 @@ def erase(client, of, name, **more):
 
 
 def fill(served, tenant):
-    with served.client(served.keys[tenant, Role.WRITE]) as client:
+    with served.client(served.keys[tenant, KeyRole.WRITE]) as client:
         for of, word in WORDS.items():
             whose = {f"{of}_id": f"{of}-1"} if of in ("user", "agent", "conversation") else {}
             records = [
@@ -54,10 +54,10 @@ def fill(served, tenant):
 def test_what_is_erased_is_in_no_index_and_in_no_file(served):
     """Proves: STORE-6, STORE-3."""
     fill(served, "acme")
-    with served.client(served.keys["other", Role.ADMIN]) as other:
+    with served.client(served.keys["other", KeyRole.ADMIN]) as other:
         other.put("/api/memory/records/o-1", json={"kind": "fact", "text": "Ours is pomegranate.", "user_id": "user-1"})
         assert erase(other, "user", "user-2").json()["erased"] == 0
-    with served.client(served.keys["acme", Role.ADMIN]) as client:
+    with served.client(served.keys["acme", KeyRole.ADMIN]) as client:
         for of in ("user", "agent"):
             done = erase(client, of, f"{of}-1").json()
             assert (done["erased"], done["compacted"], "compact" in done["on_disk"]) == (3, False, True)
@@ -75,16 +75,16 @@ def test_what_is_erased_is_in_no_index_and_in_no_file(served):
         assert (done["erased"], done["compacted"]) == (6, True)
         assert client.get("/api/memory/records").json() == {"records": []}
         assert all(on_disk(served.folder, word) == [] for word in WORDS.values())
-    with served.client(served.keys["other", Role.READ]) as other:
+    with served.client(served.keys["other", KeyRole.READ]) as other:
         assert other.post("/api/memory/search", json={"query": "pomegranate"}).json()["hits"]
 
 
 def test_only_an_admin_s_key_erases(served):
     """Proves: STORE-6, OPS-1."""
-    for role, status in ((Role.READ, 403), (Role.WRITE, 403), (Role.METRICS, 403), (Role.ADMIN, 200)):
+    for role, status in ((KeyRole.READ, 403), (KeyRole.WRITE, 403), (KeyRole.METRICS, 403), (KeyRole.ADMIN, 200)):
         with served.client(served.keys["acme", role]) as client:
             assert erase(client, "user", "user-1").status_code == status
-    with served.client(served.keys["acme", Role.READ]) as client:
+    with served.client(served.keys["acme", KeyRole.READ]) as client:
         assert client.put("/api/memory/records/f", json={"kind": "fact", "text": "x"}).status_code == 403
         assert client.request("DELETE", "/api/memory/records", json={"ids": ["f"]}).status_code == 403
         assert client.get("/api/memory/records").status_code == 200
@@ -97,7 +97,7 @@ def test_others_read_while_a_tenant_is_erased_and_compacted(served):
     ended, failed, reads = threading.Event(), [], []
 
     def read():
-        with served.client(served.keys["other", Role.READ]) as client:
+        with served.client(served.keys["other", KeyRole.READ]) as client:
             while not ended.is_set():
                 found = client.post("/api/memory/search", json={"query": WORDS["kept"]})
                 reads.append(found.status_code)
@@ -106,7 +106,7 @@ def test_others_read_while_a_tenant_is_erased_and_compacted(served):
     readers = [threading.Thread(target=read) for _ in range(3)]
     for reader in readers:
         reader.start()
-    with served.client(served.keys["acme", Role.ADMIN]) as client:
+    with served.client(served.keys["acme", KeyRole.ADMIN]) as client:
         done = erase(client, "tenant", "acme", compact=True).json()
     ended.set()
     for reader in readers:
@@ -114,5 +114,5 @@ def test_others_read_while_a_tenant_is_erased_and_compacted(served):
     assert done["erased"] == 15
     assert (failed, bool(reads)) == ([], True)
     if not done["compacted"]:
-        with served.client(served.keys["acme", Role.ADMIN]) as client:
+        with served.client(served.keys["acme", KeyRole.ADMIN]) as client:
             assert erase(client, "tenant", "acme", compact=True).json()["compacted"]

@@ -12,16 +12,16 @@ import pytest
 
 from recall_loop.state.errors import EmbedderError
 from recall_loop.state.settings.settings import Settings
-from tests.embedders import WordHashes
-from tests.service_server import Running, Served, running
-from tests.waiting import until
+from tests.embedders import WordHashEmbedder
+from tests.service_server import ServiceProcess, ServiceThread, running_service
+from tests.waiting import wait_until
 
 BULK = "/api/memory/records/bulk"
 NDJSON = {"Content-Type": "application/x-ndjson"}
 RECORD = '{"id":"m-1","kind":"fact","text":"The ferry leaves at nine."}\n'
 
 
-class Failing(WordHashes):
+class Failing(WordHashEmbedder):
     """An embedder that can be away."""
 
     away = False
@@ -38,13 +38,13 @@ def embedder_that_fails() -> Failing:
 
 
 @pytest.fixture(scope="module")
-def served(embedder_that_fails: Failing) -> Iterator[Running]:
+def served(embedder_that_fails: Failing) -> Iterator[ServiceThread]:
     config = {"timeout_seconds": 2, "bulk_timeout_seconds": 4}
-    with running(settings=Settings(), embedder=embedder_that_fails, config=config) as service:
+    with running_service(settings=Settings(), embedder=embedder_that_fails, config=config) as service:
         yield service
 
 
-def begun_upload(served: Running, length: int, receive_bytes: int | None = None) -> socket.socket:
+def begun_upload(served: ServiceThread, length: int, receive_bytes: int | None = None) -> socket.socket:
     """Return a connection on which an upload's head has been sent."""
     host, port = served.url.removeprefix("http://").split(":")
     sock = socket.socket()
@@ -69,7 +69,7 @@ def until_text(sock: socket.socket, wanted: bytes) -> bytes:
     return found
 
 
-def test_an_id_that_no_text_can_hold_rejects_its_own_record_only(served: Running) -> None:
+def test_an_id_that_no_text_can_hold_rejects_its_own_record_only(served: ServiceThread) -> None:
     """Proves: STORE-2, OPS-1 (a lone surrogate is legal in JSON; a line after it is still written)."""
     bad = '{"id":"\\ud800","kind":"fact","text":"x"}'
     with served.client() as client:
@@ -83,7 +83,9 @@ def test_an_id_that_no_text_can_hold_rejects_its_own_record_only(served: Running
     assert answers[-1]["done"]
 
 
-def test_an_upload_that_pauses_while_the_memory_fails_hears_so(served: Running, embedder_that_fails: Failing) -> None:
+def test_an_upload_that_pauses_while_the_memory_fails_hears_so(
+    served: ServiceThread, embedder_that_fails: Failing
+) -> None:
     """Proves: STORE-2 (the last line says why nothing more is written, also where the sender is not at its end)."""
     rest = b'{"id":"m-3","kind":"fact","text":"Later."}\n'
     line = b'{"id":"m-2","kind":"fact","text":"The granary is full."}\n'
@@ -100,18 +102,20 @@ def test_an_upload_that_pauses_while_the_memory_fails_hears_so(served: Running, 
     assert b'"failed":1' in said
 
 
-def test_a_client_that_reads_nothing_gives_its_place_back(served: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_reads_nothing_gives_its_place_back(
+    served: ServiceThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Proves: OPS-1 (limits of concurrency can't be used up by readers that are stuck)."""
-    monkeypatch.setattr("recall_loop.service.middleware.gate._LEAST_SECONDS", 0.5)
+    monkeypatch.setattr("recall_loop.service.middleware.gate._MIN_SEND_SECONDS", 0.5)
     body = b"x\n" * 100_000  # each line is answered by one that is far longer
     with begun_upload(served, len(body), receive_bytes=2048) as sock:
-        until(lambda: served.service.active)
+        wait_until(lambda: served.service.active)
         sock.sendall(body)
-        until(lambda: not served.service.active)
+        wait_until(lambda: not served.service.active)
 
 
 @pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Real-IP"])
-def test_what_a_proxy_passes_on_is_not_of_this_machine(served: Running, header: str) -> None:
+def test_what_a_proxy_passes_on_is_not_of_this_machine(served: ServiceThread, header: str) -> None:
     """Proves: OPS-1 (without keys nobody elsewhere is let in, nor told of the machine)."""
     with served.client() as client:
         refused = client.get("/api/memory/records", headers={header: "192.0.2.7"})
@@ -123,7 +127,7 @@ def test_what_a_proxy_passes_on_is_not_of_this_machine(served: Running, header: 
 
 def test_the_access_log_has_no_query(tmp_path: Path) -> None:
     """Proves: OPS-3 (what is asked for is a user's; the path, the status and the address are logged)."""
-    served = Served(["--store", str(tmp_path / "store"), "--access-log"], tmp_path)
+    served = ServiceProcess(["--store", str(tmp_path / "store"), "--access-log"], tmp_path)
     try:
         served.ready()
         with httpx.Client(base_url=served.url, timeout=60, verify=False) as client:

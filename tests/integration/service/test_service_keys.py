@@ -16,8 +16,8 @@ import pytest
 from recall_loop.cli.main import main
 from recall_loop.service.access.api_keys import (
     KeyRing,
+    KeyRole,
     KeysUnreadableError,
-    Role,
     add_key,
     read_keys,
     revoke_key,
@@ -25,12 +25,12 @@ from recall_loop.service.access.api_keys import (
 )
 from recall_loop.service.app import create_app
 from recall_loop.service.core.config import ServiceConfig
-from recall_loop.service.core.rate_limits import RateLimit
+from recall_loop.service.core.rate_limits import RateLimiter
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
-from tests.embedders import WordHashes
-from tests.service_server import Running, running
-from tests.waiting import until
+from tests.embedders import WordHashEmbedder
+from tests.service_server import ServiceThread, running_service
+from tests.waiting import wait_until
 
 PATH = "/api/memory/retrieve"
 TENANTS = [f"tenant-{number}" for number in range(20)]
@@ -45,12 +45,12 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plain(keys: Path) -> dict[str, str]:
     """A key for each tenant."""
-    return {tenant: add_key(keys, tenant, Role.WRITE)[1] for tenant in TENANTS}
+    return {tenant: add_key(keys, tenant, KeyRole.WRITE)[1] for tenant in TENANTS}
 
 
 @pytest.fixture(scope="module")
-def served(keys: Path, plain: dict[str, str]) -> Iterator[Running]:
-    with running(settings=Settings(), embedder=WordHashes(), config={"keys_file": keys}) as service:
+def served(keys: Path, plain: dict[str, str]) -> Iterator[ServiceThread]:
+    with running_service(settings=Settings(), embedder=WordHashEmbedder(), config={"keys_file": keys}) as service:
         for tenant in TENANTS:
             records = [
                 {"id": f"{tenant}-{at}", "kind": "fact", "text": f"The granary {at} belongs to {tenant}."}
@@ -60,12 +60,12 @@ def served(keys: Path, plain: dict[str, str]) -> Iterator[Running]:
         yield service
 
 
-def ask(served: Running, key: str | None, **more: Any) -> httpx.Response:
+def ask(served: ServiceThread, key: str | None, **more: Any) -> httpx.Response:
     with served.client(key) as client:
         return client.post(PATH, json=QUESTION | more)
 
 
-def test_twenty_tenants_at_once_see_their_own(served: Running, plain: dict[str, str]) -> None:
+def test_twenty_tenants_at_once_see_their_own(served: ServiceThread, plain: dict[str, str]) -> None:
     """Proves: STORE-3, OPS-1 (random interleaving, no foreign id ever)."""
     asked = TENANTS * 2
     random.Random(7).shuffle(asked)
@@ -78,13 +78,13 @@ def test_twenty_tenants_at_once_see_their_own(served: Running, plain: dict[str, 
 
 
 @pytest.mark.parametrize("tenant", ["tenant-1", "default", "no-such"])
-def test_another_tenant_cannot_be_named(served: Running, plain: dict[str, str], tenant: str) -> None:
+def test_another_tenant_cannot_be_named(served: ServiceThread, plain: dict[str, str], tenant: str) -> None:
     """Proves: STORE-3."""
     answer = ask(served, plain["tenant-0"], tenant=tenant)
     assert (answer.status_code, answer.json()["type"]) == (403, "urn:recall-loop:problem:foreign_tenant")
 
 
-def test_without_a_valid_key_nobody_is_let_in(served: Running, plain: dict[str, str], keys: Path) -> None:
+def test_without_a_valid_key_nobody_is_let_in(served: ServiceThread, plain: dict[str, str], keys: Path) -> None:
     """Proves: OPS-1 (missing, forged, another scheme, a right id with a wrong secret, half a key)."""
     good = plain["tenant-0"]
     key_id = good.split("_")[1]
@@ -113,9 +113,9 @@ def test_without_a_valid_key_nobody_is_let_in(served: Running, plain: dict[str, 
             assert client.get(path).status_code == 200
 
 
-def test_changes_are_seen_at_once(served: Running, keys: Path) -> None:
+def test_changes_are_seen_at_once(served: ServiceThread, keys: Path) -> None:
     """Proves: OPS-1 (a new key, rotation with and without grace, revocation, expiry)."""
-    first, old = add_key(keys, "tenant-3", Role.READ)
+    first, old = add_key(keys, "tenant-3", KeyRole.READ)
     assert ask(served, old).status_code == 200
     second, new = rotate_key(keys, first.id, datetime.now(UTC) + timedelta(hours=1))
     assert (second.tenant, second.role) == (first.tenant, first.role)
@@ -126,7 +126,7 @@ def test_changes_are_seen_at_once(served: Running, keys: Path) -> None:
     assert [ask(served, key).status_code for key in (new, newest)] == [401, 200]
     revoke_key(keys, third.id)
     assert ask(served, newest).status_code == 401
-    _, gone = add_key(keys, "tenant-3", Role.READ, datetime.now(UTC) - timedelta(seconds=1))
+    _, gone = add_key(keys, "tenant-3", KeyRole.READ, datetime.now(UTC) - timedelta(seconds=1))
     assert ask(served, gone).status_code == 401
     with pytest.raises(InvalidInputError, match="active key; this one is revoked"):
         rotate_key(keys, first.id)
@@ -134,9 +134,9 @@ def test_changes_are_seen_at_once(served: Running, keys: Path) -> None:
         revoke_key(keys, "0" * 12)
 
 
-def test_a_key_for_figures_reads_nothing_else(served: Running, keys: Path, plain: dict[str, str]) -> None:
+def test_a_key_for_figures_reads_nothing_else(served: ServiceThread, keys: Path, plain: dict[str, str]) -> None:
     """Proves: OPS-1."""
-    _, key = add_key(keys, "operator", Role.METRICS)
+    _, key = add_key(keys, "operator", KeyRole.METRICS)
     with served.client(key) as client:
         assert "recall_loop_http_requests_total" in client.get("/metrics").text
         assert client.post(PATH, json=QUESTION).status_code == 403
@@ -144,7 +144,7 @@ def test_a_key_for_figures_reads_nothing_else(served: Running, keys: Path, plain
         assert client.get("/metrics").status_code == 403
 
 
-def test_keys_that_cannot_be_read_let_nobody_in(served: Running, keys: Path, plain: dict[str, str]) -> None:
+def test_keys_that_cannot_be_read_let_nobody_in(served: ServiceThread, keys: Path, plain: dict[str, str]) -> None:
     """Proves: OPS-1 (fails closed, says so, recovers)."""
     whole = keys.read_bytes()
     keys.write_bytes(whole[:-20])
@@ -152,7 +152,7 @@ def test_keys_that_cannot_be_read_let_nobody_in(served: Running, keys: Path, pla
         answer = ask(served, plain["tenant-0"])
         assert (answer.status_code, answer.json()["type"]) == (503, "urn:recall-loop:problem:keys_unreadable")
         with served.client() as client:
-            until(lambda: client.get("/ready").status_code == 503)
+            wait_until(lambda: client.get("/ready").status_code == 503)
     finally:
         keys.write_bytes(whole)
     assert ask(served, plain["tenant-0"]).status_code == 200
@@ -171,9 +171,9 @@ def test_the_file_holds_hashes_only(keys: Path, plain: dict[str, str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def open_service() -> Iterator[Running]:
+def open_service() -> Iterator[ServiceThread]:
     config = {"allowed_hosts": ("memory.test",)}
-    with running(settings=Settings(), embedder=WordHashes(), config=config) as service:
+    with running_service(settings=Settings(), embedder=WordHashEmbedder(), config=config) as service:
         yield service
 
 
@@ -196,7 +196,7 @@ def open_service() -> Iterator[Running]:
     ],
 )
 def test_without_keys_only_this_machine_is_answered(
-    open_service: Running, headers: dict[str, str], status: int
+    open_service: ServiceThread, headers: dict[str, str], status: int
 ) -> None:
     """Proves: OPS-1 (a name that was pointed at loopback, and pages of other sites, are refused)."""
     with open_service.client() as client:
@@ -205,7 +205,7 @@ def test_without_keys_only_this_machine_is_answered(
 
 async def test_without_keys_another_machine_is_refused() -> None:
     """Proves: OPS-1 (also where a server listens elsewhere than the settings say)."""
-    app = create_app(ServiceConfig(), settings=Settings(), embedder=WordHashes())
+    app = create_app(ServiceConfig(), settings=Settings(), embedder=WordHashEmbedder())
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app, client=("10.0.0.9", 4000))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
@@ -232,7 +232,7 @@ def test_the_command_makes_lists_rotates_and_revokes(tmp_path: Path, capsys: pyt
     ring = KeyRing(Path(file))
     key = ring.find(plain)
     assert key is not None
-    assert (key.tenant, key.role) == ("acme", Role.READ)
+    assert (key.tenant, key.role) == ("acme", KeyRole.READ)
     assert key.expires_at is not None
     assert timedelta(days=89) < key.expires_at - datetime.now(UTC) < timedelta(days=91)
     assert main(["keys", "rotate", key.id, "--grace", "1h", "--keys", file]) == 0
@@ -286,7 +286,7 @@ def test_what_is_wrong_is_told_in_a_line(
 def test_a_bad_file_is_never_half_read(tmp_path: Path) -> None:
     """Proves: OPS-1."""
     file = tmp_path / "keys.json"
-    add_key(file, "a", Role.READ)
+    add_key(file, "a", KeyRole.READ)
     ring = KeyRing(file)
     file.write_text("{}garbage", encoding="utf-8")
     for _ in range(2):
@@ -296,7 +296,7 @@ def test_a_bad_file_is_never_half_read(tmp_path: Path) -> None:
 
 def test_the_rate_is_that_of_all_workers(tmp_path: Path) -> None:
     """Proves: OPS-1 (two processes' limits over one file)."""
-    limits = [RateLimit(60, 3, tmp_path / "rates") for _ in range(2)]
+    limits = [RateLimiter(60, 3, tmp_path / "rates") for _ in range(2)]
     waits = [limits[at % 2].take("key", 1000.0) for at in range(5)]
     assert waits == [0.0, 0.0, 0.0, 1.0, 1.0]
     assert limits[0].take("another", 1000.0) == 0.0

@@ -15,11 +15,11 @@ import httpx
 import pytest
 
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.service.access.api_keys import Role, add_key
+from recall_loop.service.access.api_keys import KeyRole, add_key
 from recall_loop.state.scope import Scope
-from tests.chroma_server import Server
-from tests.service_server import Served
-from tests.waiting import until
+from tests.chroma_server import ChromaProcess
+from tests.service_server import ServiceProcess
+from tests.waiting import wait_until
 
 # Each test starts processes that load all of Chroma and LangGraph, or waits until such ones are back.
 pytestmark = pytest.mark.timeout(600)
@@ -64,13 +64,13 @@ def missing(folder: Path, ids: list[str]) -> set[str]:
 def test_sigterm_under_load_loses_no_acknowledged_write(tmp_path: Path) -> None:
     """Proves: OPS-1, STORE-4 (what is in flight is finished or failed; the lock is given back)."""
     folder = tmp_path / "store"
-    served = Served(["--store", str(folder)], tmp_path)
+    served = ServiceProcess(["--store", str(folder)], tmp_path)
     try:
         served.ready()
         writers = [Writer(served.url, f"writer{number}") for number in range(4)]
         for writer in writers:
             writer.start()
-        until(lambda: all(len(writer.acknowledged) > 3 for writer in writers))
+        wait_until(lambda: all(len(writer.acknowledged) > 3 for writer in writers))
         code = served.end()
     finally:
         served.end(signal.SIGKILL)
@@ -88,12 +88,12 @@ def test_sigterm_under_load_loses_no_acknowledged_write(tmp_path: Path) -> None:
 class Workers:
     """Two workers over a Chroma server that runs."""
 
-    def __init__(self, folder: Path, chroma: Server) -> None:
+    def __init__(self, folder: Path, chroma: ChromaProcess) -> None:
         self.folder = folder
         self.chroma = chroma
-        self.key = add_key(folder / "keys.json", "default", Role.ADMIN)[1]
+        self.key = add_key(folder / "keys.json", "default", KeyRole.ADMIN)[1]
         words = ["--store", str(folder / "store"), "--chroma-url", self.chroma.url, "--workers", "2"]
-        self.served = Served([*words, "--keys", str(folder / "keys.json")], folder)
+        self.served = ServiceProcess([*words, "--keys", str(folder / "keys.json")], folder)
         try:
             self.served.ready()
         except BaseException:
@@ -116,7 +116,7 @@ class Workers:
 
     def degraded(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Ask until an answer is degraded: each worker notices Chroma's death by itself, within seconds."""
-        return until(lambda: found if (found := self.post(path, body).json())["degraded"] else None)
+        return wait_until(lambda: found if (found := self.post(path, body).json())["degraded"] else None)
 
     def found(self) -> set[str]:
         return {fact["id"] for fact in self.ask()["facts"]}
@@ -131,7 +131,7 @@ class Workers:
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
     folder = tmp_path_factory.mktemp("workers")
-    chroma = Server(folder / "chroma")
+    chroma = ChromaProcess(folder / "chroma")
     try:
         chroma.start()
         started = Workers(folder, chroma)
@@ -164,7 +164,7 @@ def test_every_worker_sees_a_write_at_once(workers: Workers) -> None:
 
 def test_figures_are_those_of_all_workers(workers: Workers) -> None:
     """Proves: OPS-1, OPS-3."""
-    _, key = add_key(workers.folder / "keys.json", "operator", Role.METRICS)
+    _, key = add_key(workers.folder / "keys.json", "operator", KeyRole.METRICS)
 
     def asked() -> float:
         headers = {"Authorization": f"Bearer {key}"}
@@ -192,9 +192,9 @@ def test_a_killed_owner_and_a_killed_worker_are_replaced(workers: Workers) -> No
         assert refused.headers["retry-after"].isdigit()
         assert refused.json()["type"].endswith("store_unavailable")
     assert "before-kill" in workers.found()
-    until(lambda: workers.write("after-kill").status_code == 200)
+    wait_until(lambda: workers.write("after-kill").status_code == 200)
     assert workers.children("service.owner") != [owner]
-    until(lambda: len(set(workers.children("spawn_main")) - set(before)) == 1)
+    wait_until(lambda: len(set(workers.children("spawn_main")) - set(before)) == 1)
     assert {"before-kill", "after-kill"} <= workers.found()
 
 
@@ -206,8 +206,8 @@ def test_a_dead_chroma_server_degrades_answers_and_comes_back(workers: Workers) 
         _answers_without_chroma(workers)
     finally:
         workers.chroma.start()
-    until(lambda: workers.write("after-outage").status_code == 200)
-    until(lambda: not workers.ask()["degraded"])
+    wait_until(lambda: workers.write("after-outage").status_code == 200)
+    wait_until(lambda: not workers.ask()["degraded"])
     assert {"before-outage", "after-outage"} <= workers.found()
 
 

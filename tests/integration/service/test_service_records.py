@@ -12,8 +12,8 @@ import pytest
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
-from tests.embedders import WordHashes
-from tests.service_server import running
+from tests.embedders import WordHashEmbedder
+from tests.service_server import running_service
 
 FACT = {"kind": "fact", "text": "Ada works at the harbour office.", "subject": "Ada"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -22,7 +22,7 @@ NDJSON = {"Content-Type": "application/x-ndjson"}
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     folder = tmp_path_factory.mktemp("service") / "memory"
-    with running(settings=Settings(store_path=str(folder)), embedder=WordHashes()) as found:
+    with running_service(settings=Settings(store_path=str(folder)), embedder=WordHashEmbedder()) as found:
         found.folder = folder
         yield found
 
@@ -196,7 +196,7 @@ def test_a_bulk_upload_answers_every_line_and_a_bad_one_ends_nothing(client, ser
     ]
     assert all(answer["error"] for answer in answers[1:-1])
     assert summary == {"done": True, "created": 2, "replaced": 0, "unchanged": 0, "rejected": 5, "failed": 0}
-    with MemoryStore.open(served.folder, embedder=WordHashes(), read_only=True) as other:
+    with MemoryStore.open(served.folder, embedder=WordHashEmbedder(), read_only=True) as other:
         assert [record.id for record in other.scan(Scope())] == ["m-1", "m-4"]
     assert lines(client.post("/api/memory/records/bulk", content=b"", headers=NDJSON))[1]["done"]
     problem(client.post("/api/memory/records/bulk", json={}), 415)
@@ -251,7 +251,10 @@ def test_what_was_answered_stays_when_the_client_goes_away(served, client):
 def test_bodies_that_are_too_long_are_refused(tmp_path):
     """Proves: OPS-1."""
     limits = {"max_body_bytes": 2000, "max_bulk_bytes": 5000}
-    with running(config=limits, settings=Settings(), embedder=WordHashes()) as small, small.client() as client:
+    with (
+        running_service(config=limits, settings=Settings(), embedder=WordHashEmbedder()) as small,
+        small.client() as client,
+    ):
         long = {**FACT, "text": "x" * 3000}
         problem(client.put("/api/memory/records/f-1", json=long), 413)
         problem(client.put("/api/memory/records/a/api/memory/records/bulk", json=long), 413)

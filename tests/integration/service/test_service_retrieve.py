@@ -13,9 +13,9 @@ import pytest
 
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.events import Event
+from recall_loop.state.events import ProgressEvent
 from recall_loop.state.settings.settings import Settings
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 from tests.integration.graph.worlds import (
     COAST,
     COAST_RECORDS,
@@ -25,11 +25,11 @@ from tests.integration.graph.worlds import (
     TWO_HOPS,
     VALLEY,
     VALLEY_RECORDS,
-    essence,
+    comparable_json,
 )
 from tests.llm_endpoint import Behaviour, ChatEndpoint
-from tests.service_server import Running, running
-from tests.waiting import until
+from tests.service_server import ServiceThread, running_service
+from tests.waiting import wait_until
 
 PATH = "/api/memory/retrieve"
 
@@ -46,39 +46,39 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("memory") / "store"
-    with MemoryStore.open(path, embedder=WordHashes()) as store:
+    with MemoryStore.open(path, embedder=WordHashEmbedder()) as store:
         store.upsert(VALLEY_RECORDS, tenant=VALLEY)
         store.upsert(COAST_RECORDS, tenant=COAST)
     return path
 
 
 @pytest.fixture(scope="module")
-def served(log: Path, folder: Path) -> Iterator[Running]:
+def served(log: Path, folder: Path) -> Iterator[ServiceThread]:
     settings = Settings(tenant=VALLEY, store_path=str(folder))
     config = {"request_log": log, "max_body_bytes": 4096}
-    with running(settings=settings, embedder=WordHashes(), config=config) as service:
+    with running_service(settings=settings, embedder=WordHashEmbedder(), config=config) as service:
         yield service
 
 
 @pytest.fixture
-def client(served: Running) -> Iterator[httpx.Client]:
+def client(served: ServiceThread) -> Iterator[httpx.Client]:
     with served.client() as opened:
         yield opened
 
 
 @pytest.mark.parametrize("question", [DIRECT, TWO_HOPS, NOTHING])
-def test_an_answer_is_that_of_the_graph(served: Running, client: httpx.Client, question: str) -> None:
+def test_an_answer_is_that_of_the_graph(served: ServiceThread, client: httpx.Client, question: str) -> None:
     """Proves: OPS-1, LOOP-9."""
     answer = client.post(PATH, json=asking(question, debug=True))
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     direct = retrieve(
         asking(question, debug=True, tenant=VALLEY), store=served.service.store, settings=served.service.settings
     )
-    assert essence(answer.json()) == essence(direct.model_dump(mode="json"))
+    assert comparable_json(answer.json()) == comparable_json(direct.model_dump(mode="json"))
     assert "trace" in answer.json()["metadata"]
 
 
-def test_events_come_as_they_happen_and_the_result_last(served: Running, client: httpx.Client) -> None:
+def test_events_come_as_they_happen_and_the_result_last(served: ServiceThread, client: httpx.Client) -> None:
     """Proves: OPS-1, OPS-3."""
     names, datas = [], []
     with client.stream("POST", f"{PATH}/stream", json=asking(TWO_HOPS)) as answer:
@@ -90,10 +90,10 @@ def test_events_come_as_they_happen_and_the_result_last(served: Running, client:
                 datas.append(json.loads(line[6:]))
     assert names[:2] == ["accepted", "queries_planned"]
     assert names[-2:] == ["stopped", "result"]
-    kinds = {get_args(get_type_hints(part)["type"])[0] for part in get_args(Event)}
+    kinds = {get_args(get_type_hints(part)["type"])[0] for part in get_args(ProgressEvent)}
     assert set(names[1:-1]) <= kinds
     assert [data["type"] for data in datas[:-1]] == names[:-1]
-    assert essence(datas[-1]) == essence(client.post(PATH, json=asking(TWO_HOPS)).json())
+    assert comparable_json(datas[-1]) == comparable_json(client.post(PATH, json=asking(TWO_HOPS)).json())
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_odd_json_is_refused(client: httpx.Client, body: bytes) -> None:
 
 
 def test_a_failure_tells_nothing_of_the_inside(
-    served: Running, client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    served: ServiceThread, client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Proves: OPS-1, OPS-7."""
     monkeypatch.setattr(served.service, "settings", "no settings at all")
@@ -198,7 +198,7 @@ def test_a_failure_tells_nothing_of_the_inside(
     assert "walnut" not in caplog.text
 
 
-def test_health_readiness_and_figures(served: Running, client: httpx.Client) -> None:
+def test_health_readiness_and_figures(served: ServiceThread, client: httpx.Client) -> None:
     """Proves: OPS-1, OPS-3."""
     assert client.get("/health").json() == {"status": "ok"}
     ready = client.get("/ready")
@@ -229,9 +229,11 @@ def figures(client: httpx.Client) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
 
 
-def test_a_store_that_cannot_be_read_is_not_ready(served: Running, client: httpx.Client, monkeypatch: Any) -> None:
+def test_a_store_that_cannot_be_read_is_not_ready(
+    served: ServiceThread, client: httpx.Client, monkeypatch: Any
+) -> None:
     """Proves: OPS-1."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as closed:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as closed:
         pass
     monkeypatch.setattr(served.service, "_store", closed)
     monkeypatch.setattr(served.service, "_looked_at", float("-inf"))
@@ -246,7 +248,7 @@ def test_a_store_that_cannot_be_read_is_not_ready(served: Running, client: httpx
 
 
 def test_the_log_of_requests_can_be_replayed(
-    served: Running, client: httpx.Client, log: Path, folder: Path, tmp_path: Path, monkeypatch: Any, capsys: Any
+    served: ServiceThread, client: httpx.Client, log: Path, folder: Path, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
     """Proves: OPS-4, OPS-7 (user content where it was asked for, in a file that only its owner may read)."""
     client.post(PATH, json=asking(DIRECT, id="asked-1", max_facts=5))
@@ -302,17 +304,20 @@ def test_a_slow_request_ends_with_504_and_gives_its_thread_back(slow: tuple[Chat
     """Proves: OPS-1, LOOP-8."""
     _endpoint, settings = slow
     config = {"timeout_seconds": 1.0, "concurrency": 1, "read_only": True}
-    with running(settings=settings, embedder=WordHashes(), config=config) as served, served.client() as client:
+    with (
+        running_service(settings=settings, embedder=WordHashEmbedder(), config=config) as served,
+        served.client() as client,
+    ):
         answer = client.post(PATH, json=asking(DIRECT))
         assert (answer.status_code, answer.json()["type"]) == (504, "urn:recall-loop:problem:gateway_timeout")
         pool = served.service._pool
-        until(lambda: pool._work_queue.empty() and pool._idle_semaphore._value == 1)
+        wait_until(lambda: pool._work_queue.empty() and pool._idle_semaphore._value == 1)
         streamed = client.post(f"{PATH}/stream", json=asking(DIRECT)).text
         assert "event: problem" in streamed
         assert "gateway_timeout" in streamed
 
 
-def asked_and_unheard(served: Running, path: str) -> socket.socket:
+def asked_and_unheard(served: ServiceThread, path: str) -> socket.socket:
     """Send a request, and return the connection on which its answer would come."""
     body = json.dumps(asking(DIRECT)).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -326,14 +331,14 @@ def test_a_client_that_leaves_ends_its_run(slow: tuple[ChatEndpoint, Settings], 
     """Proves: OPS-1 (the wait for the model ends, and its thread serves others)."""
     endpoint, settings = slow
     config = {"concurrency": 1, "read_only": True}
-    with running(settings=settings, embedder=WordHashes(), config=config) as served:
+    with running_service(settings=settings, embedder=WordHashEmbedder(), config=config) as served:
         pool = served.service._pool
         with asked_and_unheard(served, path):
-            until(lambda: endpoint.asked)
+            wait_until(lambda: endpoint.asked)
             assert pool._idle_semaphore._value == 0
-        until(lambda: pool._idle_semaphore._value == 1)
+        wait_until(lambda: pool._idle_semaphore._value == 1)
         with served.client() as client:
-            until(lambda: figures(client)["recall_loop_http_in_flight"] == 1)
+            wait_until(lambda: figures(client)["recall_loop_http_in_flight"] == 1)
             assert f'route="{path}",status="' in client.get("/metrics").text
 
 
@@ -341,21 +346,27 @@ def test_too_many_at_once_are_told_to_come_back(slow: tuple[ChatEndpoint, Settin
     """Proves: OPS-1 (429 with Retry-After; health answers all the same)."""
     _, settings = slow
     config = {"concurrency": 1, "queue": 1, "timeout_seconds": 100.0, "read_only": True}
-    with running(settings=settings, embedder=WordHashes(), config=config) as served, served.client() as client:
+    with (
+        running_service(settings=settings, embedder=WordHashEmbedder(), config=config) as served,
+        served.client() as client,
+    ):
         with asked_and_unheard(served, PATH), asked_and_unheard(served, PATH):
-            until(lambda: served.service.active == 2)
+            wait_until(lambda: served.service.active == 2)
             answer = client.post(PATH, json=asking(DIRECT))
             assert (answer.status_code, answer.json()["type"]) == (429, "urn:recall-loop:problem:busy")
             assert int(answer.headers["retry-after"]) >= 1
             assert client.get("/health").status_code == 200
-        until(lambda: served.service.active == 0)
+        wait_until(lambda: served.service.active == 0)
 
 
 def test_a_key_that_asks_too_fast_waits(folder: Path) -> None:
     """Proves: OPS-1."""
     settings = Settings(tenant=VALLEY, store_path=str(folder))
     config = {"rate_per_minute": 1, "rate_burst": 2, "read_only": True}
-    with running(settings=settings, embedder=WordHashes(), config=config) as served, served.client() as client:
+    with (
+        running_service(settings=settings, embedder=WordHashEmbedder(), config=config) as served,
+        served.client() as client,
+    ):
         answers = [client.get("/api/nothing") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [404, 404, 429]
     assert 1 <= int(answers[-1].headers["retry-after"]) <= 60

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from recall_loop.service.access.api_keys import Role, add_key
+from recall_loop.service.access.api_keys import KeyRole, add_key
 from recall_loop.state.settings.settings import Settings
-from tests.embedders import WordHashes
-from tests.service_server import running
+from tests.embedders import WordHashEmbedder
+from tests.service_server import running_service
 
 CHECKS = (
     "not_a_server_error",
@@ -31,9 +31,12 @@ RUN = """
 def test_the_service_does_what_its_document_says(tmp_path):
     """No 5xx, and no answer that isn't documented. Proves: OPS-1."""
     keys = tmp_path / "keys.json"
-    _, key = add_key(keys, "acme", Role.ADMIN)
+    _, key = add_key(keys, "acme", KeyRole.ADMIN)
     limits = {"rate_per_minute": 10_000_000, "rate_burst": 1_000_000, "keys_file": keys}
-    with running(config=limits, settings=Settings(), embedder=WordHashes()) as served, served.client(key) as client:
+    with (
+        running_service(config=limits, settings=Settings(), embedder=WordHashEmbedder()) as served,
+        served.client(key) as client,
+    ):
         client.put("/api/memory/records/f-12", json={"kind": "fact", "text": "Ada works at the harbour office."})
         client.post("/api/trajectories", content=RUN, headers={"Content-Type": "application/json"})
         words = [

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from recall_loop.graph.batch.batch_run import run_batch
-from recall_loop.service.access.api_keys import Role, add_key, revoke_key, rotate_key
+from recall_loop.service.access.api_keys import KeyRole, add_key, revoke_key, rotate_key
 from recall_loop.state.settings.settings import Settings
-from tests.embedders import WordHashes
-from tests.service_server import running
+from tests.embedders import WordHashEmbedder
+from tests.service_server import running_service
 
 TENANTS = [f"tenant-{at:02}" for at in range(20)]
 MARKS = {tenant: f"zq{at:02}mark" for at, tenant in enumerate(TENANTS)}
@@ -25,9 +25,11 @@ TOPICS = ("ferry", "harbour", "timetable", "coffee", "windows")
 def served(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tenants")
     keys = folder / "keys.json"
-    made = {tenant: add_key(keys, tenant, Role.ADMIN)[1] for tenant in TENANTS}
+    made = {tenant: add_key(keys, tenant, KeyRole.ADMIN)[1] for tenant in TENANTS}
     config = {"keys_file": keys, "rate_burst": 100_000, "rate_per_minute": 1_000_000}
-    with running(config=config, settings=Settings(store_path=str(folder / "memory")), embedder=WordHashes()) as found:
+    with running_service(
+        config=config, settings=Settings(store_path=str(folder / "memory")), embedder=WordHashEmbedder()
+    ) as found:
         found.keys, found.keys_file = made, keys
         yield found
 
@@ -158,10 +160,10 @@ def test_nobody_gets_in_with_a_key_that_isn_t_his(served):
     """Proves: OPS-1, STORE-3."""
     file = served.keys_file
     good = served.keys[TENANTS[0]]
-    gone, revoked = add_key(file, TENANTS[0], Role.ADMIN)
+    gone, revoked = add_key(file, TENANTS[0], KeyRole.ADMIN)
     revoke_key(file, gone.id)
-    _, expired = add_key(file, TENANTS[0], Role.ADMIN, datetime.now(UTC) - timedelta(seconds=1))
-    turned, old = add_key(file, TENANTS[0], Role.ADMIN)
+    _, expired = add_key(file, TENANTS[0], KeyRole.ADMIN, datetime.now(UTC) - timedelta(seconds=1))
+    turned, old = add_key(file, TENANTS[0], KeyRole.ADMIN)
     _, new = rotate_key(file, turned.id)
     mark, key_id, secret = good.split("_", 2)
     theirs = served.keys[TENANTS[1]].split("_", 2)

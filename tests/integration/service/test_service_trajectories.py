@@ -7,8 +7,8 @@ import pytest
 from recall_loop.memory.trajectories.contrast.labels import EXECUTION_EXPLAINED, LEARNING_EXPLAINED
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
-from tests.embedders import WordHashes
-from tests.service_server import running
+from tests.embedders import WordHashEmbedder
+from tests.service_server import running_service
 
 RUN = {
     "id": "r-1",
@@ -31,7 +31,7 @@ def scored(run_id, score, status="completed", **fields):
 
 @pytest.fixture(scope="module")
 def served():
-    with running(settings=Settings(), embedder=WordHashes()) as found:
+    with running_service(settings=Settings(), embedder=WordHashEmbedder()) as found:
         yield found
 
 

@@ -14,12 +14,12 @@ from langgraph.types import interrupt
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.history import convert_history
-from recall_loop.memory.trajectories.capture.self_capture import capture
+from recall_loop.memory.trajectories.capture.self_capture import capture_run
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Fact
-from recall_loop.state.records.trajectories import RunData, run_of
+from recall_loop.state.records.trajectories import RunData, run_from_record
 from recall_loop.state.request import RetrieveRequest
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 CONFIG: Any = {"configurable": {"thread_id": "t1"}}
 CALL = {"name": "login", "args": {"user": "ada", "password": "hunter-22"}, "id": "c1"}
@@ -112,7 +112,7 @@ def test_a_message_that_was_trimmed_later_is_kept(graph: Any) -> None:
 
 @pytest.fixture
 def memory() -> Iterator[MemoryStore]:
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         store.upsert([Fact(id="f1", text="The ferry leaves at nine."), Fact(id="f2", text="Ada repaired the boat.")])
         yield store
 
@@ -121,10 +121,10 @@ def test_an_own_run_tells_which_strategies_and_queries_brought_something(memory:
     """Proves: TRAJ-9."""
     request = RetrieveRequest(messages=[{"content": "When does the ferry leave?"}], agent_id="a", debug=True)
     result = retrieve(request.model_copy(update={"agent_id": None}), store=memory)
-    record = capture(result, request)
-    run = run_of(record)
+    record = capture_run(result, request)
+    run = run_from_record(record)
     assert (record.text, record.agent_id, record.tags) == ("When does the ferry leave?", "a", ("recall-loop-run",))
-    assert record == capture(result, request)
+    assert record == capture_run(result, request)
     assert (run.execution.status, run.metadata.run_type, run.outcome_score) == ("completed", "retrieval", None)
     assert list(run.extra["strategies"]) == result.metadata["strategies_used"]  # type: ignore[arg-type]
     queries: Any = run.extra["queries"]
@@ -133,13 +133,13 @@ def test_an_own_run_tells_which_strategies_and_queries_brought_something(memory:
     assert run.metadata.extra["stop"] == result.stop.reason
     assert "nine" not in record.model_dump_json()
     memory.upsert([record])
-    assert run_of(memory.get([record.id], scope=request.read_scope())[0]) == run
+    assert run_from_record(memory.get([record.id], scope=request.read_scope())[0]) == run
 
 
 def test_without_a_trace_the_counters_are_kept(memory: MemoryStore) -> None:
     """Proves: TRAJ-9."""
     request = RetrieveRequest(messages=[{"content": "When does the ferry leave?"}], max_iterations=1)
-    run = run_of(capture(retrieve(request, store=memory), request))
+    run = run_from_record(capture_run(retrieve(request, store=memory), request))
     assert run.extra == {"strategies": {}, "queries": []}
     assert run.metadata.extra["iterations"] == 1
     assert run.execution.status in ("incomplete", "completed")

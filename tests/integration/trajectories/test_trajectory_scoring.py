@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from recall_loop.llm.chat_models import make_door
+from recall_loop.llm.chat_models import make_chat_client
 from recall_loop.llm.endpoint.call_limits import Limits
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.trajectories.capture.convert import convert
-from recall_loop.memory.trajectories.indexing_text import searchable_text, spoken
-from recall_loop.memory.trajectories.scoring.llm_scoring import llm_scorer, score_prompt
+from recall_loop.memory.trajectories.capture.convert import convert_run
+from recall_loop.memory.trajectories.indexing_text import searchable_text, split_identifier
+from recall_loop.memory.trajectories.scoring.llm_scoring import llm_scorer, render_scoring_prompt
 from recall_loop.memory.trajectories.scoring.outcome_scoring import score_by_rules
 from recall_loop.memory.trajectories.scoring.pending_scores import score_pending
 from recall_loop.prompts.trajectory_replies import TrajectoryScore
@@ -25,14 +25,14 @@ from recall_loop.state.records.trajectories import (
     ToolUse,
     Turn,
     TurnMessage,
-    run_of,
+    run_from_record,
     trajectory_record,
 )
 from recall_loop.state.scope import ExecutionStatus, Filters, Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import Role
 from recall_loop.text.words.token_budget import estimate_tokens
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 from tests.llm_endpoint import Behaviour, ChatEndpoint
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
@@ -97,7 +97,7 @@ def stored(store, *runs, tenant="default"):
 
 
 def only(store, name="t0"):
-    return run_of(store.get([name], scope=Scope())[0])
+    return run_from_record(store.get([name], scope=Scope())[0])
 
 
 def test_a_model_scores_a_run():
@@ -115,7 +115,8 @@ def test_a_model_scores_a_run():
 def test_the_prompt_shows_the_run_as_data_and_not_how_it_ended():
     """Proves: TRAJ-2 (execution status never enters), LOOP-10 (what was said can't close a tag)."""
     prompts = [
-        score_prompt(run(execution=Execution(status=status, reasoning="secret reason"))) for status in ExecutionStatus
+        render_scoring_prompt(run(execution=Execution(status=status, reasoning="secret reason")))
+        for status in ExecutionStatus
     ]
     assert len(set(prompts)) == 1
     assert "secret" not in prompts[0].user and "error: full" in prompts[0].user
@@ -129,7 +130,7 @@ def test_a_long_run_fits_the_prompt(tokens):
         Turn(messages=(TurnMessage(role=Role.USER, content=f"message {number} " + "word " * 150),))
         for number in range(200)
     )
-    prompt = score_prompt(RunData(task="long", turns=turns), tokens)
+    prompt = render_scoring_prompt(RunData(task="long", turns=turns), tokens)
     assert estimate_tokens(prompt.system) + estimate_tokens(prompt.user) <= tokens * 1.05
     assert "message 0 " in prompt.user and "message 199 " in prompt.user and "[…]" in prompt.user
 
@@ -147,7 +148,7 @@ def test_numbers_out_of_range_are_no_reply(wrong):
 
 def test_a_failure_leaves_the_run_unscored_and_queued():
     """Proves: TRAJ-2 (`score --pending` tries again; no made-up score)."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         stored(store, run())
         failing = Canned(Answer(failure=Failed("timeout", "30 s")))
         report = score_pending(store, llm_scorer(failing, lambda: None))
@@ -166,7 +167,7 @@ def test_a_failure_leaves_the_run_unscored_and_queued():
 
 def test_each_run_is_tried_once_and_scored_ones_are_left_alone():
     """Proves: TRAJ-2 (the queue is worked through, in batches, within a scope and a limit)."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         stored(store, *(run(f"Book ferry {number}") for number in range(45)))
         stored(store, run("other"), tenant="theirs")
         seen = []
@@ -188,7 +189,7 @@ def test_what_is_indexed_of_a_run():
         "Tools: book Ferry v2",
         "Execution: error",
     ]
-    assert spoken("search_direct-flight.v1") == "search direct flight v1" and spoken("__") == "__"
+    assert split_identifier("search_direct-flight.v1") == "search direct flight v1" and split_identifier("__") == "__"
     assert searchable_text(RunData()) == "Execution: unknown"
     assert len(searchable_text(RunData(task="x" * 10_000))) < 400
 
@@ -207,12 +208,12 @@ SCORE = {
 
 
 def _runs(store, number):
-    run = convert([{"role": "user", "content": "Book the ferry."}, {"role": "assistant", "content": "Done."}])
+    run = convert_run([{"role": "user", "content": "Book the ferry."}, {"role": "assistant", "content": "Done."}])
     store.upsert([trajectory_record(run, id=f"r{at}", text=f"ferry {at}") for at in range(number)])
 
 
 def _door(endpoint):
-    return make_door(Settings(llm_retries=0, llm_timeout_seconds=30), endpoint.model())
+    return make_chat_client(Settings(llm_retries=0, llm_timeout_seconds=30), endpoint.model())
 
 
 def test_a_real_endpoint_scores_within_the_rubric(store):
@@ -222,7 +223,7 @@ def test_a_real_endpoint_scores_within_the_rubric(store):
         report = score_pending(store, llm_scorer(_door(endpoint), lambda: Limits(5, 100_000, 60.0)))
         assert "completed" not in endpoint.asked[0].user
     (record,) = store.get(["r0"], scope=Scope())
-    run = run_of(record)
+    run = run_from_record(record)
     assert report.scored == 1
     assert run.scoring.scorer == "llm:test-model"
     assert run.outcome_score == pytest.approx(0.35 * 0.8 + 0.3 * 0.6 + 0.2 * 0.5 + 0.15 * 0.7)
@@ -236,7 +237,7 @@ def test_a_failing_endpoint_leaves_runs_unscored_and_queued(store, behaviour):
     with ChatEndpoint(lambda asked: SCORE, behaviour) as endpoint:
         report = score_pending(store, llm_scorer(_door(endpoint), lambda: limits))
         assert report.scored == 0
-    runs = [run_of(record) for record in store.get([f"r{at}" for at in range(5)], scope=Scope())]
+    runs = [run_from_record(record) for record in store.get([f"r{at}" for at in range(5)], scope=Scope())]
     assert all(run.outcome_score is None for run in runs)
     tried = [run for run in runs if run.scoring_pending]
     gone = behaviour in (Behaviour.SERVER_ERROR, Behaviour.DEAD)

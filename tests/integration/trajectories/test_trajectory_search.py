@@ -16,13 +16,13 @@ from recall_loop.memory.adapters.trajectory_tool import trajectory_tool
 from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.trajectories.contrast.contrast_search import TRAJ_MIN_SIMILARITY, search_trajectories
-from recall_loop.memory.trajectories.contrast.tiers import Thresholds
+from recall_loop.memory.trajectories.contrast.contrast_search import TRAJECTORY_MIN_SIMILARITY, search_trajectories
+from recall_loop.memory.trajectories.contrast.tiers import TierThresholds
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.trajectories import Execution, RunData, RunMetadata, trajectory_record
 from recall_loop.state.scope import ExecutionStatus, Filters, Scope
 from recall_loop.state.types import ComplexityLevel, ContentType, SearchMode
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 QUERY = "world generation and story creation from user prompts"
 STORY = "Story prompt crafting, neural interfaces, AI, world-model systems"
@@ -57,7 +57,7 @@ def run_record(name, score=None, text=STORY, *, status=ExecutionStatus.COMPLETED
 
 
 def store_of(*records, embedder=None, **elsewhere):
-    store = MemoryStore.in_memory(embedder=embedder or WordHashes())
+    store = MemoryStore.in_memory(embedder=embedder or WordHashEmbedder())
     store.upsert(records)
     for tenant, theirs in elsewhere.items():
         store.upsert(theirs, tenant=tenant)
@@ -91,7 +91,7 @@ def test_one_moderate_run_is_found():
     assert (found.successes, found.failures, found.moderate, found.unscored) == ((), (), (), ())
     assert ids(found.relevant_experiences) == ["t1"]
     assert "0 successes" in found.message and "0 failures" in found.message and "1 moderate" in found.message
-    shown = found.shown()["relevant_experiences"][0]
+    shown = found.to_display()["relevant_experiences"][0]
     assert (shown["similarity"], shown["outcome_score"]) == ("0.50", "0.50")
     assert shown["learning_value"] == "⭐⭐⭐☆☆ (0.50)" and shown["execution"] == "✅ Completed"
     assert "0.30 < score < 0.70" in shown["note"] and shown["summary"] == STORY
@@ -111,8 +111,8 @@ def test_rich_data_need_no_fallback():
     assert found.relevant_experiences == ()
     assert found.message.startswith("Found 4 successes, 3 moderate, 3 failures, 2 unscored.")
     zero = next(item for item in found.failures if item.id == "t9")
-    assert zero.shown()["outcome_score"] == "0.00"
-    assert found.unscored[0].shown()["outcome_score"] == "not scored"
+    assert zero.to_display()["outcome_score"] == "0.00"
+    assert found.unscored[0].to_display()["outcome_score"] == "not scored"
 
 
 def test_all_moderate_runs_are_found():
@@ -125,7 +125,14 @@ def test_all_moderate_runs_are_found():
     assert found.moderate == found.unscored == ()
     assert "5 moderate and 1 unscored" in found.message
     assert len(best.relevant_experiences) == 2
-    assert set(found.shown()) == {"message", "successes", "moderate", "failures", "unscored", "relevant_experiences"}
+    assert set(found.to_display()) == {
+        "message",
+        "successes",
+        "moderate",
+        "failures",
+        "unscored",
+        "relevant_experiences",
+    }
 
 
 def test_no_tier_starves():
@@ -148,7 +155,7 @@ def test_no_tier_starves():
     seed=st.integers(0, 2**32),
     size=st.integers(1, 30),
     cuts=st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]), min_size=2, max_size=2, unique=True),
-    least=st.sampled_from([0.0, TRAJ_MIN_SIMILARITY, 0.5]),
+    least=st.sampled_from([0.0, TRAJECTORY_MIN_SIMILARITY, 0.5]),
 )
 def test_every_run_is_in_one_tier_and_no_relevant_one_is_hidden(seed, size, cuts, least):
     """Proves: TRAJ-5 (exactly one tier), TRAJ-6 (never empty while a relevant one is in scope)."""
@@ -177,9 +184,9 @@ def test_every_run_is_in_one_tier_and_no_relevant_one_is_hidden(seed, size, cuts
         ).hits
     relevant = {hit.record.id for hit in everything if hit.similarity >= least}
     # Everything relevant is there, in one group each, and in the group of its score.
-    assert sorted(ids(found.everything)) == sorted(relevant)
-    assert bool(one.everything) is bool(relevant)
-    by_score = Thresholds(success, failure)
+    assert sorted(ids(found.all_items)) == sorted(relevant)
+    assert bool(one.all_items) is bool(relevant)
+    by_score = TierThresholds(success, failure)
     for name in ("successes", "moderate", "failures", "unscored"):
         for item in getattr(found, name):
             assert {"successes": "success", "failures": "failure"}.get(name, name) == by_score.tier(item.outcome_score)
@@ -194,7 +201,7 @@ def test_an_empty_answer_says_why():
     with store_of(run_record("t1", 0.5, "granary")) as store:
         unlike = search_trajectories(store, "zeppelin", scope=HERE, include_contrasts=True, min_similarity=0.99)
         plain = search_trajectories(store, "zeppelin", scope=HERE, min_similarity=0.99)
-    assert "No trajectory" in nothing.message and nothing.everything == ()
+    assert "No trajectory" in nothing.message and nothing.all_items == ()
     assert unlike.message == plain.message and "at least 0.99" in unlike.message and unlike.allowed == 1
 
 
@@ -217,7 +224,7 @@ def test_bounds_of_the_score():
         only_new = found(filters=Filters(scored=False), include_contrasts=True)
         assert ids(only_new.relevant_experiences) == ["none"]
         none_left = found(filters=Filters(scored=False), min_score=0.5, include_contrasts=True)
-        assert none_left.everything == ()
+        assert none_left.all_items == ()
 
 
 def test_filters_of_runs():
@@ -242,7 +249,7 @@ def test_filters_of_runs():
             for part in filters:
                 for contrasts in (False, True):
                     found = search_trajectories(store, STORY, scope=HERE, filters=part, include_contrasts=contrasts)
-                    assert ids(found.everything) == [name]
+                    assert ids(found.all_items) == [name]
 
 
 def test_other_tenants_and_agents_stay_out():
@@ -252,7 +259,7 @@ def test_other_tenants_and_agents_stay_out():
 
         def found(**scope):
             result = search_trajectories(store, STORY, scope=Scope(**scope), include_contrasts=True)
-            return sorted(ids(result.everything))
+            return sorted(ids(result.all_items))
 
         assert found(agent_id="a1") == ["t1"]
         assert found(agent_id="a1", mode="constellation") == ["t1", "t2"]
@@ -280,7 +287,7 @@ def test_wrong_values_are_errors():
 # One embedding for all tiers
 
 
-class Counting(WordHashes):
+class Counting(WordHashEmbedder):
     """Counts the texts that it embeds for queries."""
 
     def __init__(self):
@@ -361,5 +368,5 @@ def test_records_from_before_the_migration_are_found_by_status_and_score(name):
             "unscored": whole.unscored,
         }
         here = [group for group, items in groups.items() if name in ids(items)]
-        expected = "unscored" if score is None else Thresholds().tier(score).value
+        expected = "unscored" if score is None else TierThresholds().tier(score).value
         assert here == [{"success": "successes", "failure": "failures"}.get(expected, expected)]

@@ -198,7 +198,7 @@ def _lines(items: list[dict[str, Any]]) -> str:
     return "".join(f"{json.dumps(item)}\n" for item in items)
 
 
-def write(name: str, folder: Path) -> Path:
+def write_dataset(name: str, folder: Path) -> Path:
     """Write the sample of a format below `folder`, and return what `--data` is given."""
     plain = {"locomo": LOCOMO, "hotpotqa": HOTPOT, "longmemeval": LONGMEMEVAL, "tau": TAU, "tau2": TAU2}
     folder.mkdir(parents=True, exist_ok=True)

@@ -9,15 +9,20 @@ import pytest
 
 from recall_loop.cli.main import main
 from recall_loop.evals.confidence import abstention
-from recall_loop.evals.confidence.calibration_examples import Example, read_examples
-from recall_loop.evals.confidence.calibration_fit import Plan, calibrate
+from recall_loop.evals.confidence.calibration_examples import CalibrationExample, read_examples
+from recall_loop.evals.confidence.calibration_fit import CalibrationPlan, calibrate
 from recall_loop.evals.confidence.calibration_plot import check_plot, draw
 from recall_loop.evals.confidence.calibration_report import bar
-from recall_loop.evals.confidence.mapping_fit import KINDS, Sample, out_of_fold, threshold
+from recall_loop.evals.confidence.mapping_fit import (
+    SCORE_MODELS,
+    CalibrationSample,
+    out_of_fold_scores,
+    precision_threshold,
+)
 from recall_loop.evals.measures import calibration_metrics as measure
 from recall_loop.nodes.runtime.calibration_loader import load_calibration
-from recall_loop.policy.confidence.confidence_mapping import identity
-from recall_loop.policy.confidence.confidence_score import RAW, WEIGHTS, compute_confidence_score
+from recall_loop.policy.confidence.confidence_mapping import identity_calibration
+from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, RAW_SCORE, compute_confidence_score
 from recall_loop.policy.confidence.confidence_signals import SIGNALS
 from recall_loop.state.errors import InvalidInputError
 
@@ -34,15 +39,17 @@ def drawn(count=400, seed=0, origin="made", groups=8, wrong=0.0):
     draw = random.Random(seed)
     found = []
     for at in range(count):
-        parts = {name: round(draw.random(), 6) for name in WEIGHTS}
+        parts = {name: round(draw.random(), 6) for name in COMPONENT_WEIGHTS}
         signals = {name: round(draw.uniform(-1, 1), 6) for name in SIGNALS}
         answerable = draw.random() >= wrong
         if wrong:
             signals["named_told"] = round(min(max(draw.gauss(0.2 if answerable else -0.2, 0.25), -1.0), 1.0), 6)
         chance = 1 / (1 + 2.718 ** -(5 * parts["relevance"] - 2.5 + 2 * signals["named_own"]))
-        values = {RAW: compute_confidence_score(parts), **parts, **signals}
+        values = {RAW_SCORE: compute_confidence_score(parts), **parts, **signals}
         found.append(
-            Example(origin, f"c{at % groups}", f"q{at}", values, answerable, answerable and draw.random() < chance)
+            CalibrationExample(
+                origin, f"c{at % groups}", f"q{at}", values, answerable, answerable and draw.random() < chance
+            )
         )
     return found
 
@@ -60,13 +67,13 @@ def test_auroc_counts_pairs_in_order():
     assert measure.auroc(SCORES, OUTCOMES) == pytest.approx(0.75)
     assert measure.auroc(SCORES, np.array([True] * 4)) is None
     assert measure.auroc(np.array([0.5, 0.5, 0.1]), np.array([True, False, False])) == pytest.approx(0.75), "a tie"
-    assert measure.rank_share([0.2, None], [True, False]) is None
+    assert measure.optional_auroc([0.2, None], [True, False]) is None
 
 
 def test_ece_is_taken_over_bins_of_equal_mass():
     """Proves: CONF-4 (two bins: |.25 − .5| and |.85 − .5|, half the questions each)."""
     assert measure.ece(SCORES, OUTCOMES, bins=2) == pytest.approx(0.5 * 0.25 + 0.5 * 0.35)
-    assert [part["questions"] for part in measure.reliability(SCORES, OUTCOMES, bins=2)] == [2, 2]
+    assert [part["questions"] for part in measure.reliability_bins(SCORES, OUTCOMES, bins=2)] == [2, 2]
 
 
 def test_few_questions_show_an_error_even_when_calibrated():
@@ -79,7 +86,7 @@ def test_few_questions_show_an_error_even_when_calibrated():
 
 def test_the_confusion_matrix_counts_labels_against_outcomes():
     """Proves: CONF-4."""
-    table = measure.confusion(["high", "high", "low", "low"], OUTCOMES)
+    table = measure.label_counts(["high", "high", "low", "low"], OUTCOMES)
     assert table["high"] == {"true": 1, "false": 1, "precision": 0.5, "coverage": 0.5}
     assert table["medium"] == {"true": 0, "false": 0, "precision": None, "coverage": 0.0}
 
@@ -88,11 +95,11 @@ def test_a_threshold_is_the_least_score_with_the_precision():
     """Proves: CONF-4."""
     scores = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
     outcomes = np.array([True, True, False, True, False])
-    assert threshold(scores, outcomes, 0.75) == pytest.approx(0.6)
-    assert threshold(scores, outcomes, 0.99) == pytest.approx(0.8)
-    assert threshold(scores, ~outcomes & False, 0.5) == 1.0
-    assert threshold(scores, outcomes, 0.5, below=0.8) == pytest.approx(0.6)
-    assert threshold(np.array([0.5, 0.5]), np.array([True, False]), 0.9) == 1.0, "equal scores get one label"
+    assert precision_threshold(scores, outcomes, 0.75) == pytest.approx(0.6)
+    assert precision_threshold(scores, outcomes, 0.99) == pytest.approx(0.8)
+    assert precision_threshold(scores, ~outcomes & False, 0.5) == 1.0
+    assert precision_threshold(scores, outcomes, 0.5, below=0.8) == pytest.approx(0.6)
+    assert precision_threshold(np.array([0.5, 0.5]), np.array([True, False]), 0.9) == 1.0, "equal scores get one label"
 
 
 # Fitting
@@ -100,7 +107,7 @@ def test_a_threshold_is_the_least_score_with_the_precision():
 
 def test_no_group_stands_on_both_sides_of_a_fold():
     """Proves: CONF-4."""
-    sample = Sample(drawn(80))
+    sample = CalibrationSample(drawn(80))
     for seen, unseen in sample.folds(4):
         assert not {sample.examples[at].group for at in seen} & {sample.examples[at].group for at in unseen}
         assert len(seen) + len(unseen) == 80
@@ -110,23 +117,23 @@ def test_sets_weigh_as_the_balance_says():
     """Proves: CONF-4."""
     both = drawn(90, origin="large") + drawn(10, origin="small")
     for balance, ratio in ((0.0, 1.0), (0.5, 3.0), (1.0, 9.0)):
-        weights = Sample(both, balance).weights
+        weights = CalibrationSample(both, balance).weights
         assert weights[-1] / weights[0] == pytest.approx(ratio) and weights.mean() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=[kind.name for kind in KINDS])
+@pytest.mark.parametrize("kind", SCORE_MODELS, ids=[kind.name for kind in SCORE_MODELS])
 def test_every_candidate_is_better_than_the_raw_score(kind):
     """Proves: CONF-4."""
-    sample = Sample(drawn(600, wrong=0.4))
-    after = out_of_fold(sample, kind, 4)
-    assert measure.brier(after, sample.outcomes) < measure.brier(sample.column(RAW), sample.outcomes)
+    sample = CalibrationSample(drawn(600, wrong=0.4))
+    after = out_of_fold_scores(sample, kind, 4)
+    assert measure.brier(after, sample.outcomes) < measure.brier(sample.column(RAW_SCORE), sample.outcomes)
     assert after.min() >= 0.0 and after.max() <= 1.0
 
 
 def test_the_fit_finds_what_the_outcome_follows_and_tells_what_it_did():
     """Proves: CONF-4."""
     examples = drawn(900, wrong=0.2)
-    mapping = calibrate(examples, Plan("made-1", date="2026-01-01", folds=4, high=0.7, medium=0.5))
+    mapping = calibrate(examples, CalibrationPlan("made-1", date="2026-01-01", folds=4, high=0.7, medium=0.5))
     found = mapping.figures["parts"]["all"]
     assert mapping.method.startswith("logistic") and mapping.features["named_own"].weight > 0
     assert found["after"]["auroc"] > found["before"]["auroc"] + 0.05
@@ -135,16 +142,18 @@ def test_the_fit_finds_what_the_outcome_follows_and_tells_what_it_did():
     assert mapping.fitted_on["sets"]["made"]["questions"] == 900 and mapping.fitted_on["date"] == "2026-01-01"
     high = found["after"]["labels"]["high"]
     assert high["precision"] >= 0.68 and mapping.thresholds.precisions == {"medium": 0.5, "high": 0.7}
-    assert calibrate(examples, Plan("made-1", date="2026-01-01", folds=4, high=0.7, medium=0.5)) == mapping
+    assert calibrate(examples, CalibrationPlan("made-1", date="2026-01-01", folds=4, high=0.7, medium=0.5)) == mapping
 
 
 def test_components_never_lower_the_score():
     """Proves: CONF-3 (even where more of one went with worse outcomes)."""
     turned = [
-        Example(e.origin, e.group, e.id, e.values | {"evidence": 1.0 - float(e.complete)}, e.answerable, e.complete)
+        CalibrationExample(
+            e.origin, e.group, e.id, e.values | {"evidence": 1.0 - float(e.complete)}, e.answerable, e.complete
+        )
         for e in drawn(300)
     ]
-    mapping = calibrate(turned, Plan("m", folds=3))
+    mapping = calibrate(turned, CalibrationPlan("m", folds=3))
     assert not mapping.features or mapping.features["evidence"].weight == 0.0
 
 
@@ -156,7 +165,7 @@ def test_components_never_lower_the_score():
 def test_what_nothing_can_be_learnt_from_is_refused(examples):
     """Proves: CONF-4."""
     with pytest.raises(InvalidInputError, match="examples"):
-        calibrate(examples, Plan("m"))
+        calibrate(examples, CalibrationPlan("m"))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +174,7 @@ def test_what_nothing_can_be_learnt_from_is_refused(examples):
 )
 def test_a_bad_plan_is_refused_by_name(bad):
     with pytest.raises(InvalidInputError) as caught:
-        Plan("m", **bad)
+        CalibrationPlan("m", **bad)
     assert caught.value.field in bad
 
 
@@ -175,7 +184,7 @@ def test_a_bad_plan_is_refused_by_name(bad):
 def test_what_memory_cant_answer_is_told_apart_and_caps_the_score():
     """Proves: CONF-4."""
     examples = drawn(900, wrong=0.3)
-    mapping = calibrate(examples, Plan("made-1", folds=4, wrongly=0.1, kind=PLAIN))
+    mapping = calibrate(examples, CalibrationPlan("made-1", folds=4, wrongly=0.1, kind=PLAIN))
     found = mapping.answerable.figures["parts"]["all"]
     unanswerable = sum(not example.answerable for example in examples)
     assert found["questions"] == 900 and found["unanswerable"] == unanswerable
@@ -184,41 +193,48 @@ def test_what_memory_cant_answer_is_told_apart_and_caps_the_score():
     assert mapping.answerable.features["named_told"].weight > 0
     assert all(part.weight >= 0 for part in mapping.answerable.features.values())
     for example in examples[:50]:
-        assert mapping.score(example.values) <= mapping.holds_answer(example.values)
+        assert mapping.score(example.values) <= mapping.answer_probability(example.values)
 
 
 def test_without_unanswerable_questions_nothing_is_said_of_them():
     """Proves: CONF-4."""
-    assert calibrate(drawn(200), Plan("m", folds=3, kind=PLAIN)).answerable is None
+    assert calibrate(drawn(200), CalibrationPlan("m", folds=3, kind=PLAIN)).answerable is None
     alone = [replace(each, answerable=each.group != "c0" or each.complete) for each in drawn(200)]
     assert not all(each.answerable for each in alone)
-    assert calibrate(alone, Plan("m", folds=3, kind=PLAIN)).answerable is None, "one collection has them all"
+    assert calibrate(alone, CalibrationPlan("m", folds=3, kind=PLAIN)).answerable is None, "one collection has them all"
 
 
 def test_foreign_questions_teach_and_are_measured_apart():
     """Proves: CONF-4 (without them what memory holds nothing on at all isn't told)."""
     own = drawn(400, wrong=0.2)
-    nothing = dict.fromkeys(WEIGHTS, 0.05)
+    nothing = dict.fromkeys(COMPONENT_WEIGHTS, 0.05)
     foreign = [
-        replace(each, id=f"{each.id}f", values=each.values | nothing, answerable=False, complete=False, foreign=True)
+        replace(
+            each,
+            id=f"{each.id}f",
+            values=each.values | nothing,
+            answerable=False,
+            complete=False,
+            cross_collection=True,
+        )
         for each in drawn(120, seed=5, origin="made, foreign")
     ]
-    without, taught = (calibrate(given, Plan("m", folds=4, kind=PLAIN)) for given in (own, own + foreign))
+    without, taught = (calibrate(given, CalibrationPlan("m", folds=4, kind=PLAIN)) for given in (own, own + foreign))
     assert taught.figures["parts"]["all"]["after"]["questions"] == 400
     assert set(taught.figures["parts"]) == set(without.figures["parts"])
     assert taught.answerable.figures["parts"]["all"]["questions"] == 400
     assert taught.answerable.figures["parts"]["foreign"]["unanswerable"] == 120
     assert taught.fitted_on["sets"]["made, foreign"]["questions"] == 120
-    means = [np.mean([mapping.holds_answer(each.values) for each in foreign]) for mapping in (without, taught)]
+    means = [np.mean([mapping.answer_probability(each.values) for each in foreign]) for mapping in (without, taught)]
     assert means[1] < 0.2 < means[0]
 
 
 def test_a_threshold_leaves_most_answerable_questions_above():
     """Proves: CONF-4."""
     scores, answerable = np.array([0.1, 0.2, 0.3, 0.4, 0.9]), np.array([False, True, True, True, True])
-    assert abstention.threshold(scores, answerable, 0.25) == pytest.approx(0.3)
-    assert abstention.threshold(scores, answerable, 0.0) == pytest.approx(0.2)
-    assert abstention.threshold(scores, answerable, 1.0) == pytest.approx(0.9)
+    assert abstention.abstention_threshold(scores, answerable, 0.25) == pytest.approx(0.3)
+    assert abstention.abstention_threshold(scores, answerable, 0.0) == pytest.approx(0.2)
+    assert abstention.abstention_threshold(scores, answerable, 1.0) == pytest.approx(0.9)
 
 
 # Files and the verb
@@ -236,8 +252,8 @@ def lines(examples):
             "latency_ms": 1.0,
             "confidence_detail": {
                 "label": "low",
-                "raw_score": values.pop(RAW),
-                "components": {name: values.pop(name) for name in WEIGHTS},
+                "raw_score": values.pop(RAW_SCORE),
+                "components": {name: values.pop(name) for name in COMPONENT_WEIGHTS},
                 "signals": values,
             },
         }
@@ -307,8 +323,8 @@ def test_the_reliability_is_drawn(tmp_path, name, start):
 
     Proves: CONF-4.
     """
-    bins = {when: measure.reliability(SCORES, OUTCOMES, bins=2) for when in ("before", "after")}
-    mapping = identity().model_copy(update={"id": "a<b", "figures": {"reliability": bins}})
+    bins = {when: measure.reliability_bins(SCORES, OUTCOMES, bins=2) for when in ("before", "after")}
+    mapping = identity_calibration().model_copy(update={"id": "a<b", "figures": {"reliability": bins}})
     made = []
     for at in range(2):
         check_plot(tmp_path / f"{at}-{name}")

@@ -8,37 +8,37 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recall_loop.evals.measures.retrieval_metrics import score
+from recall_loop.evals.measures.retrieval_metrics import score_ranking
 from recall_loop.evals.replay.policy_comparison import (
     by_iteration,
-    confusion,
     differences,
-    figures,
+    label_confusion,
     paired_interval,
-    reliability,
+    policy_figures,
+    score_reliability,
 )
-from recall_loop.evals.replay.prompt_set import Prompt
-from recall_loop.evals.replay.replay import Run
-from recall_loop.evals.replay.replay_policies import Done
+from recall_loop.evals.replay.prompt_set import ReplayPrompt
+from recall_loop.evals.replay.replay import ReplayRun
+from recall_loop.evals.replay.replay_policies import PolicyResult
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 
 REQUEST = RetrieveRequest(messages=(ChatMessage(content="Who sells bread?"),))
 
 
-def run(ids: str, gold: str = "a", *, policy: str = "new", answerable: bool | None = True, **done: Any) -> Run:
+def run(ids: str, gold: str = "a", *, policy: str = "new", answerable: bool | None = True, **done: Any) -> ReplayRun:
     """A run that returned the letters of `ids`; every letter was found in iteration 1 unless `found_in` says else."""
     found_in = done.pop("found_in", dict.fromkeys(ids, 1))
     latency = done.pop("latency_ms", 10.0)
     done["answerable"] = done.pop("holds", None)
-    prompt = Prompt(REQUEST, tuple(gold), answerable)
+    prompt = ReplayPrompt(REQUEST, tuple(gold), answerable)
     values: dict[str, Any] = {"iterations": 1, "executed": 3, "repeated": 0, "stop_reason": "covered", "label": "low"}
-    return Run(
+    return ReplayRun(
         policy=policy,
         prompt=prompt,
-        done=Done(facts=(), found_in=(), **({"new_facts": [1]} | values | done)),
+        result=PolicyResult(facts=(), found_in=(), **({"new_facts": [1]} | values | done)),
         ids=list(ids),
         found_in=found_in,
-        scores=score(list(ids), prompt.gold, (1, 10)) if prompt.scored else {},
+        scores=score_ranking(list(ids), prompt.gold, (1, 10)) if prompt.scored else {},
         gold_found=len(set(gold) & set(ids)) if prompt.scored else None,
         relevant=len(ids),
         complete=prompt.complete(list(ids)),
@@ -101,7 +101,7 @@ def test_figures_of_one_policy() -> None:
         run("ab", gold="ab", iterations=2, new_facts=[1, 1], found_in={"a": 1, "b": 2}, llm_calls=2, llm_tokens=50),
         run("c", gold="ab", stop_reason="exhausted"),
     ]
-    found = figures(runs)
+    found = policy_figures(runs)
     assert (found["gold_found"], found["gold"], found["recall@10"]) == (2, 4, 0.5)
     assert found["stop_reasons"] == {"covered": 1, "exhausted": 1}
     assert (found["queries_executed"], found["llm_calls"], found["llm_tokens"]) == (6, 2, 50)
@@ -113,7 +113,7 @@ def test_figures_without_any_label() -> None:
 
     Proves: OPS-4.
     """
-    found = figures([run("a", gold="", answerable=None)])
+    found = policy_figures([run("a", gold="", answerable=None)])
     assert found["scored"] == found["gold_found"] == 0
     assert "recall@10" not in found
     assert sum(count for counts in found["confusion"].values() for count in counts.values()) == 0
@@ -126,8 +126,8 @@ def test_unanswerable_prompts_are_ranked_below() -> None:
         run("a", answerable=False, score=0.6, holds=0.2),
         run("a", gold="", answerable=None, score=0.9, holds=0.1),
     ]
-    assert figures(runs)["answerable_auroc"] == {"score": 0.0, "answerable": 1.0}
-    assert figures([run("a"), run("a", answerable=False)])["answerable_auroc"]["answerable"] is None
+    assert policy_figures(runs)["answerable_auroc"] == {"score": 0.0, "answerable": 1.0}
+    assert policy_figures([run("a"), run("a", answerable=False)])["answerable_auroc"]["answerable"] is None
 
 
 def test_the_event_is_all_gold_in_the_top_ten() -> None:
@@ -142,7 +142,7 @@ def test_the_event_is_all_gold_in_the_top_ten() -> None:
         run("a", answerable=False, label="medium"),
         run("a", gold="", answerable=None, label="low"),
     ]
-    found = confusion(runs)
+    found = label_confusion(runs)
     assert found["high"] == {"complete": 1, "incomplete": 1}
     assert found["medium"] == {"complete": 0, "incomplete": 1}
     assert found["low"] == {"complete": 0, "incomplete": 0}
@@ -150,11 +150,11 @@ def test_the_event_is_all_gold_in_the_top_ten() -> None:
 
 def test_reliability_has_bins_of_equal_mass() -> None:
     """Proves: OPS-4, CONF-4."""
-    bins = reliability([(at / 100, at >= 50) for at in range(100)])
+    bins = score_reliability([(at / 100, at >= 50) for at in range(100)])
     assert [part["runs"] for part in bins] == [10] * 10
     assert [part["complete"] for part in bins] == [0.0] * 5 + [1.0] * 5
-    assert reliability([]) == []
-    assert [part["runs"] for part in reliability([(0.5, True)] * 3)] == [1, 1, 1]
+    assert score_reliability([]) == []
+    assert [part["runs"] for part in score_reliability([(0.5, True)] * 3)] == [1, 1, 1]
 
 
 def test_recall_grows_with_iterations() -> None:

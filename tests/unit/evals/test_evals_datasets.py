@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from recall_loop.evals.datasets.datasets import Kinds, load
+from recall_loop.evals.datasets.datasets import DocumentSelection, load_dataset
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import ContentType
 
@@ -58,7 +58,7 @@ def test_kinds_choose_documents(talk: Path, kinds: str | None, of_a: list[str]) 
 
     Proves: OPS-4.
     """
-    dataset = load(talk, kinds)
+    dataset = load_dataset(talk, kinds)
     assert [record.id for record in dataset.collections["a"]] == of_a
     assert dataset.collections.size("a") == len(of_a)
     assert [record.id for record in dataset.collections["b"]] == ["t4", "t2"]
@@ -72,12 +72,12 @@ def test_kinds_that_leave_a_question_without_documents(talk: Path) -> None:
     Proves: OPS-4.
     """
     with pytest.raises(InvalidInputError, match="question q2: collection: got 'b'"):
-        load(talk, "facts")
+        load_dataset(talk, "facts")
 
 
 def test_records_keep_what_the_document_says(talk: Path) -> None:
     """Proves: OPS-4."""
-    message, _, fact, summary = load(talk, Kinds.ALL).collections["a"]
+    message, _, fact, summary = load_dataset(talk, DocumentSelection.ALL).collections["a"]
     assert (message.kind, message.author, message.session) == (ContentType.MESSAGE, "Ana", "1")
     assert message.created_at == datetime(2024, 5, 1, 9, 30, tzinfo=UTC)
     assert fact.kind is ContentType.FACT
@@ -92,10 +92,10 @@ def test_titled_passages_become_archival_entries(tmp_path: Path) -> None:
     """
     write(tmp_path / "questions.jsonl", [question(1, "pool")])
     write(tmp_path / "docs.jsonl", [{"id": "p1", "kind": "fact", "title": "Boats", "text": "They float."}])
-    dataset = load(tmp_path)
+    dataset = load_dataset(tmp_path)
     (passage,) = dataset.collections["pool"]
     assert (passage.kind, passage.label, passage.created_at) == (ContentType.ARCHIVAL, "Boats", None)
-    assert dataset.kinds is Kinds.ALL
+    assert dataset.kinds is DocumentSelection.ALL
 
 
 def test_document_without_collection_among_several(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_document_without_collection_among_several(tmp_path: Path) -> None:
     write(tmp_path / "questions.jsonl", [question(1, "a"), question(2, "b")])
     write(tmp_path / "docs.jsonl", [{"id": "p1", "kind": "fact", "text": "They float."}])
     with pytest.raises(InvalidInputError, match=r"docs\.jsonl line 1\.collection: got None"):
-        load(tmp_path)
+        load_dataset(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_question_dates(tmp_path: Path, given: str | None, expected: datetime | 
     """
     write(tmp_path / "questions.jsonl", [question(1, "a", question_date=given)])
     write(tmp_path / "docs.jsonl", [turn("t1", "a")])
-    assert load(tmp_path).questions[0].reference_time == expected
+    assert load_dataset(tmp_path).questions[0].reference_time == expected
 
 
 def test_impossible_question_date_is_named(tmp_path: Path) -> None:
@@ -130,12 +130,12 @@ def test_impossible_question_date_is_named(tmp_path: Path) -> None:
     write(tmp_path / "questions.jsonl", [question(1, "a", question_date="2023/13/18 (Mon) 04:17")])
     write(tmp_path / "docs.jsonl", [turn("t1", "a")])
     with pytest.raises(InvalidInputError, match=r"questions\.jsonl line 1\.question_date: got '2023/13/18"):
-        load(tmp_path)
+        load_dataset(tmp_path)
 
 
 def test_only_answerable_questions_with_gold_are_scored(talk: Path) -> None:
     """Proves: OPS-4."""
-    assert [question.scored for question in load(talk).questions] == [True, False]
+    assert [question.scored for question in load_dataset(talk).questions] == [True, False]
 
 
 def test_documents_without_text_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_documents_without_text_are_left_out_and_counted(tmp_path: Path) -> None
     """
     write(tmp_path / "questions.jsonl", [question(1, "a")])
     write(tmp_path / "docs.jsonl", [turn("t1", "a"), turn("t2", "a", text="  ")])
-    dataset = load(tmp_path)
+    dataset = load_dataset(tmp_path)
     assert dataset.blank == 1
     assert [record.id for record in dataset.collections["a"]] == ["t1"]
 
@@ -158,7 +158,7 @@ def test_blank_lines_and_byte_order_marks_do_not_shift_records(tmp_path: Path) -
     write(tmp_path / "questions.jsonl", [question(1, "a")])
     body = "\n\n".join(json.dumps(turn(f"t{number}", "a", f"Über {number}")) for number in range(3))
     (tmp_path / "docs.jsonl").write_bytes(b"\xef\xbb\xbf" + body.encode())
-    dataset = load(tmp_path)
+    dataset = load_dataset(tmp_path)
     assert [record.text for record in dataset.collections["a"]] == ["Über 0", "Über 1", "Über 2"]
 
 
@@ -174,7 +174,7 @@ def test_folder_that_is_no_data_set(tmp_path: Path, missing: str) -> None:
     if missing == "documents":
         write(folder / "questions.jsonl", [question(1, "a")])
     with pytest.raises(InvalidInputError, match=r"data: got .* a folder with questions\.jsonl"):
-        load(folder)
+        load_dataset(folder)
 
 
 def test_bad_lines_are_named(tmp_path: Path) -> None:
@@ -185,14 +185,14 @@ def test_bad_lines_are_named(tmp_path: Path) -> None:
     write(tmp_path / "questions.jsonl", [question(1, "a"), question(2, "a", gold="t1")])
     write(tmp_path / "docs.jsonl", [turn("t1", "a")])
     with pytest.raises(InvalidInputError, match=r"questions\.jsonl line 2\.gold"):
-        load(tmp_path)
+        load_dataset(tmp_path)
     write(tmp_path / "questions.jsonl", [question(1, "a")])
     (tmp_path / "docs.jsonl").write_text("{}\nnot json\n", encoding="utf-8")
     with pytest.raises(InvalidInputError, match=r"docs\.jsonl line 2: "):
-        load(tmp_path)
+        load_dataset(tmp_path)
     write(tmp_path / "docs.jsonl", [turn("t1", "a"), turn("t2", "a") | {"timestamp": "soon"}])
     with pytest.raises(InvalidInputError, match=r"docs\.jsonl line 2\.timestamp: got 'soon'"):
-        list(load(tmp_path).collections.records("a"))
+        list(load_dataset(tmp_path).collections.records("a"))
 
 
 def test_kinds_that_the_set_lacks(tmp_path: Path) -> None:
@@ -200,9 +200,9 @@ def test_kinds_that_the_set_lacks(tmp_path: Path) -> None:
     write(tmp_path / "questions.jsonl", [question(1, "a")])
     write(tmp_path / "docs.jsonl", [turn("t1", "a")])
     with pytest.raises(InvalidInputError, match=r"kinds: got 'facts'.*messages \| messages\+facts \| all"):
-        load(tmp_path, "facts")
+        load_dataset(tmp_path, "facts")
     with pytest.raises(InvalidInputError, match="kinds: got 'events'"):
-        load(tmp_path, "events")
+        load_dataset(tmp_path, "events")
 
 
 @pytest.mark.data
@@ -221,7 +221,7 @@ def test_real_sets_load_wholly(data_dir: Path, name: str, collections: int, scor
 
     Proves: OPS-4.
     """
-    dataset = load(data_dir / name)
+    dataset = load_dataset(data_dir / name)
     assert len(dataset.collections) == collections
     asked = [question for question in dataset.questions if question.scored]
     assert len(asked) == scored

@@ -13,11 +13,11 @@ import pytest
 
 from recall_loop.cli.evals import eval_options
 from recall_loop.evals.datasets import json_items
-from recall_loop.evals.datasets.datasets import FORMATS, load
+from recall_loop.evals.datasets.datasets import FORMATS, load_dataset
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import ContentType
 from tests.unit.evals import public_formats
-from tests.unit.evals.public_formats import write
+from tests.unit.evals.public_formats import write_dataset
 
 NAMES = ("records", "locomo", "beam", "musique", "hotpotqa", "longmemeval", "tau", "tau2")
 
@@ -29,8 +29,8 @@ def test_every_format_is_recognised_and_holds_its_gold(tmp_path: Path, name: str
 
     Proves: OPS-4.
     """
-    path = write(name, tmp_path / "set")
-    dataset = load(path, "all", name.removesuffix("2") if told else None)
+    path = write_dataset(name, tmp_path / "set")
+    dataset = load_dataset(path, "all", name.removesuffix("2") if told else None)
     ids = {key: {record.id for record in dataset.collections.records(key)} for key in dataset.collections}
     assert {key: dataset.collections.size(key) for key in ids} == {key: len(found) for key, found in ids.items()}
     scored = [question for question in dataset.questions if question.scored]
@@ -48,7 +48,7 @@ def test_locomo(tmp_path: Path) -> None:
 
     Proves: OPS-4.
     """
-    dataset = load(write("locomo", tmp_path))
+    dataset = load_dataset(write_dataset("locomo", tmp_path))
     first, second = dataset.collections["talk-1"]
     assert (first.id, first.author, first.session) == ("talk-1:D1:1", "Ines", "1")
     assert first.created_at == datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
@@ -56,7 +56,7 @@ def test_locomo(tmp_path: Path) -> None:
     asked, adversarial = dataset.questions
     assert (asked.category, asked.gold, asked.answerable) == ("single_hop", ("talk-1:D1:1", "talk-1:D1:2"), True)
     assert (adversarial.category, adversarial.gold, adversarial.answerable) == ("adversarial", (), False)
-    assert [record.kind for record in load(tmp_path, "all").collections["talk-1"]] == [
+    assert [record.kind for record in load_dataset(tmp_path, "all").collections["talk-1"]] == [
         ContentType.MESSAGE,
         ContentType.MESSAGE,
         ContentType.FACT,
@@ -70,8 +70,8 @@ def test_beam(tmp_path: Path) -> None:
 
     Proves: OPS-4.
     """
-    path = write("beam", tmp_path)
-    dataset = load(path)
+    path = write_dataset("beam", tmp_path)
+    dataset = load_dataset(path)
     messages = dataset.collections["beam-1"]
     assert messages[0].text == "My greenhouse needs a new roof by Easter."
     assert [message.session for message in messages] == ["1", "1", "2"]
@@ -82,7 +82,7 @@ def test_beam(tmp_path: Path) -> None:
         "knowledge_update": (("beam-1:0", "beam-1:2"), True),
         "information_extraction": (("beam-1:0",), True),
     }
-    assert list(load(path / "1").collections) == ["beam-1"]
+    assert list(load_dataset(path / "1").collections) == ["beam-1"]
 
 
 def test_passages(tmp_path: Path) -> None:
@@ -90,13 +90,13 @@ def test_passages(tmp_path: Path) -> None:
 
     Proves: OPS-4.
     """
-    musique = load(write("musique", tmp_path / "m"))
+    musique = load_dataset(write_dataset("musique", tmp_path / "m"))
     passages = {record.label: record.id for record in musique.collections["musique"]}
     assert len(passages) == musique.collections.size("musique") == 3
     two, three = musique.questions
     assert (two.category, two.gold) == ("2hop", (passages["Harbour mural"], passages["Aud Lie"]))
     assert (three.category, three.gold, three.scored) == ("3hop", (passages["Tar"],), False)
-    hotpot = load(write("hotpotqa", tmp_path / "h"))
+    hotpot = load_dataset(write_dataset("hotpotqa", tmp_path / "h"))
     held = {record.label: record for record in hotpot.collections["hotpotqa"]}
     assert held["Per Moe"].text == "Per Moe was a cook. Now he paints."
     assert hotpot.questions[0].gold == (held["Aud Lie"].id, held["Per Moe"].id)
@@ -108,7 +108,7 @@ def test_longmemeval(tmp_path: Path) -> None:
 
     Proves: OPS-4.
     """
-    dataset = load(write("longmemeval", tmp_path))
+    dataset = load_dataset(write_dataset("longmemeval", tmp_path))
     assert [record.id for record in dataset.collections["q1"]] == ["q1:s1:0", "q1:s1:1", "q1:s1#2:0"]
     assert dataset.blank == 1
     asked, abstention = dataset.questions
@@ -122,9 +122,9 @@ def test_tau(tmp_path: Path) -> None:
 
     Proves: OPS-4, TRAJ-1.
     """
-    write("tau", tmp_path)
-    write("tau2", tmp_path)
-    dataset = load(tmp_path)
+    write_dataset("tau", tmp_path)
+    write_dataset("tau2", tmp_path)
+    dataset = load_dataset(tmp_path)
     assert dataset.content_types == (ContentType.TRAJECTORY,)
     runs = {record.id: record for record in dataset.collections["tau"]}
     assert list(runs) == ["tau:0:0", "tau:0:1", "tau:1:0", "tau2:0:0", "tau2:1:0"]
@@ -138,10 +138,10 @@ def test_records_keep_their_kinds(tmp_path: Path) -> None:
 
     Proves: OPS-4.
     """
-    folder = write("records", tmp_path)
+    folder = write_dataset("records", tmp_path)
     with pytest.raises(InvalidInputError, match="question k2: collection"):
-        load(folder, "messages")
-    dataset = load(folder)
+        load_dataset(folder, "messages")
+    dataset = load_dataset(folder)
     assert {name: dataset.collections.size(name) for name in dataset.collections} == {"pottery": 2, "bakery": 1}
     assert dataset.collections["bakery"][0].label == "Bread"
 
@@ -150,7 +150,7 @@ Change = Callable[[Any], None]
 
 
 def _break(name: str, folder: Path, change: Change) -> Path:
-    path = write(name, folder)
+    path = write_dataset(name, folder)
     if name == "musique":
         items = copy.deepcopy(public_formats.MUSIQUE)
         change(items)
@@ -191,7 +191,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, name: str, change: Change, error
     """
     path = _break(name, tmp_path / "set", change)
     with pytest.raises(InvalidInputError, match=error):
-        load(path, None, name.removesuffix("2"))
+        load_dataset(path, None, name.removesuffix("2"))
 
 
 def test_what_is_no_data_set(tmp_path: Path) -> None:
@@ -199,11 +199,11 @@ def test_what_is_no_data_set(tmp_path: Path) -> None:
     for text in ('[{"a": 1}]', '{"a": 1}', "[1]", "[", "no JSON", ""):
         (tmp_path / "thing.json").write_text(text, encoding="utf-8")
         with pytest.raises(InvalidInputError, match=r"thing\.json"):
-            load(tmp_path / "thing.json")
+            load_dataset(tmp_path / "thing.json")
     with pytest.raises(InvalidInputError, match="format: got 'squad'; allowed: layout"):
-        load(tmp_path, None, "squad")
+        load_dataset(tmp_path, None, "squad")
     with pytest.raises(InvalidInputError, match="data: got"):
-        load(tmp_path / "nowhere", None, "locomo")
+        load_dataset(tmp_path / "nowhere", None, "locomo")
 
 
 def test_long_lists_are_read_item_by_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,12 +215,12 @@ def test_long_lists_are_read_item_by_item(tmp_path: Path, monkeypatch: pytest.Mo
     values = [{"text": 'søt]{"' * number, "number": number} for number in range(40)]
     path = tmp_path / "list.json"
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(values, ensure_ascii=False, indent=1).encode())
-    items = list(json_items.list_items(path))
+    items = list(json_items.iter_items(path))
     assert [item.value for item in items] == values
-    assert [json_items.read_item(item) for item in reversed(items)] == values[::-1]
+    assert [json_items.reread_item(item) for item in reversed(items)] == values[::-1]
     path.write_text('[{"a": 1} {"b": 2}]', encoding="utf-8")
     with pytest.raises(InvalidInputError, match="commas between"):
-        list(json_items.list_items(path))
+        list(json_items.iter_items(path))
     path.write_bytes(b'[{"a": "\xff"}]')
     with pytest.raises(InvalidInputError, match="not UTF-8"):
-        list(json_items.list_items(path))
+        list(json_items.iter_items(path))

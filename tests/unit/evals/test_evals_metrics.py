@@ -53,7 +53,7 @@ def test_nothing_found_is_zero_not_an_error() -> None:
 
     Proves: OPS-4.
     """
-    assert set(retrieval_metrics.score([], {"a"}, (1, 5)).values()) == {0.0}
+    assert set(retrieval_metrics.score_ranking([], {"a"}, (1, 5)).values()) == {0.0}
 
 
 @pytest.mark.parametrize("k", [0, -3])
@@ -84,7 +84,7 @@ def test_expand_maps_facts_to_sources_in_rank_order() -> None:
         recalled("f4", ContentType.FACT, "f4", "m7"),
         recalled("m1", ContentType.MESSAGE),
     ]
-    assert retrieval_metrics.expand(facts) == ["m2", "m3", "m1", "p1", "f2", "f3", "m7"]
+    assert retrieval_metrics.expand_to_sources(facts) == ["m2", "m3", "m1", "p1", "f2", "f3", "m7"]
 
 
 def test_expand_comes_before_the_cut() -> None:
@@ -92,7 +92,9 @@ def test_expand_comes_before_the_cut() -> None:
 
     Proves: OPS-4.
     """
-    ranked = retrieval_metrics.expand([recalled("f", ContentType.FACT, "a", "b"), recalled("c", ContentType.MESSAGE)])
+    ranked = retrieval_metrics.expand_to_sources(
+        [recalled("f", ContentType.FACT, "a", "b"), recalled("c", ContentType.MESSAGE)]
+    )
     assert retrieval_metrics.recall_at_k(ranked, {"c"}, 2) == 0.0
     assert retrieval_metrics.recall_at_k(ranked, {"c"}, 3) == 1.0
 
@@ -100,7 +102,7 @@ def test_expand_comes_before_the_cut() -> None:
 @given(rankings, golds, cuts)
 def test_metrics_lie_between_0_and_1(ranked: list[str], gold: set[str], k: int) -> None:
     """Proves: OPS-4."""
-    assert all(0.0 <= value <= 1.0 + 1e-12 for value in retrieval_metrics.score(ranked, gold, (k,)).values())
+    assert all(0.0 <= value <= 1.0 + 1e-12 for value in retrieval_metrics.score_ranking(ranked, gold, (k,)).values())
 
 
 @given(rankings, golds, cuts)
@@ -117,7 +119,7 @@ def test_perfect_ranking_gives_1(gold: set[str], rest: list[str]) -> None:
 
     Proves: OPS-4.
     """
-    scores = retrieval_metrics.score([*sorted(gold), *rest], gold, (len(gold), len(gold) + 5))
+    scores = retrieval_metrics.score_ranking([*sorted(gold), *rest], gold, (len(gold), len(gold) + 5))
     assert all(value == pytest.approx(1.0) for value in scores.values())
 
 
@@ -125,7 +127,7 @@ def test_perfect_ranking_gives_1(gold: set[str], rest: list[str]) -> None:
 def test_repeated_ids_change_nothing(ranked: list[str], gold: set[str], k: int) -> None:
     """Proves: OPS-4."""
     doubled = [each for id_ in ranked for each in (id_, id_)]
-    assert retrieval_metrics.score(doubled, gold, (k,)) == retrieval_metrics.score(ranked, gold, (k,))
+    assert retrieval_metrics.score_ranking(doubled, gold, (k,)) == retrieval_metrics.score_ranking(ranked, gold, (k,))
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recall_loop.evals.replay.old_policy import _stop, broad_query, count_confidence
+from recall_loop.evals.replay.old_policy import _stop, broad_query, label_by_counts
 from recall_loop.evals.replay.replay_policies import LoopPolicy, OldPolicy, read_policies
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import ChatMessage, RetrieveRequest
@@ -107,4 +107,4 @@ def test_the_old_policy_counts(results: list[int], confidences: list[float | Non
 
     Proves: OPS-4 (the old policy's confidence).
     """
-    assert count_confidence(results, confidences) == label
+    assert label_by_counts(results, confidences) == label

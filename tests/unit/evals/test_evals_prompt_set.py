@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recall_loop.evals.replay.prompt_set import draw, read_requests
+from recall_loop.evals.replay.prompt_set import draw_sample, read_requests
 from recall_loop.state.errors import InvalidInputError
 
 ASK = {"messages": [{"content": "Who sells bread?"}]}
@@ -83,8 +83,8 @@ def test_bad_requests_are_named(tmp_path: Path, content: str, words: str) -> Non
 def test_a_draw_keeps_the_order(tmp_path: Path) -> None:
     """Proves: OPS-4."""
     prompts = read_requests(lines(tmp_path / "r.jsonl", *({**ASK, "id": f"{at:02}"} for at in range(20))), "mine")
-    drawn = [prompt.request.id for prompt in draw(prompts, 5, 1)]
+    drawn = [prompt.request.id for prompt in draw_sample(prompts, 5, 1)]
     assert len(drawn) == 5
     assert drawn == sorted(drawn, key=str)
-    assert drawn == [prompt.request.id for prompt in draw(prompts, 5, 1)]
-    assert draw(prompts, None, 1) == draw(prompts, 20, 1) == prompts
+    assert drawn == [prompt.request.id for prompt in draw_sample(prompts, 5, 1)]
+    assert draw_sample(prompts, None, 1) == draw_sample(prompts, 20, 1) == prompts

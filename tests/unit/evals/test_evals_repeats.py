@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recall_loop.evals.runs.repeated_runs import CallLog
-from recall_loop.state.events import CallDone, Novelty, QueriesPlanned
+from recall_loop.state.events import CallCompleted, NoveltyMeasured, QueriesPlanned
 
 
 def planned(*queries: str, tool: str = "search_all") -> QueriesPlanned:
@@ -22,7 +22,7 @@ def planned(*queries: str, tool: str = "search_all") -> QueriesPlanned:
     }
 
 
-def done(results: int = 3, error: str | None = None) -> CallDone:
+def done(results: int = 3, error: str | None = None) -> CallCompleted:
     return {
         "type": "call_done",
         "iteration": 1,
@@ -34,7 +34,7 @@ def done(results: int = 3, error: str | None = None) -> CallDone:
     }
 
 
-def repeats(*events: QueriesPlanned | CallDone) -> tuple[int, int]:
+def repeats(*events: QueriesPlanned | CallCompleted) -> tuple[int, int]:
     log = CallLog(similarity=0.9)
     for event in events:
         log.note(event)
@@ -73,7 +73,7 @@ def test_another_tool_is_another_question() -> None:
 def test_other_events_change_nothing() -> None:
     """Proves: OPS-4."""
     log = CallLog(similarity=0.9)
-    novelty: Novelty = {
+    novelty: NoveltyMeasured = {
         "type": "novelty",
         "iteration": 1,
         "new_facts": 1,

@@ -10,26 +10,26 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from recall_loop.evals.datasets.datasets import Collections, Dataset, Kinds
-from recall_loop.evals.datasets.questions import Question
-from recall_loop.evals.measures.timing import Clock
+from recall_loop.evals.datasets.datasets import Collections, Dataset, DocumentSelection
+from recall_loop.evals.datasets.questions import LabelledQuestion
+from recall_loop.evals.measures.timing import Stopwatch
 from recall_loop.evals.runs import eval_report
-from recall_loop.evals.runs.cross_collection import with_foreign
-from recall_loop.evals.runs.runner import Answered, Options, select, settings_with
+from recall_loop.evals.runs.cross_collection import with_cross_collection_questions
+from recall_loop.evals.runs.runner import EvalOptions, QuestionResult, select_questions, settings_with
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
 
 
-def question(number: int, category: str = "plain", *, gold: tuple[str, ...] = ("m",)) -> Question:
-    return Question(id=f"q{number}", collection="c", question="Who?", category=category, gold=gold)
+def question(number: int, category: str = "plain", *, gold: tuple[str, ...] = ("m",)) -> LabelledQuestion:
+    return LabelledQuestion(id=f"q{number}", collection="c", question="Who?", category=category, gold=gold)
 
 
-def dataset(*questions: Question) -> Dataset:
-    return Dataset("small", Kinds.ALL, Collections({}), list(questions))
+def dataset(*questions: LabelledQuestion) -> Dataset:
+    return Dataset("small", DocumentSelection.ALL, Collections({}), list(questions))
 
 
-def answered(number: int, category: str, recall: float, **more: float) -> Answered:
-    return Answered(
+def answered(number: int, category: str, recall: float, **more: float) -> QuestionResult:
+    return QuestionResult(
         question=question(number, category),
         ids=["m"],
         scores={"recall@5": recall, "mrr": recall},
@@ -80,29 +80,29 @@ def test_bad_setting_is_named(pair: str, words: str) -> None:
 def test_options_out_of_range(bad: dict[str, object]) -> None:
     """Proves: OPS-4."""
     with pytest.raises(InvalidInputError):
-        Options(**bad)  # type: ignore[arg-type]
+        EvalOptions(**bad)  # type: ignore[arg-type]
 
 
 def test_cuts_are_sorted_and_unique() -> None:
     """Proves: OPS-4."""
-    assert Options(ks=(20, 5, 5)).ks == (5, 20)
+    assert EvalOptions(ks=(20, 5, 5)).ks == (5, 20)
 
 
 def test_only_scored_questions_are_asked_unless_told() -> None:
     """Proves: OPS-4."""
     unscored = question(2, gold=())
     questions = dataset(question(1), unscored, question(3, "other"))
-    assert [each.id for each in select(questions, Options())] == ["q1", "q3"]
-    assert [each.id for each in select(questions, Options(unscored=True))] == ["q1", "q2", "q3"]
-    assert [each.id for each in select(questions, Options(categories=("other",)))] == ["q3"]
+    assert [each.id for each in select_questions(questions, EvalOptions())] == ["q1", "q3"]
+    assert [each.id for each in select_questions(questions, EvalOptions(unscored=True))] == ["q1", "q2", "q3"]
+    assert [each.id for each in select_questions(questions, EvalOptions(categories=("other",)))] == ["q3"]
 
 
 def test_unknown_category_and_nothing_to_ask() -> None:
     """Proves: OPS-4."""
     with pytest.raises(InvalidInputError, match=r"categories: got \['odd'\].*plain"):
-        select(dataset(question(1)), Options(categories=("odd",)))
+        select_questions(dataset(question(1)), EvalOptions(categories=("odd",)))
     with pytest.raises(InvalidInputError, match="answerable"):
-        select(dataset(question(1, gold=())), Options())
+        select_questions(dataset(question(1, gold=())), EvalOptions())
 
 
 def test_limit_draws_the_same_questions_in_order() -> None:
@@ -111,9 +111,9 @@ def test_limit_draws_the_same_questions_in_order() -> None:
     Proves: OPS-4, LOOP-9.
     """
     questions = dataset(*(question(number) for number in range(100)))
-    first = select(questions, Options(limit=10))
-    assert first == select(questions, Options(limit=10))
-    assert first != select(questions, Options(limit=10, seed=1))
+    first = select_questions(questions, EvalOptions(limit=10))
+    assert first == select_questions(questions, EvalOptions(limit=10))
+    assert first != select_questions(questions, EvalOptions(limit=10, seed=1))
     numbers = [int(each.id[1:]) for each in first]
     assert numbers == sorted(numbers)
     assert numbers != list(range(10))
@@ -125,7 +125,7 @@ def test_report_averages_by_category_and_overall() -> None:
     Proves: OPS-4.
     """
     answers = [answered(1, "a", 1.0), answered(2, "a", 1.0), answered(3, "b", 0.0, iterations=5, repeats=1)]
-    figures = eval_report.build(dataset(), Options(), settings_with(["max_iterations=3"]), answers)
+    figures = eval_report.build(dataset(), EvalOptions(), settings_with(["max_iterations=3"]), answers)
     assert figures["categories"]["a"] == {"questions": 2, "recall@5": 1.0, "mrr": 1.0}
     assert figures["overall"]["recall@5"] == pytest.approx(2 / 3)
     assert figures["mean_iterations"] == 3.0
@@ -139,32 +139,40 @@ def test_report_tells_how_unanswerable_questions_are_ranked() -> None:
     told = [
         replace(
             answered(at, "a", 1.0),
-            question=Question(id=f"q{at}", collection="c", question="Who?", category=category, answerable=answerable),
+            question=LabelledQuestion(
+                id=f"q{at}", collection="c", question="Who?", category=category, answerable=answerable
+            ),
             confidence_detail={"answerable": chance},
         )
         for at, (category, answerable, chance) in enumerate(
             [("a", True, 0.9), ("a", False, 0.3), ("foreign", False, 0.95)]
         )
     ]
-    figures = eval_report.build(dataset(), Options(), Settings(), told)
+    figures = eval_report.build(dataset(), EvalOptions(), Settings(), told)
     assert figures["answerable_auroc"] == {"score": 0.5, "answerable": 1.0}
-    assert eval_report.build(dataset(), Options(), Settings(), [])["answerable_auroc"]["score"] is None
+    assert eval_report.build(dataset(), EvalOptions(), Settings(), [])["answerable_auroc"]["score"] is None
 
 
 def test_foreign_questions_are_asked_of_another_collection() -> None:
     """Proves: CONF-4 (unanswerable there, the same each time, and only of those that can be scored)."""
-    mine = [Question(id=f"{c}{n}", collection=c, question=f"{c}{n}?", gold=("m",)) for c in "ab" for n in range(5)]
-    mine.append(Question(id="b9", collection="b", question="b9?", answerable=False))
-    both = Dataset("two", Kinds.ALL, Collections({"a": {}, "b": {}}), mine)
-    added = with_foreign(both, 3).questions[len(mine) :]
+    mine = [
+        LabelledQuestion(id=f"{c}{n}", collection=c, question=f"{c}{n}?", gold=("m",)) for c in "ab" for n in range(5)
+    ]
+    mine.append(LabelledQuestion(id="b9", collection="b", question="b9?", answerable=False))
+    both = Dataset("two", DocumentSelection.ALL, Collections({"a": {}, "b": {}}), mine)
+    added = with_cross_collection_questions(both, 3).questions[len(mine) :]
     assert [question.collection for question in added] == ["a"] * 3 + ["b"] * 3
     assert all(q.category == "foreign" and not q.answerable and not q.scored for q in added)
     assert all(question.question.startswith("b" if question.collection == "a" else "a") for question in added)
     assert "b9?" not in [question.question for question in added]
-    assert with_foreign(both, 3) == with_foreign(both, 3) != with_foreign(both, 3, seed=4)
-    assert len(with_foreign(both, 50).questions) == len(mine) + 10
+    assert (
+        with_cross_collection_questions(both, 3)
+        == with_cross_collection_questions(both, 3)
+        != with_cross_collection_questions(both, 3, seed=4)
+    )
+    assert len(with_cross_collection_questions(both, 50).questions) == len(mine) + 10
     with pytest.raises(InvalidInputError, match="two collections"):
-        with_foreign(dataset(question(1)), 3)
+        with_cross_collection_questions(dataset(question(1)), 3)
 
 
 def test_report_is_json_even_with_nothing_asked() -> None:
@@ -172,14 +180,14 @@ def test_report_is_json_even_with_nothing_asked() -> None:
 
     Proves: OPS-4.
     """
-    figures = eval_report.build(dataset(), Options(), Settings(), [])
+    figures = eval_report.build(dataset(), EvalOptions(), Settings(), [])
     assert json.loads(json.dumps(figures, allow_nan=False))["latency_ms"] == {"p50": None, "p95": None}
 
 
 def test_report_keeps_keys_to_itself() -> None:
     """Proves: OPS-4, OPS-7."""
     settings = Settings(openai_api_key="sk-very-secret", llm_api_key="sk-secret", chroma_api_key="secret")
-    figures = eval_report.build(dataset(), Options(), settings, [])
+    figures = eval_report.build(dataset(), EvalOptions(), settings, [])
     assert "secret" not in json.dumps(figures)
 
 
@@ -190,7 +198,7 @@ def test_table_is_plain_where_there_is_no_terminal(tmp_path: Path) -> None:
     """
     target = tmp_path / "table.txt"
     with target.open("w", encoding="utf-8") as file:
-        figures = eval_report.build(dataset(), Options(), Settings(), [answered(1, "kind", 0.25)])
+        figures = eval_report.build(dataset(), EvalOptions(), Settings(), [answered(1, "kind", 0.25)])
         eval_report.show(figures, Console(file=file, width=120))
     text = target.read_text(encoding="utf-8")
     assert "\x1b" not in text
@@ -207,7 +215,7 @@ def test_lines_per_question_hold_what_was_found() -> None:
 
 def test_clock_counts_nested_calls_once() -> None:
     """Proves: OPS-3."""
-    clock = Clock()
+    clock = Stopwatch()
     inner = clock.timed("inner", lambda: time.sleep(0.01))
     outer = clock.timed("outer", lambda: (inner(), inner()))
     outer()
@@ -221,7 +229,7 @@ def test_clock_counts_nested_calls_once() -> None:
 
 def test_clock_hands_errors_on_and_keeps_counting() -> None:
     """Proves: OPS-3."""
-    clock = Clock()
+    clock = Stopwatch()
     with pytest.raises(ZeroDivisionError):
         clock.timed("bad", lambda: 1 // 0)()
     clock.timed("good", lambda: None)()

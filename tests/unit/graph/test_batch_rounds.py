@@ -9,8 +9,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from recall_loop.graph.batch.batch_requests import Line, Request
-from recall_loop.graph.batch.batch_rounds import Order, Rounds, WorkerDied
+from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine
+from recall_loop.graph.batch.batch_rounds import BatchScheduler, OutputOrder, WorkerDied
 
 
 class Houses:
@@ -20,14 +20,14 @@ class Houses:
         self.slots = 6
         self.tried: Counter[str] = Counter()
         self._burning = burning
-        self._houses: list[list[tuple[Request, Future[Line]]]] = [[], []]
+        self._houses: list[list[tuple[BatchRequest, Future[ResultLine]]]] = [[], []]
         self._lock = threading.Condition()
         self._open = True
         for house in self._houses:
             threading.Thread(target=self._run, args=[house], daemon=True).start()
 
-    def submit(self, request: Request) -> Future[Line]:
-        given: Future[Line] = Future()
+    def submit(self, request: BatchRequest) -> Future[ResultLine]:
+        given: Future[ResultLine] = Future()
         with self._lock:
             self.tried[str(request.request_id)] += 1
             min(self._houses, key=len).append((request, given))
@@ -39,7 +39,7 @@ class Houses:
             self._open = False
             self._lock.notify_all()
 
-    def _run(self, house: list[tuple[Request, Future[Line]]]) -> None:
+    def _run(self, house: list[tuple[BatchRequest, Future[ResultLine]]]) -> None:
         while True:
             with self._lock:
                 self._lock.wait_for(lambda: house or not self._open)
@@ -60,11 +60,11 @@ class Houses:
 
 @pytest.mark.parametrize("order", ["completed", "input"])
 @pytest.mark.parametrize("burning", [{"r3"}, {"r0", "r1", "r2", "r19"}, {f"r{n}" for n in range(20)}])
-def test_only_what_ends_its_process_gets_an_error(order: Order, burning: set[str]) -> None:
+def test_only_what_ends_its_process_gets_an_error(order: OutputOrder, burning: set[str]) -> None:
     """Proves: OPS-2 (whatever shares a process with it has its result, and no request is lost or doubled)."""
     engine = Houses(burning)
-    requests = (Request(at, f"r{at}", None, {}) for at in range(20))
-    lines = [line for some in Rounds(requests, engine, order, 60) for line in some]
+    requests = (BatchRequest(at, f"r{at}", None, {}) for at in range(20))
+    lines = [line for some in BatchScheduler(requests, engine, order, 60) for line in some]
     engine.close()
     assert sorted(line["id"] for line in lines) == sorted(f"r{at}" for at in range(20))
     assert {line["id"] for line in lines if "error" in line} == burning

@@ -20,17 +20,17 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
 from pydantic import BaseModel, Field
 
-from recall_loop.llm.chat_models import chat_model, make_door
-from recall_loop.llm.client import Door
+from recall_loop.llm.chat_models import chat_model, make_chat_client
+from recall_loop.llm.client import ChatClient
 from recall_loop.llm.endpoint.call_limits import Limits
 from recall_loop.llm.endpoint.failures import FailureReason
-from recall_loop.llm.structured.output_methods import bounds, endpoint_name
-from recall_loop.prompts.templates import Prompt
+from recall_loop.llm.structured.output_methods import call_bounds, endpoint_name
+from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
 
 PLENTY = Limits(calls=100, tokens=1_000_000, seconds=60.0)
-PROMPT = Prompt("plan", "1", "You plan.", "secret question")
+PROMPT = RenderedPrompt("plan", "1", "You plan.", "secret question")
 
 
 class Plan(BaseModel):
@@ -80,7 +80,7 @@ def ask(request):
 def test_a_model_without_structured_output_is_asked_by_prompt(ask, make, streamed):
     """Proves: LOOP-8."""
     heard = []
-    reply = ask(Door(make()), on_text=heard.append if streamed else None)
+    reply = ask(ChatClient(make()), on_text=heard.append if streamed else None)
     assert (reply.value, reply.rung, reply.usage.calls) == (Plan(queries=["a"]), "prompt", 1)
     assert reply.usage.tokens > 20
     assert heard[-1:] == ([JSON] if streamed else [])
@@ -94,9 +94,9 @@ def test_the_schema_stands_in_the_prompt_once():
         seen.append(messages[0].content)
         return AIMessage(JSON)
 
-    door = Door(Scripted(act=act))
+    door = ChatClient(Scripted(act=act))
     door.ask(PROMPT, Plan, PLENTY)
-    door.ask(Prompt("plan", "1", 'Follow {"title": "Plan", "properties": {}}', "x"), Plan, PLENTY)
+    door.ask(RenderedPrompt("plan", "1", 'Follow {"title": "Plan", "properties": {}}', "x"), Plan, PLENTY)
     assert [text.count('"properties"') for text in seen] == [1, 1]
     assert seen[0].startswith("You plan.\n\nAnswer with one JSON object")
 
@@ -111,7 +111,7 @@ def test_a_foreign_error_is_a_failure_without_its_words(ask, caplog):
         raise VendorError("secret question was bad")
 
     with caplog.at_level(logging.DEBUG, logger="recall_loop"):
-        reply = ask(Door(Scripted(act=act)))
+        reply = ask(ChatClient(Scripted(act=act)))
     assert (reply.failure.reason, reply.attempts) == (FailureReason.ERROR, (("prompt", "error"),))
     assert reply.failure.detail.endswith("VendorError")
     assert "secret" not in reply.failure.detail + caplog.text
@@ -143,7 +143,7 @@ def test_an_error_that_cannot_be_read_is_a_failure(ask, error):
     def act(messages):
         raise error
 
-    reply = ask(Door(Scripted(act=act)))
+    reply = ask(ChatClient(Scripted(act=act)))
     assert (reply.failure.reason, reply.usage.calls) == (FailureReason.ERROR, 1)
     assert "secret" not in reply.failure.detail
 
@@ -155,7 +155,7 @@ def test_a_reply_that_cannot_be_read_is_a_failure(ask):
         def with_structured_output(self, schema, *, include_raw=False):
             return RunnableLambda(lambda messages: AIMessage.model_construct(content=7, response_metadata=None))
 
-    reply = ask(Door(Own(act=None)))
+    reply = ask(ChatClient(Own(act=None)))
     assert (reply.failure.reason, reply.attempts) == (FailureReason.ERROR, (("native", "error"),))
     assert reply.usage.tokens > 0
 
@@ -167,7 +167,7 @@ def test_a_model_that_cannot_be_prepared_is_a_failure(ask):
         def with_structured_output(self, schema, **options):
             raise ImportError("secret question")
 
-    reply = ask(Door(Unready(act=None)))
+    reply = ask(ChatClient(Unready(act=None)))
     assert (reply.failure.reason, reply.usage.calls) == (FailureReason.ERROR, 0)
     assert "secret" not in reply.failure.detail
 
@@ -179,7 +179,7 @@ def test_a_cancellation_inside_the_model_is_a_failure_and_not_the_tasks():
         async def _agenerate(self, messages, stop=None, run_manager=None, **kwargs):
             raise asyncio.CancelledError
 
-    reply = asyncio.run(Door(Cancels(act=None)).aask(PROMPT, Plan, PLENTY))
+    reply = asyncio.run(ChatClient(Cancels(act=None)).aask(PROMPT, Plan, PLENTY))
     assert (reply.failure.reason, reply.usage.calls) == (FailureReason.ERROR, 1)
 
 
@@ -189,7 +189,7 @@ def test_a_system_without_threads_left_is_a_failure(ask, monkeypatch):
     def refuse(thread):
         raise RuntimeError("can't start new thread")
 
-    door = Door(Scripted(act=None))
+    door = ChatClient(Scripted(act=None))
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
         assert ask(door).failure.reason is FailureReason.ERROR
@@ -204,7 +204,7 @@ def test_odd_counts_of_tokens_are_estimated(ask, total):
         message.usage_metadata = {"total_tokens": total}
         return message
 
-    reply = ask(Door(Scripted(act=act)))
+    reply = ask(ChatClient(Scripted(act=act)))
     assert reply.value is not None
     assert 20 < reply.usage.tokens < 500
 
@@ -217,7 +217,7 @@ def test_a_thread_that_dies_is_a_failure(ask, monkeypatch):
     def act(messages):
         raise SystemExit(3)
 
-    reply = ask(Door(Scripted(act=act)), limits=Limits(1, 10**6, 60))
+    reply = ask(ChatClient(Scripted(act=act)), limits=Limits(1, 10**6, 60))
     assert died.wait(10)
     assert reply.failure is not None
     assert reply.usage.calls == 1
@@ -227,7 +227,7 @@ def test_a_thread_that_dies_is_a_failure(ask, monkeypatch):
 def test_a_blocking_model_hangs_neither_the_ask_nor_the_end_of_the_loop(ask):
     """Proves: LOOP-8."""
     go = threading.Event()
-    door = Door(Scripted(act=lambda messages: AIMessage(JSON) if go.wait(300) else None), timeout_seconds=0.2)
+    door = ChatClient(Scripted(act=lambda messages: AIMessage(JSON) if go.wait(300) else None), timeout_seconds=0.2)
     try:
         assert ask(door).failure.reason is FailureReason.TIMEOUT
         assert ask(door).failure.reason is FailureReason.CIRCUIT_OPEN
@@ -244,7 +244,7 @@ def test_langchains_own_structured_output_is_the_native_rung(ask):
 
     call = {"name": "Plan", "args": {"queries": ["a"]}, "id": "1"}
     model = WithTools(act=lambda messages: AIMessage("", tool_calls=[call]))
-    reply = ask(Door(model))
+    reply = ask(ChatClient(model))
     assert (reply.value, reply.rung) == (Plan(queries=["a"]), "native")
 
 
@@ -257,7 +257,7 @@ def test_other_makes_of_structured_output_are_taken_as_they_come(ask, result):
             return RunnableLambda(lambda messages: result)
 
     heard = []
-    reply = ask(Door(Own(act=None)), on_text=heard.append)
+    reply = ask(ChatClient(Own(act=None)), on_text=heard.append)
     assert (reply.value, reply.rung) == (Plan(queries=["a"]), "native")
     assert heard == ['{"queries":["a"]}']
 
@@ -271,7 +271,7 @@ def test_methods_that_a_model_lacks_are_skipped_without_a_call(ask):
                 raise ValueError(method)
             return RunnableLambda(lambda messages: None)
 
-    reply = ask(Door(Picky(act=lambda messages: AIMessage(JSON))))
+    reply = ask(ChatClient(Picky(act=lambda messages: AIMessage(JSON))))
     assert reply.attempts == (("json_mode", "empty"), ("prompt", "ok"))
 
 
@@ -285,13 +285,13 @@ def test_a_connection_of_an_event_loop_that_is_over_is_replaced_at_once():
                 raise stale.pop()
             return self._generate(messages)
 
-    reply = asyncio.run(Door(Kept(act=lambda messages: AIMessage(JSON)), retries=0).aask(PROMPT, Plan, PLENTY))
+    reply = asyncio.run(ChatClient(Kept(act=lambda messages: AIMessage(JSON)), retries=0).aask(PROMPT, Plan, PLENTY))
     assert (reply.value, reply.usage.calls) == (Plan(queries=["a"]), 1)
 
 
 def test_anonymous_models_share_no_memory():
     """Proves: LOOP-8."""
-    first, second = (Door(FakeListChatModel(responses=["no"])) for _ in range(2))
+    first, second = (ChatClient(FakeListChatModel(responses=["no"])) for _ in range(2))
     assert first.endpoint != second.endpoint
     assert first.name == "FakeListChatModel"
 
@@ -307,12 +307,12 @@ def test_the_settings_make_the_model_and_the_door():
         0,
     )
     assert model.openai_api_key.get_secret_value() == "none"
-    assert make_door(settings).name == "m"
+    assert make_chat_client(settings).name == "m"
     keyed = chat_model(Settings(llm_model="m", llm_base_url="http://127.0.0.1:9/v1", llm_api_key="sesame"))
     assert "sesame" not in endpoint_name(keyed)
     assert endpoint_name(keyed) != endpoint_name(model)
     assert endpoint_name(chat_model(settings)) == endpoint_name(model)
-    assert make_door(Settings(), FakeListChatModel(responses=["x"])).name == "FakeListChatModel"
+    assert make_chat_client(Settings(), FakeListChatModel(responses=["x"])).name == "FakeListChatModel"
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_the_environments_key_is_for_openais_own_address(monkeypatch, url, own):
 def test_missing_settings_are_named():
     """Proves: OPS-2."""
     with pytest.raises(InvalidInputError, match="llm_model"):
-        make_door(Settings())
+        make_chat_client(Settings())
     with pytest.raises(InvalidInputError, match="llm_api_key"):
         chat_model(Settings(llm_model="m"))
     for url in ("https://api.openai.com/v1\n", "http://[::1", "http://x:y"):
@@ -354,10 +354,10 @@ def test_missing_settings_are_named():
 def test_a_models_own_smaller_bound_stays():
     """Proves: LOOP-8."""
     model = chat_model(Settings(llm_model="m", llm_api_key="x"))
-    assert bounds(model, frozenset(), 800, 2.0) == {"max_completion_tokens": 800, "timeout": 2.0}
+    assert call_bounds(model, frozenset(), 800, 2.0) == {"max_completion_tokens": 800, "timeout": 2.0}
     smaller = model.model_copy(update={"max_tokens": 50})
-    assert bounds(smaller, frozenset(), 800, 2.0)["max_completion_tokens"] == 50
-    assert bounds(FakeListChatModel(responses=["x"]), frozenset(), 800, 2.0) == {}
+    assert call_bounds(smaller, frozenset(), 800, 2.0)["max_completion_tokens"] == 50
+    assert call_bounds(FakeListChatModel(responses=["x"]), frozenset(), 800, 2.0) == {}
 
 
 def test_the_door_is_light_until_a_model_is_made():

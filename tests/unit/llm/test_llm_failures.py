@@ -13,13 +13,13 @@ from langchain_core.exceptions import ModelConnectionError, ModelRateLimitError,
 from recall_loop.llm.endpoint import circuit_breaker
 from recall_loop.llm.endpoint.call_limits import Limits, Usage
 from recall_loop.llm.endpoint.circuit_breaker import (
-    MOST_ENDPOINTS,
+    MAX_ENDPOINTS,
     Admission,
-    Endpoint,
-    endpoint_memory,
-    forget_endpoints,
+    EndpointHealth,
+    clear_endpoint_health,
+    shared_endpoint_health,
 )
-from recall_loop.llm.endpoint.failures import FailureReason, classify
+from recall_loop.llm.endpoint.failures import FailureReason, classify_error
 
 LADDER = ("json_schema", "function_calling", "json_mode", "prompt")
 
@@ -72,121 +72,121 @@ class Vendor(Exception):
 )
 def test_an_error_means(error, reason, retry, next_rung):
     """Proves: LOOP-8."""
-    trouble = classify(error)
-    assert (trouble.reason.value, trouble.retry, trouble.next_rung) == (reason, retry, next_rung)
+    trouble = classify_error(error)
+    assert (trouble.reason.value, trouble.retry, trouble.try_next_method) == (reason, retry, next_rung)
     assert "secret" not in trouble.failure.detail
     assert 0 < len(trouble.failure.detail) <= 200
 
 
 def test_a_detail_has_code_and_parameter_but_no_free_words():
     """Proves: LOOP-8."""
-    told = classify(Vendor(400, code="unsupported_value", param="messages.[0].role"))
+    told = classify_error(Vendor(400, code="unsupported_value", param="messages.[0].role"))
     assert told.failure.detail == "HTTP 400, code unsupported_value, param messages.[0].role"
-    assert classify(Vendor(400, code="what the user said")).failure.detail == "HTTP 400"
-    assert classify(Vendor(400, body={"error": {"param": "temperature"}})).parameter == "temperature"
+    assert classify_error(Vendor(400, code="what the user said")).failure.detail == "HTTP 400"
+    assert classify_error(Vendor(400, body={"error": {"param": "temperature"}})).parameter == "temperature"
 
 
 def test_retry_after_is_seconds_or_a_date():
     """Proves: LOOP-8."""
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=20), usegmt=True)
-    assert classify(Vendor(429, {"Retry-After": "1.5"})).retry_after == 1.5
-    assert classify(Vendor(503, {"retry-after": soon})).retry_after == pytest.approx(20, abs=2)
-    assert classify(Vendor(429, {"Retry-After": "Fri, 01 Jan 2021 00:00:00 GMT"})).retry_after == 0.0
-    assert classify(Vendor(429, {"Retry-After": "soon"})).retry_after is None
-    assert classify(Vendor(429, {"Retry-After": "-3"})).retry_after == 0.0
-    assert classify(Vendor(429)).retry_after is None
+    assert classify_error(Vendor(429, {"Retry-After": "1.5"})).retry_after == 1.5
+    assert classify_error(Vendor(503, {"retry-after": soon})).retry_after == pytest.approx(20, abs=2)
+    assert classify_error(Vendor(429, {"Retry-After": "Fri, 01 Jan 2021 00:00:00 GMT"})).retry_after == 0.0
+    assert classify_error(Vendor(429, {"Retry-After": "soon"})).retry_after is None
+    assert classify_error(Vendor(429, {"Retry-After": "-3"})).retry_after == 0.0
+    assert classify_error(Vendor(429)).retry_after is None
     for headers in (["Retry-After: 1"], {"retry-after": 7}, {"retry-after": ["1"]}, 3, "text"):
         error = Vendor(429)
         error.response = SimpleNamespace(headers=headers)
-        assert (classify(error).reason.value, classify(error).retry_after) == ("rate_limited", None)
+        assert (classify_error(error).reason.value, classify_error(error).retry_after) == ("rate_limited", None)
 
 
 def test_the_breaker_gives_one_trial_after_the_cooldown():
     """Proves: LOOP-8."""
-    endpoint = Endpoint()
+    endpoint = EndpointHealth()
     assert endpoint.admit(0.0, 5.0) is Admission.CLOSED
-    endpoint.trip(0.0, 30.0)
+    endpoint.open_circuit(0.0, 30.0)
     assert endpoint.admit(29.9, 5.0) is Admission.OPEN
-    assert endpoint.admit(30.0, 5.0) is Admission.TRIAL
+    assert endpoint.admit(30.0, 5.0) is Admission.HALF_OPEN
     assert endpoint.admit(30.0, 5.0) is Admission.OPEN
-    endpoint.give_back()
-    assert endpoint.admit(30.0, 5.0) is Admission.TRIAL
-    endpoint.trip(31.0, 30.0)
+    endpoint.release_trial()
+    assert endpoint.admit(30.0, 5.0) is Admission.HALF_OPEN
+    endpoint.open_circuit(31.0, 30.0)
     assert endpoint.admit(60.9, 5.0) is Admission.OPEN
-    assert endpoint.admit(61.0, 5.0) is Admission.TRIAL
-    endpoint.answered()
+    assert endpoint.admit(61.0, 5.0) is Admission.HALF_OPEN
+    endpoint.close_circuit()
     assert endpoint.admit(61.0, 5.0) is Admission.CLOSED
 
 
 def test_two_calls_in_a_row_that_were_cut_short_open_the_circuit():
     """Proves: LOOP-8."""
-    endpoint = Endpoint()
-    assert not endpoint.cut_short(0.0, 30.0, 0.5)
-    endpoint.answered()
-    assert not endpoint.cut_short(1.0, 30.0, 0.5)
+    endpoint = EndpointHealth()
+    assert not endpoint.record_short_timeout(0.0, 30.0, 0.5)
+    endpoint.close_circuit()
+    assert not endpoint.record_short_timeout(1.0, 30.0, 0.5)
     assert endpoint.admit(1.0, 0.5) is Admission.CLOSED
-    assert endpoint.cut_short(2.0, 30.0, 0.4)
+    assert endpoint.record_short_timeout(2.0, 30.0, 0.4)
     assert endpoint.admit(31.0, 1.0) is Admission.OPEN
     assert endpoint.admit(31.0, 1.1) is Admission.CLOSED, "more than twice the time that calls had"
-    assert endpoint.admit(32.0, 0.5) is Admission.TRIAL
-    assert endpoint.cut_short(33.0, 30.0, 0.5), "a trial cut short is the third in a row"
+    assert endpoint.admit(32.0, 0.5) is Admission.HALF_OPEN
+    assert endpoint.record_short_timeout(33.0, 30.0, 0.5), "a trial cut short is the third in a row"
     assert endpoint.admit(62.0, 0.5) is Admission.OPEN
-    endpoint.trip(63.0, 30.0)
+    endpoint.open_circuit(63.0, 30.0)
     assert endpoint.admit(64.0, 3600.0) is Admission.OPEN, "a whole timeout is a fault for all"
 
 
 def test_rungs_are_remembered():
     """Proves: LOOP-8."""
-    endpoint = Endpoint()
-    assert endpoint.plan(LADDER) == LADDER
-    endpoint.refuses("json_schema")
-    endpoint.works("json_mode")
-    assert endpoint.plan(LADDER) == ("json_mode", "function_calling", "prompt")
-    endpoint.fails(frozenset(), frozenset({"json_mode", "function_calling", "prompt"}))
-    assert endpoint.plan(LADDER) == ("prompt",)
-    endpoint.works("prompt")
-    assert endpoint.plan(LADDER) == ("prompt", "function_calling", "json_mode")
+    endpoint = EndpointHealth()
+    assert endpoint.methods_to_try(LADDER) == LADDER
+    endpoint.record_refusal("json_schema")
+    endpoint.record_success("json_mode")
+    assert endpoint.methods_to_try(LADDER) == ("json_mode", "function_calling", "prompt")
+    endpoint.record_failure(frozenset(), frozenset({"json_mode", "function_calling", "prompt"}))
+    assert endpoint.methods_to_try(LADDER) == ("prompt",)
+    endpoint.record_success("prompt")
+    assert endpoint.methods_to_try(LADDER) == ("prompt", "function_calling", "json_mode")
 
 
 def test_refusing_everything_is_not_held_against_the_rungs():
     """Proves: LOOP-8."""
-    endpoint = Endpoint()
+    endpoint = EndpointHealth()
     for rung in LADDER:
-        endpoint.refuses(rung)
-    endpoint.fails(frozenset(LADDER), frozenset(LADDER))
-    assert endpoint.plan(LADDER) == ("prompt",)
-    endpoint.works("prompt")
-    assert endpoint.plan(LADDER) == LADDER
+        endpoint.record_refusal(rung)
+    endpoint.record_failure(frozenset(LADDER), frozenset(LADDER))
+    assert endpoint.methods_to_try(LADDER) == ("prompt",)
+    endpoint.record_success("prompt")
+    assert endpoint.methods_to_try(LADDER) == LADDER
 
 
 def test_parameters_are_adapted_once():
     """Proves: LOOP-8."""
-    endpoint = Endpoint()
-    assert endpoint.adapt("temperature")
-    assert not endpoint.adapt("temperature")
-    assert endpoint.adapt("max_tokens")
-    assert not endpoint.adapt("max_completion_tokens")
-    assert not endpoint.adapt("messages")
+    endpoint = EndpointHealth()
+    assert endpoint.learn_quirk("temperature")
+    assert not endpoint.learn_quirk("temperature")
+    assert endpoint.learn_quirk("max_tokens")
+    assert not endpoint.learn_quirk("max_completion_tokens")
+    assert not endpoint.learn_quirk("messages")
 
 
 def test_one_memory_for_each_endpoint_of_the_process():
     """Proves: LOOP-8."""
-    first = endpoint_memory("a test's endpoint")
-    assert endpoint_memory("a test's endpoint") is first
-    forget_endpoints()
-    assert endpoint_memory("a test's endpoint") is not first
+    first = shared_endpoint_health("a test's endpoint")
+    assert shared_endpoint_health("a test's endpoint") is first
+    clear_endpoint_health()
+    assert shared_endpoint_health("a test's endpoint") is not first
 
 
 def test_the_endpoints_that_are_remembered_are_bounded():
     """Proves: LOOP-8 (callers may name any number of models and addresses)."""
-    forget_endpoints()
-    kept, first = endpoint_memory("kept"), endpoint_memory("0")
-    for number in range(1, 2 * MOST_ENDPOINTS):
-        endpoint_memory(str(number))
-        assert endpoint_memory("kept") is kept
-    assert len(circuit_breaker._known) == MOST_ENDPOINTS
-    assert endpoint_memory("0") is not first
-    forget_endpoints()
+    clear_endpoint_health()
+    kept, first = shared_endpoint_health("kept"), shared_endpoint_health("0")
+    for number in range(1, 2 * MAX_ENDPOINTS):
+        shared_endpoint_health(str(number))
+        assert shared_endpoint_health("kept") is kept
+    assert len(circuit_breaker._endpoints) == MAX_ENDPOINTS
+    assert shared_endpoint_health("0") is not first
+    clear_endpoint_health()
 
 
 def test_usage_adds_up_and_limits_shrink():

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.llm.structured.output_schemas import shape_tokens
-from recall_loop.nodes.model.prompt_builder import answer_brief, brief, strategy_lines, tool_lines
-from recall_loop.nodes.runtime.resources import Run
-from recall_loop.policy.evidence.llm_query_weight import LEAST_FACTOR, ground, grounded
-from recall_loop.policy.evidence.merging import Found, merge
-from recall_loop.policy.planning.query_forms import planned
+from recall_loop.llm.structured.output_schemas import reply_schema_tokens
+from recall_loop.nodes.model.prompt_builder import build_answer_prompt, build_prompt, strategy_lines, tool_lines
+from recall_loop.nodes.runtime.resources import RunContext
+from recall_loop.policy.evidence.llm_query_weight import MIN_FACTOR, question_terms, weight_llm_queries
+from recall_loop.policy.evidence.merging import QueryHits, merge_hits
+from recall_loop.policy.planning.query_forms import make_query
 from recall_loop.policy.prompting import briefing
-from recall_loop.policy.prompting.answer_checks import NOT_IN_MEMORY, cited, compose, growing
-from recall_loop.policy.question.question import analyse
+from recall_loop.policy.prompting.answer_checks import NOT_IN_MEMORY, cited_ids, compose_answer, compose_partial_answer
+from recall_loop.policy.question.question import analyse_question
 from recall_loop.prompts.replies import AnswerReply, EvaluateReply, PlanReply, RefineReply
-from recall_loop.prompts.templates import render_prompt, variables
+from recall_loop.prompts.templates import render_prompt, template_variables
 from recall_loop.state.context import Context
 from recall_loop.state.records.records import Fact, SearchHit
 from recall_loop.state.request import RetrieveRequest
@@ -36,13 +36,13 @@ SCHEMAS = {"plan": PlanReply, "refine": RefineReply, "evaluate": EvaluateReply, 
 def render(name, given_state, given_run, ranked):
     """Return a prompt as its node renders it."""
     if name == "answer":
-        return answer_brief(given_state, given_run, ranked, AnswerReply)[0]
-    return brief(name, given_state, given_run, ranked, SCHEMAS[name], **extra(name))
+        return build_answer_prompt(given_state, given_run, ranked, AnswerReply)[0]
+    return build_prompt(name, given_state, given_run, ranked, SCHEMAS[name], **extra(name))
 
 
-def run(settings: Settings | None = None, **more: Any) -> Run:
+def run(settings: Settings | None = None, **more: Any) -> RunContext:
     request = RetrieveRequest.model_validate({"messages": [{"content": QUESTION}], **more})
-    return Run(request, analyse(request, NOW), NOW, settings or Settings(), Context())
+    return RunContext(request, analyse_question(request, NOW), NOW, settings or Settings(), Context())
 
 
 def entry(number: int, text: str, iteration: int = 1, new: bool = False) -> Any:
@@ -77,7 +77,7 @@ def extra(name: str) -> dict[str, str]:
         "strategies": strategy_lines(list(Strategy)[:4]),
         "reasons": "nothing_new",
     }
-    return {key: value for key, value in lines.items() if key in variables(name)}
+    return {key: value for key, value in lines.items() if key in template_variables(name)}
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -100,9 +100,9 @@ def test_a_prompt_stays_within_its_cap_however_long_the_run(name, cap):
     long_state = state(900, uncovered=[f"part {at} of the question" for at in range(200)])
     prompt = render(name, long_state, long_run, ranked)
     size = estimate_tokens(prompt.system) + estimate_tokens(prompt.user)
-    assert size + shape_tokens(SCHEMAS[name]) <= cap
+    assert size + reply_schema_tokens(SCHEMAS[name]) <= cap
     assert "[1] " in prompt.user
-    if "tried" in variables(name):
+    if "tried" in template_variables(name):
         assert "(and " in prompt.user
 
 
@@ -115,21 +115,21 @@ def test_text_that_takes_many_tokens_leaves_room_for_memories(name, text):
     odd = run(Settings(llm_prompt_tokens=2000), messages=[{"content": text}], goal=text * 5)
     prompt = render(name, state(50), odd, [named, entry(2, "We rehearse there.")])
     assert "Pelle Lund owns the granary." in prompt.user
-    assert estimate_tokens(prompt.system) + estimate_tokens(prompt.user) + shape_tokens(SCHEMAS[name]) <= 2000
+    assert estimate_tokens(prompt.system) + estimate_tokens(prompt.user) + reply_schema_tokens(SCHEMAS[name]) <= 2000
 
 
 def test_the_digest_is_newest_and_strongest_first():
     """Proves: LOOP-3."""
     ranked = [entry(1, "strong and old"), entry(2, "weaker and old"), entry(3, "weak and new", 4, True)]
-    lines = briefing.found(ranked, 4, 500, frozenset()).splitlines()
+    lines = briefing.render_found(ranked, 4, 500, frozenset()).splitlines()
     assert [line.split(": ")[1] for line in lines] == ["weak and new", "strong and old", "weaker and old"]
-    short = briefing.found(ranked, 4, 35, frozenset()).splitlines()
+    short = briefing.render_found(ranked, 4, 35, frozenset()).splitlines()
     assert short[-1] == "(and 2 more)"
 
 
 def test_tried_queries_are_told_with_their_yield():
     """Proves: LOOP-3."""
-    lines = briefing.tried([outcome(1), outcome(2, 3), outcome(3, iteration=2, error="gone")], 500).splitlines()
+    lines = briefing.render_tried([outcome(1), outcome(2, 3), outcome(3, iteration=2, error="gone")], 500).splitlines()
     assert lines[0] == "- query 2 about the granary (30 found, 3 new)"
     assert lines[1] == "- query 3 about the granary (failed)"
 
@@ -137,7 +137,7 @@ def test_tried_queries_are_told_with_their_yield():
 def test_only_facts_that_are_shown_can_be_cited():
     """Proves: LOOP-10."""
     ranked = [entry(at, "word " * 400) for at in range(100)]
-    prompt, places = answer_brief(state(), run(Settings(llm_prompt_tokens=2000)), ranked, AnswerReply)
+    prompt, places = build_answer_prompt(state(), run(Settings(llm_prompt_tokens=2000)), ranked, AnswerReply)
     assert 0 < len(places) < 100
     assert all(f"[{place}] " in prompt.user for place in places)
     assert f"[{max(places) + 1}] " not in prompt.user
@@ -152,10 +152,10 @@ SENTENCES = st.lists(
 def test_what_is_shown_of_an_answer_is_a_head_of_it(sentences, cut):
     """Proves: LOOP-10 (streamed tokens never have to be taken back)."""
     ids = ["m1", "m2", "m3"]
-    final = compose(sentences, ids)
+    final = compose_answer(sentences, ids)
     for at in range(len(sentences)):
         numbers, text = sentences[at]
-        shown = growing([*sentences[:at], (numbers, text[:cut])], ids)
+        shown = compose_partial_answer([*sentences[:at], (numbers, text[:cut])], ids)
         assert final.startswith(shown)
     assert final == NOT_IN_MEMORY or final.endswith("]")
 
@@ -163,15 +163,15 @@ def test_what_is_shown_of_an_answer_is_a_head_of_it(sentences, cut):
 def test_sentences_without_a_valid_citation_are_dropped():
     """Proves: LOOP-10."""
     said = [([1, 9], "Pelle owns it [1]."), ([], "Nobody knows."), ([9], "Ludo owns it."), ([2, 2], "Since 1998.")]
-    assert compose(said, ["m1", "f 2"]) == "Pelle owns it. [m1] Since 1998. [f 2]"
-    assert compose(said[1:3], ["m1"]) == NOT_IN_MEMORY
-    assert cited([0, -1, 2], ["a", "b"]) == ["b"]
+    assert compose_answer(said, ["m1", "f 2"]) == "Pelle owns it. [m1] Since 1998. [f 2]"
+    assert compose_answer(said[1:3], ["m1"]) == NOT_IN_MEMORY
+    assert cited_ids([0, -1, 2], ["a", "b"]) == ["b"]
 
 
 def test_every_sentence_of_an_item_is_cited_and_brackets_are_not_the_models():
     """Proves: LOOP-10."""
     said = [([1], "Mara moved in March [m99]. Dr. J. Voss, of St. Ives, hates [f2] cheese. In 2023 she left.")]
-    assert compose(said, ["m1"]) == (
+    assert compose_answer(said, ["m1"]) == (
         "Mara moved in March. [m1] Dr. J. Voss, of St. Ives, hates cheese. [m1] In 2023 she left. [m1]"
     )
 
@@ -180,40 +180,40 @@ def hit(name: str, text: str) -> SearchHit:
     return SearchHit(record=Fact(id=name, text=text), similarity=0.8, score=0.8)
 
 
-def found(text: str, *hits: SearchHit, source: QuerySource = QuerySource.LLM) -> Found:
-    return Found(planned(text, source), list(hits))
+def found(text: str, *hits: SearchHit, source: QuerySource = QuerySource.LLM) -> QueryHits:
+    return QueryHits(make_query(text, source), list(hits))
 
 
 def test_a_query_weighs_what_it_is_grounded():
     """Proves: LOOP-8 (a plan for another question displaces nothing)."""
     ran = run()
-    asked = ground(ran.question, ran.request.messages, [])
+    asked = question_terms(ran.question, ran.request.messages, [])
     first = found("who owns the granary of the quartet", hit("a", "The granary belongs to Pelle Lund."))
     chained, foreign = found("birthplace of Pelle Lund"), found("capital of Guyana")
     own = found("capital of Guyana", source=QuerySource.KEYWORD)
     before = [part.query["weight"] for part in (foreign, first, chained, own)]
-    parts = grounded([foreign, first, chained, own], asked, [])
+    parts = weight_llm_queries([foreign, first, chained, own], asked, [])
     after = [part.query["weight"] for part in parts]
     assert after[1:] == before[1:], "grounded in the question, in a grounded query's hits, and not a model's at all"
-    assert after[0] == pytest.approx(before[0] * LEAST_FACTOR)
+    assert after[0] == pytest.approx(before[0] * MIN_FACTOR)
     seed = first.hits[0]
-    assert parts[1].ceiling is None and parts[3].ceiling is None
-    assert parts[2].ceiling is not None
-    assert parts[2].ceiling.similarity < before[1] * seed.similarity, "a chain is as strong as its weakest link"
-    alone = grounded([chained], asked, [])[0].query["weight"]
+    assert parts[1].credit_ceiling is None and parts[3].credit_ceiling is None
+    assert parts[2].credit_ceiling is not None
+    assert parts[2].credit_ceiling.similarity < before[1] * seed.similarity, "a chain is as strong as its weakest link"
+    alone = weight_llm_queries([chained], asked, [])[0].query["weight"]
     assert alone < before[2], "its entity stands nowhere yet"
 
 
 def test_a_models_echo_of_a_record_lifts_nothing_above_it():
     """Proves: LOOP-8 (a model that repeats what it was shown changes no order)."""
     ran = run()
-    asked = ground(ran.question, ran.request.messages, [])
+    asked = question_terms(ran.question, ran.request.messages, [])
     weak = "A farm roof with a jar of honey"
-    own = Found(planned("quartet", QuerySource.KEYWORD, 0.4), [hit("d", weak)])
-    word = grounded([found("quartet", hit("d", weak))], asked, [])[0].query["weight"]
+    own = QueryHits(make_query("quartet", QuerySource.KEYWORD, 0.4), [hit("d", weak)])
+    word = weight_llm_queries([found("quartet", hit("d", weak))], asked, [])[0].query["weight"]
     assert word == pytest.approx(0.3), "a single word of the question is no part of it"
-    merged = merge(
-        {}, grounded([own, found(weak, hit("d", weak), hit("e", f"{weak} again"))], asked, []), 1, frozenset()
+    merged = merge_hits(
+        {}, weight_llm_queries([own, found(weak, hit("d", weak), hit("e", f"{weak} again"))], asked, []), 1, frozenset()
     )
     by_id = {each["record"]["id"]: each for each in merged.pool.values()}
     assert by_id["d"]["relevance"] == pytest.approx(0.4 * 0.8)
@@ -258,4 +258,4 @@ def test_a_prompt_has_two_parts():
         render_prompt("context", confidence="low", stop="covered", memories="")
     with pytest.raises(ValueError, match="got"):
         render_prompt("plan", question="x")
-    assert replace(render_prompt("evaluate", **dict.fromkeys(variables("evaluate"), ""))).version == "1"
+    assert replace(render_prompt("evaluate", **dict.fromkeys(template_variables("evaluate"), ""))).version == "1"

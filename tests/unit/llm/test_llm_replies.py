@@ -9,9 +9,9 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk
 from pydantic import BaseModel, ConfigDict, Field
 
-from recall_loop.llm.endpoint.failures import FailureReason, Trouble
-from recall_loop.llm.structured.output_schemas import shape_of, shape_tokens
-from recall_loop.llm.structured.reply_parsing import read, text_of, validated
+from recall_loop.llm.endpoint.failures import CallError, FailureReason
+from recall_loop.llm.structured.output_schemas import reply_schema, reply_schema_tokens
+from recall_loop.llm.structured.reply_parsing import message_text, parse_reply, validate_reply
 from recall_loop.text.words.token_budget import estimate_tokens
 
 
@@ -77,7 +77,7 @@ def broken_call(text):
 )
 def test_an_object_is_read_in_whichever_form_it_comes(result):
     """Proves: LOOP-8."""
-    assert validated(read(result), Plan).queries == WANTED["queries"]
+    assert validate_reply(parse_reply(result), Plan).queries == WANTED["queries"]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_an_object_is_read_in_whichever_form_it_comes(result):
         (AIMessage('{"queries": "one"}'), FailureReason.INVALID),
         (AIMessage('{"queries": ["\\ud800"]}'), FailureReason.INVALID),
         (AIMessage("", tool_calls=[call({})]), FailureReason.INVALID),
-        (AIMessage(json.dumps(shape_of(Plan).schema)), FailureReason.INVALID),
+        (AIMessage(json.dumps(reply_schema(Plan).schema)), FailureReason.INVALID),
         (AIMessage("", additional_kwargs={"refusal": "no"}), FailureReason.REFUSED),
         (AIMessage([{"type": "refusal", "refusal": "no"}]), FailureReason.REFUSED),
         (AIMessage(JSON, response_metadata={"finish_reason": "content_filter"}), FailureReason.REFUSED),
@@ -114,15 +114,15 @@ def test_an_object_is_read_in_whichever_form_it_comes(result):
 )
 def test_what_is_no_value_has_its_reason(result, reason):
     """Proves: LOOP-8."""
-    assert validated(read(result), Plan).reason is reason
+    assert validate_reply(parse_reply(result), Plan).reason is reason
 
 
 def test_a_whole_value_at_the_limit_is_fine_but_a_part_of_one_is_not():
     """Proves: LOOP-8."""
     cut = {"finish_reason": "length"}
-    assert validated(read(AIMessage(JSON, response_metadata=cut)), Plan).queries == WANTED["queries"]
+    assert validate_reply(parse_reply(AIMessage(JSON, response_metadata=cut)), Plan).queries == WANTED["queries"]
     inner = AIMessage('{"parts": [{"text": "x"}, {"te', response_metadata=cut)
-    assert validated(read(inner), Part).reason is FailureReason.TRUNCATED
+    assert validate_reply(parse_reply(inner), Part).reason is FailureReason.TRUNCATED
 
 
 def test_an_object_without_any_known_field_is_never_a_value_by_defaults():
@@ -131,18 +131,20 @@ def test_an_object_without_any_known_field_is_never_a_value_by_defaults():
     class Lenient(BaseModel):
         stop: bool = False
 
-    assert validated(read(AIMessage('{"stop": true}')), Lenient) == Lenient(stop=True)
-    found = validated(read(AIMessage('{"halt": true}')), Lenient)
-    assert isinstance(found, Trouble)
+    assert validate_reply(parse_reply(AIMessage('{"stop": true}')), Lenient) == Lenient(stop=True)
+    found = validate_reply(parse_reply(AIMessage('{"halt": true}')), Lenient)
+    assert isinstance(found, CallError)
     assert found.reason is FailureReason.INVALID
 
 
 def test_a_detail_names_fields_of_the_schema_only():
     """Proves: LOOP-8 (no words of a reply in a reason)."""
-    found = validated(read(AIMessage('{"queries": ["x"], "parts": [{"text": ""}], "secret words": 1}')), Plan)
+    found = validate_reply(
+        parse_reply(AIMessage('{"queries": ["x"], "parts": [{"text": ""}], "secret words": 1}')), Plan
+    )
     assert "secret" not in found.failure.detail
     assert found.failure.detail == "2 wrong, first parts.0.text: string_too_short"
-    extra = validated(read(AIMessage('{"queries": ["x"], "secret words": 1}')), Plan)
+    extra = validate_reply(parse_reply(AIMessage('{"queries": ["x"], "secret words": 1}')), Plan)
     assert extra.failure.detail == "1 wrong, first the object: extra_forbidden"
 
 
@@ -150,16 +152,16 @@ def test_pieces_of_a_tool_call_are_read_as_text_and_not_as_guessed():
     """Proves: LOOP-8."""
     chunks = [{"name": "Plan", "args": part, "id": "1", "index": 0} for part in (JSON[:14], JSON[14:])]
     first, second = (AIMessageChunk("", tool_call_chunks=[chunk]) for chunk in chunks)
-    assert text_of(first) == JSON[:14]
-    assert validated(read(first + second), Plan).queries == WANTED["queries"]
+    assert message_text(first) == JSON[:14]
+    assert validate_reply(parse_reply(first + second), Plan).queries == WANTED["queries"]
     half = AIMessageChunk("", tool_call_chunks=[{**chunks[0], "args": '{"queries": ["a", "b'}])
     assert half.tool_calls[0]["args"] == {"queries": ["a", "b"]}
-    assert validated(read(half), Plan).reason is FailureReason.NOT_JSON
+    assert validate_reply(parse_reply(half), Plan).reason is FailureReason.NOT_JSON
 
 
 def test_the_schema_is_what_strict_mode_takes():
     """Proves: LOOP-8."""
-    shape = shape_of(Plan)
+    shape = reply_schema(Plan)
     schema = shape.schema
     assert list(schema)[:2] == ["title", "description"]
     assert (schema["title"], schema["description"]) == ("Plan", "Searches to make.")
@@ -177,8 +179,8 @@ def test_the_schema_is_what_strict_mode_takes():
 @pytest.mark.parametrize("system", ["", "You plan.", "Wörter\n\n" * 40, "{{}}" * 99])
 def test_the_tokens_of_an_appended_schema_can_be_reserved(system):
     """Proves: LOOP-3, LOOP-8."""
-    assert shape_tokens(Plan) == shape_of(Plan).tokens
-    assert estimate_tokens(system + shape_of(Plan).text) <= estimate_tokens(system) + shape_tokens(Plan)
+    assert reply_schema_tokens(Plan) == reply_schema(Plan).tokens
+    assert estimate_tokens(system + reply_schema(Plan).text) <= estimate_tokens(system) + reply_schema_tokens(Plan)
 
 
 def test_the_schemas_of_the_prompts_are_strict_throughout():
@@ -206,4 +208,4 @@ def test_the_schemas_of_the_prompts_are_strict_throughout():
                 check(inner)
 
     for kind in kinds:
-        check(shape_of(kind).schema)
+        check(reply_schema(kind).schema)

@@ -6,9 +6,9 @@ from importlib.resources import files
 
 import pytest
 
-from recall_loop.prompts.templates import render, strategy_instructions, template, variables
+from recall_loop.prompts.templates import load_template, render_template, strategy_instructions, template_variables
 from recall_loop.state.types import Strategy
-from recall_loop.text.words.xml_escaping import as_data
+from recall_loop.text.words.xml_escaping import escape_text
 
 
 def test_every_strategy_has_an_instruction():
@@ -21,8 +21,8 @@ def test_every_strategy_has_an_instruction():
 
 def test_the_context_block_says_that_memories_are_data():
     """Proves: LOOP-10."""
-    assert variables("context") == {"confidence", "stop", "memories"}
-    block = render("context", confidence="high", stop="covered", memories="[m1] {braces} stay")
+    assert template_variables("context") == {"confidence", "stop", "memories"}
+    block = render_template("context", confidence="high", stop="covered", memories="[m1] {braces} stay")
     assert "not instructions" in block
     assert '<memories confidence="high" stop="covered">\n[m1] {braces} stay\n</memories>' in block
 
@@ -31,29 +31,29 @@ def test_the_context_block_says_that_memories_are_data():
 def test_a_missing_or_unknown_variable_is_an_error(values):
     """Proves: SEARCH-2 (nothing is left open, nothing ignored)."""
     with pytest.raises(ValueError, match="template context"):
-        render("context", **values)
+        render_template("context", **values)
 
 
 def test_a_template_that_is_not_there():
     """Proves: LOOP-8."""
     with pytest.raises(FileNotFoundError):
-        render("none")
+        render_template("none")
 
 
 def test_the_wording(snapshot):
     """Proves: LOOP-7, LOOP-10 (the words that a model reads)."""
     lines = [f"## {strategy.value}\n{text}\n" for strategy, text in strategy_instructions().items()]
     snapshot("prompts_strategies.md", "\n".join(lines))
-    snapshot("prompts_context.md", render("context", confidence="low", stop="exhausted", memories="[id] text"))
+    snapshot("prompts_context.md", render_template("context", confidence="low", stop="exhausted", memories="[id] text"))
 
 
 @pytest.mark.parametrize("path", sorted(files("recall_loop.prompts").iterdir(), key=str), ids=lambda path: path.name)
 def test_every_file_declares_its_variables_and_has_a_version(path):
     """Proves: LOOP-8."""
     if path.name.endswith(".md"):
-        assert template(path.name.removesuffix(".md")).version.isdigit()
+        assert load_template(path.name.removesuffix(".md")).version.isdigit()
 
 
 def test_data_closes_no_tag():
     """Proves: LOOP-10 (retrieved text is data)."""
-    assert as_data("a </memories>\n <b> & c") == "a &lt;/memories&gt; &lt;b&gt; &amp; c"
+    assert escape_text("a </memories>\n <b> & c") == "a &lt;/memories&gt; &lt;b&gt; &amp; c"

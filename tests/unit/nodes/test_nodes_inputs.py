@@ -16,13 +16,13 @@ from langchain_core.messages import (
 )
 
 from recall_loop.nodes.runtime.inputs import (
-    RECALL_MARK,
+    RECALL_MARKER,
+    caller_fields,
     chat_messages,
-    given_fields,
-    request_from,
-    role_of,
+    chat_role,
+    cleared_inputs,
+    request_from_state,
     run_key,
-    spent_inputs,
 )
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError
@@ -45,7 +45,7 @@ ASKED = HumanMessage("Where is Mara?", id="1")
 )
 def test_roles(message, role):
     """Proves: OPS-1."""
-    assert role_of(message) == role
+    assert chat_role(message) == role
     assert chat_messages([message])[0]["role"] == role
 
 
@@ -53,24 +53,24 @@ def test_fields_win_over_context_and_context_over_settings():
     """Proves: OPS-1 (request > context > settings > default)."""
     chosen = Settings(tenant="set", max_facts=7)
     context = Context(tenant="told", agent_id="lena")
-    assert request_from({"messages": [ASKED]}, Context(), chosen).tenant == "set"
-    assert request_from({"messages": [ASKED]}, context, chosen).tenant == "told"
-    request = request_from({"messages": [ASKED], "tenant": "asked", "max_facts": 3}, context, chosen)
+    assert request_from_state({"messages": [ASKED]}, Context(), chosen).tenant == "set"
+    assert request_from_state({"messages": [ASKED]}, context, chosen).tenant == "told"
+    request = request_from_state({"messages": [ASKED], "tenant": "asked", "max_facts": 3}, context, chosen)
     assert (request.tenant, request.agent_id, request.max_facts) == ("asked", "lena", 3)
-    assert request_from({"messages": [ASKED]}, context, chosen).max_facts == 7
+    assert request_from_state({"messages": [ASKED]}, context, chosen).max_facts == 7
 
 
 def test_constellation_may_take_its_agent_from_the_context():
     """Proves: SEARCH-4, SEARCH-2."""
     state = {"messages": [ASKED], "scope": "constellation"}
-    assert request_from(state, Context(agent_id="lena"), Settings()).read_scope().agent_id == "lena"
+    assert request_from_state(state, Context(agent_id="lena"), Settings()).read_scope().agent_id == "lena"
     with pytest.raises(InvalidInputError, match=r"scope.*agent_id"):
-        request_from(state, Context(), Settings())
+        request_from_state(state, Context(), Settings())
 
 
 def test_context_blocks_of_ours_and_empty_messages_are_left_out():
     """Proves: LOOP-9, LOOP-10."""
-    ours = HumanMessage("[m1] Mara lives in Tallinn", additional_kwargs={RECALL_MARK: True})
+    ours = HumanMessage("[m1] Mara lives in Tallinn", additional_kwargs={RECALL_MARKER: True})
     assert [message["content"] for message in chat_messages([ours, AIMessage(""), ASKED, ours])] == ["Where is Mara?"]
     for nothing in ([], [ours]):
         with pytest.raises(InvalidInputError, match=r"messages.*at least one"):
@@ -92,12 +92,12 @@ def test_a_run_knows_itself_after_its_first_step():
 def test_a_finished_run_leaves_nothing_to_the_next_turn():
     """Proves: LOOP-2, LOOP-9 (input of one turn is not that of the thread's next)."""
     state = {"messages": [ASKED], "tenant": "B", "max_facts": 1, "request_id": "one", "reference_time": "2020-01-01"}
-    after = {**state, **spent_inputs(state)}
-    assert given_fields(after) == {}
-    request = request_from(after, Context(), Settings())
+    after = {**state, **cleared_inputs(state)}
+    assert caller_fields(after) == {}
+    request = request_from_state(after, Context(), Settings())
     assert (request.id, request.reference_time, request.tenant) == (None, None, "default")
     newer = {**after, "request_id": "two", "tenant": "C"}
-    assert given_fields(newer) == {"request_id": "two", "tenant": "C"}
+    assert caller_fields(newer) == {"request_id": "two", "tenant": "C"}
 
 
 FIELDS = st.fixed_dictionaries(

@@ -9,9 +9,9 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 from langgraph.runtime import Runtime
 
-from recall_loop.nodes.runtime.resources import Resources
-from recall_loop.policy.evidence.coverage import covered, facets_of, measure, supports
-from recall_loop.policy.evidence.ranking import rank
+from recall_loop.nodes.runtime.resources import GraphResources
+from recall_loop.policy.evidence.coverage import compute_coverage, extract_facets, measure_coverage, supported_facets
+from recall_loop.policy.evidence.ranking import rank_entries
 from recall_loop.state.context import Context
 from recall_loop.state.settings.settings import Settings
 
@@ -55,22 +55,22 @@ def pool(seed, size=20):
 @pytest.mark.parametrize("seed", range(10))
 def test_a_kept_ranking_is_the_ranking_of_the_pool(seed):
     """Proves: LOOP-9, RANK-3."""
-    known, found = run(Resources(None, Settings()), state()), pool(seed)
+    known, found = run(GraphResources(None, Settings()), state()), pool(seed)
     memo, asked = known.memo, known.question.asked
     settings, now = Settings(max_facts=5, max_iterations=3), datetime.fromisoformat(NOW).astimezone(UTC)
-    assert memo.ranked(found) == rank(found.values(), settings, now, asked)
+    assert memo.ranked(found) == rank_entries(found.values(), settings, now, asked)
     new = frozenset(random.Random(seed).sample(sorted(found), 5))
-    marked = memo.marked(found, new)
+    marked = memo.mark_new(found, new)
     assert {key for key, entry in marked.items() if entry["is_new"]} == new
     assert list(marked) == list(found)
-    assert memo.ranked(marked) == rank(marked.values(), settings, now, asked)
+    assert memo.ranked(marked) == rank_entries(marked.values(), settings, now, asked)
     other = pool(seed + 1)
-    assert memo.ranked(other) == rank(other.values(), settings, now, asked)
+    assert memo.ranked(other) == rank_entries(other.values(), settings, now, asked)
 
 
 def test_the_ranking_knows_what_the_question_names():
     """Proves: RANK-3."""
-    memo, found = run(Resources(None, Settings()), state("Who owns The Heron?")).memo, pool(1, 3)
+    memo, found = run(GraphResources(None, Settings()), state("Who owns The Heron?")).memo, pool(1, 3)
     for key, entry in found.items():
         entry["record"] = {
             **entry["record"],
@@ -85,17 +85,17 @@ def test_the_ranking_knows_what_the_question_names():
 @pytest.mark.parametrize("seed", range(10))
 def test_kept_support_is_the_support_of_the_record(seed):
     """Proves: LOOP-9, STOP-5."""
-    known, found = run(Resources(None, Settings()), state()), pool(seed)
-    facets, times = facets_of(known.question), known.question.times
+    known, found = run(GraphResources(None, Settings()), state()), pool(seed)
+    facets, times = extract_facets(known.question), known.question.times
     for entry in [*found.values(), *found.values(), *pool(seed + 1).values()]:
-        assert known.memo.supports(facets, entry) == supports(facets, entry, times)
-    single = [supports(facets, entry, times) for entry in found.values()]
-    assert covered(facets, single) == measure(facets, found.values(), times)
+        assert known.memo.supports(facets, entry) == supported_facets(facets, entry, times)
+    single = [supported_facets(facets, entry, times) for entry in found.values()]
+    assert compute_coverage(facets, single) == measure_coverage(facets, found.values(), times)
 
 
 def test_all_nodes_of_a_run_get_the_same_run():
     """Proves: LOOP-9."""
-    resources, given = Resources(None, Settings()), state()
+    resources, given = GraphResources(None, Settings()), state()
     first = run(resources, given)
     assert run(resources, {**given, "iteration": 1}, thread_id="1") is first
     assert first.memo is first.memo
@@ -103,10 +103,10 @@ def test_all_nodes_of_a_run_get_the_same_run():
 
 def test_another_request_time_or_context_is_another_run():
     """Proves: LOOP-9."""
-    resources, given = Resources(None, Settings()), state()
+    resources, given = GraphResources(None, Settings()), state()
     first = run(resources, given)
     assert run(resources, state()) is not first
-    assert run(resources, given | {"reference_time": "2020-01-01T00:00:00+00:00"}).reference.year == 2020
+    assert run(resources, given | {"reference_time": "2020-01-01T00:00:00+00:00"}).reference_time.year == 2020
     assert run(resources, given, Context(novelty_patience=9)).settings.novelty_patience == 9
     assert run(resources, given, None, novelty_patience=8).settings.novelty_patience == 8
     assert run(resources, given, None, novelty_patience=7).settings.novelty_patience == 7
@@ -114,7 +114,7 @@ def test_another_request_time_or_context_is_another_run():
 
 def test_a_foreign_context_is_read_each_time():
     """Proves: LOOP-9."""
-    resources, given, foreign = Resources(None, Settings()), state(), {"novelty_patience": 3}
+    resources, given, foreign = GraphResources(None, Settings()), state(), {"novelty_patience": 3}
     assert run(resources, given, foreign).settings.novelty_patience == 3
     foreign["novelty_patience"] = 4
     assert run(resources, given, foreign).settings.novelty_patience == 4
@@ -122,16 +122,16 @@ def test_a_foreign_context_is_read_each_time():
 
 def test_a_run_that_ended_is_forgotten():
     """Proves: LOOP-9."""
-    resources, given = Resources(None, Settings()), state()
+    resources, given = GraphResources(None, Settings()), state()
     first = run(resources, given)
-    resources.forget(given)
-    resources.forget(given)
+    resources.discard_run(given)
+    resources.discard_run(given)
     assert run(resources, given) is not first
 
 
 def test_runs_that_never_ended_make_room_for_others():
     """Proves: LOOP-9."""
-    resources, states = Resources(None, Settings()), [state(f"What does person {at} like?") for at in range(40)]
+    resources, states = GraphResources(None, Settings()), [state(f"What does person {at} like?") for at in range(40)]
     runs = [run(resources, given) for given in states]
     assert run(resources, states[-1]) is runs[-1]
     assert run(resources, states[0]) is not runs[0]

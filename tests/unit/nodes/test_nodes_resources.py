@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from recall_loop.graph.routing import after_evaluation
+from recall_loop.graph.routing import route_after_evaluation
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.resources import Resources
+from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.state.context import Context
 from recall_loop.state.errors import StoreUnavailableError
 from recall_loop.state.settings.settings import Settings
@@ -17,7 +17,7 @@ from recall_loop.state.settings.settings import Settings
 def test_a_stores_path_is_opened_once_and_for_reading(tmp_path):
     """Proves: STORE-4 (no writer lock), OPS-2."""
     with MemoryStore.open(tmp_path / "store"):
-        resources = Resources(None, Settings(store_path=str(tmp_path / "store")))
+        resources = GraphResources(None, Settings(store_path=str(tmp_path / "store")))
         with ThreadPoolExecutor(8) as pool:
             opened = set(pool.map(lambda _: resources.store_for(Context()), range(16)))
         assert len(opened) == 1
@@ -29,7 +29,7 @@ def test_a_stores_path_is_opened_once_and_for_reading(tmp_path):
 
 def test_the_contexts_path_wins_over_the_bound_store(tmp_path, store):
     """Proves: OPS-2."""
-    resources = Resources(store, Settings(store_path=str(tmp_path / "none")))
+    resources = GraphResources(store, Settings(store_path=str(tmp_path / "none")))
     assert resources.store_for(Context()) is store
     with pytest.raises(StoreUnavailableError):
         resources.store_for(Context(store_path=str(tmp_path / "none")))
@@ -37,7 +37,7 @@ def test_the_contexts_path_wins_over_the_bound_store(tmp_path, store):
 
 def test_the_contexts_knobs_lie_over_the_settings():
     """Proves: STOP-4, OPS-2."""
-    resources = Resources(None, Settings(max_facts=5, novelty_patience=4))
+    resources = GraphResources(None, Settings(max_facts=5, novelty_patience=4))
     assert resources.settings_for(Context()) is resources.settings
     chosen = resources.settings_for(Context(novelty_patience=9, coverage_enough=0))
     assert (chosen.max_facts, chosen.novelty_patience, chosen.coverage_enough) == (5, 9, 0)
@@ -48,4 +48,4 @@ def test_the_contexts_knobs_lie_over_the_settings():
 )
 def test_routing_is_a_pure_function_of_the_state(route, node):
     """Proves: LOOP-1."""
-    assert after_evaluation({"route": route}) == node
+    assert route_after_evaluation({"route": route}) == node

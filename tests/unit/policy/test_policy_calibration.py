@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recall_loop.nodes.runtime.calibration_loader import load_calibration
-from recall_loop.policy.confidence.confidence_mapping import Calibration, identity
+from recall_loop.policy.confidence.confidence_mapping import Calibration, identity_calibration
 from recall_loop.policy.confidence.confidence_score import (
-    RAW,
-    UNCALIBRATED,
-    WEIGHTS,
-    abstention,
+    COMPONENT_WEIGHTS,
+    IDENTITY_CALIBRATION_ID,
+    RAW_SCORE,
     compute_confidence,
     compute_confidence_score,
+    should_abstain,
 )
 from recall_loop.policy.confidence.confidence_signals import SIGNALS
 from recall_loop.state.errors import InvalidInputError
@@ -44,7 +44,7 @@ HOLDING = {
 
 
 def values(**given):
-    return {RAW: 0.5, **dict.fromkeys(WEIGHTS, 0.5), **dict.fromkeys(SIGNALS, 0.0), **given}
+    return {RAW_SCORE: 0.5, **dict.fromkeys(COMPONENT_WEIGHTS, 0.5), **dict.fromkeys(SIGNALS, 0.0), **given}
 
 
 def write(path, content):
@@ -54,9 +54,9 @@ def write(path, content):
 
 def test_identity_leaves_the_raw_score():
     """Proves: CONF-1."""
-    assert load_calibration("identity") == identity()
-    assert identity().id == UNCALIBRATED
-    assert [identity().score(values(raw_score=raw)) for raw in (0.0, 0.3, 1.0)] == [0.0, 0.3, 1.0]
+    assert load_calibration("identity") == identity_calibration()
+    assert identity_calibration().id == IDENTITY_CALIBRATION_ID
+    assert [identity_calibration().score(values(raw_score=raw)) for raw in (0.0, 0.3, 1.0)] == [0.0, 0.3, 1.0]
 
 
 def test_a_file_is_applied_as_it_says(tmp_path):
@@ -71,9 +71,9 @@ def test_a_file_without_the_second_mapping_still_loads(tmp_path):
     """Proves: CONF-4 (files of earlier versions)."""
     mapping = load_calibration(write(tmp_path / "mine.json", SMALL))
     assert mapping.answerable is None
-    assert mapping.holds_answer(values()) is None
+    assert mapping.answer_probability(values()) is None
     assert mapping.score(values(relevance=1.0)) == mapping.probability(values(relevance=1.0))
-    assert identity().holds_answer(values()) is None
+    assert identity_calibration().answer_probability(values()) is None
 
 
 def test_the_score_is_at_most_the_chance_of_an_answer(tmp_path):
@@ -81,8 +81,8 @@ def test_the_score_is_at_most_the_chance_of_an_answer(tmp_path):
     mapping = load_calibration(write(tmp_path / "mine.json", SMALL | {"answerable": HOLDING}))
     for told, expected in ((0.0, 1 / (1 + 2.718281828459045**-1)), (-0.5, 1 / (1 + 2.718281828459045**3))):
         found = values(relevance=1.0, named_told=told)
-        assert mapping.holds_answer(found) == pytest.approx(expected, abs=1e-6)
-        assert mapping.score(found) == min(mapping.probability(found), mapping.holds_answer(found))
+        assert mapping.answer_probability(found) == pytest.approx(expected, abs=1e-6)
+        assert mapping.score(found) == min(mapping.probability(found), mapping.answer_probability(found))
     assert mapping.score(values(relevance=1.0, named_told=-0.5)) < mapping.probability(values(relevance=1.0))
 
 
@@ -99,8 +99,8 @@ def test_the_score_is_at_most_the_chance_of_an_answer(tmp_path):
 )
 def test_memory_that_holds_no_answer_is_low(given, answerable, threshold, told):
     """Proves: CONF-3."""
-    chosen, full = Settings(**given), dict.fromkeys(WEIGHTS, 1.0)
-    assert abstention(answerable, chosen, threshold) is told
+    chosen, full = Settings(**given), dict.fromkeys(COMPONENT_WEIGHTS, 1.0)
+    assert should_abstain(answerable, chosen, threshold) is told
     label = compute_confidence(0.99, full, chosen, abstains=told)
     assert label is (ConfidenceLabel.LOW if told else ConfidenceLabel.HIGH)
 
@@ -180,19 +180,22 @@ def test_the_shipped_mapping_tells_what_memory_cant_answer():
 
 
 UNIT = st.floats(0, 1)
-PARTS = st.fixed_dictionaries(dict.fromkeys(WEIGHTS, UNIT))
+PARTS = st.fixed_dictionaries(dict.fromkeys(COMPONENT_WEIGHTS, UNIT))
 SIGNAL_VALUES = st.fixed_dictionaries(dict.fromkeys(SIGNALS, st.floats(-1, 1)))
 
 
 @settings(max_examples=200, deadline=None)
-@given(parts=PARTS, signals=SIGNAL_VALUES, name=st.sampled_from(list(WEIGHTS)), higher=UNIT)
+@given(parts=PARTS, signals=SIGNAL_VALUES, name=st.sampled_from(list(COMPONENT_WEIGHTS)), higher=UNIT)
 def test_the_shipped_score_is_bounded_and_rises_with_each_component(parts, signals, name, higher):
     """Proves: CONF-1, CONF-3."""
     better = parts | {name: max(parts[name], higher)}
-    low, high = (SHIPPED.score({RAW: compute_confidence_score(each), **each, **signals}) for each in (parts, better))
+    low, high = (
+        SHIPPED.score({RAW_SCORE: compute_confidence_score(each), **each, **signals}) for each in (parts, better)
+    )
     assert 0.0 <= low <= high <= 1.0
     before, after = (
-        SHIPPED.holds_answer({RAW: compute_confidence_score(each), **each, **signals}) for each in (parts, better)
+        SHIPPED.answer_probability({RAW_SCORE: compute_confidence_score(each), **each, **signals})
+        for each in (parts, better)
     )
     assert low <= before <= after <= 1.0 and high <= after
     edges = (SHIPPED.thresholds.medium, SHIPPED.thresholds.high)
@@ -212,6 +215,6 @@ def test_the_shipped_score_is_bounded_and_rises_with_each_component(parts, signa
 )
 def test_given_thresholds_stand_over_the_mappings_own(given, labels):
     """Proves: CONF-1."""
-    full = dict.fromkeys(WEIGHTS, 1.0)
+    full = dict.fromkeys(COMPONENT_WEIGHTS, 1.0)
     found = [compute_confidence(score, full, Settings(**given), (0.4, 0.7)) for score in (0.2, 0.5, 0.8, 0.96)]
     assert [label.value for label in found] == labels

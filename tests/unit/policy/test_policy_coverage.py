@@ -6,15 +6,22 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recall_loop.policy.evidence.coverage import entities_of, facets_of, measure, own_terms, supports, window_terms
-from recall_loop.policy.question.question import analyse
+from recall_loop.policy.evidence.coverage import (
+    entry_entities,
+    entry_terms,
+    entry_window_terms,
+    extract_facets,
+    measure_coverage,
+    supported_facets,
+)
+from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.request import RetrieveRequest
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 
 
 def question(text):
-    return analyse(RetrieveRequest(messages=[{"content": text}]), NOW)
+    return analyse_question(RetrieveRequest(messages=[{"content": text}]), NOW)
 
 
 def entry(text, window="", **fields):
@@ -25,14 +32,14 @@ def entry(text, window="", **fields):
 def covered(asked, *entries):
     """Return the coverage of a question by entries."""
     analysed = question(asked)
-    return measure(facets_of(analysed), entries, analysed.times)
+    return measure_coverage(extract_facets(analysed), entries, analysed.times)
 
 
 def supported(asked, found):
     """Return text or kind of the facets that one entry supports."""
     analysed = question(asked)
-    facets = facets_of(analysed)
-    return {(facets[at]["kind"], facets[at]["text"]) for at in supports(facets, found, analysed.times)}
+    facets = extract_facets(analysed)
+    return {(facets[at]["kind"], facets[at]["text"]) for at in supported_facets(facets, found, analysed.times)}
 
 
 def kinds(asked, found):
@@ -41,7 +48,7 @@ def kinds(asked, found):
 
 def test_facets_are_names_phrases_times_and_the_asked_kind():
     """Proves: STOP-5."""
-    facets = facets_of(question("How many bicycles did Ruth Meyer buy last week?"))
+    facets = extract_facets(question("How many bicycles did Ruth Meyer buy last week?"))
     assert {facet["kind"] for facet in facets} == {"name", "phrase", "time", "answer"}
     assert all(facet["weight"] > 0 for facet in facets)
     weights = {facet["kind"]: facet["weight"] for facet in facets}
@@ -51,27 +58,27 @@ def test_facets_are_names_phrases_times_and_the_asked_kind():
 @pytest.mark.parametrize("text", ["Who knows Rust?", "When did Ruth move?", "What do you know about Ruth?"])
 def test_question_words_are_no_facets(text):
     """Proves: STOP-5."""
-    used = {term for facet in facets_of(question(text)) for term in facet["terms"]}
+    used = {term for facet in extract_facets(question(text)) for term in facet["terms"]}
     assert not used & {"who", "when", "what", "know"}
 
 
 def test_a_request_without_facets_is_never_covered():
     """Proves: STOP-5."""
     found = covered("Hello there", entry("Hello there, Ruth!"))
-    assert (found.score, found.single) == (0.0, 0.0)
+    assert (found.score, found.best_single) == (0.0, 0.0)
 
 
 def test_no_evidence_covers_nothing():
     """Proves: STOP-5."""
     found = covered("Where did Ruth buy the bicycle?")
-    assert (found.score, found.single) == (0.0, 0.0)
+    assert (found.score, found.best_single) == (0.0, 0.0)
     assert "Ruth" in found.uncovered and "bicycle" in found.uncovered
 
 
 def test_one_record_can_hold_it_all():
     """Proves: STOP-5."""
     found = covered("Where did Ruth buy the bicycle?", entry("Ruth bought the bicycle in Lisbon."))
-    assert (found.score, found.single, found.uncovered) == (1.0, 1.0, ())
+    assert (found.score, found.best_single, found.uncovered) == (1.0, 1.0, ())
 
 
 def test_without_the_anchor_nothing_is_supported():
@@ -117,7 +124,7 @@ def test_two_records_may_support_a_facet_each():
     first, second = entry("Ruth will sell the kettle."), entry("Paul needs a chair.")
     both = covered(asked, first, second)
     assert both.score == 1.0
-    assert 0.0 < both.single < 1.0
+    assert 0.0 < both.best_single < 1.0
 
 
 def test_a_synonym_supports_a_phrase():
@@ -188,10 +195,13 @@ def test_a_question_without_names_needs_no_anchor():
 def test_terms_of_a_window_include_the_records_own():
     """Proves: STOP-5."""
     found = entry("red kettle", window="blue pot", author="Ruth")
-    assert own_terms(found) == {"ruth", "red", "kettl"}
-    assert window_terms(found) == own_terms(found) | {"blue", "pot"}
+    assert entry_terms(found) == {"ruth", "red", "kettl"}
+    assert entry_window_terms(found) == entry_terms(found) | {"blue", "pot"}
 
 
 def test_a_label_is_the_first_entity_of_its_entry():
     """Proves: QUERY-4."""
-    assert entities_of(entry("It was painted by Paul Weber.", label="Blue Horse"))[:2] == ("Blue Horse", "Paul Weber")
+    assert entry_entities(entry("It was painted by Paul Weber.", label="Blue Horse"))[:2] == (
+        "Blue Horse",
+        "Paul Weber",
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.policy.evidence.ranking import Ranked
-from recall_loop.policy.evidence.superseded_last import Outdated, behind
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.evidence.superseded_last import Supersession, demote_superseded
 
 NAMES = [f"f{number}" for number in range(5)]
 
@@ -14,7 +14,7 @@ NAMES = [f"f{number}" for number in range(5)]
 def ranked(name, by=None, sources=(), score=0.5):
     kind = "message" if name[0] == "m" else "fact"
     record = {"id": name, "kind": kind, "text": name, "source_ids": list(sources)}
-    return Ranked({"key": name, "record": record | ({"superseded_by": by} if by else {})}, score, {})
+    return RankedEntry({"key": name, "record": record | ({"superseded_by": by} if by else {})}, score, {})
 
 
 ITEMS = st.lists(
@@ -24,9 +24,10 @@ ITEMS = st.lists(
         st.builds(ranked, st.sampled_from(["m0", "m1", "m2"])),
     ),
     unique_by=lambda item: item.entry["record"]["id"],
-).map(lambda items: [Ranked(item.entry, 1.0 - at / 10, {}) for at, item in enumerate(items)])
+).map(lambda items: [RankedEntry(item.entry, 1.0 - at / 10, {}) for at, item in enumerate(items)])
 OUTDATED = st.dictionaries(
-    st.sampled_from(["m0", "m1", "m2"]), st.builds(Outdated, st.sampled_from(NAMES), st.just("2024-01-01T00:00:00Z"))
+    st.sampled_from(["m0", "m1", "m2"]),
+    st.builds(Supersession, st.sampled_from(NAMES), st.just("2024-01-01T00:00:00Z")),
 )
 
 
@@ -37,7 +38,7 @@ def ids(items):
 @given(ITEMS, OUTDATED)
 def test_nothing_is_lost_and_scores_fall(items, outdated):
     """Proves: OPS-5, RANK-4."""
-    found = behind(items, outdated)
+    found = demote_superseded(items, outdated)
     assert sorted(ids(found)) == sorted(ids(items))
     assert [item.score for item in found] == sorted((item.score for item in found), reverse=True)
     facts = {item.entry["record"]["id"]: item.entry["record"] for item in items}
@@ -51,8 +52,8 @@ def test_nothing_is_lost_and_scores_fall(items, outdated):
 def test_an_old_message_comes_behind_the_newer_fact_unless_it_says_that_too():
     """Proves: OPS-5."""
     items = [ranked("m0", score=0.9), ranked("m1", score=0.8), ranked("f0", sources=["m1"]), ranked("m2", score=0.4)]
-    since = {name: Outdated("f0", "2024-01-01T00:00:00Z") for name in ("m0", "m1")}
-    found = behind(items, since)
+    since = {name: Supersession("f0", "2024-01-01T00:00:00Z") for name in ("m0", "m1")}
+    found = demote_superseded(items, since)
     assert ids(found) == ["m1", "f0", "m0", "m2"]
     assert found[2].score == 0.5 and found[2].entry["record"]["superseded_by"] == "f0"
-    assert behind(items, {}) == items
+    assert demote_superseded(items, {}) == items

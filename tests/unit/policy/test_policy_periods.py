@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recall_loop.policy.planning.query_forms import THEN_WEIGHT, fallback_queries, main_query
+from recall_loop.policy.planning.query_forms import PERIOD_WEIGHT, fallback_queries, main_query
 from recall_loop.policy.planning.repeated_queries import RepeatFilter
-from recall_loop.policy.question.periods import fit, within
-from recall_loop.policy.question.question import analyse
+from recall_loop.policy.question.periods import period_filters, time_fit
+from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Filters
 from recall_loop.text.time.dates import LATEST
@@ -20,7 +20,7 @@ NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 
 
 def question(text, **filters):
-    return analyse(RetrieveRequest(messages=[{"content": text}], filters=Filters(**filters)), NOW)
+    return analyse_question(RetrieveRequest(messages=[{"content": text}], filters=Filters(**filters)), NOW)
 
 
 def narrowed(asked):
@@ -43,7 +43,7 @@ def test_what_a_question_asks_of_a_time_is_looked_up_among_what_was_made_then():
     (query,) = narrowed(question("What did Ruth paint on 7 May 2023?"))
     assert query["text"] == "2023-05-07 to 2023-05-09 ruth paint"
     assert query["narrowed"] == {"tool": None, "filters": days("2023-05-07", "2023-05-09")}
-    assert (query["source"], query["weight"]) == ("temporal", THEN_WEIGHT)
+    assert (query["source"], query["weight"]) == ("temporal", PERIOD_WEIGHT)
     assert query["spoken"] == "What did Ruth paint on 7 May 2023?"
 
 
@@ -81,15 +81,15 @@ BOUNDS = ["since", "as of", "before", "after", "until", "by", "By the", "up  to"
 def test_a_time_that_only_bounds_places_nothing(times):
     """Proves: QUERY-1, RANK-3."""
     asked = question(f"How many pictures did Ruth have {times}?")
-    assert asked.times and not asked.placed
+    assert asked.times and not asked.event_times
     assert not narrowed(asked) and asked.period is None
 
 
 def test_each_time_is_judged_by_its_own_place():
     """Proves: RANK-3."""
     asked = question("What did Ruth paint before May 2023 and in May 2023?")
-    assert len(asked.times) == 2 and len(asked.placed) == 1
-    assert asked.placed[0].at > len("What did Ruth paint before May 2023")
+    assert len(asked.times) == 2 and len(asked.event_times) == 1
+    assert asked.event_times[0].at > len("What did Ruth paint before May 2023")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,12 @@ def test_each_time_is_judged_by_its_own_place():
 def test_a_range_fits_all_of_it(times):
     """Proves: RANK-3 (not its ends alone)."""
     asked = question(f"What did Ruth paint {times}?")
-    assert [fit(made(datetime(2023, month, 20, tzinfo=UTC)), asked.placed) for month in (5, 6, 7, 8)] == [0, 1, 1, 1]
+    assert [time_fit(made(datetime(2023, month, 20, tzinfo=UTC)), asked.event_times) for month in (5, 6, 7, 8)] == [
+        0,
+        1,
+        1,
+        1,
+    ]
 
 
 def test_the_same_words_are_also_asked_of_all_times():
@@ -131,7 +136,7 @@ def test_a_period_stays_inside_of_the_request():
 def test_without_a_time_nothing_is_narrowed():
     """Proves: QUERY-1."""
     assert not narrowed(question("What did Ruth paint?"))
-    assert within((), Filters(), NOW) is None
+    assert period_filters((), Filters(), NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -143,7 +148,7 @@ def test_without_a_time_nothing_is_narrowed():
 )
 def test_nothing_was_made_in_the_future(text, filters):
     """Proves: QUERY-1."""
-    assert question(text, **filters).placed
+    assert question(text, **filters).event_times
     assert not narrowed(question(text, **filters))
 
 
@@ -161,11 +166,11 @@ def test_nothing_was_made_in_the_future(text, filters):
 )
 def test_a_record_fits_a_time_of_which_it_is_or_tells(moment, text, value):
     """Proves: RANK-3."""
-    assert fit(made(moment, text), parse_times("on 7 May 2023", NOW)) == value
+    assert time_fit(made(moment, text), parse_times("on 7 May 2023", NOW)) == value
 
 
 def test_the_end_of_the_calendar_is_no_error():
     """Proves: QUERY-1."""
     last = datetime(9999, 12, 31, tzinfo=UTC)
-    period = within((TimeExpression("then", last, LATEST, "day"),), Filters(), last)
+    period = period_filters((TimeExpression("then", last, LATEST, "day"),), Filters(), last)
     assert period is not None and Filters.model_validate(period).start_time == last

@@ -6,13 +6,20 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recall_loop.policy.evidence.merging import Found, merge
+from recall_loop.policy.evidence.merging import QueryHits, merge_hits
 from recall_loop.policy.planning.feedback import feedback_queries
-from recall_loop.policy.planning.query_forms import planned
+from recall_loop.policy.planning.query_forms import make_query
 from recall_loop.policy.planning.repeated_queries import RepeatFilter
-from recall_loop.policy.planning.round_plan import PLAN, REFINE, Known, Marker, plan_next, tool_for
-from recall_loop.policy.planning.strategies import order, queries_of
-from recall_loop.policy.question.question import analyse
+from recall_loop.policy.planning.round_plan import (
+    PLAN_ORIGIN,
+    REFINE_ORIGIN,
+    PlanningContext,
+    QueryFingerprinter,
+    plan_next,
+    tool_for,
+)
+from recall_loop.policy.planning.strategies import order_strategies, strategy_queries
+from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.records.records import RECORD_ADAPTER, SearchHit
 from recall_loop.state.request import DEFAULT_CONTENT_TYPES, RetrieveRequest
 from recall_loop.state.scope import Filters
@@ -23,14 +30,14 @@ from recall_loop.text.words.tokens import stems
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 THRESHOLD = 0.9
-SAME = Marker(ToolName.ALL.value, Filters())(planned("q", QuerySource.PHRASE))
+SAME = QueryFingerprinter(ToolName.ALL.value, Filters())(make_query("q", QuerySource.PHRASE))
 WORDS = ["amber", "brown", "crimson", "emerald", "golden", "indigo", "olive", "purple", "scarlet", "violet"]
 TRIED = "red bicycle of Ruth"
 TEXT = "Where does the doctor Ruth Meyer teach programming to children?"
 
 
 def question(text=TEXT):
-    return analyse(RetrieveRequest(messages=[{"content": text}]), NOW)
+    return analyse_question(RetrieveRequest(messages=[{"content": text}]), NOW)
 
 
 def outcome(query, results=3, new_facts=1, error=None, fingerprint=SAME, strategy="direct"):
@@ -58,14 +65,14 @@ def entries(*texts, **fields):
         for at, text in enumerate(texts)
     ]
     hits = [SearchHit(record=record, similarity=0.8, score=0.8) for record in records]
-    return list(merge({}, [Found(planned("q", QuerySource.PHRASE), hits)], 1, frozenset()).pool.values())
+    return list(merge_hits({}, [QueryHits(make_query("q", QuerySource.PHRASE), hits)], 1, frozenset()).pool.values())
 
 
 def known(text=TEXT, ranked=(), outcomes=None, used=(), bridges=()):
-    return Known(question(text), ranked, outcomes or {}, used, bridges)
+    return PlanningContext(question(text), ranked, outcomes or {}, used, bridges)
 
 
-def plan(seen, origin=PLAN, content_types=DEFAULT_CONTENT_TYPES, **settings):
+def plan(seen, origin=PLAN_ORIGIN, content_types=DEFAULT_CONTENT_TYPES, **settings):
     return plan_next(seen, content_types, Settings(**settings), origin)
 
 
@@ -135,23 +142,23 @@ def test_keep_ranks_cuts_and_counts_what_it_drops():
     """Proves: LOOP-4, OPS-3."""
     seen = RepeatFilter(tried(TRIED), THRESHOLD)
     texts = ["Ruth's bicycle, red", "cello", "Cellos!", "piano", "violin"]
-    kept = seen.keep([planned(text, QuerySource.KEYWORD) for text in texts], 2)
+    kept = seen.keep([make_query(text, QuerySource.KEYWORD) for text in texts], 2)
     assert [(query["text"], query["rank"]) for query in kept] == [("cello", 1), ("piano", 2)]
-    assert len(seen.refused) == 2
-    assert seen.keep([planned("the piano", QuerySource.KEYWORD)], 5) == []
+    assert len(seen.dropped) == 2
+    assert seen.keep([make_query("the piano", QuerySource.KEYWORD)], 5) == []
 
 
 def test_a_second_identical_request_starts_clean():
     """Two filters share nothing: the origin answered a repeated request with nothing. Proves: LOOP-4."""
-    queries = [planned("cello", QuerySource.KEYWORD)]
+    queries = [make_query("cello", QuerySource.KEYWORD)]
     assert RepeatFilter({}, THRESHOLD).keep(queries, 5) == RepeatFilter({}, THRESHOLD).keep(queries, 5) != []
 
 
 def test_unused_strategies_come_first_in_their_order():
     """Proves: LOOP-7."""
-    assert order([], []) == list(Strategy)
+    assert order_strategies([], []) == list(Strategy)
     rest = [strategy for strategy in Strategy if strategy not in (Strategy.DIRECT, Strategy.BROADER)]
-    assert order(["direct", "broader"], [])[: len(rest)] == rest
+    assert order_strategies(["direct", "broader"], [])[: len(rest)] == rest
 
 
 def test_used_strategies_follow_by_new_facts_for_each_query():
@@ -163,7 +170,7 @@ def test_used_strategies_follow_by_new_facts_for_each_query():
         outcome("d", new_facts=1, strategy="temporal"),
         outcome("e", new_facts=0, strategy="people"),
     ]
-    ranked = order([strategy.value for strategy in Strategy], outcomes)
+    ranked = order_strategies([strategy.value for strategy in Strategy], outcomes)
     assert ranked[:2] == [Strategy.TEMPORAL, Strategy.DIRECT]
     assert ranked.index(Strategy.SYNONYMS) < ranked.index(Strategy.PEOPLE)
     assert set(ranked) == set(Strategy)
@@ -177,16 +184,16 @@ NAMED = {"people": "paul weber", "organizations": "acme bank", "temporal": "2021
 def test_every_strategy_has_a_deterministic_way(strategy):
     """Proves: LOOP-7, LOOP-8."""
     ranked = entries(MET, created_at="2024-01-05T00:00:00Z")
-    made = queries_of(strategy, question(), ranked, 12, 120)
+    made = strategy_queries(strategy, question(), ranked, 12, 120)
     assert made
-    assert made == queries_of(strategy, question(), ranked, 12, 120)
+    assert made == strategy_queries(strategy, question(), ranked, 12, 120)
     if strategy.value in NAMED:
         assert any(NAMED[strategy.value] in query["text"].lower() for query in made)
 
 
 def test_synonyms_replace_a_term_and_keep_the_others():
     """Proves: LOOP-7, QUERY-1."""
-    made = queries_of(Strategy.SYNONYMS, question("Did Ruth repair the bicycle?"), [], 12, 120)
+    made = strategy_queries(Strategy.SYNONYMS, question("Did Ruth repair the bicycle?"), [], 12, 120)
     assert any("fix" in query["text"] and "ruth" in query["text"] and "bicycle" in query["text"] for query in made)
     assert all(query["source"] == QuerySource.SYNONYM for query in made)
 
@@ -194,7 +201,7 @@ def test_synonyms_replace_a_term_and_keep_the_others():
 def test_broader_and_narrower_terms_differ_from_synonyms():
     """Proves: LOOP-7."""
     keys = {
-        strategy: {query_key(query["text"]) for query in queries_of(strategy, question(), [], 50, 120)}
+        strategy: {query_key(query["text"]) for query in strategy_queries(strategy, question(), [], 50, 120)}
         for strategy in (Strategy.SYNONYMS, Strategy.BROADER, Strategy.NARROWER)
     }
     assert all(keys.values())
@@ -205,14 +212,14 @@ def test_broader_and_narrower_terms_differ_from_synonyms():
 def test_relative_times_of_a_fact_count_from_when_it_was_said():
     """Proves: LOOP-7, LOOP-9."""
     ranked = entries("Ruth sold the bicycle yesterday.", created_at="2021-03-10T08:00:00Z")
-    made = queries_of(Strategy.TEMPORAL, question("What did Ruth sell?"), ranked, 12, 120)
+    made = strategy_queries(Strategy.TEMPORAL, question("What did Ruth sell?"), ranked, 12, 120)
     assert any("9 March 2021" in query["text"] for query in made)
 
 
 def test_a_strategy_with_nothing_to_offer_gives_no_query():
     """Proves: LOOP-7."""
     for strategy in (Strategy.PEOPLE, Strategy.ORGANIZATIONS, Strategy.TEMPORAL):
-        assert queries_of(strategy, question("green paint"), [], 12, 120) == []
+        assert strategy_queries(strategy, question("green paint"), [], 12, 120) == []
 
 
 MET_AGAIN = MET + " Ruth agreed."
@@ -220,7 +227,7 @@ PLAIN = " ".join(f"{word} gardens hidden" for word in WORDS)
 LONG = " ".join(f"engineer{at} repair bicycle{at}" for at in range(60))
 
 
-@pytest.mark.parametrize("origin", [PLAN, REFINE])
+@pytest.mark.parametrize("origin", [PLAN_ORIGIN, REFINE_ORIGIN])
 @pytest.mark.parametrize("used", [len(Strategy), 1, 3])
 @pytest.mark.parametrize("text", [LONG, PLAIN])
 def test_no_planned_query_is_longer_than_allowed(origin, used, text):
@@ -246,7 +253,7 @@ def test_feedback_takes_words_that_several_of_the_best_facts_share():
 def test_the_first_plan_is_direct_with_the_whole_fallback_set():
     """Proves: LOOP-7, QUERY-5."""
     found = plan(known("Who knows Rust in the data team?"))
-    assert found.plan["strategy"] == "direct" and found.plan["origin"] == PLAN
+    assert found.plan["strategy"] == "direct" and found.plan["origin"] == PLAN_ORIGIN
     assert 6 <= len(found.plan["queries"]) <= 12
     assert [query["rank"] for query in found.plan["queries"]] == list(range(1, len(found.plan["queries"]) + 1))
     assert found.generated >= len(found.plan["queries"])
@@ -254,16 +261,16 @@ def test_the_first_plan_is_direct_with_the_whole_fallback_set():
 
 def test_the_plan_keeps_to_the_most_queries():
     """Proves: QUERY-2."""
-    bridges = [planned(f"bridge number{at}", QuerySource.FEEDBACK) for at in range(20)]
+    bridges = [make_query(f"bridge number{at}", QuerySource.FEEDBACK) for at in range(20)]
     for most in (1, 2, 5, 12):
         for seen in (known(), known(outcomes=tried("x"), used=["direct"], bridges=bridges)):
-            assert 1 <= len(plan(seen, REFINE, fallback_max_queries=most).plan["queries"]) <= most
+            assert 1 <= len(plan(seen, REFINE_ORIGIN, fallback_max_queries=most).plan["queries"]) <= most
 
 
 def test_bridges_come_first_and_leave_room_for_the_next_strategy():
     """Proves: QUERY-4, LOOP-7."""
-    bridges = [planned(f"bridge number{at}", QuerySource.FEEDBACK) for at in range(20)]
-    first = plan(known(outcomes={}), PLAN).plan["queries"]
+    bridges = [make_query(f"bridge number{at}", QuerySource.FEEDBACK) for at in range(20)]
+    first = plan(known(outcomes={}), PLAN_ORIGIN).plan["queries"]
     seen = known(outcomes=tried(*(query["text"] for query in first)), used=["direct"], bridges=bridges)
     found = plan(seen).plan
     assert found["strategy"] == "synonyms"
@@ -289,7 +296,7 @@ def test_no_plan_repeats_a_query_and_the_plans_end(results):
     untried = [
         query
         for strategy in Strategy
-        for query in queries_of(strategy, question(), ranked, 12, 120)
+        for query in strategy_queries(strategy, question(), ranked, 12, 120)
         if RepeatFilter(outcomes, THRESHOLD).allows(query["text"], SAME)
     ]
     assert untried == []
@@ -307,8 +314,8 @@ def test_a_refinement_looks_deeper_and_asks_with_what_was_found():
     """Proves: LOOP-6, QUERY-4."""
     ranked = entries("Ruth tunes her cello in the workshop.", "The workshop for cello players opened.")
     seen = known("What is the hobby of Ruth?", ranked, tried("something else"), ["direct"])
-    direct, refined = plan(seen).plan, plan(seen, REFINE).plan
-    assert refined["origin"] == REFINE
+    direct, refined = plan(seen).plan, plan(seen, REFINE_ORIGIN).plan
+    assert refined["origin"] == REFINE_ORIGIN
     assert refined["parameters"]["limit"] > direct["parameters"]["limit"]
     assert any(query["source"] == QuerySource.FEEDBACK for query in refined["queries"])
     assert not any(query["source"] == QuerySource.FEEDBACK for query in direct["queries"])
@@ -317,7 +324,7 @@ def test_a_refinement_looks_deeper_and_asks_with_what_was_found():
 @pytest.mark.parametrize("limit", [1, 150, 1000])
 def test_a_refinement_never_looks_less_deep(limit):
     """Proves: LOOP-6."""
-    refined = plan(known(outcomes=tried("x")), REFINE, search_limit=limit).plan["parameters"]["limit"]
+    refined = plan(known(outcomes=tried("x")), REFINE_ORIGIN, search_limit=limit).plan["parameters"]["limit"]
     assert limit <= refined <= 1000
 
 
@@ -333,12 +340,18 @@ def test_the_tool_follows_the_content_types():
 
 def test_other_filters_or_another_tool_are_another_context():
     """Proves: LOOP-4."""
-    query = planned("q", QuerySource.LLM)
-    marks = {Marker(tool, filters)(query) for tool in ToolName for filters in (Filters(), Filters(label="x"))}
+    query = make_query("q", QuerySource.LLM)
+    marks = {
+        QueryFingerprinter(tool, filters)(query) for tool in ToolName for filters in (Filters(), Filters(label="x"))
+    }
     assert len(marks) == 2 * len(ToolName)
-    assert Marker("search_all", Filters(label="x"))(query) == Marker(ToolName.ALL.value, Filters(label="x"))(query)
+    assert QueryFingerprinter("search_all", Filters(label="x"))(query) == QueryFingerprinter(
+        ToolName.ALL.value, Filters(label="x")
+    )(query)
     narrowed = {**query, "narrowed": {"tool": "search_facts", "filters": {"role": "user"}}}
-    assert Marker("search_all", Filters())(narrowed) == Marker("search_facts", Filters(role="user"))(query)
+    assert QueryFingerprinter("search_all", Filters())(narrowed) == QueryFingerprinter(
+        "search_facts", Filters(role="user")
+    )(query)
 
 
 def test_an_empty_query_is_planned_again_once_the_filters_changed():
@@ -347,9 +360,9 @@ def test_an_empty_query_is_planned_again_once_the_filters_changed():
     empty = tried(*(query["text"] for query in first), results=0)
     used = [strategy.value for strategy in Strategy]
     keys = {query_key(query["text"]) for query in first}
-    same = plan_next(known(outcomes=empty, used=used), DEFAULT_CONTENT_TYPES, Settings(), PLAN, Filters()).plan
+    same = plan_next(known(outcomes=empty, used=used), DEFAULT_CONTENT_TYPES, Settings(), PLAN_ORIGIN, Filters()).plan
     other = plan_next(
-        known(outcomes=empty, used=used), DEFAULT_CONTENT_TYPES, Settings(), PLAN, Filters(role="user")
+        known(outcomes=empty, used=used), DEFAULT_CONTENT_TYPES, Settings(), PLAN_ORIGIN, Filters(role="user")
     ).plan
     assert not keys & {query_key(query["text"]) for query in same["queries"]}
     assert keys & {query_key(query["text"]) for query in other["queries"]}

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recall_loop.policy.evidence.evidence_folding import absorb, unread_sources, with_sources
-from recall_loop.policy.evidence.merging import Found, merge
-from recall_loop.policy.evidence.ranking import Ranked
-from recall_loop.policy.planning.bridges import bridges, link_terms, links
-from recall_loop.policy.planning.query_forms import planned
-from recall_loop.policy.question.question import analyse
+from recall_loop.policy.evidence.evidence_folding import attach_sources, fold_messages, unread_source_ids
+from recall_loop.policy.evidence.merging import QueryHits, merge_hits
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.planning.bridges import bridge_candidates, bridge_queries, candidate_terms
+from recall_loop.policy.planning.query_forms import make_query
+from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.records.records import RECORD_ADAPTER, SearchHit
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.types import QuerySource
@@ -23,7 +23,7 @@ ASKED = "Where was the director of the film Blue Horse born?"
 
 
 def question(text=ASKED):
-    return analyse(RetrieveRequest(messages=[{"content": text}]), NOW)
+    return analyse_question(RetrieveRequest(messages=[{"content": text}]), NOW)
 
 
 def hit(record_id, text, score=0.8, similarity=0.7, kind="archival", window="", **fields):
@@ -32,11 +32,11 @@ def hit(record_id, text, score=0.8, similarity=0.7, kind="archival", window="", 
 
 
 def found(*hits, query="q", weight=1.0, source=QuerySource.PHRASE):
-    return Found(planned(query, source, weight), hits)
+    return QueryHits(make_query(query, source, weight), hits)
 
 
 def merged(*parts, pool=None, iteration=1):
-    return merge(pool or {}, parts, iteration, frozenset(stems(ASKED)))
+    return merge_hits(pool or {}, parts, iteration, frozenset(stems(ASKED)))
 
 
 def only(result):
@@ -51,9 +51,10 @@ def of(result, record_id):
 def returned(pool, most=30):
     """Return the pool's entries as a result holds them, best first."""
     ranked = [
-        Ranked(entry, entry["relevance"], {}) for entry in sorted(pool.values(), key=lambda entry: -entry["relevance"])
+        RankedEntry(entry, entry["relevance"], {})
+        for entry in sorted(pool.values(), key=lambda entry: -entry["relevance"])
     ]
-    return [item.entry for item in absorb(ranked, most, frozenset(stems(ASKED)))]
+    return [item.entry for item in fold_messages(ranked, most, frozenset(stems(ASKED)))]
 
 
 def ids(entries):
@@ -175,7 +176,7 @@ def person(score):
 
 def bridging(pool, frequencies=FREQUENT, asked=ASKED, longest=120):
     ranked = sorted(pool.values(), key=lambda entry: -entry["relevance"])
-    return bridges(links(question(asked), ranked), frequencies, ROWS, longest)
+    return bridge_queries(bridge_candidates(question(asked), ranked), frequencies, ROWS, longest)
 
 
 def test_a_question_of_two_hops_gives_the_right_bridge():
@@ -200,14 +201,14 @@ def test_what_stands_beside_the_questions_words_comes_first():
     """Proves: QUERY-4. Of the many names in a long record few have to do with what was asked."""
     crowd = " ".join(f"Later {name} came to Lodz." for name in ("Olga Reyes", "Paul Ivers", "Ines Duarte", "Tom Abel"))
     film = hit("film", f"{crowd} The director of the film Blue Horse was Anna Kowalska. {crowd}", label="Cinema")
-    made = links(question(), list(merged(found(film)).pool.values()))
+    made = bridge_candidates(question(), list(merged(found(film)).pool.values()))
     assert [link.entity for link in made][:3] == ["Anna Kowalska", "Cinema", "Olga Reyes"]
 
 
 def test_each_seed_has_its_first_bridge_before_any_second():
     """Proves: QUERY-4. What only sounds alike doesn't keep the right record waiting."""
     noise = hit("noise", "Blue Horse met Olga Reyes. Paul Ivers saw Blue Horse.", 0.95, label="Noise")
-    made = links(question(), list(merged(found(noise, FILM)).pool.values()))
+    made = bridge_candidates(question(), list(merged(found(noise, FILM)).pool.values()))
     assert [link.seed["record"]["id"] for link in made] == ["noise", "film", "noise", "noise"]
 
 
@@ -241,13 +242,13 @@ def test_speakers_are_no_bridges(field):
 def test_a_record_that_has_all_words_of_the_question_needs_no_bridge():
     """Proves: QUERY-4."""
     whole = hit("w", "The director of the film Blue Horse, Anna Kowalska, was born in Lodz.")
-    assert links(question(), list(merged(found(whole)).pool.values())) == []
-    assert links(question(), []) == []
+    assert bridge_candidates(question(), list(merged(found(whole)).pool.values())) == []
+    assert bridge_candidates(question(), []) == []
 
 
 def test_link_terms_are_what_is_to_be_looked_up():
     """Proves: QUERY-4."""
-    terms = link_terms(links(question(), list(merged(found(FILM)).pool.values())))
+    terms = candidate_terms(bridge_candidates(question(), list(merged(found(FILM)).pool.values())))
     assert {"anna", "kowalska"} <= set(terms) and len(terms) == len(set(terms))
 
 
@@ -264,7 +265,7 @@ def test_a_bridge_names_its_entity_however_long_the_question_is():
 def crossed(*hits, pool=None):
     """Merge the film, then its bridge with `hits`."""
     first = pool or merged(found(FILM)).pool
-    return merge(first, [Found(bridging(first)[0], hits)], 2, frozenset())
+    return merge_hits(first, [QueryHits(bridging(first)[0], hits)], 2, frozenset())
 
 
 def test_a_bridge_leads_to_a_place_below_its_seed():
@@ -351,13 +352,15 @@ def test_a_fact_is_no_quotation_of_a_source_that_was_not_found():
 
 def test_sources_are_read_where_the_store_has_them():
     """Proves: RANK-2."""
-    (item,) = [Ranked(entry, 0.5, {}) for entry in returned(merged(found(hit("f1", "Ruth owns it.", **FACT))).pool)]
-    assert unread_sources([item]) == ["m1"]
+    (item,) = [
+        RankedEntry(entry, 0.5, {}) for entry in returned(merged(found(hit("f1", "Ruth owns it.", **FACT))).pool)
+    ]
+    assert unread_source_ids([item]) == ["m1"]
     said = {"id": "m1", "text": "I have a kettle.", "author": "Ruth", "created_at": "2024-01-01T00:00:00Z"}
-    (read,) = with_sources([item], {"m1": said}, frozenset())
+    (read,) = attach_sources([item], {"m1": said}, frozenset())
     assert read.entry["evidence"][0]["snippet"] == "I have a kettle."
     assert read.entry["evidence"][0]["author"] == "Ruth"
-    assert unread_sources([read]) == []
+    assert unread_source_ids([read]) == []
 
 
 def test_a_message_stays_where_its_fact_is_cut_off():

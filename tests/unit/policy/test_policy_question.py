@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recall_loop.policy.planning.query_forms import content_query, fallback_queries, planned, shorten
-from recall_loop.policy.question.question import analyse
+from recall_loop.policy.planning.query_forms import content_query, fallback_queries, make_query, shorten_query
+from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import QuerySource
 from recall_loop.text.words.keys import query_key
@@ -28,7 +28,7 @@ FOLLOW_UP = (
 def question(*messages, goal=None):
     """Analyse a conversation; a bare text is a user message."""
     chat = [ChatMessage(role=m[0], content=m[1]) if isinstance(m, tuple) else ChatMessage(content=m) for m in messages]
-    return analyse(RetrieveRequest(messages=chat, goal=goal), NOW)
+    return analyse_question(RetrieveRequest(messages=chat, goal=goal), NOW)
 
 
 def queries(*messages, goal=None, most=MOST, longest=LONGEST):
@@ -239,10 +239,10 @@ def test_equal_questions_give_equal_queries():
 
 def test_shorten_cuts_between_words_where_it_can():
     """Proves: QUERY-2."""
-    assert shorten("red  bicycle\nshop", 100) == "red bicycle shop"
-    assert shorten("red bicycle shop", 11) == "red bicycle"
-    assert shorten("red bicycle shop", 10) == "red"
-    assert shorten("incomprehensibilities", 10) == "incomprehe"
+    assert shorten_query("red  bicycle\nshop", 100) == "red bicycle shop"
+    assert shorten_query("red bicycle shop", 11) == "red bicycle"
+    assert shorten_query("red bicycle shop", 10) == "red"
+    assert shorten_query("incomprehensibilities", 10) == "incomprehe"
 
 
 def test_content_query_drops_verbs_of_asking():
@@ -252,5 +252,5 @@ def test_content_query_drops_verbs_of_asking():
 
 def test_a_planned_query_takes_the_weight_of_its_source_unless_told():
     """Proves: QUERY-2."""
-    assert planned("x", QuerySource.PHRASE)["weight"] >= planned("x", QuerySource.ENTITY)["weight"]
-    assert planned("x", QuerySource.PHRASE, 0.25)["weight"] == 0.25
+    assert make_query("x", QuerySource.PHRASE)["weight"] >= make_query("x", QuerySource.ENTITY)["weight"]
+    assert make_query("x", QuerySource.PHRASE, 0.25)["weight"] == 0.25

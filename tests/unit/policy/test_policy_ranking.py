@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from recall_loop.policy.evidence.novelty import new_facts, streak_without_gain
-from recall_loop.policy.evidence.ranking import diversified, rank, score_entry
-from recall_loop.policy.prompting.context_block import memory_lines
+from recall_loop.policy.evidence.ranking import demote_duplicates, rank_entries, score_entry
+from recall_loop.policy.prompting.context_block import render_memory_lines
 from recall_loop.state.settings.settings import Settings
 from recall_loop.text.time.time_expressions import parse_times
 from recall_loop.text.words.token_budget import estimate_tokens
@@ -59,7 +59,7 @@ def entry(name, relevance=0.5, sources=1, queries=1, iteration=1, text=None, sim
 
 def returned(entries, settings=SETTINGS):
     """Return the ids in the order of a result, before the cut."""
-    ranked = diversified(rank(entries, settings, NOW), settings.duplicate_similarity)
+    ranked = demote_duplicates(rank_entries(entries, settings, NOW), settings.duplicate_similarity)
     return [item.entry["record"]["id"] for item in ranked]
 
 
@@ -82,7 +82,7 @@ def test_the_score_stays_within_its_bounds():
             "a", 1.0, sources=50, queries=50, iteration=2, days=0, text="It is 3.", kind="message", role="user"
         )
         most["window"] = "Ada: How old is it?\nIt is 3."
-        best = next(item for item in rank([asks, most], settings, NOW, MINE, TODAY) if item.entry is most)
+        best = next(item for item in rank_entries([asks, most], settings, NOW, MINE, TODAY) if item.entry is most)
         assert 0.9 < best.score <= 1.0
         assert score(entry("a", 0.0), settings) == 0.0
 
@@ -111,7 +111,9 @@ def test_a_reply_counts_only_after_its_own_question():
     """Proves: RANK-3. The line after the question is meant, not any text that holds the same words."""
     asks = turn("a1", "Ready?", 0.9)
     later = turn("a2", "Yes", 0.3, "Ben: Yes or no\nBen: Yes\nAda: Ready?", author="Ben")
-    parts = {item.entry["record"]["id"]: item.components["reply"] for item in rank([asks, later], SETTINGS, NOW)}
+    parts = {
+        item.entry["record"]["id"]: item.components["reply"] for item in rank_entries([asks, later], SETTINGS, NOW)
+    }
     assert parts == {"a1": 0.0, "a2": 0.0}
 
 
@@ -133,7 +135,7 @@ def test_what_is_of_the_time_asked_about_moves_up(then):
         (SETTINGS, (), "a2"),
         (Settings(rank_time_weight=0.0), asked, "a2"),
     ):
-        assert rank([of_then, other], settings, NOW, times=times)[0].entry["record"]["id"] == best
+        assert rank_entries([of_then, other], settings, NOW, times=times)[0].entry["record"]["id"] == best
 
 
 @pytest.mark.parametrize(("question", "best"), [("When does my lease end?", "a1"), ("What did you suggest?", "a2")])
@@ -144,7 +146,7 @@ def test_turns_of_whoever_has_said_it_move_up(question, best):
     note = entry("a3", 0.51, text="Leases have an end.")
     for weight, first in ((SETTINGS.rank_teller_weight, best), (0.0, "a3")):
         settings = Settings(rank_teller_weight=weight)
-        assert rank([note, mine, yours], settings, NOW, question)[0].entry["record"]["id"] == first
+        assert rank_entries([note, mine, yours], settings, NOW, question)[0].entry["record"]["id"] == first
 
 
 def test_every_component_is_reported():
@@ -152,7 +154,7 @@ def test_every_component_is_reported():
     asks = turn("q", "How many?", 0.5)
     most = entry("a", 0.5, sources=3, queries=4, iteration=2, days=1, kind="message", text="It was 3.", role="user")
     most["window"] = "Ada: How many?\nIt was 3."
-    item = next(item for item in rank([asks, most], SETTINGS, NOW, MINE, YESTERDAY) if item.entry is most)
+    item = next(item for item in rank_entries([asks, most], SETTINGS, NOW, MINE, YESTERDAY) if item.entry is most)
     names = {"relevance", "reply", "time", "teller", "novelty", "recency", "diversity", "evidence"}
     assert set(item.components) == names | {"reference"}  # which is for titled records: test_policy_titles.py
     assert all(item.components[name] > 0 for name in names)
@@ -239,9 +241,9 @@ def test_records_that_share_some_words_are_no_duplicates():
 
 def test_diversifying_loses_and_scores_nothing_anew():
     """Proves: RANK-3."""
-    ranked = rank([entry(f"e{at}", at / 10, text=WORDS[at % 3]) for at in range(9)], SETTINGS, NOW)
+    ranked = rank_entries([entry(f"e{at}", at / 10, text=WORDS[at % 3]) for at in range(9)], SETTINGS, NOW)
     for threshold in (0.0, 0.5, 1.0):
-        found = diversified(ranked, threshold)
+        found = demote_duplicates(ranked, threshold)
         flags = [item.near_duplicate for item in found]
         assert flags == sorted(flags)
         plain = [replace(item, near_duplicate=False) for item in found]
@@ -267,14 +269,14 @@ def test_the_order_of_insertion_changes_nothing():
 
 def test_ranking_an_empty_pool_gives_nothing():
     """Proves: RANK-3."""
-    assert rank([], SETTINGS, NOW) == [] and diversified([], 0.9) == []
+    assert rank_entries([], SETTINGS, NOW) == [] and demote_duplicates([], 0.9) == []
 
 
 # Novelty
 
 
 def novel(entries, iteration=2, most=2, supports=None, before=frozenset()):
-    ranked = rank(entries, SETTINGS, NOW)
+    ranked = rank_entries(entries, SETTINGS, NOW)
     return new_facts(
         ranked,
         iteration,
@@ -328,7 +330,7 @@ NOTHING = frozenset()
 
 def test_lines_are_cited_by_the_records_id():
     """Proves: LOOP-10."""
-    (line,) = memory_lines([entry("f1", text="Ruth owns a kettle", author="Ruth", days=1)], 100, NOTHING)
+    (line,) = render_memory_lines([entry("f1", text="Ruth owns a kettle", author="Ruth", days=1)], 100, NOTHING)
     assert line.startswith("[f1] ") and line.endswith("Ruth owns a kettle")
     assert "2024-06-14" in line and "Ruth" in line
 
@@ -337,7 +339,7 @@ def test_lines_are_cited_by_the_records_id():
 def test_lines_keep_to_the_budget(budget):
     """Proves: LOOP-10."""
     entries = [entry(f"f{at}", text=" ".join(WORDS)) for at in range(20)]
-    lines = memory_lines(entries, budget, NOTHING)
+    lines = render_memory_lines(entries, budget, NOTHING)
     assert estimate_tokens("\n".join(lines)) <= budget
     assert [line.split()[0] for line in lines] == [f"[f{at}]" for at in range(len(lines))]
 
@@ -345,14 +347,14 @@ def test_lines_keep_to_the_budget(budget):
 @pytest.mark.parametrize("word", ["kettle ", "чайник ", "壶"])
 def test_a_first_fact_that_is_too_long_is_cut_and_not_dropped(word):
     """Proves: LOOP-10, SEARCH-8."""
-    lines = memory_lines([entry("f1", text=word * 400)], 60, NOTHING)
+    lines = render_memory_lines([entry("f1", text=word * 400)], 60, NOTHING)
     assert len(lines) == 1
     assert estimate_tokens(lines[0]) <= 60 and word.strip() in lines[0]
 
 
 def test_a_cut_fact_shows_what_was_asked():
     """Proves: LOOP-10, SEARCH-8."""
-    (line,) = memory_lines(
+    (line,) = render_memory_lines(
         [entry("f1", text="rain " * 400 + "a copper kettle " + "rain " * 400)], 40, frozenset({"kettl"})
     )
     assert "kettle" in line
@@ -364,10 +366,10 @@ def test_retrieved_text_cannot_close_the_block(closing, field):
     """Proves: LOOP-10."""
     found = entry("f1", text="plain")
     found["record"][field] = f"x {closing} y"
-    (line,) = memory_lines([found], 200, NOTHING)
+    (line,) = render_memory_lines([found], 200, NOTHING)
     assert "<" not in line and "\n" not in line
 
 
 def test_no_facts_give_no_lines():
     """Proves: LOOP-10."""
-    assert memory_lines([], 100, NOTHING) == []
+    assert render_memory_lines([], 100, NOTHING) == []

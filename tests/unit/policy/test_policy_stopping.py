@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from recall_loop.policy.confidence.confidence_score import (
-    WEIGHTS,
-    Signals,
-    components,
+    COMPONENT_WEIGHTS,
+    ConfidenceInputs,
     compute_confidence,
     compute_confidence_score,
+    confidence_components,
 )
-from recall_loop.policy.evidence.ranking import Ranked
+from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.planning.refinement import refine_reasons
-from recall_loop.policy.stopping import STEPS_FOR_A_ROUND, Progress, figures, stop_reason
+from recall_loop.policy.stopping import STEPS_PER_ITERATION, RunProgress, stop_figures, stop_reason
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ConfidenceLabel, StopReason
@@ -138,13 +138,13 @@ def test_thresholds_come_from_the_settings():
 
 # Stopping
 
-GOING_ON = Progress(
+GOING_ON = RunProgress(
     iteration=2,
     in_scope=True,
     calls=(call(),),
     queries_left=True,
     coverage=0.5,
-    single=0.5,
+    best_single=0.5,
     best_similarity=0.6,
     new_facts=3,
     streak=0,
@@ -152,7 +152,7 @@ GOING_ON = Progress(
     remaining_steps=100,
 )
 FIRST = replace(GOING_ON, iteration=1)
-STRONG = replace(FIRST, coverage=1.0, single=1.0, best_similarity=0.95)
+STRONG = replace(FIRST, coverage=1.0, best_single=1.0, best_similarity=0.95)
 
 
 def stops(progress, **settings):
@@ -175,7 +175,7 @@ def test_while_nothing_holds_it_goes_on():
         ({"new_facts": 30, "coverage": 0.8}, StopReason.ENOUGH_FACTS),
         ({"streak": 2}, StopReason.NO_NOVELTY),
         ({"iteration": 10}, StopReason.ITERATION_LIMIT),
-        ({"remaining_steps": STEPS_FOR_A_ROUND - 1}, StopReason.STEP_LIMIT),
+        ({"remaining_steps": STEPS_PER_ITERATION - 1}, StopReason.STEP_LIMIT),
     ],
 )
 def test_each_reason_is_told_by_itself(change, reason):
@@ -201,7 +201,7 @@ def test_the_deadline_stops_only_where_there_is_one():
         {"new_facts": 30, "coverage": 0.79},
         {"streak": 1},
         {"iteration": 9},
-        {"remaining_steps": STEPS_FOR_A_ROUND},
+        {"remaining_steps": STEPS_PER_ITERATION},
         {"calls": (call(success=False), call())},
     ],
 )
@@ -234,7 +234,7 @@ def test_a_strong_first_pass_needs_one_similar_record_that_holds_it_all(weak):
 
 def test_the_thresholds_of_a_strong_first_pass_are_settings():
     """Proves: STOP-3."""
-    modest = replace(STRONG, coverage=0.6, single=0.6, best_similarity=0.6)
+    modest = replace(STRONG, coverage=0.6, best_single=0.6, best_similarity=0.6)
     assert stops(modest, strong_first_coverage=0.5, strong_first_similarity=0.5) is StopReason.COVERED
     assert stops(STRONG, strong_first_similarity=0.99) is None
 
@@ -253,8 +253,8 @@ def test_a_run_without_any_call_is_no_failure():
 def test_figures_leave_out_what_differs_from_run_to_run():
     """Proves: STOP-2, LOOP-9."""
     progress = replace(GOING_ON, calls=(call(0), call(success=False), call(3)))
-    shown = figures(progress)
-    assert shown == figures(replace(progress, elapsed=99.0))
+    shown = stop_figures(progress)
+    assert shown == stop_figures(replace(progress, elapsed=99.0))
     assert (shown["failed_calls"], shown["zero_result_calls"]) == (1, 1)
     assert (shown["coverage"], shown["new_facts"]) == (0.5, 3)
 
@@ -263,14 +263,14 @@ def test_figures_leave_out_what_differs_from_run_to_run():
 
 
 def ranked(*entries):
-    return [Ranked(found, found["relevance"], {}) for found in entries]
+    return [RankedEntry(found, found["relevance"], {}) for found in entries]
 
 
 CLEAN = (call(),)
 
 
 def parts(*entries, coverage=1.0, calls=CLEAN):
-    return components(Signals(ranked(*entries), coverage, coverage, calls, LEAST))
+    return confidence_components(ConfidenceInputs(ranked(*entries), coverage, coverage, calls, LEAST))
 
 
 def label(*entries, coverage=1.0, calls=CLEAN, settings=SETTINGS):
@@ -284,17 +284,22 @@ GOOD = [entry(f"f{at}", 0.9, sources=3, queries=5) for at in range(6)]
 def test_no_facts_are_low_with_score_zero():
     """Proves: CONF-3."""
     found = parts(coverage=1.0)
-    assert set(found) == set(WEIGHTS) and set(found.values()) == {0.0}
+    assert set(found) == set(COMPONENT_WEIGHTS) and set(found.values()) == {0.0}
     assert compute_confidence_score(found) == 0.0
     assert label() is ConfidenceLabel.LOW
 
 
 def test_the_weights_are_those_of_the_requirement():
     """Proves: CONF-2."""
-    assert dict(WEIGHTS) == {"relevance": 0.35, "evidence": 0.20, "novelty_coverage": 0.25, "reliability": 0.20}
-    for name, weight in WEIGHTS.items():
-        assert compute_confidence_score(dict.fromkeys(WEIGHTS, 0.0) | {name: 1.0}) == weight
-    assert compute_confidence_score(dict.fromkeys(WEIGHTS, 1.0)) == 1.0
+    assert dict(COMPONENT_WEIGHTS) == {
+        "relevance": 0.35,
+        "evidence": 0.20,
+        "novelty_coverage": 0.25,
+        "reliability": 0.20,
+    }
+    for name, weight in COMPONENT_WEIGHTS.items():
+        assert compute_confidence_score(dict.fromkeys(COMPONENT_WEIGHTS, 0.0) | {name: 1.0}) == weight
+    assert compute_confidence_score(dict.fromkeys(COMPONENT_WEIGHTS, 1.0)) == 1.0
 
 
 def test_strong_evidence_is_high():
@@ -312,7 +317,7 @@ def test_broad_low_quality_matches_are_never_high():
 
 def test_while_relevance_is_low_so_is_the_label():
     """Proves: CONF-3."""
-    full = dict.fromkeys(WEIGHTS, 1.0)
+    full = dict.fromkeys(COMPONENT_WEIGHTS, 1.0)
     assert compute_confidence(0.99, full | {"relevance": 0.29}, SETTINGS) is ConfidenceLabel.LOW
     assert compute_confidence(0.99, full | {"relevance": 0.35}, SETTINGS) is ConfidenceLabel.HIGH
     weak = [entry(f"f{at}", 0.3, sources=5, queries=9) for at in range(30)]
@@ -321,7 +326,7 @@ def test_while_relevance_is_low_so_is_the_label():
 
 def test_labels_follow_the_thresholds_of_the_settings():
     """Proves: CONF-1."""
-    full = dict.fromkeys(WEIGHTS, 1.0)
+    full = dict.fromkeys(COMPONENT_WEIGHTS, 1.0)
     settings = Settings(conf_medium=0.3, conf_high=0.6)
     labels = [compute_confidence(score, full, settings).value for score in (0.29, 0.3, 0.59, 0.6)]
     assert labels == ["low", "medium", "medium", "high"]
@@ -366,15 +371,15 @@ def test_coverage_and_similarity_raise_their_components():
 
 
 @pytest.mark.parametrize("bad", [-0.01, 1.01, float("nan"), float("inf")])
-@pytest.mark.parametrize("name", list(WEIGHTS))
+@pytest.mark.parametrize("name", list(COMPONENT_WEIGHTS))
 def test_a_bad_component_is_refused_by_name(name, bad):
     """Proves: CONF-1, CONF-2."""
     with pytest.raises(InvalidInputError) as caught:
-        compute_confidence_score(dict.fromkeys(WEIGHTS, 0.5) | {name: bad})
+        compute_confidence_score(dict.fromkeys(COMPONENT_WEIGHTS, 0.5) | {name: bad})
     assert name in caught.value.field
 
 
-@pytest.mark.parametrize("given", [{}, {"relevance": 1.0}, dict.fromkeys(WEIGHTS, 0.5) | {"charm": 1.0}])
+@pytest.mark.parametrize("given", [{}, {"relevance": 1.0}, dict.fromkeys(COMPONENT_WEIGHTS, 0.5) | {"charm": 1.0}])
 def test_missing_and_unknown_components_are_refused(given):
     """Proves: CONF-2."""
     with pytest.raises(InvalidInputError):

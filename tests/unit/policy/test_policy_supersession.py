@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.policy.evidence.fact_support import Said, supported
-from recall_loop.policy.facts.supersession import timeline, value_of
+from recall_loop.policy.evidence.fact_support import CitedContext, is_supported
+from recall_loop.policy.facts.supersession import fact_value, supersession_changes
 from recall_loop.state.records.records import Fact
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
@@ -22,7 +22,7 @@ def fact(number, value, day, **more):
 
 
 def applied(facts):
-    changed = {fact.id: fact for fact in timeline(facts)}
+    changed = {fact.id: fact for fact in supersession_changes(facts)}
     return [changed.get(fact.id, fact) for fact in facts]
 
 
@@ -48,13 +48,13 @@ def test_each_fact_ends_when_the_next_one_with_another_value_begins(facts, seed)
 @given(SLOTS)
 def test_ending_facts_again_changes_nothing_and_writing_one_by_one_gives_the_same(facts):
     """Proves: OPS-5."""
-    assert timeline(applied(facts)) == []
+    assert supersession_changes(applied(facts)) == []
     told = []
     for fact in facts:
         told = applied([*told, fact])
     assert told == applied(facts)
-    values = {value_of(fact) for fact in facts}
-    current = {value_of(fact) for fact in told if fact.superseded_by is None}
+    values = {fact_value(fact) for fact in facts}
+    current = {fact_value(fact) for fact in told if fact.superseded_by is None}
     assert len(current) == min(len(values), 1)  # one value holds, and none is lost
 
 
@@ -62,14 +62,14 @@ def test_an_end_given_by_hand_stays():
     """Proves: OPS-5."""
     ended = fact(1, "Oslo", 1, valid_until=NOW + timedelta(days=2))
     elsewhere = fact(2, "Oslo", 1, valid_until=NOW, superseded_by="other")
-    assert timeline([ended, elsewhere, fact(3, "Bergen", 3)]) == []
+    assert supersession_changes([ended, elsewhere, fact(3, "Bergen", 3)]) == []
 
 
 def test_a_fact_without_a_time_was_there_before():
     """Proves: OPS-5."""
-    (old,) = timeline([fact(1, "Bergen", 1), fact(2, "Oslo", None)])
+    (old,) = supersession_changes([fact(1, "Bergen", 1), fact(2, "Oslo", None)])
     assert (old.id, old.superseded_by) == ("f2", "f1")
-    assert timeline([fact(1, "Bergen", None), fact(2, "Oslo", None)]) == []
+    assert supersession_changes([fact(1, "Bergen", None), fact(2, "Oslo", None)]) == []
 
 
 @pytest.mark.parametrize(
@@ -85,5 +85,5 @@ def test_a_fact_without_a_time_was_there_before():
 )
 def test_a_fact_is_what_its_messages_say(subject, value, text, expected):
     """Proves: OPS-5."""
-    said = Said(["I moved to a flat in Bergen last week."], ["My name is Ann.", "Where do you live?"])
-    assert supported(subject, value, text, said) is expected
+    said = CitedContext(["I moved to a flat in Bergen last week."], ["My name is Ann.", "Where do you live?"])
+    assert is_supported(subject, value, text, said) is expected

@@ -23,12 +23,12 @@ from recall_loop.graph.builder import build_graph
 from recall_loop.memory.search.scoring.content_scoring import NON_CONTENT_SHARE, TOOL_FACTOR
 from recall_loop.memory.search.scoring.fusion import SESSION_WEIGHT, SPEAKER_WEIGHT
 from recall_loop.memory.search.scoring.similarity import COSINE_MIDDLE, COSINE_SLOPE, NEIGHBOUR_SHARE
-from recall_loop.policy.confidence.confidence_score import UNCALIBRATED, WEIGHTS
-from recall_loop.service.core.config import PREFIX as SERVICE_PREFIX
+from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, IDENTITY_CALIBRATION_ID
+from recall_loop.service.core.config import SERVICE_ENV_PREFIX as SERVICE_PREFIX
 from recall_loop.service.core.config import ServiceConfig
-from recall_loop.state.allowed_values import describe
+from recall_loop.state.allowed_values import describe_schema
 from recall_loop.state.result import RetrieveResult
-from recall_loop.state.settings.settings import PREFIX, Settings
+from recall_loop.state.settings.settings import ENV_PREFIX, Settings
 from recall_loop.state.types import QuerySource, StopReason, Strategy
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -247,7 +247,7 @@ def service_table() -> str:
         if meaning.startswith("Set for workers"):
             continue
         default = "none" if part.get("default") in (None, []) else f"`{json.dumps(part['default']).strip(chr(34))}`"
-        words = describe(part, schema)
+        words = describe_schema(part, schema)
         rows.append(f"| `{name}` | `{SERVICE_PREFIX}{name.upper()}` | {default} | {words} | {meaning} |")
     return "\n".join(rows) + "\n"
 
@@ -258,11 +258,11 @@ def settings_table(chosen: tuple[str, ...]) -> str:
     rows = ["| setting | variable | default | allowed | meaning |", "|---|---|---|---|---|"]
     for name in chosen:
         part = schema["properties"][name]
-        variables = [f"`{PREFIX}{name.upper()}`"]
+        variables = [f"`{ENV_PREFIX}{name.upper()}`"]
         variables += [f"`{name.upper()}`"] if name.upper() in Settings.BARE_NAMES else []
         default = part.get("default")
         shown = "none" if default is None else f"`{default}`"
-        words = describe(part, schema)
+        words = describe_schema(part, schema)
         meaning = _REQUIREMENT.sub("", part["description"])
         rows.append(f"| `{name}` | {', '.join(variables)} | {shown} | {words} | {meaning} |")
     return "\n".join(rows) + "\n"
@@ -353,7 +353,7 @@ def first_column(page: Path, heading: str) -> list[str]:
         ("docs/loop.md", "stop reason", list(StopReason)),
         ("docs/loop.md", "strategy", list(Strategy)),
         ("docs/loop.md", "source", list(QuerySource)),
-        ("docs/confidence.md", "component", list(WEIGHTS)),
+        ("docs/confidence.md", "component", list(COMPONENT_WEIGHTS)),
         ("README.md", "verb", list(VERBS)),
         ("docs/cli.md", "verb", list(VERBS)),
     ],
@@ -366,9 +366,9 @@ def test_tables_name_what_there_is(page: str, heading: str, expected: list[str])
 def test_numbers_that_pages_give() -> None:
     """Proves: CONF-2, SEARCH-5, SEARCH-6."""
     said = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
-    for name, weight in WEIGHTS.items():
+    for name, weight in COMPONENT_WEIGHTS.items():
         assert f"| `{name}` | {weight:.2f} |" in said["confidence.md"]
-    assert UNCALIBRATED in said["confidence.md"]
+    assert IDENTITY_CALIBRATION_ID in said["confidence.md"]
     for number in (TOOL_FACTOR, NON_CONTENT_SHARE, SPEAKER_WEIGHT, SESSION_WEIGHT, COSINE_MIDDLE, NEIGHBOUR_SHARE):
         assert f"{number:g}" in said["search.md"]
     assert f"{COSINE_SLOPE:g} × (cosine − {COSINE_MIDDLE:g})" in said["search.md"]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 MOST_FILES = 12
-PRODUCT = ("state", "text", "telemetry", "prompts", "policy", "llm", "memory", "nodes", "graph", "evals", "service", "cli")
+ROOMS = "state text telemetry prompts policy llm memory nodes graph evals service cli"
+PRODUCT = tuple(ROOMS.split())
 
 
 def _files(root: Path, *rooms: str) -> list[Path]:

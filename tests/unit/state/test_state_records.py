@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from recall_loop.state.errors import InvalidInputError, from_validation, parse
+from recall_loop.state.errors import InvalidInputError, invalid_input_from, validate_model
 from recall_loop.state.records.records import RECORD_ADAPTER, ArchivalEntry, Fact, Message, Record, Trajectory
 
 
@@ -74,7 +74,7 @@ def test_round_trip_through_json() -> None:
 def test_refusals(fields: dict[str, Any], field: str, allowed: str) -> None:
     """Proves: STORE-1 (bad records are refused with the field, the value and what is allowed)."""
     with pytest.raises(InvalidInputError) as caught:
-        parse(Fact, {"id": "f1", "text": "Ana works at Acme.", **fields}, "record")
+        validate_model(Fact, {"id": "f1", "text": "Ana works at Acme.", **fields}, "record")
     assert (caught.value.field, caught.value.allowed) == (field, allowed)
 
 
@@ -90,21 +90,21 @@ def test_refusals_of_any_kind(fields: dict[str, Any], field: str, allowed: str) 
     """Proves: STORE-1."""
     with pytest.raises(ValidationError) as caught:
         RECORD_ADAPTER.validate_python({"id": "f1", "kind": "fact", "text": "x", **fields})
-    error = from_validation(caught.value, "records.3", RECORD_ADAPTER.json_schema())
+    error = invalid_input_from(caught.value, "records.3", RECORD_ADAPTER.json_schema())
     assert error.field == field
     assert error.allowed.startswith(allowed)
 
 
 def test_unknown_field_lists_the_known_ones() -> None:
     with pytest.raises(InvalidInputError) as caught:
-        parse(Fact, {"id": "f1", "text": "x", "colour": "red"})
+        validate_model(Fact, {"id": "f1", "text": "x", "colour": "red"})
     assert caught.value.allowed.startswith("known fields: id, kind, text, ")
 
 
 def test_attributes_with_lone_surrogates() -> None:
     for attributes in ({"\ud800": 1}, {"a": {"b": ["\udfff"]}}):
         with pytest.raises(InvalidInputError):
-            parse(Fact, {"id": "f1", "text": "x", "attributes": attributes})
+            validate_model(Fact, {"id": "f1", "text": "x", "attributes": attributes})
 
 
 def test_records_are_frozen() -> None:

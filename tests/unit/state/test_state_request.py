@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, Role, ScopeMode
@@ -19,7 +19,7 @@ TURN = {"content": "Where does Ana work?"}
 
 
 def _request(**fields: Any) -> RetrieveRequest:
-    return parse(RetrieveRequest, {"messages": [TURN], **fields}, "request")
+    return validate_model(RetrieveRequest, {"messages": [TURN], **fields}, "request")
 
 
 def _refusal(**fields: Any) -> InvalidInputError:
@@ -125,7 +125,7 @@ def test_long_content_is_taken_and_shown_short_when_refused() -> None:
 
 def test_missing_messages() -> None:
     with pytest.raises(InvalidInputError, match=r"^messages: got None; allowed: a list of at least 1 item$"):
-        parse(RetrieveRequest, {})
+        validate_model(RetrieveRequest, {})
 
 
 def test_defaults() -> None:
@@ -180,7 +180,7 @@ JSON = st.recursive(
 def test_any_json_is_taken_or_refused_in_words(fields: dict[str, Any]) -> None:
     """Proves: OPS-1 (nothing that JSON can say ends in another exception)."""
     try:
-        request = parse(RetrieveRequest, fields)
+        request = validate_model(RetrieveRequest, fields)
     except InvalidInputError as error:
         assert error.field
         assert error.allowed

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from recall_loop.memory.store.sqlite.predicate import compile_predicate
-from recall_loop.state.errors import InvalidInputError, parse
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import ExecutionStatus, Filters, Scope
 
 
 @pytest.mark.parametrize("status", list(ExecutionStatus))
 def test_every_way_a_run_can_end_can_be_asked_for(status: ExecutionStatus) -> None:
     """Proves: TRAJ-1, TRAJ-8, SEARCH-3."""
-    assert parse(Filters, {"execution_status": status.value}).execution_status is status
+    assert validate_model(Filters, {"execution_status": status.value}).execution_status is status
     assert [str(one) for one in ExecutionStatus] == ["completed", "incomplete", "failed", "error", "unknown"]
 
 
@@ -34,14 +34,14 @@ def test_every_way_a_run_can_end_can_be_asked_for(status: ExecutionStatus) -> No
 def test_wrong_values_are_errors(field: str, value: object) -> None:
     """Proves: SEARCH-3."""
     with pytest.raises(InvalidInputError):
-        parse(Filters, {field: value})
+        validate_model(Filters, {field: value})
 
 
 def test_bounds_may_meet_and_may_not_cross() -> None:
     """Proves: SEARCH-3, TRAJ-5."""
     assert Filters(min_outcome_score=0.5, max_outcome_score=0.5).max_outcome_score == 0.5
     with pytest.raises(InvalidInputError, match=r"0\.6 to 0\.5"):
-        parse(Filters, {"min_outcome_score": 0.6, "max_outcome_score": 0.5})
+        validate_model(Filters, {"min_outcome_score": 0.6, "max_outcome_score": 0.5})
 
 
 def test_a_predicate_takes_any_number_of_agents() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.settings.settings import PREFIX, Settings
+from recall_loop.state.settings.settings import ENV_PREFIX, Settings
 from recall_loop.state.types import ConfidenceLabel
 
 FIELDS: dict[str, dict[str, Any]] = Settings.model_json_schema(by_alias=False)["properties"]
@@ -69,7 +69,7 @@ def test_every_number_has_a_range() -> None:
 @pytest.mark.parametrize("name", NUMERIC)
 def test_out_of_range_from_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: STOP-4 (variable, value and whole range are named)."""
-    variable = PREFIX + name.upper()
+    variable = ENV_PREFIX + name.upper()
     for value in _outside(NUMERIC[name]):
         monkeypatch.setenv(variable, value)
         with pytest.raises(InvalidInputError) as caught:
@@ -105,7 +105,7 @@ def test_the_ends_of_the_range_are_inside(name: str, monkeypatch: pytest.MonkeyP
     for end in [part["maximum"], part.get("minimum")]:
         if end is not None:
             monkeypatch.setenv("RECALL_LOOP_CONF_MEDIUM", "0")
-            monkeypatch.setenv(PREFIX + name.upper(), str(end))
+            monkeypatch.setenv(ENV_PREFIX + name.upper(), str(end))
             assert getattr(Settings(), name) == end
 
 

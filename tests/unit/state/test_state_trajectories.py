@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.records.legacy_trajectories import STATUS_OF_OLD_TYPE, is_legacy, upgraded
+from recall_loop.state.records.legacy_trajectories import STATUS_OF_OLD_TYPE, is_legacy, upgrade_legacy
 from recall_loop.state.records.records import RECORD_ADAPTER, Trajectory
 from recall_loop.state.records.trajectories import (
     Execution,
@@ -19,9 +19,9 @@ from recall_loop.state.records.trajectories import (
     ToolUse,
     Turn,
     TurnMessage,
-    attributes_of,
-    plain_text,
-    run_of,
+    run_as_text,
+    run_attributes,
+    run_from_record,
     trajectory_record,
 )
 from recall_loop.state.scope import ExecutionStatus
@@ -59,29 +59,29 @@ def old(**attributes: Any) -> Trajectory:
 
 def read_old(**attributes: Any) -> RunData:
     with pytest.warns(DeprecationWarning, match="recall-loop trajectories migrate"):
-        return run_of(old(**attributes))
+        return run_from_record(old(**attributes))
 
 
 def test_a_run_reads_back_as_it_was_stored() -> None:
     """Proves: TRAJ-1, TRAJ-2."""
     record = trajectory_record(FULL, id="t", tags=("a",), agent_id="g")
     again = RECORD_ADAPTER.validate_json(record.model_dump_json())
-    assert run_of(again) == FULL
+    assert run_from_record(again) == FULL
     assert (again.tags, again.agent_id, again.created_at) == (("a",), "g", FULL.metadata.start_time)
     assert again.attributes["outcome_score"] == 0.0
 
 
 def test_filters_find_status_and_score_where_they_look() -> None:
     """Proves: TRAJ-8, SEARCH-3."""
-    attributes = attributes_of(FULL)
+    attributes = run_attributes(FULL)
     assert attributes["execution"]["status"] == "error"  # type: ignore[index, call-overload]
-    assert attributes_of(RunData(task="x")) == {"task": "x"}
+    assert run_attributes(RunData(task="x")) == {"task": "x"}
 
 
 def test_a_record_always_has_a_text() -> None:
     """Proves: TRAJ-1."""
     assert trajectory_record(RunData(), id="t").text == "Execution: unknown"
-    assert trajectory_record(FULL, id="t", text=" ").text == plain_text(FULL)
+    assert trajectory_record(FULL, id="t", text=" ").text == run_as_text(FULL)
     assert len(trajectory_record(RunData(task="x" * 2_000_000), id="t").text) == 1_000_000
     with pytest.raises(InvalidInputError, match=r"trajectory\.id"):
         trajectory_record(FULL, id="")
@@ -92,7 +92,7 @@ def test_records_that_hold_less_are_read_too(attributes: dict[str, Any]) -> None
     """Proves: TRAJ-1."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run = run_of(old(**attributes))
+        run = run_from_record(old(**attributes))
     assert run.task == "old run"
     assert run.execution.status == attributes.get("execution", {}).get("status", "unknown")
     assert run.extra == ({"domain": "x"} if "domain" in attributes else {})
@@ -100,7 +100,7 @@ def test_records_that_hold_less_are_read_too(attributes: dict[str, Any]) -> None
 
 def test_one_odd_field_spoils_no_other() -> None:
     """Proves: TRAJ-1, TRAJ-6."""
-    run = run_of(old(execution={"status": "flying"}, outcome_score="high", task="Find Ada", extra={"a": 1}))
+    run = run_from_record(old(execution={"status": "flying"}, outcome_score="high", task="Find Ada", extra={"a": 1}))
     assert (run.task, run.execution.status, run.outcome_score) == ("Find Ada", ExecutionStatus.UNKNOWN, None)
     assert run.extra == {"a": 1, "execution": {"status": "flying"}, "outcome_score": "high"}
 
@@ -170,7 +170,7 @@ def test_a_score_inside_the_outcome_is_the_learning_value_and_nothing_is_made_up
 
 def test_upgraded_is_new() -> None:
     """Proves: TRAJ-4."""
-    new = upgraded({"outcome": {"type": "success"}, "turns": []}, warn=False)
+    new = upgrade_legacy({"outcome": {"type": "success"}, "turns": []}, warn=False)
     assert not is_legacy(new)
     assert is_legacy({"data": {"turns": []}})
     assert not is_legacy({"data": {"x": 1}})

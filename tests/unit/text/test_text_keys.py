@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from recall_loop.state.records.records import ArchivalEntry, Fact, Message, Trajectory
-from recall_loop.text.words.keys import evidence_key, fact_key, normalise, overlap, query_key, query_terms
+from recall_loop.text.words.keys import evidence_key, fact_key, jaccard, normalise, query_key, query_terms
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,6 @@ def test_evidence_key() -> None:
 
 def test_overlap() -> None:
     """Jaccard overlap, 0 for two empty sets. Proves: LOOP-4."""
-    assert overlap(frozenset(), frozenset()) == 0.0
-    assert overlap(frozenset("ab"), frozenset("bc")) == pytest.approx(1 / 3)
-    assert overlap(frozenset("ab"), frozenset("ab")) == 1.0
+    assert jaccard(frozenset(), frozenset()) == 0.0
+    assert jaccard(frozenset("ab"), frozenset("bc")) == pytest.approx(1 / 3)
+    assert jaccard(frozenset("ab"), frozenset("ab")) == 1.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from recall_loop.text.names.phrases import entities, noun_phrases
+from recall_loop.text.names.phrases import find_entities, find_noun_phrases
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from recall_loop.text.names.phrases import entities, noun_phrases
 )
 def test_entities(text: str, expected: list[str]) -> None:
     """Names are found at the start of a sentence too, its common openers aren't. Proves: QUERY-1."""
-    assert entities(text) == expected
+    assert find_entities(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def test_entities(text: str, expected: list[str]) -> None:
 )
 def test_openers_are_no_entities(opener: str) -> None:
     """Function words at the start of a sentence name nothing. Proves: QUERY-1, QUERY-3."""
-    assert entities(f"{opener} we go there") == []
+    assert find_entities(f"{opener} we go there") == []
 
 
 def test_first_word_that_is_a_name_elsewhere() -> None:
     """A capital inside a sentence makes an ordinary first word a name. Proves: QUERY-1."""
-    assert entities("Rose came. We saw Rose.") == ["Rose"]
-    assert entities("Rose petals fell, a rose petal.") == []
+    assert find_entities("Rose came. We saw Rose.") == ["Rose"]
+    assert find_entities("Rose petals fell, a rose petal.") == []
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_first_word_that_is_a_name_elsewhere() -> None:
 )
 def test_noun_phrases(text: str, expected: list[str]) -> None:
     """Runs of content words, one to four, without verbs of asking. Proves: QUERY-1, QUERY-3."""
-    assert noun_phrases(text) == expected
+    assert find_noun_phrases(text) == expected
 
 
 @pytest.mark.timeout(30)
 def test_long_input_takes_no_quadratic_time() -> None:
     """Proves: LOOP-9."""
     for text in ("Foo " * 15_000, "of the " * 15_000, "a" * 150_000, '"a ' * 15_000, "'a " * 15_000, "A.B." * 15_000):
-        entities(text)
-        noun_phrases(text)
+        find_entities(text)
+        find_noun_phrases(text)

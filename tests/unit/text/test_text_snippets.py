@@ -4,7 +4,7 @@ import pytest
 
 from recall_loop.text.words.keys import query_terms
 from recall_loop.text.words.snippets import ELLIPSIS, best_snippet
-from recall_loop.text.words.token_budget import estimate_tokens, fit
+from recall_loop.text.words.token_budget import estimate_tokens, fit_to_budget
 
 FILLER = "The quick brown fox jumps over the lazy dog. " * 10
 TEXT = f"{FILLER}A zebra stood. {FILLER}A rare zebra met a giraffe near the lake. {FILLER}"
@@ -54,8 +54,8 @@ def test_fit_keeps_the_head() -> None:
     """Texts go in by rank, and nothing is cut in two. Proves: LOOP-10."""
     texts = ["one two three", "four five six", "seven"]
     each = estimate_tokens(texts[0])
-    assert fit(texts, 1000) == texts
-    assert fit(texts, each) == texts[:1]
-    assert fit(texts, each - 1) == []
-    assert fit([], 5) == []
-    assert estimate_tokens("\n".join(fit(texts, 10))) <= 10
+    assert fit_to_budget(texts, 1000) == texts
+    assert fit_to_budget(texts, each) == texts[:1]
+    assert fit_to_budget(texts, each - 1) == []
+    assert fit_to_budget([], 5) == []
+    assert estimate_tokens("\n".join(fit_to_budget(texts, 10))) <= 10

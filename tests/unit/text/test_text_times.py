@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from recall_loop.text.time.time_expressions import TimeRange, has_date, parse_times, queries_for, split_time_suffix
+from recall_loop.text.time.time_expressions import TimeRange, has_date, parse_times, render_time, split_time_suffix
 
 NOW = datetime(2023, 5, 25, 13, 30, tzinfo=UTC)
 
@@ -135,7 +135,7 @@ def test_edges_of_the_calendar(moment: datetime) -> None:
 )
 def test_queries_for(text: str, expected: list[str]) -> None:
     """Times are asked for as people write them. Proves: LOOP-7."""
-    assert queries_for(parse_times(text, NOW)[0]) == expected
+    assert render_time(parse_times(text, NOW)[0]) == expected
 
 
 def _at(text: str) -> datetime:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.text.words.grammatical_person import voice
+from recall_loop.text.words.grammatical_person import first_person_balance
 
 
 @pytest.mark.parametrize(
@@ -21,10 +21,10 @@ from recall_loop.text.words.grammatical_person import voice
 )
 def test_whom_a_text_tells_of(text: str, found: float) -> None:
     """Proves: CONF-4 (first-person words for its author, second-person words for the one spoken to)."""
-    assert voice(text) == pytest.approx(found)
+    assert first_person_balance(text) == pytest.approx(found)
 
 
 @given(text=st.text())
 def test_a_voice_is_bounded(text: str) -> None:
     """Proves: CONF-4."""
-    assert -1.0 <= voice(text) <= 1.0
+    assert -1.0 <= first_person_balance(text) <= 1.0

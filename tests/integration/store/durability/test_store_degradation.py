@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recall_loop.memory.store.index.row_queries import rows
+from recall_loop.memory.store.index.row_queries import read_rows
 from recall_loop.memory.store.recovery import chroma_connection
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import StoreUnavailableError
 from recall_loop.state.scope import Scope
 from tests.damage import garbage
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 QUERY = np.ones((1, 32), dtype=np.float32)
 SQUATTER = """
@@ -36,7 +36,7 @@ def turn(number: int, text: str = "plain") -> dict[str, object]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[MemoryStore]:
-    with MemoryStore.open(tmp_path / "store", embedder=WordHashes()) as opened:
+    with MemoryStore.open(tmp_path / "store", embedder=WordHashEmbedder()) as opened:
         opened.upsert(turn(n) for n in range(20))
         yield opened
 
@@ -126,7 +126,7 @@ BREAKAGES = {
 @pytest.mark.parametrize("way", ["write", "rebuild", "open"])
 def test_a_broken_lexical_index(tmp_path: Path, what: str, way: str) -> None:
     """Proves: SEARCH-9, STORE-4."""
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         store.upsert(turn(n) for n in range(20))
         with sqlite3.connect(tmp_path / "sidecar.sqlite3") as connection:
             connection.create_function("garbage", 1, lambda row: garbage(50, str(row)))
@@ -148,10 +148,10 @@ def test_a_broken_lexical_index(tmp_path: Path, what: str, way: str) -> None:
             store.rebuild()
         else:
             (tmp_path / "sidecar.suspect").touch()
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         answers(store, 21 if way == "write" else 20)
         healed(store)
-        assert len(rows(store.sidecar, "default", [1, 2, 3])) == 3
+        assert len(read_rows(store.sqlite, "default", [1, 2, 3])) == 3
 
 
 FULL = """
@@ -203,7 +203,7 @@ def test_files_that_may_not_grow(tmp_path: Path, root: Path) -> None:
     if sys.platform == "win32":
         pytest.skip("no limits on the size of files here")
     count = run_full(tmp_path / "store", root, LIMIT, LIFT)
-    with MemoryStore.open(tmp_path / "store", embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path / "store", embedder=WordHashEmbedder()) as store:
         assert store.count() >= count + 1
         healed(store)
 
@@ -220,7 +220,7 @@ def test_a_full_disk(tmp_path: Path, root: Path) -> None:
     try:
         count = run_full(disk / "store", root, "", "pass")
         subprocess.run(["mount", "-o", "remount,size=40m", str(disk)], check=True)
-        with MemoryStore.open(disk / "store", embedder=WordHashes()) as store:
+        with MemoryStore.open(disk / "store", embedder=WordHashEmbedder()) as store:
             assert store.count() >= count
             store.upsert([turn(300_000)])
             healed(store)

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaSide
-from recall_loop.memory.store.chroma.probe import sound
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
+from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import (
     EmbedderError,
@@ -70,7 +70,7 @@ def same(left, right):
 def assert_whole(store):
     """Both sides hold the same rows and revisions, and nothing is pending."""
     assert store.degraded_reason is None and store.info()["pending"] == 0
-    with store.searching() as chroma, store.sidecar.reading() as connection:
+    with store.searching() as chroma, store.sqlite.reading() as connection:
         sidecar = set(connection.execute("SELECT key, rowid, revision, record FROM records JOIN bodies USING (rowid)"))
         assert {(row.key, row.rowid, row.revision) for row in chroma.rows()} == {row[:3] for row in sidecar}
         indexed = connection.execute("SELECT count(*) FROM fts").fetchone()[0]
@@ -274,7 +274,7 @@ def test_chroma_is_rebuilt_from_the_sidecar(tmp_path, damage):
         if damage == "fewer rows":
             side.delete([next(iter(side.rows())).key])
         elif damage == "other generation":
-            side.complete({**side.marker(), "generation": "other"})
+            side.mark_complete({**side.marker(), "generation": "other"})
         elif damage == "unfinished":
             side._collection.modify(metadata={**side.marker(), "complete": False})
     if damage == "missing":
@@ -369,7 +369,7 @@ def test_chroma_errors_are_typed(tmp_path):
     """Proves: SEARCH-9."""
     (tmp_path / "chroma").write_text("file")
     with pytest.raises(ChromaError):
-        ChromaSide(tmp_path / "chroma", {})
+        ChromaIndex(tmp_path / "chroma", {})
 
 
 @pytest.mark.timeout(300)
@@ -389,7 +389,7 @@ def test_vector_files_that_would_end_the_process_are_replaced_at_open(tmp_path):
     assert damaged
     for file in damaged:
         file.write_bytes(garbage(file.stat().st_size // 2, file.name))
-    assert not sound(tmp_path / "chroma")
+    assert not vector_files_readable(tmp_path / "chroma")
     with MemoryStore.open(tmp_path, embedder=Lengths()) as store:
         assert_whole(store)
         assert len(store.view(ALL).nearest(np.ones((1, 4)), 3)[0]) == 3

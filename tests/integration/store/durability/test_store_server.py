@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from recall_loop.cli.main import main
-from recall_loop.memory.store.chroma.chroma_index import COLLECTION
-from recall_loop.memory.store.chroma.chroma_server import ChromaServer, chroma_server
+from recall_loop.memory.store.chroma.chroma_index import COLLECTION_NAME
+from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
 from recall_loop.memory.store.recovery import chroma_connection
 from recall_loop.memory.store.recovery.verify import verify_folder
 from recall_loop.memory.store.store import MemoryStore
@@ -21,16 +21,16 @@ from recall_loop.state.errors import InvalidInputError, StoreUnavailableError
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.text.words.tokens import stems
-from tests.chroma_server import Server
-from tests.embedders import WordHashes
+from tests.chroma_server import ChromaProcess
+from tests.embedders import WordHashEmbedder
 from tests.ports import free_port
 
 QUERY = np.ones((1, 32), dtype=np.float32)
 
 
 @pytest.fixture(scope="session")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("server"))
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaProcess]:
+    server = ChromaProcess(tmp_path_factory.mktemp("server"))
     server.start()
     try:
         yield server
@@ -39,7 +39,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def server(running: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+def server(running: ChromaProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ChromaProcess:
     monkeypatch.setattr(chroma_connection, "RETRY_SECONDS", 0.0)
     return running
 
@@ -49,10 +49,10 @@ def turn(number: int, text: str = "plain") -> dict[str, object]:
 
 
 def opened(path: Path, url: str | ChromaServer | None = None, **options: object) -> MemoryStore:
-    return MemoryStore.open(path, embedder=WordHashes(), url=url, **options)
+    return MemoryStore.open(path, embedder=WordHashEmbedder(), url=url, **options)
 
 
-def collections(server: Server) -> set[str]:
+def collections(server: ChromaProcess) -> set[str]:
     address = f"{server.url}/api/v2/tenants/default_tenant/databases/default_database/collections"
     with urlopen(address, timeout=10) as answer:
         return {collection["name"] for collection in json.load(answer)}
@@ -65,7 +65,7 @@ def healed(store: MemoryStore, count: int) -> None:
     assert store.degraded_reason is None
 
 
-def test_a_store_on_a_server_does_everything(server: Server, tmp_path: Path) -> None:
+def test_a_store_on_a_server_does_everything(server: ChromaProcess, tmp_path: Path) -> None:
     """Proves: STORE-2, STORE-4, SEARCH-1."""
     before = collections(server)
     with opened(tmp_path / "a", server.url) as one, opened(tmp_path / "b", server.url) as two:
@@ -80,7 +80,7 @@ def test_a_store_on_a_server_does_everything(server: Server, tmp_path: Path) -> 
         view = one.view(Scope())
         assert len(view.nearest(QUERY, 5)[0]) == 5 and len(view.lexical(stems("plain words 17"), 3)) == 3
         own = {one.info()["collection"], two.info()["collection"]}
-        assert len(own) == 2 and all(name.startswith(COLLECTION) for name in own)
+        assert len(own) == 2 and all(name.startswith(COLLECTION_NAME) for name in own)
         one.rebuild()
         one.erase(Scope())
         one.compact()
@@ -99,7 +99,7 @@ def test_a_store_on_a_server_does_everything(server: Server, tmp_path: Path) -> 
 def test_a_server_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: SEARCH-9, STORE-4."""
     monkeypatch.setattr(chroma_connection, "RETRY_SECONDS", 0.0)
-    server = Server(tmp_path / "server")
+    server = ChromaProcess(tmp_path / "server")
     server.start()
     try:
         with opened(tmp_path / "s", server.url) as store, opened(tmp_path / "s", read_only=True) as reader:
@@ -146,7 +146,7 @@ def test_a_server_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pyt
         server.kill()
 
 
-def test_a_lost_sidecar_or_folder_is_rebuilt_from_the_server(server: Server, tmp_path: Path) -> None:
+def test_a_lost_sidecar_or_folder_is_rebuilt_from_the_server(server: ChromaProcess, tmp_path: Path) -> None:
     """Proves: STORE-4."""
     path = tmp_path / "s"
     with opened(path, server.url) as store:
@@ -168,7 +168,7 @@ def test_a_lost_sidecar_or_folder_is_rebuilt_from_the_server(server: Server, tmp
         healed(store, 30)
 
 
-def test_another_server_is_refused_and_moving_is_possible(server: Server, tmp_path: Path) -> None:
+def test_another_server_is_refused_and_moving_is_possible(server: ChromaProcess, tmp_path: Path) -> None:
     """Proves: STORE-4."""
     with opened(tmp_path / "local") as store:
         store.upsert([turn(1), turn(2)])
@@ -192,11 +192,11 @@ def test_what_is_no_address_is_refused(url: str) -> None:
         ChromaServer(url)
 
 
-def test_settings_name_the_server_and_the_key_is_written_nowhere(server: Server, tmp_path: Path) -> None:
+def test_settings_name_the_server_and_the_key_is_written_nowhere(server: ChromaProcess, tmp_path: Path) -> None:
     """Proves: STORE-4."""
-    assert chroma_server(Settings()) is None
+    assert server_from_settings(Settings()) is None
     settings = Settings(chroma_url=server.url, chroma_api_key="secret-key-of-cloud")
-    place = chroma_server(settings)
+    place = server_from_settings(settings)
     assert place == ChromaServer(server.url, api_key="secret-key-of-cloud")
     assert "secret-key" not in repr(place) + repr(settings)
     with opened(tmp_path / "s", place) as store:
@@ -208,7 +208,9 @@ def test_settings_name_the_server_and_the_key_is_written_nowhere(server: Server,
     assert {"sidecar.sqlite3", "server.json"} <= {file.name for file in files}
 
 
-def test_the_command_line_takes_a_url(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_takes_a_url(
+    server: ChromaProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Proves: STORE-2, STORE-4."""
     source, place = tmp_path / "in.jsonl", str(tmp_path / "s")
     source.write_text('{"id": "n1", "kind": "archival", "text": "The ferry leaves at nine."}\n', encoding="utf-8")

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recall_loop.memory.store.chroma.chroma_files import scrub
+from recall_loop.memory.store.chroma.chroma_files import zero_unused_space
 from recall_loop.memory.store.recovery.verify import verify_folder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import (
@@ -24,7 +24,7 @@ from recall_loop.state.errors import (
 )
 from recall_loop.state.scope import Scope
 from tests.damage import garbage
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 # Damaged vector files are tried in processes of their own, which load all of Chroma each time.
 pytestmark = pytest.mark.timeout(300)
@@ -34,7 +34,7 @@ SMALL = 150
 
 
 def opened(path: Path, **options: object) -> MemoryStore:
-    return MemoryStore.open(path, embedder=WordHashes(), **options)
+    return MemoryStore.open(path, embedder=WordHashEmbedder(), **options)
 
 
 def turn(number: int, text: str = "plain", **fields: object) -> dict[str, object]:
@@ -91,7 +91,7 @@ def test_a_sound_store_verifies_open_closed_and_read_only(large: Path) -> None:
     with opened(large, read_only=True) as reader:
         assert reader.verify().sound
     assert {file: file.read_bytes() for file in before} == before
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         store.upsert([turn(1)])
         assert store.verify().sound
 
@@ -307,7 +307,7 @@ def test_erased_bytes_are_gone_after_compaction(
             tenant="acmetenant",
         )
         store.upsert([turn(1, "keeper")], tenant="other")
-        with store.sidecar.reading() as connection:
+        with store.sqlite.reading() as connection:
             query = "SELECT own, context FROM records JOIN vectors USING (rowid) WHERE id = ? AND tenant = 'acmetenant'"
             own, context = connection.execute(query, (gone[0],)).fetchone()
         assert b"secretword" in bytes_of(tmp_path)
@@ -362,7 +362,7 @@ def test_a_scope_that_reaches_other_agents_is_not_erased(tmp_path: Path) -> None
 def test_a_reader_follows_compaction_and_is_told_of_another_embedder(tmp_path: Path) -> None:
     """Proves: STORE-5, STORE-6."""
 
-    class Other(WordHashes):
+    class Other(WordHashEmbedder):
         fingerprint = "word-hashes:2"
 
     with opened(tmp_path) as writer:
@@ -432,7 +432,7 @@ def test_what_chroma_leaves_in_unused_room_is_zeroed(tmp_path: Path) -> None:
     data = header.with_name("data_level0.bin")
     assert data.stat().st_size > 0 and not data.read_bytes().strip(b"\x00")
     data.write_bytes(b"\x00" * 5 + b"secretword" + b"\x00" * (data.stat().st_size - 15))
-    scrub(tmp_path / "chroma")
+    zero_unused_space(tmp_path / "chroma")
     assert b"secretword" not in bytes_of(tmp_path)
     with opened(tmp_path) as store:
         sides(store)

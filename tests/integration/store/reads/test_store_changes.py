@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
-from recall_loop.memory.store.chroma.chroma_index import ChromaSide
+from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 from recall_loop.memory.store.sqlite import changes as changing
-from recall_loop.memory.store.sqlite.changes import changes
+from recall_loop.memory.store.sqlite.changes import read_changes
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import StoreUnavailableError
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 TENANTS = ("a", "b")
 
@@ -45,7 +45,7 @@ class Follower:
         self.tenant, self.version, self.rows = tenant, 0, {}
 
     def follow(self, store):
-        found = changes(store.sidecar, self.tenant, self.version)
+        found = read_changes(store.sqlite, self.tenant, self.version)
         assert found is not None and np.all(np.diff(found.rowids) > 0)
         for rowid in found.rowids.tolist():
             self.rows.pop(rowid, None)
@@ -76,7 +76,7 @@ def perform(store, verb, tenant, items):
 @given(st.lists(st.tuples(st.one_of(writes, deletes), st.booleans()), max_size=12))
 def test_following_changes_always_equals_a_fresh_read(steps):
     """Proves: STORE-2, STORE-3, STORE-7."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         followers = [Follower(tenant) for tenant in TENANTS]
         for (verb, tenant, items), look in steps:
             perform(store, verb, tenant, items)
@@ -93,18 +93,18 @@ def test_following_changes_always_equals_a_fresh_read(steps):
 def test_changes_name_the_row_its_neighbours_and_what_was_deleted(store):
     """Proves: STORE-3, STORE-7."""
     store.upsert([turn(f"m{n}", f"text {n}", position=n) for n in range(6)])
-    assert changes(store.sidecar, DEFAULT_TENANT, 0).rowids.tolist() == [1, 2, 3, 4, 5, 6]
+    assert read_changes(store.sqlite, DEFAULT_TENANT, 0).rowids.tolist() == [1, 2, 3, 4, 5, 6]
     store.upsert([turn("m1", "text 1", position=1)])
-    assert changes(store.sidecar, DEFAULT_TENANT, 1).rowids.tolist() == []
+    assert read_changes(store.sqlite, DEFAULT_TENANT, 1).rowids.tolist() == []
     store.upsert([turn("m1", "other", position=1)])
-    assert changes(store.sidecar, DEFAULT_TENANT, 1).rowids.tolist() == [1, 2, 3]
+    assert read_changes(store.sqlite, DEFAULT_TENANT, 1).rowids.tolist() == [1, 2, 3]
     store.delete(["m4"])
-    found = changes(store.sidecar, DEFAULT_TENANT, 2)
+    found = read_changes(store.sqlite, DEFAULT_TENANT, 2)
     assert (found.version, found.rowids.tolist()) == (3, [4, 5, 6])
     store.upsert([turn("x", "elsewhere")], tenant="other")
-    assert changes(store.sidecar, DEFAULT_TENANT, 3).rowids.size == 0
-    assert changes(store.sidecar, "nobody", 0).version == 0
-    assert changes(store.sidecar, DEFAULT_TENANT, 4) is None
+    assert read_changes(store.sqlite, DEFAULT_TENANT, 3).rowids.size == 0
+    assert read_changes(store.sqlite, "nobody", 0).version == 0
+    assert read_changes(store.sqlite, DEFAULT_TENANT, 4) is None
 
 
 def test_forgotten_deletions_are_no_answer(store, monkeypatch):
@@ -114,19 +114,19 @@ def test_forgotten_deletions_are_no_answer(store, monkeypatch):
     store.upsert([turn("m", "one")], tenant="other")
     for n in range(5):
         store.delete([f"m{n}"])
-    assert [changes(store.sidecar, DEFAULT_TENANT, since) is None for since in range(7)] == [True] * 3 + [False] * 4
-    assert changes(store.sidecar, DEFAULT_TENANT, 3).rowids.tolist() == [3, 4, 5]
-    assert changes(store.sidecar, "other", 0).rowids.tolist() == [7]
+    assert [read_changes(store.sqlite, DEFAULT_TENANT, since) is None for since in range(7)] == [True] * 3 + [False] * 4
+    assert read_changes(store.sqlite, DEFAULT_TENANT, 3).rowids.tolist() == [3, 4, 5]
+    assert read_changes(store.sqlite, "other", 0).rowids.tolist() == [7]
 
 
 def test_embedding_anew_changes_every_row(tmp_path):
     """Proves: STORE-5."""
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         store.upsert([turn(f"m{n}", f"text {n}") for n in range(3)])
         store.upsert([turn("m", "one")], tenant="other")
-        store.rebuild(embedder=WordHashes())
-        assert changes(store.sidecar, DEFAULT_TENANT, 1).rowids.tolist() == [1, 2, 3]
-        assert changes(store.sidecar, "other", 1).rowids.tolist() == [4]
+        store.rebuild(embedder=WordHashEmbedder())
+        assert read_changes(store.sqlite, DEFAULT_TENANT, 1).rowids.tolist() == [1, 2, 3]
+        assert read_changes(store.sqlite, "other", 1).rowids.tolist() == [4]
 
 
 _OF_3 = (
@@ -142,8 +142,8 @@ def to_schema_2(folder):
         for statement in (*_OF_3, "UPDATE meta SET value = '2' WHERE key = 'schema'"):
             connection.execute(statement)
     connection.close()
-    side = ChromaSide(folder / "chroma", {})
-    side.complete({**side.noted(), "schema": "2"})
+    side = ChromaIndex(folder / "chroma", {})
+    side.mark_complete({**side.stored_marker(), "schema": "2"})
     side.close()
 
 
@@ -160,34 +160,34 @@ def downgrade(folder):
         ):
             connection.execute(statement)
     connection.close()
-    side = ChromaSide(folder / "chroma", {})
-    side.complete({**side.noted(), "schema": "1"})
+    side = ChromaIndex(folder / "chroma", {})
+    side.mark_complete({**side.stored_marker(), "schema": "1"})
     side.close()
 
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_store_of_schema_1_is_upgraded_when_it_is_opened_for_writing(tmp_path, lost):
     """Proves: STORE-4, STORE-5."""
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         store.upsert([turn(f"m{n}", f"text {n}") for n in range(3)])
         before = read(store, DEFAULT_TENANT)
         with store.searching() as side:
             collection = side._collection.id
     downgrade(tmp_path)
     with pytest.raises(StoreUnavailableError, match="schema 1; open it once for writing"):
-        MemoryStore.open(tmp_path, embedder=WordHashes(), read_only=True)
+        MemoryStore.open(tmp_path, embedder=WordHashEmbedder(), read_only=True)
     if lost:
         (tmp_path / "sidecar.sqlite3").unlink()
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         assert store.info()["schema"] == 3 and store.degraded_reason is None
         assert read(store, DEFAULT_TENANT) == before
         with store.searching() as side:
             assert side.marker()["schema"] == "3" and side._collection.id == collection
-        assert (changes(store.sidecar, DEFAULT_TENANT, 0) is None) != lost
+        assert (read_changes(store.sqlite, DEFAULT_TENANT, 0) is None) != lost
         store.delete(["m0"])
-        found = changes(store.sidecar, DEFAULT_TENANT, 1)
+        found = read_changes(store.sqlite, DEFAULT_TENANT, 1)
         assert (found.version, found.rowids.tolist()) == (2, [1, 2])
-    with MemoryStore.open(tmp_path, embedder=WordHashes(), read_only=True) as reader:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder(), read_only=True) as reader:
         assert reader.view(Scope()).nearest(np.ones((1, 32)), 5) and reader.degraded_reason is None
 
 
@@ -198,15 +198,15 @@ def test_a_store_of_schema_2_is_upgraded_and_its_facts_can_be_superseded(tmp_pat
         {"id": "f1", "kind": "fact", "text": "Ann lives in Oslo.", "subject": "Ann", "fact_type": "lives_in"},
         {"id": "f2", "kind": "fact", "text": "Nothing is known of Bo."},
     ]
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         store.upsert([*facts, turn("m1", "Ann lives in Oslo.")])
         before = read(store, DEFAULT_TENANT)
     to_schema_2(tmp_path)
     with pytest.raises(StoreUnavailableError, match="schema 2; open it once for writing"):
-        MemoryStore.open(tmp_path, embedder=WordHashes(), read_only=True)
+        MemoryStore.open(tmp_path, embedder=WordHashEmbedder(), read_only=True)
     if lost:
         (tmp_path / "sidecar.sqlite3").unlink()
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         assert store.info()["schema"] == 3 and store.degraded_reason is None
         assert read(store, DEFAULT_TENANT) == before
         new = {"id": "f3", "text": "Ann lives in Bergen.", "subject": "ann", "fact_type": "Lives in"}

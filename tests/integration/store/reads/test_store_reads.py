@@ -14,7 +14,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.records.records import RECORD_ADAPTER
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.text.words.tokens import stems
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 DAY = datetime(2024, 1, 1, tzinfo=UTC)
 AGENTS, GROUPS, TENANTS = ["a1", "a2", "a3", "a4", None], ["g1", "g2", None], ["t1", "t2"]
@@ -52,7 +52,7 @@ DATA = {tenant: [record(number) for number in range(at, at + 90)] for at, tenant
 
 @pytest.fixture(scope="module")
 def filled():
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         for tenant, records in DATA.items():
             store.upsert(records, tenant=tenant)
         yield store
@@ -127,7 +127,7 @@ def test_every_reader_agrees_with_the_oracle(filled, scope, filters, kinds):
     assert [row.record for row in view.rows(view.rowids()).values()] == wanted
     found = view.lexical(stems("item"), 500)
     assert sorted(found) == view.rowids().tolist()
-    near = view.nearest(WordHashes().embed_queries(["alpha", "beta gamma"]), 5)
+    near = view.nearest(WordHashEmbedder().embed_queries(["alpha", "beta gamma"]), 5)
     assert all(len(hits) == min(5, len(wanted)) and set(hits) <= set(view.rowids().tolist()) for hits in near)
 
 
@@ -139,7 +139,7 @@ def test_another_tenants_rows_are_out_of_reach_of_every_method(filled):
     assert view.rows(foreign) == {}
     assert not np.any(view.vectors(foreign)[0]) and not np.any(view.vectors(foreign)[1])
     assert not set(view.lexical(stems("item"), 1000)) & set(foreign.tolist())
-    assert not set(view.nearest(WordHashes().embed_queries(["item"]), 500)[0]) & set(foreign.tolist())
+    assert not set(view.nearest(WordHashEmbedder().embed_queries(["item"]), 500)[0]) & set(foreign.tolist())
     assert view.corpus().rows == view.document_frequency(stems("item"))[stems("item")[0]] == 90
     assert filled.get(["r130"], scope=Scope(tenant="t1")) == []
     assert filled.get(["r130"], scope=Scope(tenant="t2", agent_id="nobody")) == []
@@ -171,7 +171,7 @@ def test_vectors_come_in_the_order_asked_for(filled):
 def test_nearest_through_chroma_agrees_with_comparing_all(filled):
     """Proves: SEARCH-3."""
     view = filled.view(Scope(tenant="t1"), content_types=["message"])
-    queries = WordHashes().embed_queries(["alpha item", "gamma"])
+    queries = WordHashEmbedder().embed_queries(["alpha item", "gamma"])
     _, context = view.vectors(view.rowids())
     for query, hits in zip(queries, view.nearest(queries, 4), strict=True):
         similarities = context @ query
@@ -196,7 +196,7 @@ def test_equal_stores_answer_equally():
     """Proves: SEARCH-3."""
     answers = []
     for _ in range(2):
-        with MemoryStore.in_memory(embedder=WordHashes()) as store:
+        with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
             store.upsert({"id": f"m{i}", "kind": "fact", "text": f"same words {i % 2}"} for i in range(20))
             view = store.view(Scope())
             answers.append((view.lexical(stems("same words"), 9), view.nearest(np.ones((1, 32)), 9)))

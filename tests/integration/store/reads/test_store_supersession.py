@@ -18,7 +18,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_ADAPTER
 from recall_loop.state.scope import Filters, Scope
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 SINGLE = ["lives_in"]
 
@@ -41,7 +41,7 @@ HOMES = [home("f1", "Oslo", 1), home("f2", "Bergen", 3), home("f3", "Narvik", 5)
 
 @pytest.fixture
 def store():
-    with MemoryStore.in_memory(embedder=WordHashes()) as opened:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as opened:
         yield opened
 
 
@@ -164,15 +164,15 @@ def test_deleting_gives_back_what_was_superseded(store):
 
 def test_on_disk_both_sides_agree_and_an_erased_conversation_leaves_no_copy(tmp_path):
     """Proves: STORE-4, STORE-6, OPS-5."""
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         write_facts(store, [HOMES[0] | {"conversation_id": "c1"}], single_valued=SINGLE)
         write_facts(store, [home("f-zanzibar", "Zanzibar", 3, conversation_id="c2")], single_valued=SINGLE)
         assert found(store) == {"f-zanzibar"} and store.verify().sound
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         assert store.erase(Scope(conversation_id="c2")) == 1
         assert ends(store) == {"f1": None} and found(store) == {"f1"} and store.verify().sound
         store.compact()
-    with MemoryStore.open(tmp_path, embedder=WordHashes(), read_only=True) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder(), read_only=True) as store:
         assert found(store) == {"f1"}
     for path in (path for path in tmp_path.rglob("*") if path.is_file()):
         assert b"anzibar" not in path.read_bytes(), path
@@ -180,15 +180,15 @@ def test_on_disk_both_sides_agree_and_an_erased_conversation_leaves_no_copy(tmp_
 
 def test_facts_keep_their_ends_over_export_and_a_lost_sidecar(tmp_path):
     """Proves: STORE-2, STORE-4."""
-    with MemoryStore.open(tmp_path / "a", embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path / "a", embedder=WordHashEmbedder()) as store:
         write_facts(store, HOMES, single_valued=SINGLE)
         lines = list(export_lines(store, Scope()))
         before = list(store.scan())
-    with MemoryStore.in_memory(embedder=WordHashes()) as other:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as other:
         other.upsert(map(json.loads, lines))
         assert list(other.scan()) == before and found(other) == {"f3"}
     (tmp_path / "a" / "sidecar.sqlite3").unlink()
-    with MemoryStore.open(tmp_path / "a", embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path / "a", embedder=WordHashEmbedder()) as store:
         assert list(store.scan()) == before and found(store) == {"f3"}
         store.delete(["f3"])
         assert found(store) == {"f2"}
@@ -254,7 +254,7 @@ def test_looking_for_what_facts_superseded_uses_its_index(store):
     predicate = compile_predicate(Scope(user_id="u", agent_id="a"))
     query = fact_keys._SOURCES.format(where=predicate.where)
     params = (*predicate.params, "[]", "default", *predicate.params)
-    with store.sidecar.reading() as connection:
+    with store.sqlite.reading() as connection:
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", params)]
     lookups = [line for line in plan if line.startswith("SEARCH r")]
     assert len(lookups) == 2 and all("records_superseded" in line for line in lookups), plan

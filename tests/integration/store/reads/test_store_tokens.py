@@ -6,11 +6,11 @@ import pytest
 
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.query.options import SearchOptions
-from recall_loop.memory.store.embed.token_vectors import codec_of
+from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.store.write.stored_tokens import holds
+from recall_loop.memory.store.write.stored_tokens import has_tokens_for
 from recall_loop.state.errors import StoreReadOnlyError, UnsupportedOptionError
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 TURNS = [
     {"id": f"m{number}", "kind": "message", "session": "s", "text": text}
@@ -21,7 +21,7 @@ TURNS = [
 def rows(store):
     """Return the ids of records with token vectors, with the bytes of these."""
     query = "SELECT r.id, t.vectors FROM tokens t JOIN records r ON r.rowid = t.rowid ORDER BY r.id"
-    with store.sidecar.reading() as connection:
+    with store.sqlite.reading() as connection:
         return dict(connection.execute(query))
 
 
@@ -68,12 +68,12 @@ def test_they_can_be_dropped_and_made_again(tmp_path, embedder):
 def test_another_embedder_makes_its_own_or_none(tmp_path, embedder):
     """Proves: STORE-5."""
     path = tmp_path / "store"
-    with MemoryStore.open(path, embedder=WordHashes()) as store:
+    with MemoryStore.open(path, embedder=WordHashEmbedder()) as store:
         store.upsert(TURNS)
         assert rows(store) == {}
         with pytest.raises(UnsupportedOptionError):
             store.make_token_vectors()
         store.rebuild(embedder=embedder)
-        assert list(rows(store)) == ["m0", "m1", "m2"] and holds(store.sidecar, codec_of(embedder))
-    with MemoryStore.open(path, embedder=WordHashes(), re_embed=True) as store:
+        assert list(rows(store)) == ["m0", "m1", "m2"] and has_tokens_for(store.sqlite, codec_for_embedder(embedder))
+    with MemoryStore.open(path, embedder=WordHashEmbedder(), re_embed=True) as store:
         assert rows(store) == {} and len(search(store, "ferry").hits) == 3

@@ -22,7 +22,7 @@ from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
-from recall_loop.memory.store.embed.token_vectors import codec_of
+from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.index import tenant_cache
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.sqlite.rows import Row
@@ -31,7 +31,7 @@ from recall_loop.memory.store.write.stored_tokens import StoredTokens
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, SearchMode
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 SECRET = "xyzzy"
 MINE = Scope(tenant="mine")
@@ -95,7 +95,7 @@ def fill(store: MemoryStore, *, theirs: bool) -> None:
 
 @contextmanager
 def fresh(path: Path, theirs: bool) -> Iterator[MemoryStore]:
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         fill(store, theirs=theirs)
         yield store
 
@@ -110,7 +110,7 @@ def rebuilt(path: Path, theirs: bool) -> Iterator[MemoryStore]:
 @contextmanager
 def embedded_anew(path: Path, theirs: bool) -> Iterator[MemoryStore]:
     with fresh(path, theirs) as store:
-        store.rebuild(embedder=WordHashes())
+        store.rebuild(embedder=WordHashEmbedder())
         yield store
 
 
@@ -125,10 +125,10 @@ def without_chroma(path: Path, theirs: bool) -> Iterator[MemoryStore]:
 @contextmanager
 def reopened(path: Path, theirs: bool) -> Iterator[MemoryStore]:
     folder = path / f"store-{theirs}"
-    with MemoryStore.open(folder, embedder=WordHashes()) as store:
+    with MemoryStore.open(folder, embedder=WordHashEmbedder()) as store:
         fill(store, theirs=theirs)
         store.compact()
-    with MemoryStore.open(folder, embedder=WordHashes(), read_only=True) as store:
+    with MemoryStore.open(folder, embedder=WordHashEmbedder(), read_only=True) as store:
         yield store
 
 
@@ -167,7 +167,7 @@ def responses(store: MemoryStore) -> Iterator[Any]:
 
 def pooled(view: View) -> Any:
     """What the in-memory index tells of the rows that it is asked for."""
-    index = view.pool(view.rowids())
+    index = view.index_of(view.rowids())
     positions = index.positions(view.rowids())
     names = {column: sorted(values) for column, values in index.codes.names.items()}
     return index.columns.rowids[positions], index.own_lengths[positions], index.window_lengths[positions], names
@@ -186,17 +186,17 @@ STORE_READS: dict[str, Callable[[MemoryStore], Any]] = {
 }
 VIEW_READS: dict[str, Callable[[View], Any]] = {
     "tenant": lambda view: view.tenant,
-    "pinned": lambda view: list(view.pinned().rows(range(100)).values()),
+    "snapshot_view": lambda view: list(view.snapshot_view().rows(range(100)).values()),
     "count": lambda view: view.count(),
     "rowids": lambda view: view.rowids(),
     "rows": lambda view: list(view.rows(range(100)).values()),
     "vectors": lambda view: view.vectors(range(1, 100)),
-    "scan": lambda view: (found := view.scan(asked_vectors(), 3)) and (found.rowids, found.best(0, 3)),
-    "pool": pooled,
+    "scan": lambda view: (found := view.scan(asked_vectors(), 3)) and (found.rowids, found.top_rowids(0, 3)),
+    "index_of": pooled,
     "vocabulary": lambda view: sorted(dict(view.vocabulary()).items()),
-    "of_vocabulary": lambda view: view.of_vocabulary(sorted),
+    "derived_from_vocabulary": lambda view: view.derived_from_vocabulary(sorted),
     "lexical": lambda view: view.lexical(["ferri", f"{SECRET}text", "lamp"], 100),
-    "by_words": lambda view: view.by_words([(f"{SECRET}text", 2.0), ("ferri", 1.5), ("lamp", 1.0)], 100),
+    "top_by_stems": lambda view: view.top_by_stems([(f"{SECRET}text", 2.0), ("ferri", 1.5), ("lamp", 1.0)], 100),
     "nearest": lambda view: view.nearest(asked_vectors(), 100),
     "newest": lambda view: view.newest(100),
     "document_frequency": lambda view: view.document_frequency(["ferri", f"{SECRET}text", "lamp"]).values(),
@@ -250,7 +250,7 @@ def views(store: MemoryStore) -> list[View]:
 
 
 def asked_vectors() -> np.ndarray:
-    return WordHashes().embed_queries(["ferry lamp", f"{SECRET}text {SECRET}author:"])
+    return WordHashEmbedder().embed_queries(["ferry lamp", f"{SECRET}text {SECRET}author:"])
 
 
 def plain(value: Any) -> Any:
@@ -258,7 +258,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Row):
         return [
             plain(getattr(value, name))
-            for name in ("rowid", "kind", "place", "window", "record", "terms", "window_terms")
+            for name in ("rowid", "kind", "session_key", "window", "record", "terms", "window_terms")
         ]
     if isinstance(value, BaseModel):
         return plain(value.model_dump(mode="json"))
@@ -322,7 +322,7 @@ def test_nothing_of_another_tenant_comes_out(pair: tuple[MemoryStore, MemoryStor
 
 def test_the_reads_do_read() -> None:
     """Both tenants are seen by themselves: else the proof above would prove nothing. Proves: STORE-3."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         fill(store, theirs=True)
         assert len(store.get(EVERY_RECORD, scope=MINE)) == 10
         windows = [row.window for row in store.view(MINE).rows(range(100)).values()]
@@ -336,14 +336,14 @@ def test_the_reads_do_read() -> None:
 
 def test_token_vectors_and_reranking_stay_inside(embedder: MiniLmEmbedder) -> None:
     """Rows of another tenant are asked for by number, and give nothing. Proves: STORE-3, STORE-7."""
-    codec = codec_of(embedder)
+    codec = codec_for_embedder(embedder)
     assert codec is not None
     options = SearchOptions(rerank=True, rerank_budget_ms=60_000, limit=100, debug=True)
     given = []
     for theirs in (True, False):
         with MemoryStore.in_memory(embedder=embedder) as store:
             fill(store, theirs=theirs)
-            source = StoredTokens(store.sidecar, "mine", codec)
+            source = StoredTokens(store.sqlite, "mine", codec)
             mine = {int(rowid) for rowid in store.view(MINE).rowids()}
             everything = range(100)
             neighbours = source.neighbours(everything)
@@ -364,7 +364,7 @@ def test_no_write_touches_another_tenant(name: str) -> None:
         view = store.view(scope)
         return plain([list(store.scan(scope)), view.vectors(view.rowids()), list(view.rows(view.rowids()).values())])
 
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         fill(store, theirs=True)
         before = seen(store)
         assert_silent(STORE_WRITES[name](store))
@@ -375,14 +375,14 @@ def test_no_write_touches_another_tenant(name: str) -> None:
 @pytest.mark.parametrize("name", STORE_WHOLE)
 def test_what_is_said_of_the_whole_store_holds_no_words(name: str) -> None:
     """Proves: STORE-3."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         fill(store, theirs=True)
         assert_silent(STORE_WHOLE[name](store))
 
 
 def test_a_scope_that_names_nobody_sees_nothing() -> None:
     """Tenants whose names look alike are others. Proves: STORE-3."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         fill(store, theirs=True)
         for tenant in ("Mine", "mine ", "m%", "min_", "*", "theirs' OR '1'='1", "default"):
             scope = Scope(tenant=tenant)

@@ -14,9 +14,9 @@ from recall_loop.memory.store import store as store_module
 from recall_loop.memory.store.chroma import chroma_index
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.store.write.delivery import Delivery
+from recall_loop.memory.store.write.delivery import ChromaDelivery
 from recall_loop.state.errors import EmbedderError, StoreUnavailableError
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 CHUNK = 10
 ROOT = Path(__file__).resolve().parents[4]
@@ -36,14 +36,14 @@ def turns(number, text="word"):
 def assert_equal_sides(store, records):
     """Both sides hold the same rows at the same revisions, and nothing is pending."""
     assert store.degraded_reason is None and store.info()["pending"] == 0
-    with store.searching() as chroma, store.sidecar.reading() as connection:
+    with store.searching() as chroma, store.sqlite.reading() as connection:
         kept = set(connection.execute("SELECT key, rowid, revision FROM records"))
         assert {(row.key, row.rowid, row.revision) for row in chroma.rows()} == kept and len(kept) == records
 
 
 def test_rows_between_chunks_reach_chroma_as_they_are_in_the_end(tmp_path):
     """Proves: STORE-2, STORE-7."""
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         assert [o.status for o in store.upsert(turns(45))] == ["created"] * 45
         assert_equal_sides(store, 45)
         # Written again within one call: each chunk changes rows of the one before.
@@ -55,7 +55,7 @@ def test_rows_between_chunks_reach_chroma_as_they_are_in_the_end(tmp_path):
 
 def test_every_row_is_read_once_however_long_the_pages_are(tmp_path, monkeypatch):
     """Proves: STORE-7."""
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         store.upsert(turns(45))
         whole = {row.key: row.vector for row in store._link.chroma.rows(vectors=True)}
         for ids, batch in ((7, 3), (9, 45), (45, 10), (46, 1000)):
@@ -68,7 +68,7 @@ def test_every_row_is_read_once_however_long_the_pages_are(tmp_path, monkeypatch
 
 def test_chroma_failing_under_a_chunk_is_not_acknowledged_and_heals(tmp_path):
     """Proves: STORE-4, SEARCH-9."""
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         store.upsert(turns(1))
         store._link.chroma._client.close()  # a real failure: its client is gone
         with pytest.raises(StoreUnavailableError, match="not acknowledged"):
@@ -81,7 +81,7 @@ def test_chroma_failing_under_a_chunk_is_not_acknowledged_and_heals(tmp_path):
 def test_what_was_committed_is_delivered_when_a_later_chunk_fails(tmp_path):
     """Proves: STORE-2, STORE-4."""
 
-    class Failing(WordHashes):
+    class Failing(WordHashEmbedder):
         def embed_documents(self, texts):
             if any("m9x" in text for text in texts):
                 raise EmbedderError("no vectors")
@@ -109,12 +109,12 @@ def test_a_delivery_that_failed_is_told_once_and_in_order():
         if rows == [2]:
             raise ChromaError("gone")
 
-    with pytest.raises(ChromaError), Delivery(deliver) as delivery:
+    with pytest.raises(ChromaError), ChromaDelivery(deliver) as delivery:
         for number in range(5):
-            delivery.hand_over([number], more=True)
+            delivery.deliver_chunk([number], more=True)
     assert seen == [[0], [1], [2]]
-    with pytest.raises(ValueError, match="own"), Delivery(deliver) as delivery:
-        delivery.hand_over([2], more=True)
+    with pytest.raises(ValueError, match="own"), ChromaDelivery(deliver) as delivery:
+        delivery.deliver_chunk([2], more=True)
         raise ValueError("own")
 
 
@@ -145,7 +145,7 @@ def test_a_kill_while_one_chunk_is_delivered_and_another_written_is_repaired(tmp
     code = CHILD.format(path=str(tmp_path), after=after)
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert child.returncode == -signal.SIGKILL and child.stdout == "acknowledged\n", child.stderr
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         kept = {record.id: record.text for record in store.scan()}
         assert {f"m{n}" for n in range(15)} <= kept.keys() and len(kept) in (20, 30)
         assert_equal_sides(store, len(kept))

@@ -15,7 +15,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import StoreLockedError
 from recall_loop.state.scope import Scope
 from recall_loop.text.words.tokens import stems
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 ROUNDS = 12
 
@@ -45,7 +45,11 @@ def write_and_read(store: MemoryStore, name: str) -> None:
 def test_threads_read_their_writes(tmp_path: Path) -> None:
     """Proves: STORE-4."""
     for path in (tmp_path, None):
-        store = MemoryStore.open(path, embedder=WordHashes()) if path else MemoryStore.in_memory(embedder=WordHashes())
+        store = (
+            MemoryStore.open(path, embedder=WordHashEmbedder())
+            if path
+            else MemoryStore.in_memory(embedder=WordHashEmbedder())
+        )
         with store, ThreadPoolExecutor(6) as pool:
             list(pool.map(partial(write_and_read, store), [f"writer{n}" for n in range(6)]))
             assert store.count() == 6 * 5
@@ -54,7 +58,7 @@ def test_threads_read_their_writes(tmp_path: Path) -> None:
 
 async def test_tasks_read_their_writes(tmp_path: Path) -> None:
     """Proves: STORE-4."""
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         names = [f"task{n}" for n in range(4)]
         await asyncio.gather(*(asyncio.to_thread(write_and_read, store, name) for name in names))
         assert store.count() == 4 * 5 and store.verify().sound
@@ -85,7 +89,7 @@ print(len(seen))
 
 def test_two_processes_on_one_path(tmp_path: Path, root: Path) -> None:
     """Proves: STORE-4. The second writer is refused; the reader sees what is committed, and nothing else."""
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         code = SECOND.format(root=str(root), path=str(tmp_path))
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout is not None and child.stdout.readline() == "locked\n"
@@ -94,9 +98,9 @@ def test_two_processes_on_one_path(tmp_path: Path, root: Path) -> None:
             assert int(child.communicate(timeout=100)[0]) >= 1
         assert child.returncode == 0
         assert store.verify().sound
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         try:
-            MemoryStore.open(tmp_path, embedder=WordHashes())
+            MemoryStore.open(tmp_path, embedder=WordHashEmbedder())
             raise AssertionError("two writers")
         except StoreLockedError:
             assert store.count() == 10

@@ -15,11 +15,11 @@ import pytest
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreUnavailableError
 from recall_loop.state.scope import Scope
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 from tests.integration.store.writes.test_store_delivery import ROOT, assert_equal_sides
 
 
-class Watched(WordHashes):
+class Watched(WordHashEmbedder):
     """Notes the texts of each run, and fails as it is told to: `fail` is an exception for a word."""
 
     def __init__(self):
@@ -52,7 +52,7 @@ def together(store, calls):
             for at, (records, tenant) in enumerate(calls, start=1):
                 futures.append(pool.submit(store.upsert, records, tenant=tenant))
                 end = time.monotonic() + 60
-                while len(store._together._queue) < at:
+                while len(store._group_commit._queue) < at:
                     assert time.monotonic() < end, "a write doesn't wait"
                     time.sleep(0.001)
         yield futures
@@ -137,7 +137,7 @@ def test_nobody_elses_write_comes_between_what_is_exclusive(store):
     with ThreadPoolExecutor(1) as pool:
         with store.exclusive():
             other = pool.submit(store.upsert, [fact("other")])
-            while not store._together._queue:
+            while not store._group_commit._queue:
                 time.sleep(0.001)
             for name in ("mine", "mine too"):
                 with store.exclusive():
@@ -165,7 +165,7 @@ def test_an_interrupted_call_leaves_the_others_their_turn(store):
     with together(store, [([fact(f"f{n}")], "default") for n in range(6)]) as futures:
         errors = [future.exception() for future in futures]
     assert sorted(type(error).__name__ for error in errors) == ["NoneType"] * 5 + ["Once"]
-    assert not store._together._queue
+    assert not store._group_commit._queue
     assert_equal_sides(store, 5)
 
 
@@ -215,7 +215,7 @@ def test_a_kill_under_many_writers_loses_nothing_acknowledged(tmp_path, after):
         name, number = line.split("-")
         last[f"{name}-{int(number) % 3}"] = int(number)
     assert last
-    with MemoryStore.open(tmp_path, embedder=WordHashes()) as store:
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         kept = {record.id.removeprefix("m-"): int(record.text.split("-")[1]) for record in store.scan()}
         assert all(kept[key] >= number for key, number in last.items())
         assert_equal_sides(store, len(kept))

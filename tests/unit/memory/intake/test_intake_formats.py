@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recall_loop.memory.intake.files.documents import record_from_doc
-from recall_loop.memory.intake.files.formats import entries, read_locomo, read_records
-from recall_loop.memory.intake.files.lines import MAX_LINE_BYTES, BadLine, raw_lines
-from recall_loop.memory.intake.files.locomo_file import session_time
+from recall_loop.memory.intake.files.documents import record_from_document
+from recall_loop.memory.intake.files.formats import iter_entries, read_locomo, read_records
+from recall_loop.memory.intake.files.lines import MAX_LINE_BYTES, InvalidLine, raw_lines
+from recall_loop.memory.intake.files.locomo_file import parse_session_time
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 
@@ -33,7 +33,7 @@ def records(path: Path) -> list[Record]:
 def reason(tmp_path: Path, line: Any) -> str:
     ((number, outcome),) = read_records(write(tmp_path / "one.jsonl", line))
     assert number == 1
-    assert isinstance(outcome, BadLine)
+    assert isinstance(outcome, InvalidLine)
     return outcome.reason
 
 
@@ -67,7 +67,7 @@ def test_a_line_too_long_is_cut_off_and_the_next_one_is_read(tmp_path: Path) -> 
     long = b'{"kind": "fact", "text": "' + b"x" * MAX_LINE_BYTES + b'"}'
     path = write(tmp_path / "long.jsonl", long, {"kind": "fact", "text": "short"})
     first, second = read_records(path)
-    assert isinstance(first[1], BadLine)
+    assert isinstance(first[1], InvalidLine)
     assert "longer than" in first[1].reason
     assert second[0] == 2
     assert isinstance(second[1], Record)
@@ -119,12 +119,12 @@ def test_a_repeated_id_names_the_earlier_line(tmp_path: Path) -> None:
     """Proves: STORE-2."""
     fact = {"id": "a", "kind": "fact", "text": "x"}
     path = write(tmp_path / "twice.jsonl", fact, {**fact, "id": "b"}, {**fact, "text": "y"})
-    assert [entry.repeats_line for entry in entries(path, "records")] == [None, None, 1]
+    assert [entry.duplicate_of_line for entry in iter_entries(path, "records")] == [None, None, 1]
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="format"):
-        list(entries(tmp_path / "x", "csv"))
+        list(iter_entries(tmp_path / "x", "csv"))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
@@ -134,30 +134,30 @@ def test_no_bytes_break_the_reader(tmp_path: Path, lines: list[bytes]) -> None:
     path = tmp_path / "noise.jsonl"
     path.write_bytes(b"\n".join(lines))
     for _, outcome in read_records(path):
-        assert isinstance(outcome, BadLine | Record)
-        if isinstance(outcome, BadLine):
+        assert isinstance(outcome, InvalidLine | Record)
+        if isinstance(outcome, InvalidLine):
             json.dumps(outcome.raw, ensure_ascii=False).encode()
 
 
 def test_documents_become_records() -> None:
     """Proves: STORE-1."""
     base = {"collection": "c1", "session": 3, "timestamp": "2023-05-08T13:56:00", "text": "Some text"}
-    turn = record_from_doc(base | {"id": "1", "kind": "message", "speaker": "Ann", "role": "speaker_a"})
+    turn = record_from_document(base | {"id": "1", "kind": "message", "speaker": "Ann", "role": "speaker_a"})
     assert (turn.author, turn.role, turn.conversation_id, turn.session) == ("Ann", None, "c1", "3")
     assert turn.position is None
-    chat = record_from_doc(base | {"id": "2", "kind": "message", "role": "user", "turn_index": 9})
+    chat = record_from_document(base | {"id": "2", "kind": "message", "role": "user", "turn_index": 9})
     assert (chat.role, chat.position) == ("user", None)
-    fact = record_from_doc(base | {"id": "3", "kind": "fact", "speaker": "Ann", "source_ids": ["1"]})
+    fact = record_from_document(base | {"id": "3", "kind": "fact", "speaker": "Ann", "source_ids": ["1"]})
     assert (fact.kind, fact.subject, fact.author, fact.source_ids) == ("fact", "Ann", None, ("1",))
-    passage = record_from_doc(base | {"id": "4", "kind": "fact", "title": "Dice"})
+    passage = record_from_document(base | {"id": "4", "kind": "fact", "title": "Dice"})
     assert (passage.kind, passage.label) == ("archival", "Dice")
-    summary = record_from_doc(base | {"id": "5", "kind": "session_summary"})
+    summary = record_from_document(base | {"id": "5", "kind": "session_summary"})
     assert (summary.kind, summary.label) == ("archival", "Summary of session 3")
-    event = record_from_doc(base | {"id": "6", "kind": "event", "speaker": "Ann", "date": "8 May, 2023"})
+    event = record_from_document(base | {"id": "6", "kind": "event", "speaker": "Ann", "date": "8 May, 2023"})
     assert (event.kind, event.label, event.subject) == ("archival", "Ann, 8 May, 2023", "Ann")
-    assert record_from_doc(base | {"id": "7", "kind": "trajectory"}).kind == "trajectory"
+    assert record_from_document(base | {"id": "7", "kind": "trajectory"}).kind == "trajectory"
     with pytest.raises(InvalidInputError, match="kind"):
-        record_from_doc(base | {"id": "8", "kind": "poem"})
+        record_from_document(base | {"id": "8", "kind": "poem"})
 
 
 def sample() -> dict[str, Any]:
@@ -216,7 +216,7 @@ def test_the_published_layout_is_read_in_order(tmp_path: Path) -> None:
     assert good["conv-x:F2:Bo:1"].source_ids == ("conv-x:D2:1", "conv-x:D2:2")
     assert good["conv-x:F2:Bo:2"].source_ids == ("conv-x:D2:1", "conv-x:D2:2")
     assert good["conv-x:E2:Bo:0"].label == "Bo, 8 May, 2023"
-    bad = [outcome.reason for outcome in found if isinstance(outcome, BadLine)]
+    bad = [outcome.reason for outcome in found if isinstance(outcome, InvalidLine)]
     assert len(bad) == 2
     assert "text" in bad[0]
     assert "kind" in bad[1]
@@ -253,7 +253,7 @@ def test_a_broken_list_of_samples_is_an_error(tmp_path: Path) -> None:
 )
 def test_session_times(said: object, iso: str | None) -> None:
     """Proves: STORE-1."""
-    assert session_time(said) == iso
+    assert parse_session_time(said) == iso
 
 
 @pytest.mark.data
@@ -262,7 +262,7 @@ def test_the_public_files_are_read_whole(data_dir: Path) -> None:
     folder = data_dir / "locomo"
     for path in sorted(folder.glob("*/*.jsonl")):
         outcomes = [outcome for _, outcome in read_locomo(path)]
-        bad = [outcome for outcome in outcomes if isinstance(outcome, BadLine)]
+        bad = [outcome for outcome in outcomes if isinstance(outcome, InvalidLine)]
         assert all('"text": ""' in outcome.raw for outcome in bad), bad[:3]
         turns = [o for o in outcomes if isinstance(o, Record) and o.kind == "message"]
         assert all(turn.author and turn.conversation_id == path.stem and turn.created_at for turn in turns)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from recall_loop.memory.search.rerank.learned_order import FEATURES, MOST_LEAVES, LearnedOrder, default_order
+from recall_loop.memory.search.rerank.learned_order import MAX_LEAVES, ORDER_FEATURES, LearnedRanker, default_ranker
 
 NUMBERS = st.floats(-5, 5, allow_nan=False)
 
@@ -26,17 +26,17 @@ def trees(draw: st.DrawFn) -> dict[str, Any]:
             leaves.append(draw(NUMBERS))
             return -len(leaves)
         at, left = len(nodes), draw(st.integers(1, room - 1))
-        nodes.append([draw(st.integers(0, len(FEATURES) - 1)), draw(NUMBERS), 0, 0])
+        nodes.append([draw(st.integers(0, len(ORDER_FEATURES) - 1)), draw(NUMBERS), 0, 0])
         nodes[at][2] = grow(left)
         nodes[at][3] = grow(room - left)
         return at
 
-    grow(MOST_LEAVES)
+    grow(MAX_LEAVES)
     return {"nodes": nodes, "leaves": leaves}
 
 
-def order_of(*grown: dict[str, Any]) -> LearnedOrder:
-    return LearnedOrder.model_validate({"id": "test", "features": FEATURES, "trees": grown})
+def order_of(*grown: dict[str, Any]) -> LearnedRanker:
+    return LearnedRanker.model_validate({"id": "test", "features": ORDER_FEATURES, "trees": grown})
 
 
 def walked(tree: dict[str, Any], row: list[float]) -> float:
@@ -50,7 +50,7 @@ def walked(tree: dict[str, Any], row: list[float]) -> float:
 @given(st.lists(trees(), max_size=4), st.integers(0, 2**32 - 1))
 def test_all_trees_at_once_give_what_each_gives_alone(grown: list[dict[str, Any]], seed: int) -> None:
     """Proves: RANK-2, LOOP-9."""
-    rows = np.random.default_rng(seed).uniform(-5, 5, (7, len(FEATURES))).round(1)
+    rows = np.random.default_rng(seed).uniform(-5, 5, (7, len(ORDER_FEATURES))).round(1)
     gains = order_of(*grown).gains(rows)
     assert gains == pytest.approx([sum(walked(tree, row) for tree in grown) for row in rows.tolist()])
 
@@ -60,7 +60,7 @@ def test_all_trees_at_once_give_what_each_gives_alone(grown: list[dict[str, Any]
     [
         ({"nodes": [[0, 0.5, -1, -2]], "leaves": [1.0]}, "leaves that are there"),
         ({"nodes": [[0, 0.5, 0, -1]], "leaves": [1.0, 2.0]}, "children that come later"),
-        ({"nodes": [[len(FEATURES), 0.5, -1, -2]], "leaves": [1.0, 2.0]}, "features numbered"),
+        ({"nodes": [[len(ORDER_FEATURES), 0.5, -1, -2]], "leaves": [1.0, 2.0]}, "features numbered"),
         ({"nodes": [[0, 0.5, -1, -1]], "leaves": [1.0, 2.0]}, "under one node"),
         ({"nodes": [[0, float("nan"), -1, -2]], "leaves": [1.0, 2.0]}, "finite"),
         ({"nodes": [], "leaves": []}, "at least 1"),
@@ -75,12 +75,12 @@ def test_a_tree_that_is_none_is_refused(tree: dict[str, Any], words: str) -> Non
 def test_an_order_fitted_for_other_features_is_refused() -> None:
     """Proves: RANK-2."""
     with pytest.raises(ValidationError, match="features in this order"):
-        LearnedOrder.model_validate({"id": "x", "features": FEATURES[::-1], "trees": []})
+        LearnedRanker.model_validate({"id": "x", "features": ORDER_FEATURES[::-1], "trees": []})
 
 
 def test_what_ships_has_trees_and_says_what_it_learned_from() -> None:
     """Proves: RANK-2."""
-    order = default_order()
+    order = default_ranker()
     assert len(order.trees) >= 50
     assert set(order.fitted_on) >= {"questions", "method"}
-    assert np.isfinite(order.gains(np.zeros((3, len(FEATURES))))).all()
+    assert np.isfinite(order.gains(np.zeros((3, len(ORDER_FEATURES))))).all()

@@ -12,11 +12,23 @@ from hypothesis import strategies as st
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from recall_loop.memory.search.rerank.custom_rerankers import as_reranker, from_callable, from_compressor
-from recall_loop.memory.search.rerank.late_interaction import Budget, LateInteraction, filled, late_interaction
-from recall_loop.memory.search.rerank.rerank import Candidate, Reranker, RerankError, best_of, rerank_pool, z_scores
-from recall_loop.memory.store.embed.token_vectors import codec_of
+from recall_loop.memory.search.rerank.late_interaction import (
+    LateInteractionReranker,
+    TimeBudget,
+    fill_unknown,
+    make_late_interaction,
+)
+from recall_loop.memory.search.rerank.rerank import (
+    Candidate,
+    Reranker,
+    RerankError,
+    run_reranker,
+    top_candidates,
+    z_scores,
+)
+from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 FIRST = st.lists(st.floats(0, 1), min_size=1, max_size=12)
@@ -31,8 +43,8 @@ class Texts:
 
     def __init__(self, embedder, texts: dict[int, str], stored: Sequence[int] = ()) -> None:
         self.given, self.asked = texts, []
-        codec = codec_of(embedder)
-        made = embedder.talk.embed_documents_with_tokens([texts[row] for row in stored])[1] if stored else []
+        codec = codec_for_embedder(embedder)
+        made = embedder.conversational.embed_documents_with_tokens([texts[row] for row in stored])[1] if stored else []
         self.packed = {row: codec.pack(tokens) for row, tokens in zip(stored, made, strict=True)}
         self.codec = codec
 
@@ -74,7 +86,7 @@ TALK = {
 def test_new_scores_stay_in_the_range_of_the_first_and_in_the_rerankers_order(first, data):
     """Proves: SEARCH-5."""
     fresh = data.draw(st.lists(FINITE, min_size=len(first), max_size=len(first)))
-    result = rerank_pool(from_callable(lambda query, texts: fresh), "q", pool_of(first))
+    result = run_reranker(from_callable(lambda query, texts: fresh), "q", pool_of(first))
     assert result.reason is None
     wider = 0.001 if max(first) - min(first) < 0.001 else 0.0
     assert result.scores.min() >= min(first) - wider - 1e-9 and result.scores.max() <= max(first) + wider + 1e-9
@@ -90,8 +102,8 @@ def test_the_order_of_the_pool_does_not_matter(first, random):
     mixed = list(pool)
     random.shuffle(mixed)
     reranker = from_callable(lambda query, texts: [crc32(text.encode()) % 97 for text in texts], mix=0.5)
-    one = dict(zip([c.id for c in pool], rerank_pool(reranker, "q", pool).scores, strict=True))
-    other = dict(zip([c.id for c in mixed], rerank_pool(reranker, "q", mixed).scores, strict=True))
+    one = dict(zip([c.id for c in pool], run_reranker(reranker, "q", pool).scores, strict=True))
+    other = dict(zip([c.id for c in mixed], run_reranker(reranker, "q", mixed).scores, strict=True))
     assert all(one[name] == pytest.approx(other[name], abs=1e-9) for name in one)
 
 
@@ -110,7 +122,7 @@ def test_bad_scores_leave_the_first_order_and_tell_why(given_back, said):
     import re
 
     first = [0.9, 0.5, 0.1]
-    result = rerank_pool(from_callable(lambda query, texts: given_back, name="mine"), "q", pool_of(first))
+    result = run_reranker(from_callable(lambda query, texts: given_back, name="mine"), "q", pool_of(first))
     assert result.scores.tolist() == first
     assert result.reason.startswith("reranker mine: ") and re.search(said, result.reason)
 
@@ -121,15 +133,15 @@ def test_a_reranker_that_raises_degrades_and_an_empty_pool_asks_nobody():
     def fails(query, texts):
         raise ConnectionError("nobody there")
 
-    result = rerank_pool(from_callable(fails), "q", pool_of([0.4, 0.2]))
+    result = run_reranker(from_callable(fails), "q", pool_of([0.4, 0.2]))
     assert result.reason == "reranker fails: ConnectionError: nobody there"
     assert result.scores.tolist() == [0.4, 0.2]
-    assert rerank_pool(from_callable(fails), "q", []).reason is None
+    assert run_reranker(from_callable(fails), "q", []).reason is None
 
 
 def test_the_pool_is_the_best_first_and_equal_scores_go_by_rowid():
     """Proves: SEARCH-5."""
-    places = best_of(np.array([0.1, 0.9, 0.9, 0.5]), np.array([4, 3, 1, 2]), 3)
+    places = top_candidates(np.array([0.1, 0.9, 0.9, 0.5]), np.array([4, 3, 1, 2]), 3)
     assert places.tolist() == [2, 1, 3]
 
 
@@ -152,7 +164,7 @@ def test_a_callable_gets_whole_texts_and_its_order_counts():
         return [float(len(text)) for text in texts]
 
     pool = [Candidate("a", "short", 0.9), Candidate("b", "long " * 2000, 0.2)]
-    scores = rerank_pool(as_reranker(longest), "which?", pool).scores
+    scores = run_reranker(as_reranker(longest), "which?", pool).scores
     assert seen == [("which?", ["short", "long " * 2000])]
     assert scores.tolist() == [0.2, 0.9]
 
@@ -161,8 +173,8 @@ def test_mix_keeps_a_share_of_the_first_score():
     """Proves: SEARCH-5."""
     pool = pool_of([0.9, 0.5, 0.1])
     reversed_order: Callable[..., list[float]] = lambda query, texts: [1.0, 2.0, 3.0]  # noqa: E731
-    assert np.argmax(rerank_pool(from_callable(reversed_order, mix=0.9), "q", pool).scores) == 0
-    assert np.argmax(rerank_pool(from_callable(reversed_order, mix=0.1), "q", pool).scores) == 2
+    assert np.argmax(run_reranker(from_callable(reversed_order, mix=0.9), "q", pool).scores) == 0
+    assert np.argmax(run_reranker(from_callable(reversed_order, mix=0.1), "q", pool).scores) == 2
 
 
 class LastOnly(BaseDocumentCompressor):
@@ -184,13 +196,13 @@ def test_a_compressor_orders_and_what_it_leaves_out_follows_in_first_order():
     """Proves: SEARCH-5."""
     reranker = as_reranker(LastOnly())
     assert reranker.name == "LastOnly"
-    scores = rerank_pool(reranker, "q", pool_of([0.9, 0.5, 0.4, 0.1])).scores
+    scores = run_reranker(reranker, "q", pool_of([0.9, 0.5, 0.4, 0.1])).scores
     assert np.argsort(-scores).tolist() == [3, 0, 1, 2]
 
 
 def test_a_compressor_that_loses_the_metadata_is_told_of():
     """Proves: SEARCH-5, SEARCH-9."""
-    result = rerank_pool(from_compressor(Forgetful()), "q", pool_of([0.9, 0.5]))
+    result = run_reranker(from_compressor(Forgetful()), "q", pool_of([0.9, 0.5]))
     assert "without the metadata" in result.reason and result.scores.tolist() == [0.9, 0.5]
 
 
@@ -215,8 +227,8 @@ def test_wrong_adapters_and_shares_are_refused():
 # Late interaction
 
 
-def late(embedder, source, budget_ms=0.0) -> LateInteraction:
-    return late_interaction(embedder, source, budget_ms=budget_ms)
+def late(embedder, source, budget_ms=0.0) -> LateInteractionReranker:
+    return make_late_interaction(embedder, source, budget_ms=budget_ms)
 
 
 def test_late_interaction_finds_the_turn_and_its_window(embedder):
@@ -225,7 +237,7 @@ def test_late_interaction_finds_the_turn_and_its_window(embedder):
     pool = [Candidate(f"t{row}", text, 0.5, row) for row, text in TALK.items()]
     reranker = late(embedder, source)
     assert isinstance(reranker, Reranker)
-    scores = rerank_pool(reranker, "puppy named Biscuit", pool).scores
+    scores = run_reranker(reranker, "puppy named Biscuit", pool).scores
     assert not source.asked
     flat = reranker.rerank("puppy named Biscuit", pool)
     assert set(np.argsort(-flat)[:2]) <= {1, 2, 3}
@@ -238,7 +250,7 @@ def test_given_query_tokens_and_any_order_of_the_pool_give_the_same_scores(embed
     source = Texts(embedder, TALK, stored=list(TALK))
     pool = [Candidate(f"t{row}", text, row / 10, row) for row, text in TALK.items()]
     tokens = {"tax receipts": embedder.embed_queries_with_tokens(["tax receipts"])[1][0]}
-    given_tokens = late_interaction(embedder, source, query_tokens=tokens).rerank("tax receipts", pool)
+    given_tokens = make_late_interaction(embedder, source, query_tokens=tokens).rerank("tax receipts", pool)
     backwards = late(embedder, source).rerank("tax receipts", pool[::-1])
     assert np.allclose(given_tokens, backwards[::-1], atol=1e-5)
 
@@ -247,7 +259,7 @@ def test_without_stored_tokens_and_without_time_the_first_order_stays(embedder):
     """Proves: SEARCH-5, SEARCH-9."""
     source = Texts(embedder, TALK)
     pool = [Candidate(f"t{row}", text, row / 10, row) for row, text in TALK.items()]
-    result = rerank_pool(late(embedder, source), "puppy", pool)
+    result = run_reranker(late(embedder, source), "puppy", pool)
     assert result.scores.tolist() == [row / 10 for row in TALK] and result.reason is None
     assert source.asked == []
 
@@ -272,7 +284,7 @@ def test_what_is_not_known_is_taken_as_average(embedder):
     scores = late(embedder, source).rerank("a small brown puppy", pool)
     assert scores[0] > 0 > scores[2]
     assert scores[3] == pytest.approx(0.0, abs=1e-9) and scores[4] == pytest.approx(0.0, abs=1e-9)
-    assert filled(np.array([1.0, np.nan, 3.0])).tolist() == [1.0, 2.0, 3.0]
+    assert fill_unknown(np.array([1.0, np.nan, 3.0])).tolist() == [1.0, 2.0, 3.0]
 
 
 def test_texts_and_queries_without_words_do_no_harm(embedder):
@@ -288,14 +300,14 @@ def test_texts_and_queries_without_words_do_no_harm(embedder):
 def test_an_embedder_without_token_vectors_is_refused_by_name():
     """Proves: SEARCH-5, SEARCH-2."""
     with pytest.raises(UnsupportedOptionError, match=r"rerank: got True.*word-hashes gives no token vectors"):
-        late_interaction(WordHashes(), None)
+        make_late_interaction(WordHashEmbedder(), None)
 
 
 @pytest.mark.parametrize("wrong", [-1, float("inf"), float("nan")])
 def test_a_budget_is_a_length_of_time(wrong):
     """Proves: SEARCH-5."""
     with pytest.raises(InvalidInputError, match="rerank_budget_ms"):
-        Budget(wrong)
+        TimeBudget(wrong)
 
 
 def test_rerank_error_is_the_projects_own():

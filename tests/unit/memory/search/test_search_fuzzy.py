@@ -6,27 +6,33 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from recall_loop.memory.search.query.fuzzy import MOST_VARIANTS, WEIGHTS, Vocabulary, corrected_query, expand
-from recall_loop.memory.search.query.spelling_index import NearStems, has_digit
+from recall_loop.memory.search.query.fuzzy import (
+    MOST_VARIANTS,
+    WEIGHTS,
+    SpellingVocabulary,
+    corrected_query,
+    expand_query,
+)
+from recall_loop.memory.search.query.spelling_index import SpellingIndex, has_digit
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.text.words.tokens import stem, stems
 
 WORDS = "paint research family run running adoption support group conference november camping running relationship"
 
 
-def vocabulary(**frequencies: int) -> Vocabulary:
+def vocabulary(**frequencies: int) -> SpellingVocabulary:
     known = dict.fromkeys(map(stem, WORDS.split()), 10)
-    return Vocabulary(known | frequencies)
+    return SpellingVocabulary(known | frequencies)
 
 
-def added(query: str, known: Vocabulary, level: int = 1) -> list[str]:
-    return [text for group in expand(query, known, level) for text, weight in group.variants if weight < 1.0]
+def added(query: str, known: SpellingVocabulary, level: int = 1) -> list[str]:
+    return [text for group in expand_query(query, known, level) for text, weight in group.variants if weight < 1.0]
 
 
 @pytest.mark.parametrize("query", ["The family paints", "reserch fmaily", "", "?!", "x 12 of"])
 def test_level_0_gives_each_stem_alone(query):
     """Proves: SEARCH-2."""
-    groups = expand(query, vocabulary(), 0)
+    groups = expand_query(query, vocabulary(), 0)
     assert [group.stem for group in groups] == list(dict.fromkeys(stems(query)))
     assert all(group.variants == ((group.stem, 1.0),) for group in groups)
     assert corrected_query(query, vocabulary(), 0) is None
@@ -48,13 +54,16 @@ def test_level_0_gives_each_stem_alone(query):
 )
 def test_one_typo_is_found_at_level_1(typed, meant):
     """Proves: SEARCH-2."""
-    assert (stem(meant), WEIGHTS[1]) in expand(typed, vocabulary(), 1)[0].variants
+    assert (stem(meant), WEIGHTS[1]) in expand_query(typed, vocabulary(), 1)[0].variants
 
 
 def test_two_typos_are_found_at_level_2_only_and_weigh_less():
     """Proves: SEARCH-2."""
     assert added("relatinoshpi", vocabulary(), 1) == []
-    assert expand("relatinoshpi", vocabulary(), 2)[0].variants == (("relatinoshpi", 1.0), ("relationship", WEIGHTS[2]))
+    assert expand_query("relatinoshpi", vocabulary(), 2)[0].variants == (
+        ("relatinoshpi", 1.0),
+        ("relationship", WEIGHTS[2]),
+    )
     assert 0.0 < WEIGHTS[2] < WEIGHTS[1] < 1.0
 
 
@@ -78,8 +87,8 @@ def test_numbers_identifiers_short_and_function_words_stay(query, level):
 def test_a_stem_with_digits_is_no_variant():
     """Proves: SEARCH-2."""
     assert (
-        added("routex", Vocabulary({"route8": 5, "route": 2}), 2) == ["rout"]
-        or added("routex", Vocabulary({"route8": 5}), 2) == []
+        added("routex", SpellingVocabulary({"route8": 5, "route": 2}), 2) == ["rout"]
+        or added("routex", SpellingVocabulary({"route8": 5}), 2) == []
     )
     assert has_digit("route8") and has_digit("²x") and not has_digit("школа") and not has_digit("一二三四")
 
@@ -93,32 +102,32 @@ def test_a_known_word_is_widened_at_level_1_only_by_a_far_more_frequent_one():
 
 def test_a_stem_that_no_row_has_any_more_is_no_variant():
     """Proves: SEARCH-2."""
-    assert added("pantt", Vocabulary({"pant": 0})) == []
+    assert added("pantt", SpellingVocabulary({"pant": 0})) == []
 
 
 def test_order_is_steps_first_letter_frequency_alphabet():
     """Proves: SEARCH-2."""
-    known = Vocabulary({"corn": 5, "cord": 9, "core": 9, "born": 99, "corxn": 1})
+    known = SpellingVocabulary({"corn": 5, "cord": 9, "core": 9, "born": 99, "corxn": 1})
     assert added("corb", known) == ["cord", "core", "corn"]
-    assert added("corn", Vocabulary({"born": 99, "cord": 1, "corks": 1}), 2) == ["cord", "born"]
+    assert added("corn", SpellingVocabulary({"born": 99, "cord": 1, "corks": 1}), 2) == ["cord", "born"]
 
 
 def test_at_most_eight_variants_the_most_frequent():
     """Proves: SEARCH-2."""
-    known = Vocabulary({f"stra{letter}d": rank for rank, letter in enumerate("bcdfghjklmnp", 1)})
+    known = SpellingVocabulary({f"stra{letter}d": rank for rank, letter in enumerate("bcdfghjklmnp", 1)})
     found = added("strad", known)
     assert len(found) == MOST_VARIANTS and found[0] == "strapd"
 
 
 def test_equal_stems_make_one_group():
     """Proves: SEARCH-2."""
-    assert [group.stem for group in expand("running runs reserch running", vocabulary(), 1)] == ["run", "reserch"]
+    assert [group.stem for group in expand_query("running runs reserch running", vocabulary(), 1)] == ["run", "reserch"]
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("москав", "москва"), ("Αθηνα", "αθηναι"), ("조카들이", "조카들의")])
 def test_other_scripts(typed, meant):
     """Proves: SEARCH-2."""
-    assert added(typed, Vocabulary({meant: 3})) == [meant]
+    assert added(typed, SpellingVocabulary({meant: 3})) == [meant]
 
 
 @pytest.mark.parametrize(
@@ -151,21 +160,21 @@ def test_an_unknown_word_without_anything_near_stays():
 
 def test_an_empty_vocabulary_changes_nothing():
     """Proves: SEARCH-2."""
-    assert added("reserch", Vocabulary({}), 2) == [] and NearStems([]).within("reserch", 2) == []
+    assert added("reserch", SpellingVocabulary({}), 2) == [] and SpellingIndex([]).within("reserch", 2) == []
 
 
 @pytest.mark.parametrize("level", [-1, 3])
 def test_an_unknown_level_is_refused(level):
     """Proves: SEARCH-2."""
-    for ask in (expand, corrected_query):
+    for ask in (expand_query, corrected_query):
         with pytest.raises(InvalidInputError, match="fuzzy"):
             ask("word", vocabulary(), level)
 
 
 def test_very_long_words_are_left_alone():
     """Proves: SEARCH-2."""
-    assert added("a" * 65, Vocabulary({"a" * 64: 3}), 2) == []
-    assert added("b" + "a" * 63, Vocabulary({"b" + "a" * 62: 3}), 2) == ["b" + "a" * 62]
+    assert added("a" * 65, SpellingVocabulary({"a" * 64: 3}), 2) == []
+    assert added("b" + "a" * 63, SpellingVocabulary({"b" + "a" * 62: 3}), 2) == ["b" + "a" * 62]
 
 
 def test_threads_get_the_same_answers():
@@ -173,5 +182,5 @@ def test_threads_get_the_same_answers():
     known = vocabulary()
     queries = ["reserch fmaily runnign", "gropu confrence", "adoptoin campinf"] * 20
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda query: expand(query, known, 2), queries))
-    assert found == [expand(query, vocabulary(), 2) for query in queries]
+        found = list(pool.map(lambda query: expand_query(query, known, 2), queries))
+    assert found == [expand_query(query, vocabulary(), 2) for query in queries]

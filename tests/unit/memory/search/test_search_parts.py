@@ -8,17 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.search.query.lexical import bm25, idf
-from recall_loop.memory.search.query.options import MOST_POOL, MOST_RESULTS, POOL, SearchOptions
-from recall_loop.memory.search.query.query_spec import ask
+from recall_loop.memory.search.query.options import DEFAULT_POOL, MAX_POOL, MAX_RESULTS, SearchOptions
+from recall_loop.memory.search.query.query_spec import parse_queries
 from recall_loop.memory.search.scoring.content_scoring import content_factors
 from recall_loop.memory.search.scoring.fusion import fuse, session_prior, share_of_best
-from recall_loop.memory.search.scoring.similarity import meaning, similarity, word_share
+from recall_loop.memory.search.scoring.similarity import (
+    combine_similarities,
+    idf_weighted_coverage,
+    semantic_similarity,
+)
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
 from recall_loop.state.records.records import Message
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import OrderBy, SearchMode
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 UNIT = st.floats(0.0, 1.0)
 
@@ -32,42 +36,46 @@ def array(*values):
 
 def test_meaning_is_the_documented_curve():
     """Proves: SEARCH-6."""
-    assert meaning(np.array([0.10, 0.35, 0.60], dtype=np.float32)) == pytest.approx([0.12, 0.50, 0.88], abs=0.005)
+    assert semantic_similarity(np.array([0.10, 0.35, 0.60], dtype=np.float32)) == pytest.approx(
+        [0.12, 0.50, 0.88], abs=0.005
+    )
 
 
 def test_meaning_rises_and_stays_within_its_bounds():
     """Proves: SEARCH-6."""
-    found = meaning(np.linspace(-1, 1, 101, dtype=np.float32))
+    found = semantic_similarity(np.linspace(-1, 1, 101, dtype=np.float32))
     assert np.all(np.diff(found) > 0) and found[0] > 0.0 and found[-1] < 1.0
 
 
 def test_word_share_is_weighted_by_rarity():
     """Proves: SEARCH-6."""
     own = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], dtype=float)
-    rare_first = word_share(own, own, array(9.0, 1.0))
+    rare_first = idf_weighted_coverage(own, own, array(9.0, 1.0))
     assert rare_first == pytest.approx([0.9, 0.1, 1.0, 0.0])
 
 
 def test_a_word_of_the_neighbours_counts_less_than_an_own_one():
     """Proves: SEARCH-6, STORE-7."""
     none, weights = np.zeros((1, 1)), array(2.0)
-    near = word_share(none, np.ones((1, 1)), weights)[0]
-    assert 0.0 < near < word_share(np.ones((1, 1)), np.ones((1, 1)), weights)[0] == 1.0
+    near = idf_weighted_coverage(none, np.ones((1, 1)), weights)[0]
+    assert 0.0 < near < idf_weighted_coverage(np.ones((1, 1)), np.ones((1, 1)), weights)[0] == 1.0
 
 
 def test_how_often_a_word_stands_there_does_not_matter_for_its_share():
     """Proves: SEARCH-6."""
-    once, often = (word_share(np.full((1, 1), count), np.full((1, 1), count), array(2.0))[0] for count in (1.0, 9.0))
+    once, often = (
+        idf_weighted_coverage(np.full((1, 1), count), np.full((1, 1), count), array(2.0))[0] for count in (1.0, 9.0)
+    )
     assert once == often == 1.0
 
 
 def test_a_part_that_was_not_looked_at_does_not_count():
     """Proves: SEARCH-6."""
     meant, shared = array(0.8), array(0.4)
-    assert similarity(meant, None)[0] == 0.8
-    assert similarity(None, shared)[0] == 0.4
-    assert similarity(meant, shared)[0] == pytest.approx(0.6)
-    assert len(similarity(None, None)) == 0
+    assert combine_similarities(meant, None)[0] == 0.8
+    assert combine_similarities(None, shared)[0] == 0.4
+    assert combine_similarities(meant, shared)[0] == pytest.approx(0.6)
+    assert len(combine_similarities(None, None)) == 0
 
 
 # Term statistics
@@ -157,10 +165,10 @@ def message(*blocks, role=None):
 
 def content_factor(record):
     """What the index knows of a record decides how much its content counts."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         store.upsert([record])
         view = store.view(Scope())
-        columns = view.pool(view.rowids()).columns
+        columns = view.index_of(view.rowids()).columns
         return float(content_factors(columns.tool, columns.aside)[0])
 
 
@@ -187,7 +195,7 @@ def test_tool_responses_weigh_less():
 # Options
 
 
-@pytest.mark.parametrize("limit", [0, -1, MOST_RESULTS + 1])
+@pytest.mark.parametrize("limit", [0, -1, MAX_RESULTS + 1])
 def test_limits_out_of_range_are_refused(limit):
     """Proves: SEARCH-2, SEARCH-3."""
     with pytest.raises(InvalidInputError) as caught:
@@ -225,7 +233,7 @@ def test_unknown_modes_and_orders_are_refused(field, value):
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize("pool", [0, -1, MOST_POOL + 1, 1.0, True, None])
+@pytest.mark.parametrize("pool", [0, -1, MAX_POOL + 1, 1.0, True, None])
 def test_pools_out_of_range_are_refused(pool):
     """Proves: SEARCH-5."""
     with pytest.raises(InvalidInputError, match=r"rerank_pool.*an integer from 1 to 100"):
@@ -233,13 +241,13 @@ def test_pools_out_of_range_are_refused(pool):
 
 
 @pytest.mark.parametrize(
-    ("pool", "expected"), [(MOST_POOL, [100, 80, 50, 50]), (POOL, [50, 50, 50, 50]), (7, [7, 7, 7, 7])]
+    ("pool", "expected"), [(MAX_POOL, [100, 80, 50, 50]), (DEFAULT_POOL, [50, 50, 50, 50]), (7, [7, 7, 7, 7])]
 )
 def test_a_large_pool_is_for_queries_that_want_many_results(pool, expected):
     """Proves: SEARCH-5. A search with several queries reranks what each would alone, up to the usual pool."""
     options = SearchOptions(rerank_pool=pool)
     given_limits = [30, 20, 12, 1]
-    asked = ask(
+    asked = parse_queries(
         ["a", "b", "c", "d"], spoken=None, limits=given_limits, options=options, filters=Filters(), reference_time=None
     )
     assert [query.options.rerank_pool for query in asked] == expected

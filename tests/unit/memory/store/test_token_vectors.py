@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from recall_loop.memory.store.embed import token_vectors
 from recall_loop.memory.store.embed.embedders import TokenEmbedder
-from recall_loop.memory.store.embed.token_vectors import TokenCodec, codec_of, load_basis
+from recall_loop.memory.store.embed.token_vectors import TokenCodec, codec_for_embedder, load_basis
 from recall_loop.memory.store.write import stored_tokens
 from recall_loop.memory.store.write.stored_tokens import StoredTokens, embed_with_tokens
 from recall_loop.state.errors import EmbedderError, InvalidInputError
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 TEXTS = ["Ann: My sister adopted a puppy!", "…", "", "word " * 400]
 
@@ -24,7 +24,7 @@ TEXTS = ["Ann: My sister adopted a puppy!", "…", "", "word " * 400]
 def test_tokens_come_with_the_same_vectors(embedder):
     """Proves: STORE-5, SEARCH-5."""
     vectors, tokens = embedder.embed_documents_with_tokens(TEXTS)
-    assert isinstance(embedder, TokenEmbedder) and not isinstance(WordHashes(), TokenEmbedder)
+    assert isinstance(embedder, TokenEmbedder) and not isinstance(WordHashEmbedder(), TokenEmbedder)
     assert np.array_equal(vectors, embedder.embed_documents(TEXTS))
     assert [len(matrix) for matrix in tokens] == [6, 0, 0, 254]
     for matrix in tokens:
@@ -52,7 +52,7 @@ def test_the_basis_is_the_one_that_is_named(monkeypatch, tmp_path):
 
 def test_packing_hardly_changes_cosines_and_takes_96_bytes_a_token(embedder):
     """Proves: SEARCH-5."""
-    codec = codec_of(embedder)
+    codec = codec_for_embedder(embedder)
     tokens = embedder.embed_documents_with_tokens([TEXTS[0], "Ben: Its name is Biscuit."])[1]
     exact = [codec.project(matrix) for matrix in tokens]
     packed = [codec.pack(matrix) for matrix in tokens]
@@ -86,7 +86,7 @@ def test_wrong_token_vectors_are_refused(wrong):
         TokenCodec(7, None, "any").pack(wrong)
 
 
-class OwnTokens(WordHashes):
+class OwnTokens(WordHashEmbedder):
     """An embedder of somebody's own that gives token vectors."""
 
     name, fingerprint, token_dimension = "own", "own:1", 32
@@ -107,10 +107,10 @@ class TooMany(OwnTokens):
 
 def test_each_embedder_has_its_own_format(embedder):
     """Proves: STORE-5."""
-    own = codec_of(OwnTokens())
-    assert own.basis is None and own.width == 32 and own.fingerprint != codec_of(embedder).fingerprint
-    assert codec_of(WordHashes()) is None
-    vectors, packed = embed_with_tokens(WordHashes(), None, 32, [("fact", "a"), ("message", "b")])
+    own = codec_for_embedder(OwnTokens())
+    assert own.basis is None and own.width == 32 and own.fingerprint != codec_for_embedder(embedder).fingerprint
+    assert codec_for_embedder(WordHashEmbedder()) is None
+    vectors, packed = embed_with_tokens(WordHashEmbedder(), None, 32, [("fact", "a"), ("message", "b")])
     assert vectors.shape == (2, 32) and packed == [None, None]
     with pytest.raises(EmbedderError, match="of 3 texts; asked for 2"):
         embed_with_tokens(TooMany(), own, 32, [("fact", "a"), ("fact", "b")])
@@ -118,19 +118,19 @@ def test_each_embedder_has_its_own_format(embedder):
 
 def prepared(store, codec) -> dict[str, int]:
     """Give the store its table and the tokens of all its records; return rowids by id."""
-    with store.sidecar.transaction() as connection:
+    with store.sqlite.transaction() as connection:
         rows = connection.execute("SELECT rowid, id FROM records").fetchall()
-        texts = StoredTokens(store.sidecar, "one", codec).texts(row for row, _ in rows)
-        texts |= StoredTokens(store.sidecar, "two", codec).texts(row for row, _ in rows)
+        texts = StoredTokens(store.sqlite, "one", codec).texts(row for row, _ in rows)
+        texts |= StoredTokens(store.sqlite, "two", codec).texts(row for row, _ in rows)
         packed = embed_with_tokens(store.embedder, codec, store.dimension, [texts[row] for row, _ in rows])[1]
-        stored_tokens.prepare(connection, codec)
-        stored_tokens.put(connection, dict(zip((row for row, _ in rows), packed, strict=True)))
+        stored_tokens.drop_stale_tokens(connection, codec)
+        stored_tokens.write_token_rows(connection, dict(zip((row for row, _ in rows), packed, strict=True)))
     return {name: row for row, name in rows}
 
 
 def test_stored_tokens_are_read_back_within_the_tenant(store):
     """Proves: STORE-3, SEARCH-4."""
-    codec = codec_of(store.embedder)
+    codec = codec_for_embedder(store.embedder)
     talk = [
         {"id": f"m{n}", "kind": "message", "text": f"turn {n}", "author": "Ann", "session": "s", "position": n}
         for n in range(3)
@@ -138,32 +138,32 @@ def test_stored_tokens_are_read_back_within_the_tenant(store):
     store.upsert(talk, tenant="one")
     store.upsert([{**talk[1], "id": "theirs"}], tenant="two")
     rows = prepared(store, codec)
-    mine, theirs = StoredTokens(store.sidecar, "one", codec), StoredTokens(store.sidecar, "two", codec)
+    mine, theirs = StoredTokens(store.sqlite, "one", codec), StoredTokens(store.sqlite, "two", codec)
     assert mine.tokens(rows.values()).keys() == {rows[name] for name in ("m0", "m1", "m2")}
     assert theirs.tokens(rows.values()).keys() == theirs.texts(rows.values()).keys() == {rows["theirs"]}
     assert mine.texts([rows["m1"]]) == {rows["m1"]: ("message", "Ann: turn 1")}
     assert mine.neighbours([rows["m1"]]) == {rows["m1"]: (rows["m0"], rows["m2"])}
     assert not theirs.neighbours([rows["m1"]])
-    again = store.embedder.talk.embed_documents_with_tokens(["Ann: turn 1"])[1][0]
+    again = store.embedder.conversational.embed_documents_with_tokens(["Ann: turn 1"])[1][0]
     assert np.allclose(mine.tokens([rows["m1"]])[rows["m1"]].floats(), codec.project(again), atol=0.03)
 
 
 def test_tokens_of_another_model_are_not_used_and_dropped_by_the_next_write(store):
     """Proves: STORE-5, SEARCH-5."""
-    codec = codec_of(store.embedder)
+    codec = codec_for_embedder(store.embedder)
     store.upsert([{"id": "a", "kind": "fact", "text": "a puppy"}], tenant="one")
     rows = prepared(store, codec)
     other = TokenCodec(codec.dimension, codec.basis, "another")
-    assert StoredTokens(store.sidecar, "one", other).tokens(rows.values()) == {}
-    with store.sidecar.transaction() as connection:
-        stored_tokens.put(connection, {rows["a"]: None})
+    assert StoredTokens(store.sqlite, "one", other).tokens(rows.values()) == {}
+    with store.sqlite.transaction() as connection:
+        stored_tokens.write_token_rows(connection, {rows["a"]: None})
         assert count(connection) == 0
-        stored_tokens.put(connection, {rows["a"]: b"old"})
-        stored_tokens.prepare(connection, codec)
+        stored_tokens.write_token_rows(connection, {rows["a"]: b"old"})
+        stored_tokens.drop_stale_tokens(connection, codec)
         assert count(connection) == 1
-        stored_tokens.prepare(connection, other)
+        stored_tokens.drop_stale_tokens(connection, other)
         assert count(connection) == 0
-    assert StoredTokens(store.sidecar, "one", codec).tokens(rows.values()) == {}
+    assert StoredTokens(store.sqlite, "one", codec).tokens(rows.values()) == {}
 
 
 def count(connection: sqlite3.Connection) -> int:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from recall_loop.memory.trajectories.capture.convert import RunInfo, convert
-from recall_loop.memory.trajectories.capture.runs_file import read_runs, record_of_run
+from recall_loop.memory.trajectories.capture.convert import RunInfo, convert_run
+from recall_loop.memory.trajectories.capture.runs_file import read_runs, record_from_run
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.records.trajectories import run_of
+from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import ExecutionStatus
 
 ASKED = {"role": "user", "content": "Where is Ada?"}
@@ -25,7 +25,9 @@ def test_what_the_caller_knows_goes_before_what_the_messages_tell() -> None:
     info = RunInfo(
         "r", "Find", "Found", "completed", "end_turn", None, False, start, end, None, 5, 6, "m", "t", {"a": 1}
     )
-    run = convert([{**ASKED, "timestamp": "2023-01-01T00:00:00Z"}, {**ANSWERED, "usage": {"prompt_tokens": 1}}], info)
+    run = convert_run(
+        [{**ASKED, "timestamp": "2023-01-01T00:00:00Z"}, {**ANSWERED, "usage": {"prompt_tokens": 1}}], info
+    )
     metadata = run.metadata
     assert (run.task, run.summary, metadata.run_id, metadata.run_type) == ("Find", "Found", "r", "t")
     assert (metadata.start_time, metadata.end_time, metadata.duration_seconds) == (start, end, 86_400.0)
@@ -36,7 +38,7 @@ def test_what_the_caller_knows_goes_before_what_the_messages_tell() -> None:
 
 def test_a_run_of_nothing_is_a_run() -> None:
     """Proves: TRAJ-1."""
-    run = convert([])
+    run = convert_run([])
     assert (run.task, run.turns, run.execution.status) == ("", (), ExecutionStatus.UNKNOWN)
 
 
@@ -44,16 +46,16 @@ def test_a_reward_or_verdict_is_kept_and_never_read_as_status() -> None:
     """Proves: TRAJ-1, TRAJ-2."""
     line: dict[str, Any] = {"id": "a", "messages": [ASKED, ANSWERED], "stop_reason": "end_turn"}
     for verdict in ({"status": "failure", "reward": 0.0}, {"status": "success", "reward": 1.0}):
-        run = run_of(record_of_run({**line, **verdict}))
-        assert run.execution == run_of(record_of_run(line)).execution
+        run = run_from_record(record_from_run({**line, **verdict}))
+        assert run.execution == run_from_record(record_from_run(line)).execution
         assert run.metadata.extra == verdict
         assert run.outcome_score is None
-    assert run_of(record_of_run({**line, "status": "cancelled"})).execution.status is ExecutionStatus.FAILED
+    assert run_from_record(record_from_run({**line, "status": "cancelled"})).execution.status is ExecutionStatus.FAILED
 
 
 def test_a_line_says_what_is_known_under_several_names() -> None:
     """Proves: TRAJ-1."""
-    record = record_of_run(
+    record = record_from_run(
         {
             "run_id": "a",
             "messages": [ASKED],
@@ -66,7 +68,7 @@ def test_a_line_says_what_is_known_under_several_names() -> None:
             "colour": "red",
         }
     )
-    run = run_of(record)
+    run = run_from_record(record)
     assert (record.id, record.agent_id, record.tags) == ("a", "g", ("x",))
     assert record.created_at == datetime(2024, 5, 1, 9, 30, tzinfo=UTC)
     assert (run.metadata.duration_seconds, run.metadata.models) == (2.5, ("m",))
@@ -76,15 +78,15 @@ def test_a_line_says_what_is_known_under_several_names() -> None:
 
 def test_ids_are_made_of_what_a_run_holds() -> None:
     """Proves: TRAJ-1, STORE-2."""
-    first, again, other = (record_of_run({"messages": given}) for given in ([ASKED], [ASKED], [ASKED, ANSWERED]))
+    first, again, other = (record_from_run({"messages": given}) for given in ([ASKED], [ASKED], [ASKED, ANSWERED]))
     assert first == again
     assert first.id != other.id
 
 
 def test_a_converted_line_reads_back_as_itself() -> None:
     """Proves: TRAJ-1."""
-    record = record_of_run({"id": "a", "messages": [ASKED, ANSWERED], "tags": ["x"]})
-    assert record_of_run(json.loads(record.model_dump_json(exclude_defaults=True))) == record
+    record = record_from_run({"id": "a", "messages": [ASKED, ANSWERED], "tags": ["x"]})
+    assert record_from_run(json.loads(record.model_dump_json(exclude_defaults=True))) == record
 
 
 def test_bad_lines_spoil_no_other(tmp_path: Path) -> None:
@@ -104,7 +106,7 @@ def test_bad_lines_spoil_no_other(tmp_path: Path) -> None:
     assert "messages: got None" in found[3].reason
     assert "messages.0: got 7" in found[4].reason
     with pytest.raises(InvalidInputError, match="a list of messages"):
-        record_of_run({"messages": "x"})
+        record_from_run({"messages": "x"})
 
 
 @pytest.mark.data
@@ -125,10 +127,10 @@ def test_all_real_runs_convert_and_nothing_is_dropped(data_dir: Path) -> None:
     }
     for source, line in zip(given, found, strict=True):
         assert line.record is not None
-        run = run_of(line.record)
+        run = run_from_record(line.record)
         said = [message for turn in run.turns for message in turn.messages]
         assert [message.content for message in said] == [message["content"] for message in source["messages"]]
         assert sum(len(message.tool_calls) for message in said) == source["n_tool_calls"]
         assert list(run.metadata.tools_used) == source["tools_used"]
         assert run.execution.status == expected.get(source["termination"], run.execution.status)
-    assert sum(run_of(line.record).execution.status == "unknown" for line in found if line.record) < 100
+    assert sum(run_from_record(line.record).execution.status == "unknown" for line in found if line.record) < 100

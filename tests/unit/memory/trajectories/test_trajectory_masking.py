@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recall_loop.memory.trajectories.capture.convert import convert
+from recall_loop.memory.trajectories.capture.convert import convert_run
 from recall_loop.memory.trajectories.capture.masking import MASK, NO_MASKING, Masking, make_masking
 from recall_loop.state.errors import InvalidInputError
 
@@ -50,7 +50,7 @@ def test_other_names_are_left_alone(name: str) -> None:
 def test_patterns_of_secrets_in_texts(text: str, masked: str) -> None:
     """Proves: TRAJ-1."""
     assert MASKING.text(text) == masked
-    assert MASKING.narrowed([text]).text(text) == MASKING.text(text)
+    assert MASKING.for_texts([text]).text(text) == MASKING.text(text)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_masking_twice_changes_nothing() -> None:
 def test_a_secret_is_masked_wherever_the_run_repeats_it() -> None:
     """Proves: TRAJ-1."""
     call = {"name": "login", "arguments": {"user": "ada", "password": "hunter-22", "mode": "required"}}
-    run = convert(
+    run = convert_run(
         [
             {"role": "user", "content": "Log me in with hunter-22, it is required."},
             {"role": "assistant", "content": None, "tool_calls": [call]},
@@ -88,7 +88,7 @@ def test_arguments_that_are_text_are_masked_too() -> None:
     broken = '{"password": "hunter22", "x": '
     spelt = '{"password": "hunter22"}'
     calls = [{"function": {"name": "f", "arguments": given}} for given in (broken, spelt)]
-    run = convert([{"role": "assistant", "content": "", "tool_calls": calls}])
+    run = convert_run([{"role": "assistant", "content": "", "tool_calls": calls}])
     first, second = run.turns[0].messages[0].tool_calls
     assert first.arguments == f'{{"password": {MASK}, "x": '
     assert second.arguments == {"password": MASK}

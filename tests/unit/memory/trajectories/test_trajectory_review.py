@@ -11,15 +11,15 @@ import pytest
 
 from recall_loop.memory.adapters.trajectory_tool import trajectory_tool
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.trajectories.capture.convert import RunInfo, convert
+from recall_loop.memory.trajectories.capture.convert import RunInfo, convert_run
 from recall_loop.memory.trajectories.capture.masking import make_masking
-from recall_loop.memory.trajectories.capture.runs_file import read_runs, record_of_run
+from recall_loop.memory.trajectories.capture.runs_file import read_runs, record_from_run
 from recall_loop.memory.trajectories.scoring.outcome_scoring import score_by_rules
 from recall_loop.memory.trajectories.scoring.pending_scores import score_pending
 from recall_loop.state.records.records import Trajectory
-from recall_loop.state.records.trajectories import RunData, attributes_of, run_of
+from recall_loop.state.records.trajectories import RunData, run_attributes, run_from_record
 from recall_loop.state.scope import Scope
-from tests.embedders import WordHashes
+from tests.embedders import WordHashEmbedder
 
 SAID = [{"role": "user", "content": "Book the ferry."}, {"role": "assistant", "content": "Booked."}]
 
@@ -27,13 +27,13 @@ SAID = [{"role": "user", "content": "Book the ferry."}, {"role": "assistant", "c
 def called(arguments: Any, *results: str, **options: Any) -> str:
     call = {"id": "1", "function": {"name": "send", "arguments": arguments}}
     said = [{"role": "assistant", "content": "", "tool_calls": [call]}]
-    return convert([*said, *({"role": "tool", "content": text} for text in results)], **options).model_dump_json()
+    return convert_run([*said, *({"role": "tool", "content": text} for text in results)], **options).model_dump_json()
 
 
 def upgraded(attributes: dict[str, Any]) -> RunData:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        return run_of(Trajectory(id="t", text="old", attributes=attributes))
+        return run_from_record(Trajectory(id="t", text="old", attributes=attributes))
 
 
 def test_a_role_of_no_kind_spoils_no_other_line(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_an_error_that_says_no_is_none(none: Any) -> None:
     """Proves: TRAJ-1."""
     call = {"name": "send", "arguments": {}, "error": none}
     messages = [SAID[0], {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "content": "ok", "error": none}]
-    run = run_of(record_of_run({"error": none, "exception": none, "messages": [*messages, SAID[1]]}))
+    run = run_from_record(record_from_run({"error": none, "exception": none, "messages": [*messages, SAID[1]]}))
     assert run.execution.status == "completed" and run.metadata.error is None
     spoken = [message for turn in run.turns for message in turn.messages]
     assert not any(message.error or any(call.error for call in message.tool_calls) for message in spoken)
@@ -62,13 +62,13 @@ def test_equal_words_of_two_agents_or_of_two_days_are_two_runs() -> None:
         {"messages": SAID, "agent_id": "b"},
         {"messages": SAID, "start_time": "2024-05-01T00:00:00Z"},
     ]
-    assert len({record_of_run(line).id for line in lines}) == 3
-    assert record_of_run(lines[0]).id == record_of_run(lines[0]).id
+    assert len({record_from_run(line).id for line in lines}) == 3
+    assert record_from_run(lines[0]).id == record_from_run(lines[0]).id
 
 
 def test_written_snapshots_are_read_and_odd_tags_are_kept() -> None:
     """Proves: TRAJ-1."""
-    run = run_of(record_of_run({"states": [{"values": {"messages": SAID}, "next": []}], "tags": "urgent"}))
+    run = run_from_record(record_from_run({"states": [{"values": {"messages": SAID}, "next": []}], "tags": "urgent"}))
     assert run.task == "Book the ferry." and run.metadata.extra["tags"] == "urgent"
 
 
@@ -104,7 +104,7 @@ def test_counts_of_tokens_and_deep_arguments_stay() -> None:
 def test_a_reason_to_stop_is_masked() -> None:
     """Proves: TRAJ-1."""
     messages = [SAID[0], {**SAID[1], "stop_reason": "error: token=abcdef123"}]
-    written = convert(messages, RunInfo(stop_reason="error: password=hunter22x")).model_dump_json()
+    written = convert_run(messages, RunInfo(stop_reason="error: password=hunter22x")).model_dump_json()
     assert "abcdef123" not in written and "hunter22x" not in written
 
 
@@ -112,7 +112,7 @@ def test_a_reason_to_stop_is_masked() -> None:
 @pytest.mark.parametrize("text", ["a." * 400_000 + " http://x", "eyJ-" * 200_000], ids=["dots", "keys"])
 def test_masking_takes_time_in_proportion(text: str) -> None:
     """Proves: TRAJ-1 (in quadratic time this took minutes)."""
-    convert([("user", text)])
+    convert_run([("user", text)])
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_nothing_of_an_old_turn_is_lost_and_none_pushes_the_others_out() -> None
     spoken = [message for turn in run.turns for message in turn.messages]
     assert [(message.role, message.content) for message in spoken] == [("user", "make a world"), ("user", "more")]
     assert spoken[1].tool_calls[0].name == "search"
-    written = json.dumps(attributes_of(run))
+    written = json.dumps(run_attributes(run))
     for word in ("71", "72", "kept-extra", "kept-odd", "kept-one", "two", "odd", "outer", "human"):
         assert word in written
 
@@ -148,7 +148,7 @@ def test_nothing_of_an_old_turn_is_lost_and_none_pushes_the_others_out() -> None
 )
 def test_scoring_leaves_the_score_of_an_old_record(old: dict[str, Any]) -> None:
     """Proves: TRAJ-2, TRAJ-4."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         store.upsert([Trajectory(id="t", text="old", attributes=old)])
         assert score_pending(store, score_by_rules).scored == 0
         assert upgraded(dict(store.get(["t"], scope=Scope())[0].attributes)).outcome_score == 0.8
@@ -156,7 +156,7 @@ def test_scoring_leaves_the_score_of_an_old_record(old: dict[str, Any]) -> None:
 
 def test_what_was_erased_or_changed_while_a_scorer_thought_stays_so() -> None:
     """Proves: TRAJ-2, STORE-6."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         store.upsert(
             [Trajectory(id=name, text=name, attributes={"task": name}) for name in ("gone", "changed", "left")]
         )
@@ -167,14 +167,14 @@ def test_what_was_erased_or_changed_while_a_scorer_thought_stays_so() -> None:
             return score_by_rules(run)
 
         assert score_pending(store, scorer).scored == 1
-        found = {record.id: run_of(record) for record in store.get(["gone", "changed", "left"], scope=Scope())}
+        found = {record.id: run_from_record(record) for record in store.get(["gone", "changed", "left"], scope=Scope())}
         assert set(found) == {"changed", "left"} and found["changed"].task == "new"
         assert found["changed"].outcome_score is None and found["left"].outcome_score is not None
 
 
 def test_the_tool_says_which_argument_is_wrong() -> None:
     """Proves: TRAJ-5."""
-    with MemoryStore.in_memory(embedder=WordHashes()) as store:
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         tool = trajectory_tool(store, Scope())
         assert "limit" in tool.invoke({"query": "x", "limit": 0})
         assert "tenant" in tool.invoke({"query": "x", "tenant": "acme"})

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from recall_loop.memory.trajectories.indexing_text import searchable_text
 from recall_loop.memory.trajectories.scoring.outcome_scoring import (
     ScoringFailure,
-    judged,
+    apply_outcome,
+    record_with_outcome,
     score_by_rules,
-    scored_record,
 )
 from recall_loop.memory.trajectories.scoring.rubric import (
-    SCORER,
-    WEIGHTS,
-    Counts,
-    band,
-    count,
-    level,
-    overall,
+    RUBRIC_SCORER,
+    SUB_SCORE_WEIGHTS,
+    RunCounts,
+    complexity_level_for,
+    count_run,
+    overall_score,
+    score_band,
     sub_scores,
 )
 from recall_loop.state.records.trajectories import (
@@ -33,7 +33,7 @@ from recall_loop.state.records.trajectories import (
     ToolUse,
     Turn,
     TurnMessage,
-    run_of,
+    run_from_record,
     trajectory_record,
 )
 from recall_loop.state.scope import ExecutionStatus
@@ -43,7 +43,7 @@ NOW = datetime(2024, 5, 1, tzinfo=UTC)
 WORDS = ["ferry", "north", "granary", "ticket", "refund", "blue", "seven"]
 NUMBERS = st.integers(0, 60)
 COUNTS = st.builds(
-    Counts,
+    RunCounts,
     answered=st.just(True),
     replied=st.booleans(),
     user_turns=st.integers(1, 60),
@@ -92,13 +92,13 @@ def test_more_of_anything_never_lowers_a_sub_score(counts, name, more):
     grown = {name: getattr(counts, name) + more} | ({"calls": counts.calls + more} if name == "tools" else {})
     after = sub_scores(replace(counts, **grown))
     assert all(getattr(after, part) >= getattr(before, part) for part in PARTS)
-    assert 0.0 <= overall(before) <= overall(after) <= 1.0
+    assert 0.0 <= overall_score(before) <= overall_score(after) <= 1.0
 
 
 @given(messages=MESSAGES, further=MESSAGES)
 def test_going_on_never_lowers_a_sub_score(messages, further):
     """Proves: TRAJ-2 (more turns, more tools, more corrections: on whole runs)."""
-    before, after = (sub_scores(count(run(part))) for part in (messages, messages + further))
+    before, after = (sub_scores(count_run(run(part))) for part in (messages, messages + further))
     assert all(getattr(after, part) >= getattr(before, part) for part in PARTS)
 
 
@@ -118,7 +118,7 @@ def test_a_single_exchange_without_tools_is_at_most_mediocre(question, answer):
 def test_the_bands_of_the_rubric():
     """Proves: TRAJ-2 (the examples of the rubric land in their bands)."""
     trivial = run([message(Role.USER, "What is the capital of France?"), message(Role.ASSISTANT, "Paris.")])
-    assert band(score_by_rules(trivial).outcome_score) == "poor"
+    assert score_band(score_by_rules(trivial).outcome_score) == "poor"
     assert score_by_rules(RunData(task="nothing happened")).outcome_score < 0.2
     deep = score_by_rules(run(debugging(), ExecutionStatus.ERROR))
     assert deep.outcome_score >= 0.8
@@ -139,35 +139,35 @@ def debugging():
 
 def test_weights_and_levels():
     """Proves: TRAJ-2 (35, 30, 20 and 15 %)."""
-    assert list(WEIGHTS.values()) == [0.35, 0.30, 0.20, 0.15]
+    assert list(SUB_SCORE_WEIGHTS.values()) == [0.35, 0.30, 0.20, 0.15]
     parts = SubScores(interaction_depth=1, task_complexity=0.5, tool_usage=0.25, learning_value=0)
-    assert overall(parts) == pytest.approx(0.35 + 0.15 + 0.05)
-    assert [level(value) for value in (0.2, 0.4, 0.6, 0.75, 0.9)] == list(ComplexityLevel)
-    assert [band(value) for value in (0.95, 0.7, 0.5, 0.3, 0.0)][-1] == "hardly anything to learn"
+    assert overall_score(parts) == pytest.approx(0.35 + 0.15 + 0.05)
+    assert [complexity_level_for(value) for value in (0.2, 0.4, 0.6, 0.75, 0.9)] == list(ComplexityLevel)
+    assert [score_band(value) for value in (0.95, 0.7, 0.5, 0.3, 0.0)][-1] == "hardly anything to learn"
 
 
 def test_a_judgement_gets_into_the_run_and_its_record():
     """Proves: TRAJ-2 (which scorer, sub-scores, reasons, summary, tags, category and level are kept)."""
     whole = run(debugging())
     record = trajectory_record(whole, id="r1", text=searchable_text(whole), tags=("mine",), agent_id="a1")
-    scored = scored_record(record, score_by_rules(whole), NOW)
-    found = run_of(scored)
-    assert found.scoring is not None and found.scoring.scorer == SCORER and found.scoring.scored_at == NOW
-    assert found.outcome_score == overall(found.scoring.sub_scores)
+    scored = record_with_outcome(record, score_by_rules(whole), NOW)
+    found = run_from_record(scored)
+    assert found.scoring is not None and found.scoring.scorer == RUBRIC_SCORER and found.scoring.scored_at == NOW
+    assert found.outcome_score == overall_score(found.scoring.sub_scores)
     assert found.scoring.reasoning.startswith("Learning value 0.")
     assert found.summary and found.task_category == "assisted-task" and not found.scoring_pending
     assert scored.tags[0] == "mine" and "assisted-task" in scored.tags and scored.agent_id == "a1"
     assert scored.text == searchable_text(found)
     own = trajectory_record(whole, id="r2", text="written by hand")
-    assert scored_record(own, score_by_rules(whole), NOW).text == "written by hand"
+    assert record_with_outcome(own, score_by_rules(whole), NOW).text == "written by hand"
 
 
 def test_a_failed_scoring_makes_no_score_up():
     """Proves: TRAJ-2 (unscored and queued; a score that is there already stays)."""
-    failed = judged(run(debugging()), ScoringFailure("model: timeout: 30 s"), NOW)
+    failed = apply_outcome(run(debugging()), ScoringFailure("model: timeout: 30 s"), NOW)
     assert (failed.outcome_score, failed.scoring_pending, failed.scoring_error) == (None, True, "model: timeout: 30 s")
-    before = judged(run(debugging()), score_by_rules(run(debugging())), NOW)
-    again = judged(before, ScoringFailure("model: timeout: 30 s"), NOW)
+    before = apply_outcome(run(debugging()), score_by_rules(run(debugging())), NOW)
+    again = apply_outcome(before, ScoringFailure("model: timeout: 30 s"), NOW)
     assert again.outcome_score == before.outcome_score and not again.scoring_pending
-    healed = judged(failed, score_by_rules(failed), NOW)
+    healed = apply_outcome(failed, score_by_rules(failed), NOW)
     assert healed.scoring_error is None and not healed.scoring_pending

@@ -17,8 +17,8 @@ from langchain_core.messages import (
     messages_to_dict,
 )
 
-from recall_loop.memory.trajectories.capture.convert import convert
-from recall_loop.memory.trajectories.capture.sources import hear
+from recall_loop.memory.trajectories.capture.convert import convert_run
+from recall_loop.memory.trajectories.capture.sources import parse_message
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.trajectories import RunData, ToolUse, TurnMessage
 from recall_loop.state.types import Role
@@ -76,7 +76,7 @@ def messages(run: RunData) -> list[TurnMessage]:
 )
 def test_every_source_gives_the_same_run(given: list[Any]) -> None:
     """Proves: TRAJ-1."""
-    run = convert(given)
+    run = convert_run(given)
     assert run.task == "Where is Ada?"
     assert [message.role for message in messages(run)] == [
         Role.SYSTEM,
@@ -95,7 +95,7 @@ def test_every_source_gives_the_same_run(given: list[Any]) -> None:
 
 def test_langchain_tells_models_tokens_and_reasons() -> None:
     """Proves: TRAJ-1."""
-    run = convert(LANGCHAIN)
+    run = convert_run(LANGCHAIN)
     assert (run.metadata.input_tokens, run.metadata.output_tokens, run.metadata.models) == (10, 4, ("m-1",))
     assert run.metadata.stop_reason == "stop"
     assert [turn.stop_reason for turn in run.turns] == ["tool_calls", "stop"]
@@ -111,8 +111,14 @@ def test_errors_of_tools_are_kept() -> None:
         ToolMessage("broke", tool_call_id="1", status="error"),
         {"role": "user", "content": [{"type": "tool_result", "content": "bad", "is_error": True}]},
     ]
-    assert [message.error for message in messages(convert(given))] == ["no such plan", None, "Timeout", "broke", "bad"]
-    assert convert(given[:1]).execution.status == "error"
+    assert [message.error for message in messages(convert_run(given))] == [
+        "no such plan",
+        None,
+        "Timeout",
+        "broke",
+        "bad",
+    ]
+    assert convert_run(given[:1]).execution.status == "error"
 
 
 def test_calls_that_cannot_be_read_are_kept_as_they_stand() -> None:
@@ -125,7 +131,7 @@ def test_calls_that_cannot_be_read_are_kept_as_they_stand() -> None:
         {"arguments": None},
         "just a name",
     ]
-    found = messages(convert([invalid, {"role": "assistant", "tool_calls": calls}]))
+    found = messages(convert_run([invalid, {"role": "assistant", "tool_calls": calls}]))
     assert found[0].tool_calls == (ToolUse(name="f", arguments="{oops", id="i", error="bad JSON"),)
     assert [(call.name, call.arguments) for call in found[1].tool_calls] == [
         ("f", "{oops"),
@@ -148,7 +154,7 @@ def test_what_has_no_place_goes_to_extra() -> None:
         "when": datetime(2024, 5, 1, tzinfo=UTC),
         "tool_calls": [{"name": "f", "requestor": "user"}],
     }
-    (found,) = messages(convert([given]))
+    (found,) = messages(convert_run([given]))
     assert found.content == "Look"
     assert found.extra == {"id": "m1", "weight": 2, "when": "2024-05-01T00:00:00+00:00", "blocks": [picture]}
     assert found.tool_calls[0].extra == {"requestor": "user"}
@@ -158,7 +164,7 @@ def test_odd_roles_texts_pairs_and_objects_are_read() -> None:
     """Proves: TRAJ-1."""
     given = ["Hello", ("ai", "Hi"), {"role": "planner", "content": "Plan"}, AIMessageChunk("More")]
     given += [SimpleNamespace(role="developer", content="Rules"), {"type": "human", "content": None}]
-    found = messages(convert(given))
+    found = messages(convert_run(given))
     assert [message.role.value for message in found] == [
         "user",
         "assistant",
@@ -173,10 +179,10 @@ def test_odd_roles_texts_pairs_and_objects_are_read() -> None:
 def test_what_is_no_message_is_named() -> None:
     """Proves: TRAJ-1."""
     with pytest.raises(InvalidInputError, match=r"messages\.1: got 7"):
-        convert(["x", 7])
+        convert_run(["x", 7])
     for given in ({"role": "user"}, "text", b"x"):
         with pytest.raises(InvalidInputError, match="a list of messages"):
-            convert(given)  # type: ignore[arg-type]
+            convert_run(given)  # type: ignore[arg-type]
 
 
 def test_texts_that_no_store_can_hold_are_made_fit() -> None:
@@ -185,7 +191,7 @@ def test_texts_that_no_store_can_hold_are_made_fit() -> None:
     for _ in range(200):
         deep = [deep]
     call = {"name": "f\x00", "arguments": {"\ud800": float("nan"), "deep": deep, "big": 1 << 5000}}
-    run = convert([{"role": "user", "content": "a\x00b\ud800", "tool_calls": [call]}])
+    run = convert_run([{"role": "user", "content": "a\x00b\ud800", "tool_calls": [call]}])
     assert run.task == "a\ufffdb\ufffd"
     assert json.loads(run.model_dump_json())["turns"][0]["messages"][0]["tool_calls"][0]["name"] == "f\ufffd"
 
@@ -198,7 +204,7 @@ def test_steps_that_a_source_names_make_the_turns() -> None:
     steps = ["1", "1", None, None, "2", "2"]
     roles = ["assistant", "tool", "assistant", "tool", "assistant", "tool"]
     given = [{"role": role, "content": "x", "step_id": step} for role, step in zip(roles, steps, strict=True)]
-    run = convert(given)
+    run = convert_run(given)
     assert [(turn.step_id, len(turn.messages)) for turn in run.turns] == [("1", 2), (None, 2), ("2", 2)]
     assert run.metadata.step_count == 3
 
@@ -214,13 +220,13 @@ def test_steps_that_a_source_names_make_the_turns() -> None:
 )
 def test_times_in_several_spellings(value: Any, moment: datetime) -> None:
     """Proves: TRAJ-1."""
-    run = convert([{"role": "user", "content": "x", "created_at": value}])
+    run = convert_run([{"role": "user", "content": "x", "created_at": value}])
     assert messages(run)[0].timestamp == moment
     assert (run.metadata.start_time, run.metadata.end_time, run.metadata.duration_seconds) == (moment, moment, 0.0)
 
 
 def test_what_is_no_time_stays_in_extra() -> None:
     """Proves: TRAJ-1."""
-    (heard,) = hear({"role": "user", "content": "x", "timestamp": "yesterday"})
+    (heard,) = parse_message({"role": "user", "content": "x", "timestamp": "yesterday"})
     assert heard.timestamp is None
     assert heard.extra == {"timestamp": "yesterday"}

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from recall_loop.memory.trajectories.capture import execution_status
-from recall_loop.memory.trajectories.capture.execution_status import Ending, execution_of, is_run_status
+from recall_loop.memory.trajectories.capture.execution_status import RunEnding, classify_execution, is_run_status
 from recall_loop.state.records.trajectories import ToolUse, TurnMessage
 from recall_loop.state.scope import ExecutionStatus
 from recall_loop.state.types import Role
@@ -28,47 +28,47 @@ CALLED = said(Role.ASSISTANT, tool_calls=[ToolUse(name="look")])
 @pytest.mark.parametrize(
     ("ending", "expected", "confidence"),
     [
-        (Ending(error="ValueError: no", stop_reason="end_turn", run_status="completed"), ERROR, 0.95),
-        (Ending(stop_reason="too_many_errors"), ERROR, 0.9),
-        (Ending(stop_reason="tool_failure"), ERROR, 0.9),
-        (Ending(run_status="error", stop_reason="end_turn"), ERROR, 0.9),
-        (Ending(run_status="failed"), FAILED, 0.9),
-        (Ending(stop_reason="content_filter"), FAILED, 0.9),
-        (Ending(run_status="cancelled"), FAILED, 0.8),
-        (Ending(run_status="completed", stop_reason="max_tokens"), INCOMPLETE, 0.8),
-        (Ending(stop_reason="MAX_STEPS"), INCOMPLETE, 0.8),
-        (Ending(stop_reason="maxSteps"), INCOMPLETE, 0.8),
-        (Ending(stop_reason="length"), INCOMPLETE, 0.8),
-        (Ending(run_status="running"), INCOMPLETE, 0.8),
-        (Ending(waiting=True, messages=[ASKED, ANSWERED]), INCOMPLETE, 0.8),
-        (Ending(run_status="completed", stop_reason="end_turn"), COMPLETED, 0.8),
-        (Ending(stop_reason="user_stop"), COMPLETED, 0.8),
-        (Ending(run_status="completed"), COMPLETED, 0.7),
-        (Ending(run_status="completed", messages=[ASKED] * 3), COMPLETED, 0.7),
-        (Ending(run_status="completed", messages=[ASKED] * 4), COMPLETED, 0.8),
-        (Ending(stop_reason="stop", messages=[ASKED] * 4), COMPLETED, 0.9),
-        (Ending(messages=[CALLED, said(Role.TOOL, "no", error="no")]), ERROR, 0.7),
-        (Ending(messages=[ASKED, CALLED]), INCOMPLETE, 0.6),
-        (Ending(messages=[ASKED, said(Role.ASSISTANT, "Done. TERMINATE")]), COMPLETED, 0.7),
-        (Ending(messages=[ASKED, ANSWERED]), COMPLETED, 0.6),
-        (Ending(messages=[ASKED, ANSWERED, said(Role.USER, "Thanks, that's all.")]), COMPLETED, 0.6),
-        (Ending(messages=[said(Role.USER, "Thanks in advance: where is it?")]), UNKNOWN, 0.5),
-        (Ending(messages=[ASKED, CALLED, said(Role.TOOL, "here")]), UNKNOWN, 0.5),
-        (Ending(stop_reason="tool_calls", messages=[CALLED, said(Role.TOOL, "here")]), UNKNOWN, 0.5),
-        (Ending(), UNKNOWN, 0.5),
+        (RunEnding(error="ValueError: no", stop_reason="end_turn", run_status="completed"), ERROR, 0.95),
+        (RunEnding(stop_reason="too_many_errors"), ERROR, 0.9),
+        (RunEnding(stop_reason="tool_failure"), ERROR, 0.9),
+        (RunEnding(run_status="error", stop_reason="end_turn"), ERROR, 0.9),
+        (RunEnding(run_status="failed"), FAILED, 0.9),
+        (RunEnding(stop_reason="content_filter"), FAILED, 0.9),
+        (RunEnding(run_status="cancelled"), FAILED, 0.8),
+        (RunEnding(run_status="completed", stop_reason="max_tokens"), INCOMPLETE, 0.8),
+        (RunEnding(stop_reason="MAX_STEPS"), INCOMPLETE, 0.8),
+        (RunEnding(stop_reason="maxSteps"), INCOMPLETE, 0.8),
+        (RunEnding(stop_reason="length"), INCOMPLETE, 0.8),
+        (RunEnding(run_status="running"), INCOMPLETE, 0.8),
+        (RunEnding(waiting=True, messages=[ASKED, ANSWERED]), INCOMPLETE, 0.8),
+        (RunEnding(run_status="completed", stop_reason="end_turn"), COMPLETED, 0.8),
+        (RunEnding(stop_reason="user_stop"), COMPLETED, 0.8),
+        (RunEnding(run_status="completed"), COMPLETED, 0.7),
+        (RunEnding(run_status="completed", messages=[ASKED] * 3), COMPLETED, 0.7),
+        (RunEnding(run_status="completed", messages=[ASKED] * 4), COMPLETED, 0.8),
+        (RunEnding(stop_reason="stop", messages=[ASKED] * 4), COMPLETED, 0.9),
+        (RunEnding(messages=[CALLED, said(Role.TOOL, "no", error="no")]), ERROR, 0.7),
+        (RunEnding(messages=[ASKED, CALLED]), INCOMPLETE, 0.6),
+        (RunEnding(messages=[ASKED, said(Role.ASSISTANT, "Done. TERMINATE")]), COMPLETED, 0.7),
+        (RunEnding(messages=[ASKED, ANSWERED]), COMPLETED, 0.6),
+        (RunEnding(messages=[ASKED, ANSWERED, said(Role.USER, "Thanks, that's all.")]), COMPLETED, 0.6),
+        (RunEnding(messages=[said(Role.USER, "Thanks in advance: where is it?")]), UNKNOWN, 0.5),
+        (RunEnding(messages=[ASKED, CALLED, said(Role.TOOL, "here")]), UNKNOWN, 0.5),
+        (RunEnding(stop_reason="tool_calls", messages=[CALLED, said(Role.TOOL, "here")]), UNKNOWN, 0.5),
+        (RunEnding(), UNKNOWN, 0.5),
     ],
 )
-def test_the_first_rule_that_holds_decides(ending: Ending, expected: ExecutionStatus, confidence: float) -> None:
+def test_the_first_rule_that_holds_decides(ending: RunEnding, expected: ExecutionStatus, confidence: float) -> None:
     """Proves: TRAJ-1."""
-    found = execution_of(ending)
+    found = classify_execution(ending)
     assert (found.status, found.confidence) == (expected, confidence)
     assert found.reasoning
 
 
 def test_the_reason_names_the_words_of_the_source() -> None:
     """Proves: TRAJ-1."""
-    assert "'max_turns'" in execution_of(Ending(stop_reason="max_turns")).reasoning
-    four = execution_of(Ending(run_status="completed", stop_reason="stop", messages=[ASKED] * 4)).reasoning
+    assert "'max_turns'" in classify_execution(RunEnding(stop_reason="max_turns")).reasoning
+    four = classify_execution(RunEnding(run_status="completed", stop_reason="stop", messages=[ASKED] * 4)).reasoning
     assert "'completed'" in four
     assert "'stop'" in four
     assert "4 user messages" in four

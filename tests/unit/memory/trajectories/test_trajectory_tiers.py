@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from recall_loop.memory.trajectories.contrast.result_notes import (
     contrasts_message,
+    empty_message,
     fallback_message,
-    note,
-    nothing_message,
+    tier_note,
 )
-from recall_loop.memory.trajectories.contrast.tiers import Thresholds, Tier, narrowed, score_of, tier_filters
+from recall_loop.memory.trajectories.contrast.tiers import Tier, TierThresholds, stored_score, tier_filters, with_bounds
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Filters
 
@@ -33,7 +33,7 @@ from recall_loop.state.scope import Filters
 def test_thresholds_are_checked(success, failure, field):
     """Proves: TRAJ-5 (failure < success, both in [0,1])."""
     with pytest.raises(InvalidInputError) as caught:
-        Thresholds(success, failure)
+        TierThresholds(success, failure)
     assert caught.value.field == field
 
 
@@ -42,7 +42,7 @@ def test_every_score_is_in_exactly_one_tier(failure, success, score):
     """Proves: TRAJ-5 ([0,1] without a gap, whatever the thresholds)."""
     if not failure < success:
         return
-    thresholds = Thresholds(success, failure)
+    thresholds = TierThresholds(success, failure)
     filters = tier_filters(Filters(), thresholds)
     assert list(filters) == list(Tier)
     assert [tier for tier, part in filters.items() if passes(score, part)] == [thresholds.tier(score)]
@@ -72,44 +72,44 @@ def test_bounds_hold_in_every_tier(score, low, high, above, below):
     if low is not None and high is not None and low > high:
         return
     given_ = Filters(above_outcome_score=above, below_outcome_score=below)
-    asked = narrowed(given_, low, high, 0.0)
-    parts = tier_filters(asked, Thresholds())
+    asked = with_bounds(given_, low, high, 0.0)
+    parts = tier_filters(asked, TierThresholds())
     found = [tier for tier, part in parts.items() if passes(score, part)]
-    assert found == ([Thresholds().tier(score)] if passes(score, asked) else [])
+    assert found == ([TierThresholds().tier(score)] if passes(score, asked) else [])
     if (low, high, above, below) != (None, None, None, None):
         assert Tier.UNSCORED not in parts
 
 
 def test_the_stricter_bound_holds_and_an_empty_range_is_an_error():
     """Proves: TRAJ-5, SEARCH-2."""
-    asked = narrowed(Filters(min_outcome_score=0.2, max_outcome_score=0.9, min_similarity=0.6), 0.4, 0.95, 0.1)
+    asked = with_bounds(Filters(min_outcome_score=0.2, max_outcome_score=0.9, min_similarity=0.6), 0.4, 0.95, 0.1)
     assert (asked.min_outcome_score, asked.max_outcome_score, asked.min_similarity) == (0.4, 0.9, 0.6)
     with pytest.raises(InvalidInputError, match="min_score"):
-        narrowed(None, 0.8, 0.2, 0.0)
+        with_bounds(None, 0.8, 0.2, 0.0)
     for name, values in {
         "min_score": (2, None, 0.0),
         "max_score": (None, -1, 0.0),
         "min_similarity": (None, None, 7),
     }.items():
         with pytest.raises(InvalidInputError, match=name):
-            narrowed(None, *values)
+            with_bounds(None, *values)
 
 
 @pytest.mark.parametrize(("value", "score"), [(0, 0.0), (0.5, 0.5), (None, None), ("0.9", None), (True, None)])
 def test_only_a_number_is_a_score(value, score):
     """Proves: TRAJ-5 (unscored is a group of its own)."""
-    assert score_of({"outcome_score": value}) == score
-    assert score_of({}) is None
+    assert stored_score({"outcome_score": value}) == score
+    assert stored_score({}) is None
 
 
 def test_the_words_name_thresholds_and_counts():
     """Proves: TRAJ-5, TRAJ-6 (the message counts each tier, and says why there are no contrasts)."""
-    thresholds = Thresholds(0.8, 0.2)
+    thresholds = TierThresholds(0.8, 0.2)
     message = contrasts_message({Tier.SUCCESS: 1, Tier.FAILURE: 2, Tier.UNSCORED: 3}, thresholds)
     assert message.startswith("Found 1 success, 0 moderate, 2 failures, 3 unscored.")
     assert "0.80" in message and "0.20" in message and "not by how a run ended" in message
     why = fallback_message({Tier.MODERATE: 1}, 1, thresholds)
     assert "0 successes" in why and "0 failures" in why and "1 relevant experience, " in why
-    assert "0.20 < score < 0.80" in note(Tier.MODERATE, thresholds)
-    assert nothing_message(0, 0.3) == "No trajectory is in this scope and satisfies the filters."
-    assert "0.30" in nothing_message(3, 0.3) and nothing_message(1, 0.3).startswith("1 trajectory is")
+    assert "0.20 < score < 0.80" in tier_note(Tier.MODERATE, thresholds)
+    assert empty_message(0, 0.3) == "No trajectory is in this scope and satisfies the filters."
+    assert "0.30" in empty_message(3, 0.3) and empty_message(1, 0.3).startswith("1 trajectory is")

@@ -8,13 +8,13 @@ from recall_loop.memory.trajectories.contrast.labels import (
     COMPLEXITY_EXPLAINED,
     LEARNING_EXPLAINED,
     STATUS_EXPLAINED,
-    both_lines,
-    execution_line,
+    execution_text,
     execution_tooltip,
-    learning_line,
-    learning_tooltip,
-    score_number,
-    stars,
+    format_score,
+    format_stars,
+    learning_value_text,
+    learning_value_tooltip,
+    run_texts,
 )
 from recall_loop.state.records.trajectories import Execution, RunData
 from recall_loop.state.scope import ExecutionStatus
@@ -24,7 +24,7 @@ from recall_loop.state.types import ComplexityLevel
 def test_the_labels_are_those_of_the_requirement() -> None:
     """Proves: TRAJ-3."""
     run = RunData(execution=Execution(status=ExecutionStatus.COMPLETED), outcome_score=0.5)
-    assert both_lines(run) == ("Execution: ✅ Completed", "Learning value: ⭐⭐⭐☆☆ (0.50)")
+    assert run_texts(run) == ("Execution: ✅ Completed", "Learning value: ⭐⭐⭐☆☆ (0.50)")
 
 
 @pytest.mark.parametrize(
@@ -33,15 +33,15 @@ def test_the_labels_are_those_of_the_requirement() -> None:
 )
 def test_stars_are_floor_of_five_times_score_plus_a_half(score: float, full: int) -> None:
     """Proves: TRAJ-3."""
-    assert stars(score) == "⭐" * full + "☆" * (5 - full)
+    assert format_stars(score) == "⭐" * full + "☆" * (5 - full)
 
 
 def test_zero_is_a_score_and_nothing_is_none() -> None:
     """Proves: TRAJ-3, TRAJ-6."""
-    assert learning_line(0.0) == "Learning value: ☆☆☆☆☆ (0.00)"
-    assert score_number(0.0) == "0.00"
-    assert learning_line(None) == "Learning value: not scored"
-    assert learning_line(None, pending=True) == "Learning value: not scored yet, waiting to be scored"
+    assert learning_value_text(0.0) == "Learning value: ☆☆☆☆☆ (0.00)"
+    assert format_score(0.0) == "0.00"
+    assert learning_value_text(None) == "Learning value: not scored"
+    assert learning_value_text(None, pending=True) == "Learning value: not scored yet, waiting to be scored"
 
 
 def test_everything_is_explained_and_nothing_is_called_a_success() -> None:
@@ -49,8 +49,8 @@ def test_everything_is_explained_and_nothing_is_called_a_success() -> None:
     assert set(STATUS_EXPLAINED) == set(ExecutionStatus)
     assert set(COMPLEXITY_EXPLAINED) == set(ComplexityLevel)
     for status in ExecutionStatus:
-        words = execution_line(status) + execution_tooltip(status)
+        words = execution_text(status) + execution_tooltip(status)
         assert "success" not in words.lower()
         assert "nothing about the quality" in words
-    assert learning_tooltip(0.0) == LEARNING_EXPLAINED
-    assert "not the same as a low score" in learning_tooltip(None)
+    assert learning_value_tooltip(0.0) == LEARNING_EXPLAINED
+    assert "not the same as a low score" in learning_value_tooltip(None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recall_loop.policy.question.speaker_hint import teller
+from recall_loop.policy.question.speaker_hint import expected_speaker
 from recall_loop.state.types import Role
 
 
@@ -22,7 +22,7 @@ from recall_loop.state.types import Role
 )
 def test_what_is_asked_of_oneself_oneself_has_said(question):
     """Proves: RANK-3."""
-    assert teller(question) is Role.USER
+    assert expected_speaker(question) is Role.USER
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_what_is_asked_of_oneself_oneself_has_said(question):
 )
 def test_what_is_asked_of_the_assistants_words_it_has_said(question):
     """Proves: RANK-3."""
-    assert teller(question) is Role.ASSISTANT
+    assert expected_speaker(question) is Role.ASSISTANT
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_what_is_asked_of_the_assistants_words_it_has_said(question):
 )
 def test_other_words_tell_nothing(question):
     """Proves: RANK-3. A request to be served is none about oneself."""
-    assert teller(question) is None
+    assert expected_speaker(question) is None

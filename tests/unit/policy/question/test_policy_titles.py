@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from recall_loop.policy.evidence.ranking import diversified, rank
-from recall_loop.policy.question.titles import crowded, label_of, references, title_of
+from recall_loop.policy.evidence.ranking import demote_duplicates, rank_entries
+from recall_loop.policy.question.titles import crowded_titles, entry_title, title_references, without_qualifier
 from recall_loop.state.settings.settings import Settings
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
@@ -49,8 +49,8 @@ OTHER = entry("other", "A company of the south coast.", "Lines of Ulvey", 0.3)
 )
 def test_a_title_is_a_label_without_what_is_in_brackets_at_its_end(label: str, title: str) -> None:
     """Proves: RANK-3."""
-    assert label_of(entry("x", "text", label)) == label
-    assert title_of(label) == title
+    assert entry_title(entry("x", "text", label)) == label
+    assert without_qualifier(label) == title
 
 
 @pytest.mark.parametrize(
@@ -58,72 +58,72 @@ def test_a_title_is_a_label_without_what_is_in_brackets_at_its_end(label: str, t
 )
 def test_what_is_no_title(label: str | None) -> None:
     """Proves: RANK-3."""
-    assert label_of(entry("x", "text", label)) is None
+    assert entry_title(entry("x", "text", label)) is None
 
 
 def test_only_archival_entries_have_titles() -> None:
     """Proves: RANK-3."""
-    assert label_of(entry("x", "text", "The Heron", kind="trajectory")) is None
+    assert entry_title(entry("x", "text", "The Heron", kind="trajectory")) is None
 
 
 def test_a_title_in_a_found_text_counts_as_much_as_that_is_relevant() -> None:
     """Proves: RANK-3."""
-    assert references([FERRY, LINES, OTHER], "Who founded the owner?") == {"key:lines": 0.8}
+    assert title_references([FERRY, LINES, OTHER], "Who founded the owner?") == {"key:lines": 0.8}
 
 
 def test_a_title_in_the_question_counts_most() -> None:
     """Proves: RANK-3."""
-    assert references([FERRY, LINES], "Who owns The Heron?")["key:ferry"] == 1.0
+    assert title_references([FERRY, LINES], "Who owns The Heron?")["key:ferry"] == 1.0
 
 
 @pytest.mark.parametrize("text", ["Ulvey Linesman", "ulvey lines", "McUlvey Lines", "Ulvey  Lines"])
 def test_a_title_counts_where_it_stands_as_whole_words(text: str) -> None:
     """Proves: RANK-3."""
-    assert references([entry("a", text, relevance=0.9), LINES], "") == {}
-    assert references([entry("a", f"{text}, and Ulvey Lines.", relevance=0.9), LINES], "") == {"key:lines": 0.9}
+    assert title_references([entry("a", text, relevance=0.9), LINES], "") == {}
+    assert title_references([entry("a", f"{text}, and Ulvey Lines.", relevance=0.9), LINES], "") == {"key:lines": 0.9}
 
 
 def test_a_record_does_not_refer_to_itself() -> None:
     """Proves: RANK-3."""
-    assert references([entry("a", "Ulvey Lines is a company.", "Ulvey Lines", 0.9)], "") == {}
+    assert title_references([entry("a", "Ulvey Lines is a company.", "Ulvey Lines", 0.9)], "") == {}
 
 
 def test_what_a_relevant_fact_names_passes_what_nobody_names() -> None:
     """Proves: RANK-3, RANK-4 (and no score leaves [0,1])."""
     pool = [FERRY, LINES, {**OTHER, "relevance": 0.31}]
-    order = [item.entry["record"]["id"] for item in rank(pool, PLAIN, NOW)]
+    order = [item.entry["record"]["id"] for item in rank_entries(pool, PLAIN, NOW)]
     assert order == ["ferry", "other", "lines"]
-    ranked = rank(pool, Settings(), NOW)
+    ranked = rank_entries(pool, Settings(), NOW)
     assert [item.entry["record"]["id"] for item in ranked] == ["ferry", "lines", "other"]
     assert [item.components["reference"] for item in ranked] == pytest.approx([0.0, 0.04, 0.0])
     assert all(0.0 <= item.score <= 1.0 for item in ranked)
     best = [entry("b", "The Heron sails.", "Heron", 1.0), entry("c", "Heron", "The Heron", 1.0)]
-    assert all(item.score <= 1.0 for item in rank(best, Settings(rank_reference_weight=1.0), NOW, "The Heron"))
+    assert all(item.score <= 1.0 for item in rank_entries(best, Settings(rank_reference_weight=1.0), NOW, "The Heron"))
 
 
 def test_pieces_of_one_text_do_not_refer_to_each_other() -> None:
     """Proves: RANK-3."""
     pieces = [entry(name, "Ulvey Lines sails.", "Ulvey Lines", 0.9) for name in "abc"]
-    assert references(pieces, "") == {}
-    assert references([*pieces, FERRY], "") == dict.fromkeys(["key:a", "key:b", "key:c"], 0.8)
+    assert title_references(pieces, "") == {}
+    assert title_references([*pieces, FERRY], "") == dict.fromkeys(["key:a", "key:b", "key:c"], 0.8)
 
 
 def test_a_name_of_several_things_counts_for_each_of_them_and_they_do_not_crowd_each_other() -> None:
     """Proves: RANK-3."""
     planets = [entry(kind, f"about the {kind}", f"Mercury ({kind})") for kind in ("planet", "element", "myth")]
-    assert references([entry("t", "Mercury is hot.", relevance=0.9), *planets], "").keys() == {
+    assert title_references([entry("t", "Mercury is hot.", relevance=0.9), *planets], "").keys() == {
         each["key"] for each in planets
     }
-    assert crowded([label_of(each) for each in planets]) == [False, False, False]
+    assert crowded_titles([entry_title(each) for each in planets]) == [False, False, False]
 
 
 def test_the_third_of_a_title_and_those_after_it_are_crowded() -> None:
     """Proves: RANK-3."""
-    assert crowded(["A", None, "A", "B", "A", None, "A"]) == [False, False, False, False, True, False, True]
+    assert crowded_titles(["A", None, "A", "B", "A", None, "A"]) == [False, False, False, False, True, False, True]
 
 
 def order(pool: list[Any], crowding: float) -> list[tuple[str, float]]:
-    ranked = diversified(rank(pool, Settings(), NOW), 0.9, crowding)
+    ranked = demote_duplicates(rank_entries(pool, Settings(), NOW), 0.9, crowding)
     return [(item.entry["record"]["id"], item.score) for item in ranked]
 
 
