@@ -108,7 +108,7 @@ def test_left_out_parts_are_left_out() -> None:
     """
     known = {each.name: each for each in ingredients.ingredients()}
     with apply_patches(known["strategy-people"].patches):
-        assert round_plan.order((), ()) == [each for each in Strategy if each is not Strategy.PEOPLE]
+        assert round_plan.order_strategies((), ()) == [each for each in Strategy if each is not Strategy.PEOPLE]
     signals = {"bm25": np.array([9.0, 1.0, 0.0]), "word_share": np.array([0.0, 0.0, 1.0])}
     rest = np.zeros(3), np.array([-1, -1, -1]), np.array([0])
     fuse = known["coverage"].patches[0].value

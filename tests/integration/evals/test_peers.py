@@ -76,7 +76,7 @@ def test_peers_that_embed_for_themselves_are_charged_nothing(
     """
     script = Path(runner.PEERS[runner.RECALL_LOOP].script)
     script.write_text(WORDS.replace("len(vector) == 384", "True").replace("in vectors)", "in ())"), encoding="utf-8")
-    monkeypatch.setitem(runner.PEERS, runner.RECALL_LOOP, runner.Peer(str(script), vectors=False))
+    monkeypatch.setitem(runner.PEERS, runner.RECALL_LOOP, runner.PeerSpec(str(script), vectors=False))
     path, out = write_dataset("locomo", tmp_path / "set"), tmp_path / "report.json"
     assert runner.main(["--data", str(path), "--peers", "recall-loop", "--json", str(out)]) == 0
     assert json.loads(out.read_text(encoding="utf-8"))["embedding"] is None
