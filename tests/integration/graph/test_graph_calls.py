@@ -206,8 +206,8 @@ def test_a_process_with_other_hash_seeds_gives_the_same_bytes(tmp_path: Path):
         import sys
         from recall_loop.graph.run import retrieve
         from recall_loop.memory.store.store import MemoryStore
-        from tests.integration.worlds import DIRECT, NOTHING, TWO_HOPS, WordHashes, ask, essence
-        with MemoryStore.open(sys.argv[1], embedder=WordHashes(), create=False, read_only=True) as store:
+        from tests.integration.graph.worlds import DIRECT, NOTHING, TWO_HOPS, WordHashEmbedder, ask, essence
+        with MemoryStore.open(sys.argv[1], embedder=WordHashEmbedder(), create=False, read_only=True) as store:
             for question in (DIRECT, TWO_HOPS, NOTHING):
                 print(essence(retrieve(ask(question, debug=True), store=store)))
         """

@@ -281,7 +281,7 @@ def test_checkpoints_under_strict_msgpack(tmp_path: Path):
         logging.basicConfig(level=logging.WARNING, stream=sys.stdout)
         from langgraph.checkpoint.sqlite import SqliteSaver
         from recall_loop.graph.builder import build_graph
-        from tests.integration.worlds import TWO_HOPS, ask, filled
+        from tests.integration.graph.worlds import TWO_HOPS, ask, filled
         thread = {"configurable": {"thread_id": "one"}}
         with filled() as store, SqliteSaver.from_conn_string(sys.argv[1]) as saver:
             graph = build_graph(store, checkpointer=saver)

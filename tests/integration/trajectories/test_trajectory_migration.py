@@ -27,13 +27,13 @@ STATUSES = ("completed", "incomplete", "failed", "error")
 _CHILD = """
 import sys, time
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.trajectories.migrate import migrate
-from tests.embedders import WordHashes
-with MemoryStore.open(sys.argv[1], embedder=WordHashes()) as store:
+from recall_loop.memory.trajectories.legacy_migration import migrate_trajectories
+from tests.embedders import WordHashEmbedder
+with MemoryStore.open(sys.argv[1], embedder=WordHashEmbedder()) as store:
     def progress(done, total):
         print(done, flush=True)
         time.sleep(0.2)
-    migrate(store, "acme", batch_size=10, on_progress=progress)
+    migrate_trajectories(store, "acme", batch_size=10, on_progress=progress)
 """
 
 

@@ -226,7 +226,7 @@ def test_a_very_strong_first_pass_is_exempt_from_the_floor():
     assert stops(STRONG, early_stop_min_iterations=9) is StopReason.COVERED
 
 
-@pytest.mark.parametrize("weak", [{"coverage": 0.9}, {"single": 0.9}, {"best_similarity": 0.5}])
+@pytest.mark.parametrize("weak", [{"coverage": 0.9}, {"best_single": 0.9}, {"best_similarity": 0.5}])
 def test_a_strong_first_pass_needs_one_similar_record_that_holds_it_all(weak):
     """Proves: STOP-3."""
     assert stops(replace(STRONG, **weak)) is None

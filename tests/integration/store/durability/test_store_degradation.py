@@ -158,13 +158,13 @@ FULL = """
 import sys
 sys.path.insert(0, {root!r})
 from tests.damage import garbage
-from tests.embedders import WordHashes
-from tests.integration.test_store_degradation import turn
-from recall_loop.memory.store import MemoryStore
+from tests.embedders import WordHashEmbedder
+from tests.integration.store.durability.test_store_degradation import turn
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import StoreUnavailableError
 {limit}
 acknowledged = []
-with MemoryStore.open({path!r}, embedder=WordHashes()) as store:
+with MemoryStore.open({path!r}, embedder=WordHashEmbedder()) as store:
     try:
         for number in range(100_000):
             store.upsert([turn(number, "x" * 2000)])

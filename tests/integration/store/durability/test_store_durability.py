@@ -83,18 +83,20 @@ sys.path.insert(0, {here!r})
 import importlib.util
 spec = importlib.util.spec_from_file_location("durability", {file!r})
 module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)
-from recall_loop.memory.store import MemoryStore, recovery, writing
-from recall_loop.memory.store.chroma_side import ChromaSide
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.recovery import recovery
+from recall_loop.memory.store.write import commits
+from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 
 def die(*args): os.kill(os.getpid(), signal.SIGKILL)
 
 store = MemoryStore.open({path!r}, embedder=module.Lengths())
 store.upsert([module.turn(n) for n in range(6)])
 owner, name, after = {{
-    "in transaction": (writing, "touch_tenant", True),
-    "before chroma": (ChromaSide, {first!r}, False),
-    "between deletes and upserts": (ChromaSide, "upsert", False),
-    "after chroma": (ChromaSide, "upsert", True),
+    "in transaction": (commits, "bump_tenant_version", True),
+    "before chroma": (ChromaIndex, {first!r}, False),
+    "between deletes and upserts": (ChromaIndex, "upsert", False),
+    "after chroma": (ChromaIndex, "upsert", True),
 }}[{step!r}]
 original = getattr(owner, name)
 def dying(*args):
@@ -379,7 +381,7 @@ def test_vector_files_that_would_end_the_process_are_replaced_at_open(tmp_path):
         f"import importlib.util as u, os, signal, sys; sys.path.insert(0, {ROOT!r})\n"
         f"spec = u.spec_from_file_location('durability', {str(Path(__file__))!r})\n"
         "module = u.module_from_spec(spec); spec.loader.exec_module(module)\n"
-        "from recall_loop.memory.store import MemoryStore\n"
+        "from recall_loop.memory.store.store import MemoryStore\n"
         f"store = MemoryStore.open({str(tmp_path)!r}, embedder=module.Lengths())\n"
         "store.upsert([module.turn(n) for n in range(1200)])\n"
         "os.kill(os.getpid(), signal.SIGKILL)"

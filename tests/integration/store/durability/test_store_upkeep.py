@@ -382,15 +382,18 @@ def test_a_reader_follows_compaction_and_is_told_of_another_embedder(tmp_path: P
 CRASH = """
 import os, signal, sys
 sys.path.insert(0, {root!r})
-from tests.embedders import WordHashes
-from recall_loop.memory.store import MemoryStore, chroma_files, compacting, recovery, sidecar
-store = MemoryStore.open({path!r}, embedder=WordHashes())
+from tests.embedders import WordHashEmbedder
+from recall_loop.memory.store.chroma import chroma_files
+from recall_loop.memory.store.recovery import compaction, recovery
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+from recall_loop.memory.store.store import MemoryStore
+store = MemoryStore.open({path!r}, embedder=WordHashEmbedder())
 def die(*args, **kwargs): os.kill(os.getpid(), signal.SIGKILL)
 owner, name = {{
-    "new generation": (sidecar.Sidecar, "compact"),
-    "files rewritten": (compacting, "clear_leftovers"),
+    "new generation": (SqliteDatabase, "compact"),
+    "files rewritten": (compaction, "clear_leftovers"),
     "half built": (recovery, "_apply_all"),
-    "before the swap": (chroma_files, "put_in_place"),
+    "before the swap": (chroma_files, "swap_in_rebuilt"),
     "old one away": (chroma_files.Path, "rename"),
 }}[{step!r}]
 if {step!r} == "old one away":

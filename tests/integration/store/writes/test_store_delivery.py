@@ -120,19 +120,20 @@ def test_a_delivery_that_failed_is_told_once_and_in_order():
 
 CHILD = """
 import os, signal
-from recall_loop.memory.store import MemoryStore, store as store_module
-from recall_loop.memory.store.chroma_side import ChromaSide
-from tests.embedders import WordHashes
-from tests.integration.test_store_delivery import turns
+from recall_loop.memory.store import store as store_module
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
+from tests.embedders import WordHashEmbedder
+from tests.integration.store.writes.test_store_delivery import turns
 store_module.UPSERT_CHUNK = 10
-calls, upsert = [], ChromaSide.upsert
+calls, upsert = [], ChromaIndex.upsert
 def dying(*args):
     calls.append(args)
     if len(calls) == 4 and not {after}: os.kill(os.getpid(), signal.SIGKILL)
     upsert(*args)
     if len(calls) == 4: os.kill(os.getpid(), signal.SIGKILL)
-ChromaSide.upsert = dying
-store = MemoryStore.open({path!r}, embedder=WordHashes())
+ChromaIndex.upsert = dying
+store = MemoryStore.open({path!r}, embedder=WordHashEmbedder())
 store.upsert(turns(15))
 print("acknowledged", flush=True)
 store.upsert(turns(45, "other"))

@@ -67,14 +67,14 @@ async def test_tasks_read_their_writes(tmp_path: Path) -> None:
 SECOND = """
 import sys
 sys.path.insert(0, {root!r})
-from tests.embedders import WordHashes
-from recall_loop.memory.store import MemoryStore
+from tests.embedders import WordHashEmbedder
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import StoreLockedError
 try:
-    MemoryStore.open({path!r}, embedder=WordHashes())
+    MemoryStore.open({path!r}, embedder=WordHashEmbedder())
 except StoreLockedError as error:
     print("locked", flush=True)
-with MemoryStore.open({path!r}, embedder=WordHashes(), read_only=True) as reader:
+with MemoryStore.open({path!r}, embedder=WordHashEmbedder(), read_only=True) as reader:
     seen = set()
     while True:
         texts = {{record.text.split()[-1] for record in reader.scan()}}

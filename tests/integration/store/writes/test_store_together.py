@@ -179,10 +179,10 @@ def test_more_than_a_transaction_takes_goes_in_several(store):
 
 CHILD = """
 import os, signal, threading
-from recall_loop.memory.store import MemoryStore
-from recall_loop.memory.store.chroma_side import ChromaSide
-from tests.embedders import WordHashes
-calls, upsert, most = [], ChromaSide.upsert, []
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
+from tests.embedders import WordHashEmbedder
+calls, upsert, most = [], ChromaIndex.upsert, []
 def dying(side, rows):
     calls.append(rows)
     most.append(len(rows))
@@ -191,8 +191,8 @@ def dying(side, rows):
     if len(calls) == 8:
         os.write(2, str(max(most)).encode())
         os.kill(os.getpid(), signal.SIGKILL)
-ChromaSide.upsert = dying
-store = MemoryStore.open({path!r}, embedder=WordHashes())
+ChromaIndex.upsert = dying
+store = MemoryStore.open({path!r}, embedder=WordHashEmbedder())
 def write(name):
     for number in range(1000):
         mark = f"{{name}}-{{number}}"
