@@ -86,7 +86,7 @@ def _filled_store(folder: Path, settings: Settings, screen: Screen) -> Iterator[
     from recall_loop.memory.intake.files.ingest import IngestOptions, ingest_file
     from recall_loop.memory.store.embed.embedder_factory import make_embedder
     from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.state.enum_words import format_count
+    from recall_loop.state.display import format_count
 
     with (
         MemoryStore.open(folder, embedder=make_embedder(settings)) as store,

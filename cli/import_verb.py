@@ -190,7 +190,7 @@ class _ImportReporter:
 
     def close(self, summary: ImportSummary, tenant: str, *, dry: bool) -> None:
         from recall_loop.cli.core.rendering import Screen, sanitize
-        from recall_loop.state.enum_words import format_count
+        from recall_loop.state.display import format_count
 
         if self._seen > _SHOWN_PROBLEMS:
             sys.stderr.write(f"… and {format_count(self._seen - _SHOWN_PROBLEMS, 'more item')}\n")
@@ -213,6 +213,6 @@ class _ImportReporter:
 
 
 def _total(counts: dict[str, int]) -> str:
-    from recall_loop.state.enum_words import format_count
+    from recall_loop.state.display import format_count
 
     return format_count(sum(counts.values()), "record")

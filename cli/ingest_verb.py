@@ -118,7 +118,7 @@ class _IngestReporter:
 
     def close(self, summary: IngestSummary) -> None:
         from recall_loop.cli.core.rendering import Screen, sanitize
-        from recall_loop.state.enum_words import format_count
+        from recall_loop.state.display import format_count
 
         if self._seen > _SHOWN_PROBLEMS:
             sys.stderr.write(f"… and {format_count(self._seen - _SHOWN_PROBLEMS, 'more problem')}\n")

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from recall_loop.state.allowed_values import JsonSchema, describe_allowed
+from recall_loop.state.display import truncate
 
 _SHOWN_CHARACTERS = 120
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -80,7 +81,7 @@ def display_value(value: object) -> str:
         text = repr(value).encode("utf-8", "backslashreplace").decode("utf-8")
     except (RecursionError, ValueError):  # nested too deep, or an integer too long to print
         text = f"<{type(value).__name__}>"
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+    return truncate(text, _SHOWN_CHARACTERS)
 
 
 def invalid_input_from(error: ValidationError, prefix: str = "", schema: JsonSchema | None = None) -> InvalidInputError:

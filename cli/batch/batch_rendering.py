@@ -13,7 +13,7 @@ from rich.text import Text
 
 from recall_loop.cli.core.rendering import Screen, make_console, sanitize, sanitize_json
 from recall_loop.graph.batch.batch_summary import BatchSummary
-from recall_loop.state.enum_words import format_count
+from recall_loop.state.display import format_count
 
 
 def print_summary(output: Path, summary: BatchSummary, seconds: float) -> None:

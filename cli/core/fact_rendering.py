@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from rich.text import Text
 
 from recall_loop.cli.core.safe_text import sanitize, shorten
-from recall_loop.state.enum_words import CONTENT_TYPE_TEXTS, format_count
+from recall_loop.state.display import CONTENT_TYPE_TEXTS, format_count
 from recall_loop.state.result import Evidence, RecalledFact
 from recall_loop.text.words.tokens import stems
 

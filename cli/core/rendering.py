@@ -16,7 +16,7 @@ from rich.text import Text
 
 from recall_loop.cli.core.fact_rendering import write_fact
 from recall_loop.cli.core.safe_text import sanitize, sanitize_json, shorten
-from recall_loop.state.enum_words import ANSWERABLE_TEXT, CONFIDENCE_TEXTS, STOP_REASON_TEXTS, format_count
+from recall_loop.state.display import ANSWERABLE_TEXT, CONFIDENCE_TEXTS, STOP_REASON_TEXTS, format_count
 from recall_loop.state.result import Confidence, RetrieveResult
 from recall_loop.state.types import StopReason
 

@@ -16,7 +16,7 @@ from recall_loop.cli.core.rendering import Screen, sanitize, sanitize_json
 from recall_loop.memory.search.present.serialization import response_to_json, truncate_hits
 from recall_loop.memory.search.present.truncation import TruncationProfile
 from recall_loop.memory.search.query.options import SearchResponse
-from recall_loop.state.enum_words import CONTENT_TYPE_TEXTS, format_count
+from recall_loop.state.display import CONTENT_TYPE_TEXTS, format_count
 from recall_loop.state.records.records import Record
 
 _PIPED_WIDTH = 200  # a pipe has no width

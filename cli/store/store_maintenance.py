@@ -22,7 +22,7 @@ def verify(args: argparse.Namespace, settings: Settings) -> int:
 
     from recall_loop.cli.core.rendering import Screen, sanitize_json
     from recall_loop.memory.store.recovery.verify import verify_folder
-    from recall_loop.state.enum_words import format_count
+    from recall_loop.state.display import format_count
 
     report: VerificationReport = verify_folder(store_path(args.store, settings), api_key=settings.chroma_api_key)
     screen = Screen()
@@ -105,7 +105,7 @@ def _compact(store: MemoryStore) -> None:
 def delete(args: argparse.Namespace, settings: Settings) -> int:
     """Delete records by id, or all of a user, an agent, a conversation or a tenant (STORE-2, STORE-6)."""
     from recall_loop.cli.core.rendering import Screen
-    from recall_loop.state.enum_words import format_count
+    from recall_loop.state.display import format_count
 
     wanted = _ids(args)
     scope = _scope(args)

@@ -18,7 +18,7 @@ from recall_loop.memory.trajectories.capture.runs_file import RunLine, read_runs
 from recall_loop.memory.trajectories.scoring.adding import add_trajectories, with_agent_and_tags
 from recall_loop.memory.trajectories.scoring.outcome_scoring import Scorer
 from recall_loop.memory.trajectories.scoring.scorers import make_scorer
-from recall_loop.state.enum_words import format_count
+from recall_loop.state.display import format_count
 from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import run_from_record
 

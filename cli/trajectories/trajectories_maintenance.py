@@ -14,7 +14,7 @@ from recall_loop.memory.trajectories.legacy_migration import MigrationReport, li
 from recall_loop.memory.trajectories.legacy_migration import migrate_trajectories as migrate_tenant
 from recall_loop.memory.trajectories.scoring.pending_scores import score_pending
 from recall_loop.memory.trajectories.scoring.scorers import make_scorer
-from recall_loop.state.enum_words import format_count
+from recall_loop.state.display import format_count
 from recall_loop.state.scope import Scope
 
 _SHOWN_PROBLEMS = 20

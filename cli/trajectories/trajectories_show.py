@@ -16,7 +16,7 @@ from recall_loop.memory.trajectories.contrast.labels import (
     learning_value_tooltip,
     run_texts,
 )
-from recall_loop.state.enum_words import format_count
+from recall_loop.state.display import format_count
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.legacy_trajectories import is_legacy
 from recall_loop.state.records.records import Record

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from recall_loop.state.agent_state import PoolEntry, QueryOutcome
+from recall_loop.state.display import truncate
 from recall_loop.state.request import ChatMessage
 from recall_loop.text.words.snippets import best_snippet
 from recall_loop.text.words.token_budget import estimate_tokens
@@ -36,11 +37,6 @@ def render_conversation(messages: Sequence[ChatMessage], question: str, budget: 
 def _render_message(message: ChatMessage) -> str:
     who = fit_text(truncate(message.author or message.role.value, NAME_CHARACTERS), NAME_TOKENS)
     return f"{who}: {escape_text(truncate(message.content, MESSAGE_CHARACTERS))}"
-
-
-def truncate(text: str, most: int) -> str:
-    """Return at most `most` characters, with an ellipsis where cut."""
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def fit_text(text: str, budget: int) -> str:

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from recall_loop.memory.trajectories.indexing_text import split_identifier, updated_text
 from recall_loop.memory.trajectories.scoring import rubric
+from recall_loop.state.display import truncate
 from recall_loop.state.records.records import Record, Trajectory
 from recall_loop.state.records.trajectories import RunData, Scoring, SubScores, run_from_record, trajectory_record
 from recall_loop.state.types import ComplexityLevel, Role
@@ -105,8 +106,7 @@ def _summary(run: RunData) -> str:
 
 
 def _clip(text: str, most: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return truncate(" ".join(text.split()), most)
 
 
 def apply_outcome(run: RunData, outcome: ScoringOutcome, at: datetime) -> RunData:

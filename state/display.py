@@ -1,4 +1,4 @@
-"""Stop reasons, content types and confidence in plain words."""
+"""Text for people: stop reasons, content types and confidence in plain words; counts; truncation."""
 
 from __future__ import annotations
 
@@ -36,3 +36,8 @@ ANSWERABLE_TEXT = "chance that memory holds an answer at all"
 def format_count(number: int, noun: str) -> str:
     """Return "1 record", "2 records"; thousands with a comma."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def truncate(text: str, limit: int) -> str:
+    """Return at most `limit` characters of `text`, ending in an ellipsis if it was cut."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
