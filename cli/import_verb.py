@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.core.common import (
+    add_batch_size_option,
     add_store_option,
     add_tenant_option,
-    bounded_int,
     open_store,
     read_settings,
     store_path,
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs
+    from recall_loop.memory.intake.files.batch_writes import WriteOptions
     from recall_loop.memory.intake.imports.external_memory import ImportSource
-    from recall_loop.memory.intake.imports.import_run import ImportOptions, ImportSummary, RejectedItem
+    from recall_loop.memory.intake.imports.import_run import ImportSummary, RejectedItem
     from recall_loop.state.settings.settings import Settings
 
 _SHOWN_PROBLEMS = 20
@@ -71,13 +72,7 @@ def _add(systems: Any, name: str, words: str) -> argparse.ArgumentParser:
     for option, whose in (("--user", "user"), ("--agent", "agent"), ("--group", "group")):
         parser.add_argument(option, metavar="ID", help=f"{whose} of what names none itself (default: none)")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done (default: off)")
-    parser.add_argument(
-        "--batch-size",
-        type=bounded_int(1, 5000),
-        default=1000,
-        metavar="N",
-        help="records written and acknowledged at a time, 1 to 5000 (default: %(default)s)",
-    )
+    add_batch_size_option(parser, "records")
     parser.add_argument(
         "--rejects", type=Path, metavar="FILE", help="where refused items go (default: ./SOURCE.rejects.jsonl)"
     )
@@ -97,10 +92,10 @@ def run(args: argparse.Namespace) -> int:
         StoreError: the store can't be opened or written.
         OSError: a file can't be read or written.
     """
-    from recall_loop.memory.intake.imports.import_run import ImportOptions
+    from recall_loop.memory.intake.files.batch_writes import WriteOptions
 
     settings = read_settings(args)
-    options = ImportOptions(settings.tenant if args.tenant is None else args.tenant, args.batch_size)
+    options = WriteOptions(settings.tenant if args.tenant is None else args.tenant, args.batch_size)
     source = _source(args)
     reporter = _ImportReporter(args.source)
     if args.dry_run:
@@ -137,23 +132,23 @@ def _dry_run(
     args: argparse.Namespace,
     settings: Settings,
     source: ImportSource,
-    options: ImportOptions,
+    options: WriteOptions,
     reporter: _ImportReporter,
 ) -> ImportSummary:
     from recall_loop.memory.intake.imports.import_run import preview_import
     from recall_loop.memory.store.recovery.repair import SIDECAR_FILE
 
     if not (store_path(args.store, settings) / SIDECAR_FILE).exists():
-        return preview_import(source, None, options, on_refused=reporter.refused)
+        return preview_import(source, None, options, on_rejected=reporter.refused)
     with open_store(args.store, settings, create=False, read_only=True) as store:
-        return preview_import(source, store, options, on_refused=reporter.refused)
+        return preview_import(source, store, options, on_rejected=reporter.refused)
 
 
 def _import(
     args: argparse.Namespace,
     settings: Settings,
     source: ImportSource,
-    options: ImportOptions,
+    options: WriteOptions,
     reporter: _ImportReporter,
 ) -> ImportSummary:
     from recall_loop.cli.core.progress_bars import progress_bar
@@ -168,7 +163,7 @@ def _import(
             store,
             options,
             rejects_path=args.rejects,
-            on_refused=reporter.refused,
+            on_rejected=reporter.refused,
             on_progress=lambda done, total: advance(round(1000 * done / total), done),
         )
 

@@ -7,7 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import add_store_option, add_tenant_option, bounded_int, open_store, read_settings
+from recall_loop.cli.core.common import (
+    add_batch_size_option,
+    add_store_option,
+    add_tenant_option,
+    open_store,
+    read_settings,
+)
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.memory.intake.files.ingest import IngestOptions, IngestProblem, IngestSummary
@@ -40,13 +46,7 @@ def add_parser(subparsers: Any) -> None:
         default="records",
         help="records: our own; locomo: conversations in LoCoMo's layout (default: %(default)s)",
     )
-    parser.add_argument(
-        "--batch-size",
-        type=bounded_int(1, 5000),
-        default=256,
-        metavar="N",
-        help="lines written and acknowledged at a time, 1 to 5000 (default: %(default)s)",
-    )
+    add_batch_size_option(parser, "lines")
     parser.add_argument("--rejects", type=Path, metavar="FILE", help="where bad lines go (default: FILE.rejects.jsonl)")
     parser.add_argument(
         "--resume",

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from recall_loop.memory.intake.files.batch_size import BATCH_SIZE, MAX_BATCH_SIZE
+
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.settings.settings import Settings
@@ -102,6 +104,17 @@ def open_store(given: str | None, settings: Settings, *, create: bool, read_only
 
     path, embedder, url = store_path(given, settings), make_embedder(settings), server_from_settings(settings)
     return MemoryStore.open(path, embedder=embedder, create=create, read_only=read_only, url=url)
+
+
+def add_batch_size_option(parser: argparse.ArgumentParser, items: str) -> None:
+    """Add `--batch-size`, a number of `items` such as lines."""
+    parser.add_argument(
+        "--batch-size",
+        type=bounded_int(1, MAX_BATCH_SIZE),
+        default=BATCH_SIZE,
+        metavar="N",
+        help=f"{items} written and acknowledged at a time, 1 to {MAX_BATCH_SIZE} (default: %(default)s)",
+    )
 
 
 def bounded_int(low: int, high: int) -> type[int]:

@@ -116,7 +116,8 @@ def _rewrite(store: MemoryStore, scope: Scope, ids: list[str], report: Migration
     new = [to_current_shape(record) for record in old]
     rejected: dict[str, str] = {}
     if new and not report.dry_run:
-        outcomes = store.upsert(new, tenant=scope.tenant)
+        # As mappings, so that the store checks the new attributes and rejects a record that can't hold them.
+        outcomes = store.upsert([record.model_dump(exclude_none=True) for record in new], tenant=scope.tenant)
         rejected = {str(one.id): one.error or "" for one in outcomes if one.status == "rejected"}
     report.failed += rejected.items()
     for record in new:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -16,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from recall_loop.state.errors import validate_model
 from recall_loop.state.types import (
     BodyText,
     ContentType,
@@ -142,6 +144,22 @@ class Trajectory(Record):
 
 AnyRecord = Annotated[Fact | ArchivalEntry | Message | Trajectory, Field(discriminator="kind")]
 RECORD_ADAPTER: TypeAdapter[Fact | ArchivalEntry | Message | Trajectory] = TypeAdapter(AnyRecord)
+_RECORD_CLASSES: dict[object, type[Record]] = {
+    ContentType.FACT: Fact,
+    ContentType.ARCHIVAL: ArchivalEntry,
+    ContentType.MESSAGE: Message,
+    ContentType.TRAJECTORY: Trajectory,
+}
+
+
+def parse_record(fields: Mapping[str, Any]) -> Record:
+    """Validate a record's fields as the class of its kind, as `RECORD_ADAPTER` does.
+
+    Raises:
+        InvalidInputError: names the first field that is wrong, its value and the whole range of what is allowed.
+    """
+    kind = fields.get("kind")
+    return validate_model(_RECORD_CLASSES.get(kind, Record) if isinstance(kind, str) else Record, fields)
 
 
 class SearchHit(BaseModel):

@@ -65,7 +65,7 @@ def write_facts(
     if isinstance(single_valued, str):
         raise InvalidInputError("single_valued", single_valued, "a list of fact types")
     now = datetime.now(UTC)
-    given = [_with_created_at(validate_model(Fact, _fields(fact), f"facts.{at}"), now) for at, fact in enumerate(facts)]
+    given = [_with_created_at(_parse_fact(fact, f"facts.{at}"), now) for at, fact in enumerate(facts)]
     types = {normalise(name) for name in single_valued}
     with store.exclusive():
         final = {fact.id: fact for fact in given}
@@ -77,12 +77,12 @@ def write_facts(
     )
 
 
-def _fields(fact: Fact | Mapping[str, Any]) -> Mapping[str, Any]:
+def _parse_fact(fact: Fact | Mapping[str, Any], where: str) -> Fact:
     if isinstance(fact, Fact):
-        return fact.model_dump(exclude_unset=True)
+        return fact
     if not isinstance(fact, Mapping):
         raise InvalidInputError("facts", fact, "facts, or mappings with their fields")
-    return fact
+    return validate_model(Fact, fact, where)
 
 
 def _with_created_at(fact: Fact, now: datetime) -> Fact:

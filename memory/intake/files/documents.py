@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from recall_loop.memory.intake.files.identity import ABSENT_ID
-from recall_loop.state.errors import InvalidInputError, validate_model
-from recall_loop.state.records.records import Record
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.records.records import Record, parse_record
 from recall_loop.state.types import ContentType, Role
 
 _KINDS = {
@@ -54,7 +54,7 @@ def record_from_document(doc: Mapping[str, Any]) -> Record:
         "source_ids": doc.get("source_ids") or (),
         "created_at": doc.get("timestamp"),
     }
-    return validate_model(Record, fields)
+    return parse_record(fields)
 
 
 def _label(doc: Mapping[str, Any]) -> Any:

@@ -15,8 +15,8 @@ from recall_loop.memory.intake.files.documents import record_from_document
 from recall_loop.memory.intake.files.identity import ABSENT_ID, FileIdTracker
 from recall_loop.memory.intake.files.lines import InvalidLine, parse_object, raw_lines, to_printable
 from recall_loop.memory.intake.files.locomo_file import load_samples, sample_documents
-from recall_loop.state.errors import InvalidInputError, display_value, validate_model
-from recall_loop.state.records.records import Record
+from recall_loop.state.errors import InvalidInputError, display_value
+from recall_loop.state.records.records import Fact, Record, parse_record
 from recall_loop.state.types import ContentType
 
 FORMATS = ("records", "locomo")
@@ -34,24 +34,17 @@ class FileEntry:
     duplicate_of_line: int | None = None
 
 
-def read_records(path: Path) -> Iterator[tuple[int, Record | InvalidLine]]:
-    """Yield the records of a JSON Lines file; ids that are absent are derived (`FileIdTracker`).
+def read_records(path: Path, format_name: str = "records") -> Iterator[tuple[int, Record | InvalidLine]]:
+    """Yield the records of a file; ids that are absent are derived (`FileIdTracker`).
+
+    A file in the format `locomo` holds either the published list of samples (numbered by item), whose turns, facts,
+    summaries and events become records, or one document per line.
 
     Raises:
+        InvalidInputError: `format_name` is not one of `FORMATS`.
         OSError: the file can't be read.
     """
-    return ((entry.line, entry.outcome) for entry in iter_entries(path, "records"))
-
-
-def read_locomo(path: Path) -> Iterator[tuple[int, Record | InvalidLine]]:
-    """Yield turns, facts, summaries and events as records.
-
-    `path` holds either the published list of samples (numbered by item) or one document per line.
-
-    Raises:
-        OSError: the file can't be read.
-    """
-    return ((entry.line, entry.outcome) for entry in iter_entries(path, "locomo"))
+    return ((entry.line, entry.outcome) for entry in iter_entries(path, format_name))
 
 
 def iter_entries(path: Path, format_name: str) -> Iterator[FileEntry]:
@@ -81,10 +74,7 @@ def record_from_fields(fields: Mapping[str, Any]) -> Record:
         raise InvalidInputError("kind", None, f"one of {_KINDS}")
     if fields.get("text") is None and fields.get("content") is None:
         raise InvalidInputError("text", None, "text that is not blank, as `text` or `content`")
-    given = dict(fields)
-    if given.get("id") is None:
-        given["id"] = ABSENT_ID
-    return validate_model(Record, given)
+    return parse_record(fields if fields.get("id") is not None else {**fields, "id": ABSENT_ID})
 
 
 def _line_entries(path: Path, convert: Callable[[Mapping[str, Any]], Record]) -> Iterator[FileEntry]:
@@ -93,9 +83,9 @@ def _line_entries(path: Path, convert: Callable[[Mapping[str, Any]], Record]) ->
         fields = parse_object(line)
         raw = to_printable(line.data)
         outcome = fields if isinstance(fields, InvalidLine) else _convert(fields, raw, convert)
-        if not isinstance(outcome, InvalidLine) and isinstance(fields, dict) and fields.get("id") is None:
-            outcome = outcome.model_copy(update={"id": ids.derive(outcome)})
-        earlier = None if isinstance(outcome, InvalidLine) else ids.earlier_line(outcome.id, line.number)
+        if isinstance(outcome, Record) and isinstance(fields, dict) and fields.get("id") is None:
+            outcome = _with_derived_id(outcome, ids, raw)
+        earlier = ids.earlier_line(outcome.id, line.number) if isinstance(outcome, Record) else None
         yield FileEntry(line.number, outcome, raw, line.end, earlier)
 
 
@@ -104,7 +94,7 @@ def _sample_entries(samples: list[Any]) -> Iterator[FileEntry]:
     for number, document in enumerate(sample_documents(samples), start=1):
         raw = display_value(document)
         outcome = _convert(document, raw, record_from_document)
-        earlier = None if isinstance(outcome, InvalidLine) else ids.earlier_line(outcome.id, number)
+        earlier = ids.earlier_line(outcome.id, number) if isinstance(outcome, Record) else None
         yield FileEntry(number, outcome, raw, None, earlier)
 
 
@@ -113,3 +103,11 @@ def _convert(fields: Any, raw: str, convert: Callable[[Mapping[str, Any]], Recor
         return convert(fields)
     except InvalidInputError as error:
         return InvalidLine(str(error), raw)
+
+
+def _with_derived_id(record: Record, ids: FileIdTracker, raw: str) -> Record | InvalidLine:
+    derived = record.model_copy(update={"id": ids.derive(record)})
+    # The one rule that looks at the id was checked with a placeholder in its place.
+    if isinstance(derived, Fact) and derived.superseded_by == derived.id:
+        return InvalidLine("superseded_by: the id of another fact", raw)
+    return derived

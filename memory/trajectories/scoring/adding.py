@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.trajectories.scoring.outcome_scoring import Scorer, record_with_outcome
+from recall_loop.memory.trajectories.scoring.outcome_scoring import Scorer, record_with_outcome, record_with_run
+from recall_loop.state.errors import validate_model
 from recall_loop.state.records.records import Record, Trajectory
-from recall_loop.state.records.trajectories import RunData, run_attributes, run_from_record
+from recall_loop.state.records.trajectories import RunData, run_from_record
 from recall_loop.state.scope import Scope
 
 if TYPE_CHECKING:
@@ -63,9 +64,14 @@ def _unchanged(known: Record, record: Trajectory) -> AddOutcome:
 
 
 def with_agent_and_tags(record: Trajectory, agent_id: str | None, tags: Iterable[str]) -> Trajectory:
-    """Return the record as that of an agent, with further tags."""
-    joined = tuple(dict.fromkeys((*record.tags, *tags)))
-    return record.model_copy(update={"agent_id": agent_id or record.agent_id, "tags": joined})
+    """Return the record as that of an agent, with further tags.
+
+    Raises:
+        InvalidInputError: an id or a tag is not allowed.
+    """
+    given = {"agent_id": agent_id or record.agent_id, "tags": tuple(dict.fromkeys((*record.tags, *tags)))}
+    checked = validate_model(Trajectory, {"id": "-", "text": "-", **given})
+    return record.model_copy(update={name: getattr(checked, name) for name in given})
 
 
 def _scored(record: Trajectory, scorer: Scorer | None) -> Trajectory:
@@ -74,8 +80,7 @@ def _scored(record: Trajectory, scorer: Scorer | None) -> Trajectory:
     if run.outcome_score is not None:
         return record
     if scorer is None:
-        queued = run.model_copy(update={"scoring_pending": True})
-        return record.model_copy(update={"attributes": run_attributes(queued)})
+        return record_with_run(record, run.model_copy(update={"scoring_pending": True}))
     return record_with_outcome(record, scorer(run), datetime.now(UTC))
 
 

@@ -5,7 +5,7 @@ A scorer that fails makes up no score: the run stays unscored and is queued (`sc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -131,10 +131,17 @@ def apply_outcome(run: RunData, outcome: ScoringOutcome, at: datetime) -> RunDat
 
 
 def record_with_outcome(record: Record, outcome: ScoringOutcome, at: datetime) -> Trajectory:
-    """Return the stored record with what a scorer said: new attributes, more tags, and a text made here made anew."""
+    """Return the stored record with what a scorer said of its run at a time (UTC), and with the scorer's tags."""
     run = apply_outcome(run_from_record(record), outcome, at)
-    tags = record.tags
-    if isinstance(outcome, RunScore):
-        tags = tuple(dict.fromkeys((*tags, *outcome.tags)))
+    return record_with_run(record, run, outcome.tags if isinstance(outcome, RunScore) else ())
+
+
+def record_with_run(record: Record, run: RunData, tags: Iterable[str] = ()) -> Trajectory:
+    """Return a record whose run has become `run`, with more tags; a text that was made from the run is made again.
+
+    Raises:
+        InvalidInputError: no record can hold the run or a tag.
+    """
     kept = record.model_dump(exclude={"id", "kind", "text", "attributes", "tags"})
-    return trajectory_record(run, id=record.id, text=updated_text(record, run), tags=tags, **kept)
+    joined = tuple(dict.fromkeys((*record.tags, *tags)))
+    return trajectory_record(run, id=record.id, text=updated_text(record, run), tags=joined, **kept)

@@ -21,11 +21,11 @@ import pytest
 from langgraph.store.sqlite import SqliteStore
 
 from recall_loop.cli.main import main
+from recall_loop.memory.intake.files.batch_writes import WriteOptions
 from recall_loop.memory.intake.files.export import export_lines
 from recall_loop.memory.intake.imports.external_memory import DefaultOwner, SourceError
 from recall_loop.memory.intake.imports.external_pickles import read_point
 from recall_loop.memory.intake.imports.import_run import (
-    ImportOptions,
     ImportSummary,
     RejectedItem,
     import_source,
@@ -70,7 +70,7 @@ def state(folder: Path) -> dict[str, Any]:
 
 
 def moved(source: Any, store: MemoryStore, tmp_path: Path, **more: Any) -> ImportSummary:
-    options = ImportOptions("acme", more.pop("batch_size", 1000))
+    options = WriteOptions("acme", more.pop("batch_size", 1000))
     return import_source(source, store, options, rejects_path=tmp_path / "rejects.jsonl", **more)
 
 
@@ -165,7 +165,7 @@ def test_what_get_all_gave(store: MemoryStore, tmp_path: Path) -> None:
     whole.write_text(json.dumps({"results": memories}), encoding="utf-8")
     lines.write_text("".join(json.dumps(memory) + "\n" for memory in memories), encoding="utf-8")
     refused: list[RejectedItem] = []
-    summary = moved(Mem0Source(whole, DefaultOwner(user_id="u9")), store, tmp_path, on_refused=refused.append)
+    summary = moved(Mem0Source(whole, DefaultOwner(user_id="u9")), store, tmp_path, on_rejected=refused.append)
     assert (summary.found, summary.created, summary.rejected, summary.repeated) == (5, 2, 2, 1)
     assert [(bad.number, bad.location) for bad in refused] == [(3, "item 3"), (5, "item 5")]
     kept = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -227,7 +227,7 @@ def test_a_poisoned_point_runs_nothing(mem0: Path, store: MemoryStore, tmp_path:
     ]
     put(mem0 / "qdrant" / "collection" / "mem0" / "storage.sqlite", *bombs, point({"data": "I am sound."}, 70))
     refused: list[RejectedItem] = []
-    summary = moved(Mem0Source(mem0 / "qdrant", DefaultOwner()), store, tmp_path, on_refused=refused.append)
+    summary = moved(Mem0Source(mem0 / "qdrant", DefaultOwner()), store, tmp_path, on_rejected=refused.append)
     assert not hit.exists()
     assert (summary.created, summary.rejected) == (9, len(bombs))
     assert records(store)["mem0-70"].text == "I am sound."
@@ -251,7 +251,7 @@ def test_a_small_point_that_unfolds_into_a_huge_one_is_refused(mem0: Path, store
     made = [point({"data": "x", "n": laughs}), point({"data": "x", "n": endless}), point({"data": "x", "n": 1.5j})]
     put(mem0 / "qdrant" / "collection" / "mem0" / "storage.sqlite", *made[:2])
     refused: list[RejectedItem] = []
-    summary = moved(Mem0Source(mem0 / "qdrant", DefaultOwner()), store, tmp_path, on_refused=refused.append)
+    summary = moved(Mem0Source(mem0 / "qdrant", DefaultOwner()), store, tmp_path, on_rejected=refused.append)
     assert (summary.created, summary.rejected) == (8, 2)
     assert "100,000 values" in refused[0].reason
     assert "levels of nesting" in refused[1].reason
@@ -515,8 +515,8 @@ def test_a_run_that_is_killed_is_finished_by_the_next(tmp_path: Path, embedder: 
     assert 5 <= done < number
     with MemoryStore.open(place, embedder=embedder) as store:
         source = LangGraphStoreSource(file, DefaultOwner())
-        seen = preview_import(source, store, ImportOptions())
-        summary = import_source(source, store, ImportOptions(), rejects_path=tmp_path / "r.jsonl")
+        seen = preview_import(source, store, WriteOptions())
+        summary = import_source(source, store, WriteOptions(), rejects_path=tmp_path / "r.jsonl")
         assert (seen.created, seen.unchanged) == (summary.created, summary.unchanged)
         assert summary.unchanged >= done
         assert summary.created + summary.unchanged == store.count(Scope()) == number

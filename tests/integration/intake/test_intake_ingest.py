@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from recall_loop.memory.intake.conversations.fact_writing import write_facts
 from recall_loop.memory.intake.files.export import export_lines
 from recall_loop.memory.intake.files.ingest import IngestOptions, IngestProblem, IngestSummary, ingest_file
 from recall_loop.memory.intake.files.ingest_checkpoint import Checkpoint, CheckpointPosition
@@ -257,6 +258,25 @@ def test_export_reads_back_to_an_equal_store(tmp_path: Path, store: MemoryStore,
         assert (summary.created, summary.rejected) == (8, 0)
         assert contents(other) == contents(store)
         assert windows(other) == windows(store)
+
+
+def test_superseded_facts_lose_nothing_from_export_to_ingest(
+    tmp_path: Path, store: MemoryStore, embedder: MiniLmEmbedder
+) -> None:
+    """Proves: STORE-1, STORE-2."""
+    from recall_loop.memory.store.store import MemoryStore
+
+    home = {"kind": "fact", "subject": "Ada", "fact_type": "lives_in"}
+    facts = [
+        home | {"id": f"f{month}", "text": f"Ada lives in {town}.", "object": town, "created_at": f"2024-0{month}-01"}
+        for month, town in enumerate(("Oslo", "Bergen", "Narvik"), 1)
+    ]
+    write_facts(store, facts, single_valued=["lives_in"])
+    assert "superseded_by" in contents(store)[0] and "valid_until" in contents(store)[0]
+    with MemoryStore.in_memory(embedder=embedder) as other:
+        summary = ingest_file(write(tmp_path / "out.jsonl", [line.encode() for line in contents(store)]), other)
+        assert (summary.created, summary.rejected) == (3, 0)
+        assert list(other.scan(Scope())) == list(store.scan(Scope()))
 
 
 def test_kill_and_resume_end_like_an_uninterrupted_run(

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.intake.files.documents import record_from_document
-from recall_loop.memory.intake.files.formats import iter_entries, read_locomo, read_records
+from recall_loop.memory.intake.files.formats import iter_entries, read_records
 from recall_loop.memory.intake.files.lines import MAX_LINE_BYTES, InvalidLine, raw_lines
 from recall_loop.memory.intake.files.locomo_file import parse_session_time
 from recall_loop.state.errors import InvalidInputError
@@ -55,6 +55,8 @@ def reason(tmp_path: Path, line: Any) -> str:
         (b'{"kind": "fact", "text": "\\ud800"}', "text"),
         (b'{"kind": "fact", "text": "x", "attributes": {"a": "\\udfff"}}', "attributes"),
         ({"kind": "fact", "text": "x", "id": 7}, "id"),
+        ({"kind": "fact", "text": "x", "superseded_by": "y"}, "valid_until"),
+        ({"kind": "message", "text": "x", "valid_until": "2024-02-01T00:00:00Z"}, "valid_until"),
     ],
 )
 def test_a_bad_line_says_what_is_wrong(tmp_path: Path, line: Any, named: str) -> None:
@@ -199,7 +201,7 @@ def test_the_published_layout_is_read_in_order(tmp_path: Path) -> None:
     """Proves: STORE-1."""
     path = tmp_path / "samples.json"
     path.write_text(json.dumps([sample(), 7], indent=1), encoding="utf-8")
-    found = [outcome for _, outcome in read_locomo(path)]
+    found = [outcome for _, outcome in read_records(path, "locomo")]
     good = {outcome.id: outcome for outcome in found if isinstance(outcome, Record)}
     assert list(good) == [
         "conv-x:D2:1",
@@ -225,7 +227,7 @@ def test_the_published_layout_is_read_in_order(tmp_path: Path) -> None:
 def test_one_document_per_line_is_read_too(tmp_path: Path) -> None:
     """Proves: STORE-1."""
     path = write(tmp_path / "turns.jsonl", {"id": "t1", "kind": "message", "text": "Hi", "speaker": "Ann"})
-    ((number, outcome),) = read_locomo(path)
+    ((number, outcome),) = read_records(path, "locomo")
     assert number == 1
     assert isinstance(outcome, Record)
     assert outcome.author == "Ann"
@@ -235,7 +237,7 @@ def test_a_broken_list_of_samples_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "broken.json"
     path.write_text("[{", encoding="utf-8")
     with pytest.raises(InvalidInputError, match="JSON"):
-        list(read_locomo(path))
+        list(read_records(path, "locomo"))
 
 
 @pytest.mark.parametrize(
@@ -261,7 +263,7 @@ def test_the_public_files_are_read_whole(data_dir: Path) -> None:
     """Proves: STORE-1."""
     folder = data_dir / "locomo"
     for path in sorted(folder.glob("*/*.jsonl")):
-        outcomes = [outcome for _, outcome in read_locomo(path)]
+        outcomes = [outcome for _, outcome in read_records(path, "locomo")]
         bad = [outcome for outcome in outcomes if isinstance(outcome, InvalidLine)]
         assert all('"text": ""' in outcome.raw for outcome in bad), bad[:3]
         turns = [o for o in outcomes if isinstance(o, Record) and o.kind == "message"]
