@@ -206,10 +206,11 @@ def test_a_process_with_other_hash_seeds_gives_the_same_bytes(tmp_path: Path):
         import sys
         from recall_loop.graph.run import retrieve
         from recall_loop.memory.store.store import MemoryStore
-        from tests.integration.graph.worlds import DIRECT, NOTHING, TWO_HOPS, WordHashEmbedder, ask, essence
+        from tests.embedders import WordHashEmbedder
+        from tests.integration.graph.worlds import DIRECT, NOTHING, TWO_HOPS, comparable_json, valley_request
         with MemoryStore.open(sys.argv[1], embedder=WordHashEmbedder(), create=False, read_only=True) as store:
             for question in (DIRECT, TWO_HOPS, NOTHING):
-                print(essence(retrieve(ask(question, debug=True), store=store)))
+                print(comparable_json(retrieve(valley_request(question, debug=True), store=store)))
         """
     )
     root = Path(__file__).resolve().parents[3]

@@ -281,12 +281,12 @@ def test_checkpoints_under_strict_msgpack(tmp_path: Path):
         logging.basicConfig(level=logging.WARNING, stream=sys.stdout)
         from langgraph.checkpoint.sqlite import SqliteSaver
         from recall_loop.graph.builder import build_graph
-        from tests.integration.graph.worlds import TWO_HOPS, ask, filled
+        from tests.integration.graph.worlds import TWO_HOPS, filled_store, valley_request
         thread = {"configurable": {"thread_id": "one"}}
-        with filled() as store, SqliteSaver.from_conn_string(sys.argv[1]) as saver:
+        with filled_store() as store, SqliteSaver.from_conn_string(sys.argv[1]) as saver:
             graph = build_graph(store, checkpointer=saver)
             values = {}
-            for values in graph.stream(ask(TWO_HOPS, debug=True), thread, stream_mode="values"):
+            for values in graph.stream(valley_request(TWO_HOPS, debug=True), thread, stream_mode="values"):
                 pass
             read = graph.get_state(thread).values
             assert {name: read[name] for name in values} == values

@@ -62,7 +62,7 @@ def test_a_batch_that_is_compared_finds_what_each_query_finds_in_the_index(store
     mode=st.sampled_from([SearchMode.FTS, SearchMode.VECTOR, SearchMode.HYBRID]),
     filters=st.sampled_from([Filters(), Filters(tags=("odd",)), Filters(conversation_id="c1", tags=("odd",))]),
     held=st.booleans(),
-    has_bounds=st.booleans(),
+    outlined=st.booleans(),
 )
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_batch_gives_exactly_what_its_queries_give_alone(

@@ -391,7 +391,7 @@ store = MemoryStore.open({path!r}, embedder=WordHashEmbedder())
 def die(*args, **kwargs): os.kill(os.getpid(), signal.SIGKILL)
 owner, name = {{
     "new generation": (SqliteDatabase, "compact"),
-    "files rewritten": (compaction, "clear_leftovers"),
+    "files rewritten": (compaction, "remove_leftovers"),
     "half built": (recovery, "_apply_all"),
     "before the swap": (chroma_files, "swap_in_rebuilt"),
     "old one away": (chroma_files.Path, "rename"),
