@@ -33,14 +33,15 @@ from recall_loop.evals.measures.retrieval_metrics import percentile
 from recall_loop.evals.measures.timing import Stopwatch, instrument, timed_embedder
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.evals.runs.runner import settings_with
-from recall_loop.graph.run import retrieve
+from recall_loop.graph.builder import Graph, build_graph
+from recall_loop.graph.run import invoke_graph
+from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.steps import tool_search
+from recall_loop.nodes.runtime.retrieval_parts import RetrievalParts
 from recall_loop.state.errors import RecallError
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.scope import Scope
-from recall_loop.state.settings.settings import Settings
 from recall_loop.text.words.tokens import stems
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "locomo"
@@ -67,7 +68,7 @@ class QuestionTiming:
 
 
 def measure(
-    store: MemoryStore, question: LabelledQuestion, settings: Settings, clock: Stopwatch, engine: Stopwatch
+    store: MemoryStore, graph: Graph, question: LabelledQuestion, clock: Stopwatch, engine: Stopwatch
 ) -> QuestionTiming:
     """Ask `question` once, then look it up barely."""
     request = RetrieveRequest(
@@ -78,7 +79,7 @@ def measure(
     clock.reset()
     engine.reset()
     started = time.perf_counter()
-    result = retrieve(request, store=store, settings=settings)
+    result = invoke_graph(graph, request)
     total = time.perf_counter() - started
     parts, calls, inside = dict(clock.seconds), dict(clock.calls), clock.total
     bare = bare_lookup(store, question)
@@ -198,9 +199,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         records = ingest(store, dataset, [name])[name].records
         instrument(store, clock)
         instrument(store, engine)
-        searched = tool_search.search_many
-        setattr(tool_search, "search_many", engine.timed("search", searched))  # noqa: B010
-        samples = [measure(store, question, settings, clock, engine) for question in asked]
+        parts = RetrievalParts(search=engine.timed("search", search_many))
+        graph = build_graph(store, settings=settings, output="state", parts=parts)
+        samples = [measure(store, graph, question, clock, engine) for question in asked]
     return report(name, records, samples[arguments.warm :])
 
 

@@ -14,6 +14,7 @@ from recall_loop.graph.routing import route_after_evaluation
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes import evaluate_progress, execute_tool, plan_queries, refine, synthesize
 from recall_loop.nodes.runtime.resources import GraphResources
+from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
 from recall_loop.state.agent_state import AgentState, InputState, MessageOutput, ResultState
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError
@@ -31,6 +32,8 @@ def build_graph(
     checkpointer: Checkpointer = None,
     output: Literal["message", "state"] = "message",
     name: str = "recall_loop",
+    *,
+    parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS,
 ) -> Graph:
     """Return the retrieval loop as a compiled graph.
 
@@ -44,6 +47,7 @@ def build_graph(
         output: "message" = the result's keys and one appended message with the cited context; "state" = the
             result's keys only.
         name: name of the graph, as traces and drawings show it.
+        parts: what a retrieval is made of; measurements hand in others.
 
     Raises:
         InvalidInputError: a setting in the environment, the calibration file, `llm`, `store` or `output` is not
@@ -55,7 +59,7 @@ def build_graph(
         raise InvalidInputError("output", output, "message or state")
     if store is not None and not hasattr(store, "view"):
         raise InvalidInputError("store", store, "a MemoryStore, or None")
-    resources = GraphResources(store, settings or Settings.from_env(), llm)
+    resources = GraphResources(store, settings or Settings.from_env(), llm, parts=parts)
     resources.calibration  # noqa: B018  # a bad file is told now, not at the end of the first run
     schema = MessageOutput if output == "message" else ResultState
     builder = StateGraph(AgentState, context_schema=Context, input_schema=InputState, output_schema=schema)

@@ -51,8 +51,14 @@ def retrieve(
         StoreError: the store can't be opened.
     """
     checked = parse_request(request)
-    graph = _graph(store, settings, llm)
-    return _result(graph.invoke(graph_input(checked), _config(), context=_context(context)))
+    return invoke_graph(_graph(store, settings, llm), checked, context)
+
+
+def invoke_graph(
+    graph: Graph, request: RetrieveRequest, context: Context | Mapping[str, Any] | None = None
+) -> RetrieveResult:
+    """Run one request to its end in a graph that gives its state; see `build_graph`."""
+    return _result(graph.invoke(graph_input(request), _config(), context=_context(context)))
 
 
 async def aretrieve(
@@ -80,9 +86,15 @@ def stream_retrieve(
 ) -> Iterator[ProgressEvent | RetrieveResult]:
     """Yield the run's progress events as they come, and the result last; raises as `retrieve`."""
     checked = parse_request(request)
-    graph = _graph(store, settings, llm)
+    yield from stream_graph(_graph(store, settings, llm), checked, context)
+
+
+def stream_graph(
+    graph: Graph, request: RetrieveRequest, context: Context | Mapping[str, Any] | None = None
+) -> Iterator[ProgressEvent | RetrieveResult]:
+    """Yield a run's progress events as they come, and the result last, of a graph that gives its state."""
     output: dict[str, Any] = {}
-    parts = graph.stream(graph_input(checked), _config(), context=_context(context), stream_mode=["custom", "values"])
+    parts = graph.stream(graph_input(request), _config(), context=_context(context), stream_mode=["custom", "values"])
     for mode, part in cast("Iterator[tuple[str, dict[str, Any]]]", parts):
         if mode == "custom":
             yield cast("ProgressEvent", part)

@@ -26,14 +26,13 @@ from typing import Any
 import numpy as np
 from unseen import fill_store, open_unseen
 
-from recall_loop.evals.ablation.patches import Patch, apply_patches
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.measures.retrieval_metrics import ndcg_at_10, recall_at_k
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.options import SearchOptions
-from recall_loop.memory.search.rerank import learned
+from recall_loop.memory.search.query.options import MAX_POOL, SearchOptions
+from recall_loop.memory.search.rerank.learned import learned_gains, order_features
 from recall_loop.memory.search.rerank.learned_order import ORDER_FEATURES, LearnedRanker
-from recall_loop.memory.search.rerank.rerank import MOST_POOL
+from recall_loop.memory.search.rerank.search_parts import SearchParts
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.policy.planning.query_forms import main_query
 from recall_loop.policy.question.question import analyse_question
@@ -64,7 +63,7 @@ def collect(data: Path, store: MemoryStore, kinds: str, weight: float) -> Iterab
     """Search every question once, and give its pool."""
     dataset = load_dataset(data, kinds)
     fill_store(store, dataset)
-    options = SearchOptions(limit=30, rerank_pool=MOST_POOL, time_suffixes=False)
+    options = SearchOptions(limit=30, rerank_pool=MAX_POOL, time_suffixes=False)
     for question in dataset.questions:
         if not question.scored:
             continue
@@ -72,8 +71,8 @@ def collect(data: Path, store: MemoryStore, kinds: str, weight: float) -> Iterab
         request = RetrieveRequest(messages=[ChatMessage(role="user", content=question.question)])
         query = main_query(analyse_question(request, datetime.now(UTC)))
         pools: list[tuple[Any, list[int]]] = []
-        with apply_patches([Patch("memory.search.rerank.learned", "order_features", recording(pools))]):
-            search_many(store, [query], scope=scope, options=options, spoken=[question.question])
+        parts = SearchParts(gains=recording(pools))
+        search_many(store, [query], scope=scope, options=options, spoken=[question.question], parts=parts)
         for found, rowids in pools:
             rows = store.view(scope).rows(rowids)
             ids = [[rows[row].record.id, *(getattr(rows[row].record, "source_ids", None) or ())] for row in rowids]
@@ -90,15 +89,13 @@ def title_of(folder: str, kinds: str) -> str:
 
 
 def recording(pools: list[tuple[Any, list[int]]]) -> Callable[..., Any]:
-    """Return the product's own feature function, which leaves a copy behind."""
-    own = learned.order_features
+    """Return the order that ships, which leaves the features and the rows of each pool behind."""
 
-    def features(view: Any, part: Any, best: Any, compared: Any) -> Any:
-        found = own(view, part, best, compared)
-        pools.append((found, part.rowids[best].tolist()))
-        return found
+    def gains(view: Any, part: Any, best: Any, compared: Any) -> Any:
+        pools.append((order_features(view, part, best, compared), part.rowids[best].tolist()))
+        return learned_gains(view, part, best, compared)
 
-    return features
+    return gains
 
 
 def fit(asked: Sequence[RankingExample]) -> Any:

@@ -15,7 +15,6 @@ import argparse
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,15 +24,18 @@ import numpy as np
 from fit_order import DATA, FOLDS, SETS, assign_folds, collect, exported, fit, title_of
 from unseen import fill_store, open_unseen
 
-from recall_loop.evals.ablation.patches import Patch, apply_patches
 from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.runs import eval_report
 from recall_loop.evals.runs.cross_collection import CROSS_COLLECTION, with_cross_collection_questions
 from recall_loop.evals.runs.runner import EvalOptions, QuestionResult, run_evaluation
+from recall_loop.memory.search.engine import search_many
+from recall_loop.memory.search.rerank.learned import order_features
 from recall_loop.memory.search.rerank.learned_order import LearnedRanker
+from recall_loop.memory.search.rerank.search_parts import SearchParts
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.runtime.retrieval_parts import RetrievalParts
 from recall_loop.state.settings.settings import Settings
 
 # Questions of the next conversation that each one is asked as well, by folder; passages have only one collection.
@@ -65,17 +67,14 @@ def answer_unseen(
         fill_store(store, dataset)
         for order, part in zip(orders, parts, strict=True):
             if part:
-                with ordered_by(order):
-                    yield from run_evaluation(
-                        replace(dataset, questions=part), EvalOptions(unscored=True), store, settings=Settings()
-                    )
+                chosen_part, options = replace(dataset, questions=part), EvalOptions(unscored=True)
+                yield from run_evaluation(chosen_part, options, store, settings=Settings(), parts=ordered_by(order))
 
 
-@contextmanager
-def ordered_by(order: LearnedRanker) -> Iterator[None]:
-    """Let searches use another order."""
-    with apply_patches([Patch("memory.search.rerank.rerank_stage", "default_ranker", lambda: order)]):
-        yield
+def ordered_by(order: LearnedRanker) -> RetrievalParts:
+    """Return the parts of a retrieval whose searches use another order."""
+    search = SearchParts(gains=lambda *candidates: order.gains(order_features(*candidates)))
+    return RetrievalParts(search=partial(search_many, parts=search))
 
 
 def write_answers(found: Iterator[QuestionResult], own: TextIO, foreign: TextIO) -> Figures:

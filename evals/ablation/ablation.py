@@ -7,23 +7,21 @@ questions, with a paired bootstrap interval. What works when records are written
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from recall_loop.evals.ablation.ingredients import EXPERIENCE, Ingredient, IngredientUsage, select_ingredients
-from recall_loop.evals.ablation.patches import Patch, apply_patches
 from recall_loop.evals.datasets.datasets import Dataset
 from recall_loop.evals.replay.policy_comparison import RESAMPLES, Difference, differences, policy_figures
 from recall_loop.evals.replay.prompt_set import ReplayPrompt, prompts_from_dataset
 from recall_loop.evals.replay.replay import ReplayRun, replay
-from recall_loop.evals.replay.replay_policies import LoopPolicy, Policy, PolicyResult
+from recall_loop.evals.replay.replay_policies import LoopPolicy
 from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest, open_eval_store
 from recall_loop.evals.runs.runner import EvalOptions
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.self_capture import SELF_CAPTURE_TAG
-from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType
@@ -51,18 +49,6 @@ class AblationPlan:
     stores: Path | None = None
 
 
-@dataclass(frozen=True)
-class _PatchedPolicy(LoopPolicy):
-    """The loop while some names stand for something else."""
-
-    patches: tuple[Patch, ...] = ()
-
-    def run(self, request: RetrieveRequest, store: MemoryStore) -> PolicyResult:
-        """Answer one request."""
-        with apply_patches(self.patches):
-            return super().run(request, store)
-
-
 def ablate(
     dataset: Dataset,
     options: EvalOptions,
@@ -80,15 +66,15 @@ def ablate(
     prompts = prompts_from_dataset(dataset, options)
     everything = LoopPolicy(settings, EVERYTHING)
     worth: dict[str, dict[str, Any]] = {}
-    with _store(dataset, prompts, plan, settings, (), "", progress) as store:
+    with _store(dataset, prompts, plan, settings, None, progress) as store:
         runs = _group_by_policy(_replay_each(prompts, everything, parts, store, options, progress))
         whole = runs.pop(EVERYTHING)
         worth |= {name: _measure_worth(whole, without, plan) for name, without in runs.items()}
         if with_experience:
             worth[EXPERIENCE] = _measure_experience(prompts, whole, store, settings, options, plan)
-    for part in (each for each in parts if each.at_ingest and _has_messages(dataset)):
-        with _store(dataset, prompts, plan, settings, part.patches, f"-without-{part.name}", progress) as store:
-            without = list(replay(prompts, [everything], store, options.ks, progress))
+    for part in (each for each in parts if each.at_ingest and _matters_at_ingest(each, dataset, settings)):
+        with _store(dataset, prompts, plan, settings, part, progress) as store:
+            without = list(replay(prompts, [LoopPolicy(settings, part.name)], store, options.ks, progress))
         worth[part.name] = _measure_worth(whole, without, plan)
     return {
         "set": dataset.name,
@@ -99,8 +85,10 @@ def ablate(
     }
 
 
-def _has_messages(dataset: Dataset) -> bool:
-    """Tell whether there is anything that is indexed with neighbours."""
+def _matters_at_ingest(part: Ingredient, dataset: Dataset, settings: Settings) -> bool:
+    """Tell whether there are messages, and the embedder is the one whose weights are left out."""
+    if "embedder" in part.settings and settings.embedder != "minilm":
+        return False
     collections = dataset.collections
     return any(record.kind is ContentType.MESSAGE for name in collections for record in collections.records(name))
 
@@ -119,12 +107,15 @@ def _replay_each(
     an ingredient, the run without it is the run with it. Policies take turns at going first.
     """
     others = [part for part in parts if not part.at_ingest]
+    observed = IngredientUsage()
+    first = LoopPolicy(everything.settings, EVERYTHING, observed.note)
+    ablated = {part.name: _without(part, everything.settings) for part in others}
     for at, prompt in enumerate(prompts):
-        use = IngredientUsage()
-        for _ in replay([prompt], [replace(everything, on_event=use.note)], store, options.ks):
+        observed.used.clear()
+        for _ in replay([prompt], [first], store, options.ks):
             pass
-        needed = [part for part in others if not part.needs or part.needs in use.used]
-        policies = [everything, *(_ablated_policy(part, everything.settings) for part in needed)]
+        needed = [part.name for part in others if not part.needs or part.needs in observed.used]
+        policies = [everything, *(ablated[name] for name in needed)]
         turn = at % len(policies)
         runs = {run.policy: run for run in replay([prompt], [*policies[turn:], *policies[:turn]], store, options.ks)}
         yield runs[EVERYTHING]
@@ -134,8 +125,8 @@ def _replay_each(
             progress("ask", at + 1, len(prompts))
 
 
-def _ablated_policy(part: Ingredient, settings: Settings) -> Policy:
-    return _PatchedPolicy(settings.model_copy(update=dict(part.settings)), part.name, patches=part.patches)
+def _without(part: Ingredient, settings: Settings) -> LoopPolicy:
+    return LoopPolicy(settings.model_copy(update=dict(part.settings)), part.name, parts=part.parts)
 
 
 def _group_by_policy(runs: Iterator[ReplayRun]) -> dict[str, list[ReplayRun]]:
@@ -151,17 +142,17 @@ def _store(
     prompts: Sequence[ReplayPrompt],
     plan: AblationPlan,
     settings: Settings,
-    swaps: Sequence[Patch],
-    suffix: str,
+    without: Ingredient | None,
     progress: StageProgress | None,
 ) -> Iterator[MemoryStore]:
-    """Open a store with the collections that the prompts ask, written while `swaps` hold."""
+    """Open a store with the collections that the prompts ask, written `without` an ingredient."""
+    suffix = f"-without-{without.name}" if without else ""
     path = plan.stores and plan.stores / f"{dataset.name}-{dataset.kinds.value}{suffix}"
     names = list(dict.fromkeys(prompt.request.tenant for prompt in prompts))
-    with ExitStack() as stack:
-        store = stack.enter_context(open_eval_store(path, settings, remember=True))
-        with apply_patches(swaps):
-            ingest(store, dataset, names, progress)
+    settings = settings.model_copy(update=dict(without.settings)) if without else settings
+    with open_eval_store(path, settings, cache_queries=True) as store:
+        store.context_windows = without is None or without.context_windows
+        ingest(store, dataset, names, progress)
         yield store
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_loop.evals.ablation.patches import Patch
-from recall_loop.memory.search.rerank.rerank_stage import RerankStage
-from recall_loop.memory.search.scoring import fusion
-from recall_loop.policy.planning import strategies
+from recall_loop.memory.search.engine import search_many
+from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
+from recall_loop.memory.search.rerank.search_parts import SearchParts
+from recall_loop.memory.search.scoring.fusion import Fusion, query_numbers, share_of_best
+from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
 from recall_loop.policy.planning.query_forms import fallback_queries
-from recall_loop.policy.planning.round_plan import REFINE_ORIGIN
+from recall_loop.policy.planning.round_plan import REFINE_ORIGIN, PlanningParts
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery
 from recall_loop.state.errors import InvalidInputError
@@ -24,6 +26,7 @@ from recall_loop.state.types import QuerySource, SearchMode, Strategy
 EXPERIENCE = "experience"
 _RRF_K = 60.0
 Signals = Mapping[str, NDArray[np.float64]]
+Starts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,11 @@ class Ingredient:
 
     Attributes:
         name: as `--only` takes it.
-        about: what it does.
+        description: what it does.
         settings: settings that leave it out.
-        swaps: what stands in for it where no setting does.
-        at_ingest: it works when records are written; the swaps hold then, in a store of its own.
+        parts: what a retrieval without it is made of.
+        at_ingest: it works when records are written: the run without it has a store of its own.
+        context_windows: whether that store indexes messages with their neighbours.
         needs: what a run with everything must have made use of for it to matter, as `IngredientUsage` names it;
             "" = nothing.
     """
@@ -43,8 +47,9 @@ class Ingredient:
     name: str
     description: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    patches: tuple[Patch, ...] = ()
+    parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
     at_ingest: bool = False
+    context_windows: bool = True
     needs: str = ""
 
 
@@ -72,53 +77,52 @@ def ingredients() -> list[Ingredient]:
 
 
 def _indexing() -> list[Ingredient]:
-    alone = Patch("memory.store.write.context_windows", "neighbours", lambda connection, rowids: {})
     about = "each message indexed and embedded with its neighbours in the conversation"
-    plain = Patch("memory.store.embed.embedders", "conversational_embedder", lambda embedder: embedder)
+    plain = {"embedder": "minilm-plain"}
     return [
-        Ingredient("context-indexing", about, patches=(alone,), at_ingest=True),
-        Ingredient("talk-weights", "the embedder's weights for messages and facts", patches=(plain,), at_ingest=True),
+        Ingredient("context-indexing", about, at_ingest=True, context_windows=False),
+        Ingredient("talk-weights", "the embedder's weights for messages and facts", plain, at_ingest=True),
     ]
 
 
 def _searching() -> list[Ingredient]:
     """Return what a search is made of."""
 
-    def fused_by(name: str, about: str, fuse: Callable[..., Any]) -> Ingredient:
-        return Ingredient(name, about, patches=(Patch("memory.search.rerank.top_k", "fuse", fuse),))
+    def fused_by(name: str, about: str, fusion: Fusion) -> Ingredient:
+        search = partial(search_many, parts=SearchParts(fusion=fusion))
+        return Ingredient(name, about, parts=RetrievalParts(search=search))
 
-    def weight(name: str, about: str, constant: str) -> Ingredient:
-        return Ingredient(name, about, patches=(Patch("memory.search.scoring.fusion", constant, 0.0),))
-
-    stage = Patch("memory.search.engine", "make_rerank_stage", lambda *_, **__: RerankStage())
+    reranked = "late interaction of token vectors on the best 100, and the learned order"
+    coverage = "share of the query's words that a window holds, as a signal"
     return [
         Ingredient("words", "the lexical leg (BM25)", {"search_mode": SearchMode.VECTOR}),
         Ingredient("vectors", "the vector leg", {"search_mode": SearchMode.FTS}),
-        fused_by("score-fusion", "legs joined by score; reciprocal ranks (k = 60) instead", reciprocal_rank_fusion),
-        fused_by("coverage", "share of the query's words that a window holds, as a signal", _without_coverage),
-        weight("speaker-prior", "preference for what the named speaker said", "SPEAKER_WEIGHT"),
-        weight("session-prior", "preference for sessions with several good turns", "SESSION_WEIGHT"),
-        Ingredient(
-            "reranker", "late interaction of token vectors on the best 100, and the learned order", patches=(stage,)
+        fused_by(
+            "score-fusion",
+            "legs joined by score; reciprocal ranks (k = 60) instead",
+            Fusion(combine=sum_of_reciprocal_ranks),
         ),
+        fused_by("coverage", coverage, Fusion(ignored=frozenset({"word_share"}))),
+        fused_by("speaker-prior", "preference for what the named speaker said", Fusion(speaker_weight=0.0)),
+        fused_by("session-prior", "preference for sessions with several good turns", Fusion(session_weight=0.0)),
+        Ingredient("reranker", reranked, parts=RetrievalParts(search=_search_without_reranking)),
         Ingredient("learned-order", "trees on what legs and token matches say", {"learned_order": False}),
     ]
 
 
-def reciprocal_rank_fusion(
-    signals: Signals, named: NDArray[np.float64], places: fusion.Places, starts: fusion.Starts
-) -> NDArray[np.float64]:
-    """Fuse legs by reciprocal ranks, spread from the worst candidate to the best; the priors stay as they are."""
-    of_query = fusion.query_numbers(starts, len(named))
-    total = np.zeros(len(named))
+def sum_of_reciprocal_ranks(signals: Signals, starts: Starts) -> NDArray[np.float64]:
+    """Join signals by reciprocal ranks, spread from the worst candidate to the best, in [0, number of signals]."""
+    size = len(next(iter(signals.values())))
+    of_query = query_numbers(starts, size)
+    total = np.zeros(size)
     for signal in signals.values():
         total += np.where(signal > 0.0, 1.0 / (_RRF_K + _ranks(signal, of_query, starts)), 0.0)
-    if len(total):
+    if size:
         total -= np.minimum.reduceat(total, starts)[of_query]
-    return fusion.fuse(dict.fromkeys(signals, total), named, places, starts)
+    return len(signals) * share_of_best(total, starts)
 
 
-def _ranks(signal: NDArray[np.float64], of_query: NDArray[np.int64], starts: fusion.Starts) -> NDArray[np.float64]:
+def _ranks(signal: NDArray[np.float64], of_query: NDArray[np.int64], starts: Starts) -> NDArray[np.float64]:
     """Return the rank of each candidate among those of its query, best = 1."""
     order = np.lexsort((-signal, of_query))
     ranks = np.empty(len(signal))
@@ -126,61 +130,48 @@ def _ranks(signal: NDArray[np.float64], of_query: NDArray[np.int64], starts: fus
     return ranks
 
 
-def _without_coverage(signals: Signals, *others: Any) -> NDArray[np.float64]:
-    return fusion.fuse({name: signal for name, signal in signals.items() if name != "word_share"}, *others)
+def _search_without_reranking(*given: Any, options: SearchOptions, **others: Any) -> list[SearchResponse]:
+    return search_many(*given, options=replace(options, rerank=False), **others)
 
 
 def _planning() -> list[Ingredient]:
     """Return how the loop asks: the first round's queries, what later rounds add, and the strategies."""
 
-    def nothing(name: str, needs: str, about: str, module: str, function: str) -> Ingredient:
-        return Ingredient(name, about, patches=(Patch(module, function, lambda *_: []),), needs=needs)
+    def planned_by(name: str, about: str, planning: PlanningParts, needs: str = "") -> Ingredient:
+        return Ingredient(name, about, parts=RetrievalParts(planning), needs=needs)
 
     rounds = [
         Ingredient("iterations", "further rounds; one alone instead", {"max_iterations": 1}, needs="later"),
-        Ingredient(
+        planned_by(
             "fan-out",
             "several queries in the first round; the whole question alone instead",
-            patches=(Patch("policy.planning.strategies", "fallback_queries", _whole_question),),
+            PlanningParts(direct=_whole_question),
         ),
-        nothing(
+        planned_by(
             "time-query",
-            "",
             "what is asked of a time, looked up among what was made then",
-            "policy.planning.query_forms",
-            "period_queries",
+            PlanningParts(direct=partial(fallback_queries, periods=False)),
         ),
-        nothing(
-            "bridges",
-            "bridges",
-            "queries from what was found to what is missing",
-            "nodes.steps.query_planning",
-            "bridge_queries",
+        planned_by(
+            "bridges", "queries from what was found to what is missing", PlanningParts(bridges=_no_queries), "bridges"
         ),
-        nothing(
-            "feedback",
-            "feedback",
-            "queries of words that the best facts share",
-            "policy.planning.round_plan",
-            "feedback_queries",
+        planned_by(
+            "feedback", "queries of words that the best facts share", PlanningParts(feedback=_no_queries), "feedback"
         ),
-        nothing(
-            "gap-queries",
-            "refine",
-            "queries for uncovered parts of the question",
-            "policy.planning.round_plan",
-            "uncovered_queries",
+        planned_by(
+            "gap-queries", "queries for uncovered parts of the question", PlanningParts(gaps=_no_queries), "refine"
         ),
     ]
-    others = [strategy for strategy in Strategy if strategy is not Strategy.DIRECT]
+    strategies = frozenset(Strategy)
     return rounds + [
-        Ingredient(
+        planned_by(
             f"strategy-{strategy.value}",
             f"the strategy `{strategy.value}`",
-            patches=(Patch("policy.planning.round_plan", "order_strategies", _order_without(strategy)),),
-            needs=strategy.value,
+            PlanningParts(strategies=strategies - {strategy}),
+            strategy.value,
         )
-        for strategy in others
+        for strategy in Strategy
+        if strategy is not Strategy.DIRECT
     ]
 
 
@@ -188,11 +179,8 @@ def _whole_question(question: AnalysedQuestion, most: int, longest: int) -> list
     return fallback_queries(question, min(most, 1), longest)
 
 
-def _order_without(left_out: Strategy) -> Callable[..., list[Strategy]]:
-    def order(*arguments: Any) -> list[Strategy]:
-        return [strategy for strategy in strategies.order_strategies(*arguments) if strategy is not left_out]
-
-    return order
+def _no_queries(*_: Any) -> list[PlannedQuery]:
+    return []
 
 
 def _ranking() -> list[Ingredient]:
@@ -220,8 +208,8 @@ def select_ingredients(names: Iterable[str] | None) -> tuple[list[Ingredient], b
         InvalidInputError: an unknown name.
     """
     known = ingredients()
-    wanted = [*(each.name for each in known), EXPERIENCE] if names is None else list(names)
     allowed = [*(each.name for each in known), EXPERIENCE]
+    wanted = allowed if names is None else list(names)
     for name in wanted:
         if name not in allowed:
             raise InvalidInputError("only", name, f"some of {', '.join(allowed)}")

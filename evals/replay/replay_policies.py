@@ -10,8 +10,10 @@ from typing import Any, Protocol
 
 from recall_loop.evals.replay.old_policy import label_by_counts, run_old_policy, to_recalled_fact
 from recall_loop.evals.runs.repeated_runs import CallLog
-from recall_loop.graph.run import stream_retrieve
+from recall_loop.graph.builder import Graph, build_graph
+from recall_loop.graph.run import stream_graph
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.events import ProgressEvent
 from recall_loop.state.request import RetrieveRequest
@@ -105,11 +107,13 @@ class OldPolicy:
 
 @dataclass(frozen=True)
 class LoopPolicy:
-    """The product's own loop, the way that every caller's request goes, with the given settings."""
+    """The product's own loop, with the given settings, and for ablations with parts other than its own."""
 
     settings: Settings
     name: str = NEW
     on_event: Callable[[ProgressEvent], None] | None = None  # is told every event
+    parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
+    _graphs: dict[MemoryStore, Graph] = field(default_factory=dict, repr=False, compare=False)
 
     def run(self, request: RetrieveRequest, store: MemoryStore) -> PolicyResult:
         """Answer one request; its trace is on, since it tells which iteration found what.
@@ -120,7 +124,7 @@ class LoopPolicy:
         calls, result = CallLog(self.settings.repeat_similarity), None
         unanswered = {"write_answer": None} if self.settings.llm_model is None else {}
         traced = request.model_copy(update={"debug": True, **unanswered})
-        for item in stream_retrieve(traced, store=store, settings=self.settings):
+        for item in stream_graph(self._graph(store), traced):
             if isinstance(item, RetrieveResult):
                 result = item
             else:
@@ -146,6 +150,11 @@ class LoopPolicy:
             llm_calls=metadata["llm_calls"],
             llm_tokens=metadata["llm_tokens"],
         )
+
+    def _graph(self, store: MemoryStore) -> Graph:
+        if store not in self._graphs:
+            self._graphs[store] = build_graph(store, settings=self.settings, output="state", parts=self.parts)
+        return self._graphs[store]
 
 
 def read_policies(named: Sequence[str]) -> list[Policy]:

@@ -31,12 +31,12 @@ class IngestedCollection:
     newest: datetime | None
 
 
-def open_eval_store(path: Path | None, settings: Settings, *, remember: bool = False) -> MemoryStore:
+def open_eval_store(path: Path | None, settings: Settings, *, cache_queries: bool = False) -> MemoryStore:
     """Open the store in `path`, or one in memory, with the embedder that the settings name.
 
-    With `remember` a query that was asked before isn't embedded again.
+    With `cache_queries` a query that was asked before isn't embedded again.
     """
-    embedder = with_query_cache(make_embedder(settings)) if remember else make_embedder(settings)
+    embedder = with_query_cache(make_embedder(settings)) if cache_queries else make_embedder(settings)
     if path is None:
         return MemoryStore.in_memory(embedder=embedder)
     return MemoryStore.open(path, embedder=embedder)

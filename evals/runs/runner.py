@@ -17,8 +17,10 @@ from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.measures.retrieval_metrics import expand_to_sources, score_ranking
 from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest
 from recall_loop.evals.runs.repeated_runs import CallLog
-from recall_loop.graph.run import stream_retrieve
+from recall_loop.graph.builder import Graph, build_graph
+from recall_loop.graph.run import stream_graph
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
@@ -134,6 +136,7 @@ def run_evaluation(
     store: MemoryStore,
     *,
     settings: Settings | None = None,
+    parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS,
     progress: StageProgress | None = None,
 ) -> Iterator[QuestionResult]:
     """Ingest what the chosen questions need, ask them, and yield what each one brought.
@@ -148,6 +151,7 @@ def run_evaluation(
     questions = select_questions(dataset, options)
     names = list(dict.fromkeys(question.collection for question in questions))
     written = ingest(store, dataset, names, progress)
+    graph = build_graph(store, settings=settings, output="state", parts=parts)
     store.embedder.embed_queries([questions[0].question])  # loads the model, which is no question's latency
     for done, question in enumerate(questions, 1):
         request = RetrieveRequest(
@@ -158,7 +162,7 @@ def run_evaluation(
             max_facts=options.ks[-1],
             **content_types_field(dataset),
         )
-        yield _ask(question, request, options.ks, store, settings)
+        yield _ask(question, request, options.ks, graph, settings)
         if progress:
             progress("ask", done, len(questions))
 
@@ -169,11 +173,11 @@ def content_types_field(dataset: Dataset) -> dict[str, Any]:
 
 
 def _ask(
-    question: LabelledQuestion, request: RetrieveRequest, ks: Sequence[int], store: MemoryStore, settings: Settings
+    question: LabelledQuestion, request: RetrieveRequest, ks: Sequence[int], graph: Graph, settings: Settings
 ) -> QuestionResult:
     calls, result = CallLog(settings.repeat_similarity), None
     started = time.perf_counter()
-    for item in stream_retrieve(request, store=store, settings=settings):
+    for item in stream_graph(graph, request):
         if isinstance(item, RetrieveResult):
             result = item
         else:

@@ -13,6 +13,7 @@ from recall_loop.memory.search.query.options import SearchOptions, SearchRespons
 from recall_loop.memory.search.query.query_preparation import PreparedQuery, prepare_queries
 from recall_loop.memory.search.query.query_spec import parse_queries
 from recall_loop.memory.search.rerank.rerank_stage import RerankStage, make_rerank_stage
+from recall_loop.memory.search.rerank.search_parts import DEFAULT_SEARCH_PARTS, SearchParts
 from recall_loop.memory.search.rerank.top_k import EARLIEST_TIME, RankedRow, score_candidates, select_top, to_hits
 from recall_loop.memory.search.scoring.candidates import LEXICAL_DEPTH, VECTOR_DEPTH, VectorRetriever
 from recall_loop.memory.search.scoring.features import CandidatePool, TermStatistics, compute_features
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recall_loop.memory.search.rerank.rerank import Reranker
+    from recall_loop.memory.search.scoring.fusion import Fusion
     from recall_loop.memory.store.index.view import View
     from recall_loop.memory.store.sqlite.rows import Row
     from recall_loop.memory.store.store import MemoryStore
@@ -73,6 +75,7 @@ def search_many(
     vectors: NDArray[np.float32] | None = None,
     reference_time: datetime | None = None,
     reranker: Reranker | None = None,
+    parts: SearchParts = DEFAULT_SEARCH_PARTS,
 ) -> list[SearchResponse]:
     """Search several queries at once; one embedding call and one pass over the store serve them all.
 
@@ -91,6 +94,7 @@ def search_many(
         reference_time: what times in queries count from; absent = now.
         reranker: orders the best candidates anew instead of the built-in late interaction; see
             `recall_loop.memory.search.rerank.custom_rerankers.as_reranker`.
+        parts: what the search is made of; measurements hand in others.
 
     Raises:
         InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.
@@ -110,10 +114,13 @@ def search_many(
     per_type = (options or SearchOptions()).limit_per_type
     narrowings = dict.fromkeys(query.filters for query in asked)
     places = {
-        narrowed: _FilteredSearch.of(store, scope or Scope(), narrowed, kinds, per_type) for narrowed in narrowings
+        narrowed: _FilteredSearch.of(store, scope or Scope(), narrowed, kinds, parts.fusion, per_type)
+        for narrowed in narrowings
     }
     known = None if vectors is None else _validate_given(store, vectors, len(queries), options or SearchOptions())
-    stage = make_rerank_stage(store, scope or Scope(), options or SearchOptions(), reranker, given=known is not None)
+    stage = make_rerank_stage(
+        store, scope or Scope(), options or SearchOptions(), reranker, given=known is not None, gains=parts.gains
+    )
     looked = prepare_queries(
         store, [places[query.filters].view for query in asked], asked, known, with_tokens=stage.with_tokens
     )
@@ -148,17 +155,24 @@ class _FilteredSearch:
     kinds: tuple[ContentType, ...]
     view: View
     parts: tuple[View, ...]
+    fusion: Fusion
 
     @classmethod
     def of(
-        cls, store: MemoryStore, scope: Scope, filters: Filters, kinds: tuple[ContentType, ...], per_type: bool
+        cls,
+        store: MemoryStore,
+        scope: Scope,
+        filters: Filters,
+        kinds: tuple[ContentType, ...],
+        fusion: Fusion,
+        per_type: bool,
     ) -> _FilteredSearch:
         """Open the views."""
         view = store.view(scope, filters, kinds).snapshot_view()
         if not per_type or len(kinds) == 1:
-            return cls(store, scope, filters, kinds, view, (view,))
+            return cls(store, scope, filters, kinds, view, (view,), fusion)
         parts = (store.view(scope, filters, (kind,)).snapshot_view(view) for kind in kinds)
-        return cls(store, scope, filters, kinds, view, tuple(part for part in parts if part.count()))
+        return cls(store, scope, filters, kinds, view, tuple(part for part in parts if part.count()), fusion)
 
     def answer(self, queries: Sequence[PreparedQuery], stage: RerankStage) -> list[SearchResponse]:
         """Return the responses to queries that are looked up here."""
@@ -243,7 +257,8 @@ class _FilteredSearch:
         if not alike:
             return {}
         queries, options = [query for query, _ in alike], alike[0][0].parsed.options
-        parts = score_candidates(compute_features(pool, [places for _, places in alike], queries, words), options)
+        described = compute_features(pool, [places for _, places in alike], queries, words)
+        parts = score_candidates(described, options, self.fusion)
         ordered = stage.apply(self.view, queries, parts)
         return {
             query: select_top(part, query.parsed.options, self.filters)

@@ -64,6 +64,8 @@ class MemoryStore(Maintenance):
         embedder: the embedder that texts and queries need.
         read_only: whether it was opened for reading only.
         repairs: what opening had to repair, in words; empty most of the time.
+        context_windows: whether messages that are written are indexed and embedded with their neighbours;
+            measurements leave it out.
     """
 
     def __init__(self, opened: OpenStoreFiles, embedder: Embedder) -> None:
@@ -80,6 +82,7 @@ class MemoryStore(Maintenance):
         self._group_commit = GroupCommit(self._lock, self._write_together)
         self._marker = recovery.marker_of(opened.sqlite)
         self._failed_write: str | None = None
+        self.context_windows = True
 
     @classmethod
     def open(
@@ -191,16 +194,21 @@ class MemoryStore(Maintenance):
 
     def _write_chunk(self, tenant: str, chunk: list[tuple[int, Any]], delivery: ChromaDelivery) -> list[WriteOutcome]:
         drafts, rejected = _prepared(tenant, chunk)
-        written = commits.write_records(self.sqlite, self.embedder, self.dimension, list(drafts.values()))
+        written = self._write_records(list(drafts.values()))
         delivery.deliver_chunk(written.pending, more=len(chunk) == UPSERT_CHUNK)
         return _outcomes(chunk, drafts, rejected, written.statuses)
+
+    def _write_records(self, drafts: Sequence[PreparedRecord]) -> commits.ChunkResult:
+        return commits.write_records(
+            self.sqlite, self.embedder, self.dimension, drafts, context_windows=self.context_windows
+        )
 
     def _write_together(self, group: Sequence[PendingWrite]) -> None:
         """Write the drafts of several calls at once; where that fails, one call after the other."""
         try:
             with self._writing():
                 drafts = [draft for one in group for draft in one.prepared]
-                written = commits.write_records(self.sqlite, self.embedder, self.dimension, drafts)
+                written = self._write_records(drafts)
                 self._link.deliver(written.pending)
         except StoreUnavailableError as error:
             if isinstance(error.__cause__, ChromaError):  # it fails for all of them

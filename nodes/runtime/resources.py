@@ -19,6 +19,7 @@ from recall_loop.memory.store.chroma.chroma_server import server_from_settings
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.calibration_loader import load_calibration
+from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
 from recall_loop.nodes.runtime.run_cache import RunCache
 from recall_loop.policy.confidence.confidence_mapping import Calibration
 from recall_loop.policy.question.question import AnalysedQuestion, analyse_question
@@ -65,6 +66,7 @@ class RunContext:
     settings: Settings
     context: Context
     chat_client: ChatClient | None = None
+    parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
 
     @property
     def wants_answer(self) -> bool:
@@ -111,6 +113,7 @@ class GraphResources:
     settings: Settings
     llm: BaseChatModel | None = None
     writable: bool = False
+    parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
     _chat_clients: dict[tuple[str | None, str | None], ChatClient] = field(default_factory=dict)
     _opened: dict[str, MemoryStore] = field(default_factory=dict)
     _runs: dict[int, _CachedRun] = field(default_factory=dict)
@@ -230,7 +233,7 @@ class GraphResources:
         )
         reference = datetime.fromisoformat(state["reference_time"])
         question = analyse_question(request, reference, self.table)
-        return RunContext(request, question, reference, settings, context, self.chat_client_for(context))
+        return RunContext(request, question, reference, settings, context, self.chat_client_for(context), self.parts)
 
 
 def _configured() -> dict[str, Any]:

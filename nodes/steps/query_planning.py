@@ -11,7 +11,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.model.llm_planner import request_advice
 from recall_loop.nodes.model.llm_step import record_steps
 from recall_loop.nodes.runtime.resources import RunContext
-from recall_loop.policy.planning.bridges import bridge_candidates, bridge_queries, candidate_terms
+from recall_loop.policy.planning.bridges import bridge_candidates, candidate_terms
 from recall_loop.policy.planning.experience import Experience
 from recall_loop.policy.planning.round_plan import PlanningContext, PlanningResult, plan_next
 from recall_loop.state.agent_state import AgentState, PlannedQuery, PoolEntry
@@ -37,7 +37,9 @@ def make_plan(
         experience=Experience(**state["experience"]) if state["experience"] else None,
     )
     advice, step = request_advice(state, run, known, origin) if run.chat_client and state["in_scope"] else (None, None)
-    planned = plan_next(known, run.request.content_types, run.settings, origin, run.request.filters, advice)
+    planned = plan_next(
+        known, run.request.content_types, run.settings, origin, run.request.filters, advice, run.parts.planning
+    )
     if advice and step:
         step["detail"] = {"queries": len(advice.queries), "kept": planned.llm_queries, "missing": list(advice.missing)}
     runtime.stream_writer(_event(state, planned))
@@ -66,7 +68,7 @@ def _bridges(state: AgentState, run: RunContext, store: MemoryStore, ranked: lis
     except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
         _log.warning("no bridges", extra={"error_type": type(error).__name__})
         return []
-    return bridge_queries(candidates, frequencies, rows, run.settings.fallback_max_length)
+    return run.parts.planning.bridges(candidates, frequencies, rows, run.settings.fallback_max_length)
 
 
 def _event(state: AgentState, planned: PlanningResult) -> QueriesPlanned:

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Sequence
 
-from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.query.options import MAX_POOL, SearchOptions, SearchResponse
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.resources import RunContext
@@ -92,7 +91,7 @@ def _search_group(
         rerank_learned=run.settings.learned_order,
         debug=run.request.debug,
     )
-    return search_many(
+    return run.parts.search(
         store,
         [query["text"] for query in queries],
         scope=run.scope,

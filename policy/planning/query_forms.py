@@ -67,14 +67,17 @@ def content_query(text: str) -> str:
     return " ".join([word for word in found if word not in ASKING_WORDS] or found)
 
 
-def fallback_queries(question: AnalysedQuestion, most: int, longest: int) -> list[PlannedQuery]:
+def fallback_queries(
+    question: AnalysedQuestion, most: int, longest: int, *, periods: bool = True
+) -> list[PlannedQuery]:
     """Return up to `most` distinct queries of at most `longest` characters, best first (usually 6 to 12).
 
     Related terms and single words fill up only where the question itself gives fewer than six. The list is
-    empty only where the question holds no content word, its window no name and its goal nothing.
+    empty only where the question holds no content word, its window no name and its goal nothing. Without
+    `periods` nothing is looked up among what was made in the times that the question names.
     """
     found: dict[str, PlannedQuery] = {}
-    _collect(found, _question_queries(question), most, longest)
+    _collect(found, _question_queries(question, periods=periods), most, longest)
     _collect(found, _filling_queries(question), min(most, _LEAST_QUERIES), longest)
     return [{**query, "rank": rank} for rank, query in enumerate(found.values(), 1)]
 
@@ -90,10 +93,11 @@ def _collect(found: dict[str, PlannedQuery], queries: Iterable[PlannedQuery], mo
             found[key] = {**query, "text": text}
 
 
-def _question_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
+def _question_queries(question: AnalysedQuestion, *, periods: bool) -> Iterator[PlannedQuery]:
     main = make_query(main_query(question), QuerySource.PHRASE)
     yield main if question.referents else {**main, "spoken": question.text}
-    yield from period_queries(question, main["text"])
+    if periods:
+        yield from period_queries(question, main["text"])
     if question.topic:
         topical = " ".join([*question.topic, content_query(question.text)])
         yield make_query(topical, QuerySource.PHRASE, PART_WEIGHT)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from recall_loop.policy.planning.bridges import BridgeCandidate, bridge_queries
 from recall_loop.policy.planning.experience import Experience
 from recall_loop.policy.planning.feedback import feedback_queries, uncovered_queries
+from recall_loop.policy.planning.query_forms import fallback_queries
 from recall_loop.policy.planning.repeated_queries import RepeatFilter
-from recall_loop.policy.planning.strategies import order_strategies, strategy_queries
+from recall_loop.policy.planning.strategies import DirectQueries, order_strategies, strategy_queries
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import Plan, PlannedQuery, PoolEntry, QueryOutcome
 from recall_loop.state.scope import Filters
@@ -27,6 +29,28 @@ _TOOLS = {
     ContentType.ARCHIVAL: ToolName.ARCHIVAL,
     ContentType.TRAJECTORY: ToolName.TRAJECTORIES,
 }
+
+
+@dataclass(frozen=True)
+class PlanningParts:
+    """The functions that make a plan's queries; ablations hand in others, to see what each is worth (OPS-4).
+
+    Attributes:
+        direct: queries of the strategy `direct`.
+        bridges: queries of bridge candidates, by frequencies and number of rows.
+        feedback: queries of words that the best facts share.
+        gaps: queries for uncovered parts of the question.
+        strategies: those that may be rotated.
+    """
+
+    direct: DirectQueries = fallback_queries
+    bridges: Callable[[Sequence[BridgeCandidate], Mapping[str, int], int, int], list[PlannedQuery]] = bridge_queries
+    feedback: Callable[[AnalysedQuestion, Sequence[PoolEntry], int], list[PlannedQuery]] = feedback_queries
+    gaps: Callable[[AnalysedQuestion, Sequence[str], int], list[PlannedQuery]] = uncovered_queries
+    strategies: frozenset[Strategy] = frozenset(Strategy)
+
+
+DEFAULT_PLANNING_PARTS = PlanningParts()
 
 
 @dataclass(frozen=True)
@@ -109,6 +133,7 @@ def plan_next(
     origin: str,
     filters: Filters | None = None,
     advice: LlmAdvice | None = None,
+    parts: PlanningParts = DEFAULT_PLANNING_PARTS,
 ) -> PlanningResult:
     """Return the next plan; its queries are empty where nothing untried is left.
 
@@ -122,13 +147,13 @@ def plan_next(
     repeats = RepeatFilter(known.outcomes, settings.repeat_similarity)
     mark = QueryFingerprinter(tool, filters or Filters())
     chosen, generated = _keep_bridges(known, settings, repeats, mark)
-    used, rotated, offered = _next_strategy(known, settings, repeats, mark, len(chosen), advice.strategy)
+    used, rotated, offered = _next_strategy(known, settings, repeats, mark, len(chosen), advice.strategy, parts)
     chosen += rotated
     generated += offered
     if origin == REFINE_ORIGIN and len(chosen) < settings.fallback_max_queries:
         longest = settings.fallback_max_length
-        more = uncovered_queries(known.question, known.uncovered, longest)
-        more += feedback_queries(known.question, known.ranked, longest)
+        more = parts.gaps(known.question, known.uncovered, longest)
+        more += parts.feedback(known.question, known.ranked, longest)
         generated += len(more)
         chosen += repeats.keep(more, settings.fallback_max_queries - len(chosen), mark)
     advised = repeats.keep(advice.queries, len(advice.queries), mark)
@@ -161,6 +186,7 @@ def _next_strategy(
     mark: QueryFingerprinter,
     taken: int,
     wanted: Strategy | None,
+    parts: PlanningParts,
 ) -> tuple[Strategy, list[PlannedQuery], int]:
     """Return the next strategy with an untried query, its queries, and how many were offered on the way.
 
@@ -172,8 +198,8 @@ def _next_strategy(
     if wanted is not None and not first:
         turns = list(dict.fromkeys([wanted, *turns]))
     offered = 0
-    for strategy in turns:
-        queries = strategy_queries(strategy, known.question, known.ranked, most, longest)
+    for strategy in (each for each in turns if each in parts.strategies):
+        queries = strategy_queries(strategy, known.question, known.ranked, most, longest, parts.direct)
         offered += len(queries)
         if known.experience is not None and not first:
             queries = known.experience.sort_queries(queries, lambda query: query["source"])

@@ -46,6 +46,7 @@ _MOST_NAMES = 4
 _MOST_TIMES = 3
 _TEXT = 4000
 NameFinder = Callable[[str], tuple[str, ...]]
+DirectQueries = Callable[[AnalysedQuestion, int, int], list[PlannedQuery]]
 
 
 def order_strategies(
@@ -74,11 +75,16 @@ def _mean(values: Sequence[int]) -> float:
 
 
 def strategy_queries(
-    strategy: Strategy, question: AnalysedQuestion, ranked: Sequence[PoolEntry], most: int, longest: int
+    strategy: Strategy,
+    question: AnalysedQuestion,
+    ranked: Sequence[PoolEntry],
+    most: int,
+    longest: int,
+    direct: DirectQueries = fallback_queries,
 ) -> list[PlannedQuery]:
     """Return the queries of one strategy, best first; none where it has nothing to offer."""
     if strategy is Strategy.DIRECT:
-        return fallback_queries(question, most, longest)
+        return direct(question, most, longest)
     makers: Mapping[Strategy, Callable[[], Iterator[PlannedQuery]]] = {
         Strategy.SYNONYMS: lambda: synonym_queries(question),
         Strategy.BROADER: lambda: broader_queries(question),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from recall_loop.memory.search.rerank.learned_order import (
     BINARY_FEATURES,
     MIN_POOL,
     STANDARDISED_FEATURES,
-    LearnedRanker,
+    default_ranker,
 )
 from recall_loop.memory.search.rerank.rerank import Candidate, rescale, top_candidates, validate_scores
 from recall_loop.memory.search.scoring.fusion import session_prior, share_of_best
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.sqlite.rows import Row
 
     Values = NDArray[np.float64]
+    OrderGains = Callable[[View, ScoredCandidates, NDArray[np.intp], TokenSimilarities], Values]
 
 _LEAST_SPREAD = 1e-6
 
@@ -37,9 +38,11 @@ def rerank_by_tokens(
     query: PreparedQuery,
     part: ScoredCandidates,
     reranker: LateInteractionReranker,
-    order: LearnedRanker | None,
+    gains: OrderGains | None,
 ) -> ScoredCandidates:
     """Return a query's candidates with the best of them ordered by token matches and, if given, what was learned.
+
+    `gains` are added to the scores of the candidates at the given places.
 
     Raises:
         EmbedderError: the embedder fails.
@@ -55,11 +58,16 @@ def rerank_by_tokens(
     scores = compared.mixed
     # Passages that stand alone are ranked as well by the mixed score, and bridges from them better.
     threaded = any(row is not None for row in (*compared.before, *compared.after))
-    if order is not None and threaded and len(best) >= MIN_POOL:
-        scores = scores + order.gains(order_features(view, part, best, compared))
+    if gains is not None and threaded and len(best) >= MIN_POOL:
+        scores = scores + gains(view, part, best, compared)
     fused = part.fused.copy()
     fused[best] = rescale(validate_scores(reranker.name, scores, len(best)), first)
     return replace(part, fused=fused)
+
+
+def learned_gains(view: View, part: ScoredCandidates, best: NDArray[np.intp], compared: TokenSimilarities) -> Values:
+    """Return what the order that ships adds to the scores of the candidates at `best` [n]."""
+    return default_ranker().gains(order_features(view, part, best, compared))
 
 
 def order_features(view: View, part: ScoredCandidates, best: NDArray[np.intp], compared: TokenSimilarities) -> Values:

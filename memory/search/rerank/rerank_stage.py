@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, make_late_interaction
-from recall_loop.memory.search.rerank.learned import rerank_by_tokens
-from recall_loop.memory.search.rerank.learned_order import default_ranker
+from recall_loop.memory.search.rerank.learned import learned_gains, rerank_by_tokens
 from recall_loop.memory.search.rerank.rerank import top_candidates
 from recall_loop.memory.search.rerank.top_k import ScoredCandidates, rerank_candidates
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
@@ -19,6 +18,7 @@ from recall_loop.state.types import SearchMode
 if TYPE_CHECKING:
     from recall_loop.memory.search.query.options import SearchOptions
     from recall_loop.memory.search.query.query_preparation import PreparedQuery
+    from recall_loop.memory.search.rerank.learned import OrderGains
     from recall_loop.memory.search.rerank.rerank import Reranker
     from recall_loop.memory.store.index.view import View
     from recall_loop.memory.store.store import MemoryStore
@@ -32,12 +32,14 @@ class RerankStage:
     Attributes:
         reranker: orders the best candidates; None = the stage doesn't run.
         reason: why the first order was kept although a reranker was there, once that has happened.
-        learned: whether the learned order may have its say; not where the reranker is the caller's own.
+        use_learned_order: whether the learned order may have its say; not where the reranker is the caller's own.
+        gains: what the learned order adds to scores.
     """
 
     reranker: Reranker | None = None
     reason: str | None = None
     use_learned_order: bool = False
+    gains: OrderGains = learned_gains
 
     @property
     def with_tokens(self) -> bool:
@@ -63,8 +65,8 @@ class RerankStage:
     ) -> ScoredCandidates:
         if self.use_learned_order and isinstance(reranker, LateInteractionReranker):
             try:
-                order = default_ranker() if query.parsed.options.rerank_learned else None
-                return rerank_by_tokens(view, query, part, reranker, order)
+                gains = self.gains if query.parsed.options.rerank_learned else None
+                return rerank_by_tokens(view, query, part, reranker, gains)
             except RecallError as error:
                 self._note(reranker, error)
                 return part
@@ -92,7 +94,13 @@ def _prepare(
 
 
 def make_rerank_stage(
-    store: MemoryStore, scope: Scope, options: SearchOptions, own: Reranker | None, *, given: bool
+    store: MemoryStore,
+    scope: Scope,
+    options: SearchOptions,
+    own: Reranker | None,
+    *,
+    given: bool,
+    gains: OrderGains = learned_gains,
 ) -> RerankStage:
     """Settle which reranker runs: the caller's own, or late interaction where token vectors are stored.
 
@@ -117,6 +125,5 @@ def make_rerank_stage(
     if not options.rerank and (bare or not has_tokens_for(store.sqlite, codec)):
         return RerankStage()
     source = StoredTokens(store.sqlite, scope.tenant, codec)
-    return RerankStage(
-        make_late_interaction(store.embedder, source, budget_ms=options.rerank_budget_ms), use_learned_order=True
-    )
+    reranker = make_late_interaction(store.embedder, source, budget_ms=options.rerank_budget_ms)
+    return RerankStage(reranker, use_learned_order=True, gains=gains)

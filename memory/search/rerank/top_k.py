@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from recall_loop.memory.search.rerank.rerank import Candidate, run_reranker, top_candidates
-from recall_loop.memory.search.scoring.fusion import fuse
+from recall_loop.memory.search.scoring.fusion import DEFAULT_FUSION, Fusion
 from recall_loop.state.records.records import SearchHit
 from recall_loop.state.types import ContentType, OrderBy
 
@@ -74,9 +74,11 @@ class ScoredCandidates:
         return (self.raw_similarity * self.factors).round(_DIGITS)
 
 
-def score_candidates(found: CandidateFeatures, options: SearchOptions) -> list[ScoredCandidates]:
+def score_candidates(
+    found: CandidateFeatures, options: SearchOptions, fusion: Fusion = DEFAULT_FUSION
+) -> list[ScoredCandidates]:
     """Fuse the legs, weigh by content before anything is cut (SEARCH-5), and return each query's part."""
-    fused = fuse(found.signals, found.author_named, found.session_codes, found.starts)
+    fused = fusion.fuse(found.signals, found.author_named, found.session_codes, found.starts)
     factors = found.factors if options.apply_content_scoring else np.ones(len(fused))
     parts = []
     for start, end in pairwise([*found.starts.tolist(), len(fused)]):

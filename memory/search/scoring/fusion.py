@@ -10,7 +10,8 @@ begin. What a query gets doesn't depend on the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,20 +48,45 @@ def share_of_best(signal: Signal, starts: Starts = _ONE) -> Signal:
     return shares
 
 
-def fuse(signals: Mapping[str, Signal], named: Signal, places: Places, starts: Starts = _ONE) -> Signal:
-    """Return the fused score of n candidates in [0,1].
+def sum_of_shares(signals: Mapping[str, Signal], starts: Starts) -> Signal:
+    """Return the sum of all signals, each as a share of its query's best value: 0 to the number of signals."""
+    total: Signal = np.sum([share_of_best(signal, starts) for signal in signals.values()], axis=0)
+    return total
 
-    Args:
-        signals: legs by name, each [n].
-        named: 1 where the query names the candidate's author, else 0.
-        places: number of the session of each candidate; -1 where it has none.
-        starts: where each query's candidates begin, the first at 0.
+
+@dataclass(frozen=True)
+class Fusion:
+    """How signals become one score; ablations hand in another, to see what each part is worth (OPS-4).
+
+    Attributes:
+        combine: joins the signals of n candidates [n], by the starts of the queries; at most 1 for each signal.
+        speaker_weight: of the preference for what the named speaker said.
+        session_weight: of the preference for sessions with several good turns.
+        ignored: names of signals that are left out.
     """
-    total = np.sum([share_of_best(signal, starts) for signal in signals.values()], axis=0)
-    total = total + SPEAKER_WEIGHT * named
-    most = len(signals) + SPEAKER_WEIGHT + SESSION_WEIGHT
-    fused: Signal = (total + SESSION_WEIGHT * session_prior(total, places, starts)) / most
-    return fused
+
+    combine: Callable[[Mapping[str, Signal], Starts], Signal] = sum_of_shares
+    speaker_weight: float = SPEAKER_WEIGHT
+    session_weight: float = SESSION_WEIGHT
+    ignored: frozenset[str] = frozenset()
+
+    def fuse(self, signals: Mapping[str, Signal], named: Signal, places: Places, starts: Starts = _ONE) -> Signal:
+        """Return the fused score of n candidates in [0,1].
+
+        Args:
+            signals: legs by name, each [n].
+            named: 1 where the query names the candidate's author, else 0.
+            places: number of the session of each candidate; -1 where it has none.
+            starts: where each query's candidates begin, the first at 0.
+        """
+        counted = {name: signal for name, signal in signals.items() if name not in self.ignored}
+        total = self.combine(counted, starts) + self.speaker_weight * named
+        most = len(counted) + self.speaker_weight + self.session_weight
+        fused: Signal = (total + self.session_weight * session_prior(total, places, starts)) / most
+        return fused
+
+
+DEFAULT_FUSION = Fusion()
 
 
 def session_prior(scores: Signal, places: Places, starts: Starts = _ONE) -> Signal:

@@ -69,12 +69,17 @@ class _Vectors:
 
 
 def write_records(
-    sidecar: SqliteDatabase, embedder: Embedder, dimension: int, drafts: Sequence[PreparedRecord]
+    sidecar: SqliteDatabase,
+    embedder: Embedder,
+    dimension: int,
+    drafts: Sequence[PreparedRecord],
+    *,
+    context_windows: bool = True,
 ) -> ChunkResult:
     """Write drafts of any tenants in one transaction, as if one after another; return what became of each.
 
     Of several drafts with one id the last is written. The same record again is left as it is, and a
-    text is embedded again only if it has changed.
+    text is embedded again only if it has changed. Without `context_windows` every record stands alone.
 
     Raises:
         EmbedderError: the embedder fails, or gives vectors of another length; nothing was written.
@@ -97,12 +102,17 @@ def write_records(
     with sidecar.transaction() as connection:
         drop_stale_tokens(connection, codec)
         for part in _by_tenant(changed).values():
-            pending += _write_tenant(connection, part, stored, made)
+            pending += _write_tenant(connection, part, stored, made, context_windows=context_windows)
     return ChunkResult(statuses, pending)
 
 
 def _write_tenant(
-    connection: sqlite3.Connection, drafts: Sequence[PreparedRecord], stored: Mapping[str, _Stored], made: _Vectors
+    connection: sqlite3.Connection,
+    drafts: Sequence[PreparedRecord],
+    stored: Mapping[str, _Stored],
+    made: _Vectors,
+    *,
+    context_windows: bool,
 ) -> list[ChromaRow]:
     """Write changed drafts of one tenant, within a transaction; return the rows that are now pending."""
     moved = [stored[draft.key].rowid for draft in drafts if draft.key in stored]
@@ -112,7 +122,7 @@ def _write_tenant(
         rowid: _window_row(draft, made.own[draft.key], stored.get(draft.key))
         for rowid, draft in zip(rowids, drafts, strict=True)
     }
-    pending = reindex(connection, parts.keys(), touched, parts)
+    pending = reindex(connection, parts.keys(), touched, parts, context_windows=context_windows)
     placed = zip(rowids, drafts, strict=True)
     write_token_rows(connection, {rowid: made.tokens[draft.key] for rowid, draft in placed if draft.key in made.tokens})
     bump_tenant_version(connection, drafts[0].tenant)

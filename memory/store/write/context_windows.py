@@ -101,6 +101,8 @@ def reindex(
     changed: Collection[int],
     touched: Collection[int],
     written: Mapping[int, WindowRow] | None = None,
+    *,
+    context_windows: bool = True,
 ) -> list[ChromaRow]:
     """Bring windows, context vectors and lexical index up to date, within a transaction.
 
@@ -109,15 +111,16 @@ def reindex(
         changed: rows whose own record or vector was written; always indexed again.
         touched: rows that may have got other neighbours; with the rows beside `changed`, indexed
             again if their window has changed.
+        context_windows: whether a window holds the neighbours; else each record is its own.
         written: rows of `changed` whose bodies and vectors are still to be written: done here.
 
     Returns:
         The rows that are now pending for Chroma.
     """
     known = dict(written or {})
-    links = neighbours(connection, changed)
+    links = neighbours(connection, changed) if context_windows else {}
     others = {*touched, *neighbour_rowids(links)}.difference(changed)
-    links |= neighbours(connection, others)
+    links |= neighbours(connection, others) if context_windows else {}
     affected = others.union(changed)
     parts = _load(connection, (affected | neighbour_rowids(links)) - known.keys()) | known
     stale = _stale(sorted(affected & parts.keys()), links, parts, changed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,15 @@ from recall_loop.cli.main import main
 from recall_loop.evals.ablation import ablation, ablation_report, ingredients
 from recall_loop.evals.ablation.ablation import AblationPlan, ablate, ingredients_with_loss, ingredients_without_gain
 from recall_loop.evals.ablation.ingredients import EXPERIENCE, IngredientUsage
-from recall_loop.evals.ablation.patches import Patch, apply_patches
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.runs.caching_embedder import with_query_cache
 from recall_loop.evals.runs.runner import EvalOptions
-from recall_loop.memory.search.scoring import fusion
+from recall_loop.memory.search.scoring.fusion import Fusion
 from recall_loop.memory.store.embed.embedders import TokenEmbedder
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
-from recall_loop.policy.planning import round_plan
+from recall_loop.nodes.runtime.retrieval_parts import RetrievalParts
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.types import Strategy
 from tests.unit.evals.public_formats import write_dataset
 
 NAMES = [each.name for each in ingredients.ingredients()]
@@ -72,7 +69,8 @@ def test_kept_stores_hold_the_data_set_alone(report: dict[str, Any]) -> None:
 
     windows, vectors = {}, {}
     for suffix in ("", "-without-context-indexing", "-without-talk-weights"):
-        with open_eval_store(report["stores"] / f"{report['sets'][0]['set']}-messages{suffix}", Settings()) as store:
+        settings = Settings(embedder="minilm-plain" if suffix.endswith("talk-weights") else "minilm")
+        with open_eval_store(report["stores"] / f"{report['sets'][0]['set']}-messages{suffix}", settings) as store:
             view = store.view(Scope(tenant="talk-1"))
             assert store.count(Scope(tenant="talk-1")) == 2
             windows[suffix] = sorted(row.window.count("\n") for row in view.rows(view.rowids().tolist()).values())
@@ -83,22 +81,15 @@ def test_kept_stores_hold_the_data_set_alone(report: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("ingredient", ingredients.ingredients(), ids=NAMES)
-def test_every_switch_fits_the_code_and_is_taken_back(ingredient: ingredients.Ingredient) -> None:
-    """A name that the code has no more, or a setting that is gone, would measure nothing.
+def test_every_ingredient_differs_from_the_whole(ingredient: ingredients.Ingredient) -> None:
+    """Settings that are allowed, or other parts, or another way of writing.
 
     Proves: OPS-4.
     """
     settings = Settings()
     changed = settings.model_copy(update=dict(ingredient.settings))
-    assert Settings.model_validate(changed.model_dump()) != settings or ingredient.patches
-    homes = [(import_module(f"recall_loop.{swap.module}"), swap) for swap in ingredient.patches]
-    before = [getattr(module, swap.name) for module, swap in homes]
-    with pytest.raises(RuntimeError), apply_patches(ingredient.patches):
-        assert [getattr(module, swap.name) for module, swap in homes] == [swap.value for _, swap in homes]
-        raise RuntimeError
-    assert [getattr(module, swap.name) for module, swap in homes] == before
-    with pytest.raises(AttributeError), apply_patches([Patch("policy.planning.round_plan", "gone", 0)]):
-        pass
+    differs = Settings.model_validate(changed.model_dump()) != settings
+    assert differs or ingredient.parts != RetrievalParts() or not ingredient.context_windows
 
 
 def test_left_out_parts_are_left_out() -> None:
@@ -106,16 +97,14 @@ def test_left_out_parts_are_left_out() -> None:
 
     Proves: OPS-4.
     """
-    known = {each.name: each for each in ingredients.ingredients()}
-    with apply_patches(known["strategy-people"].patches):
-        assert round_plan.order_strategies((), ()) == [each for each in Strategy if each is not Strategy.PEOPLE]
     signals = {"bm25": np.array([9.0, 1.0, 0.0]), "word_share": np.array([0.0, 0.0, 1.0])}
     rest = np.zeros(3), np.array([-1, -1, -1]), np.array([0])
-    fuse = known["coverage"].patches[0].value
-    assert fuse(signals, *rest).tolist() == fusion.fuse({"bm25": signals["bm25"]}, *rest).tolist()
-    by_rank = ingredients.reciprocal_rank_fusion({"bm25": signals["bm25"]}, *rest)
+    without = Fusion(ignored=frozenset({"word_share"}))
+    assert without.fuse(signals, *rest).tolist() == Fusion().fuse({"bm25": signals["bm25"]}, *rest).tolist()
+    ranked = Fusion(combine=ingredients.sum_of_reciprocal_ranks)
+    by_rank = ranked.fuse({"bm25": signals["bm25"]}, *rest)
     assert by_rank[0] > by_rank[1] > by_rank[2]
-    far = ingredients.reciprocal_rank_fusion({"bm25": np.array([900.0, 1.0, 0.0])}, *rest)
+    far = ranked.fuse({"bm25": np.array([900.0, 1.0, 0.0])}, *rest)
     assert far.tolist() == by_rank.tolist()
 
 

@@ -11,7 +11,7 @@ from recall_loop.memory.search.query.lexical import bm25, idf
 from recall_loop.memory.search.query.options import DEFAULT_POOL, MAX_POOL, MAX_RESULTS, SearchOptions
 from recall_loop.memory.search.query.query_spec import parse_queries
 from recall_loop.memory.search.scoring.content_scoring import content_factors
-from recall_loop.memory.search.scoring.fusion import fuse, session_prior, share_of_best
+from recall_loop.memory.search.scoring.fusion import Fusion, session_prior, share_of_best
 from recall_loop.memory.search.scoring.similarity import (
     combine_similarities,
     idf_weighted_coverage,
@@ -110,26 +110,26 @@ def test_the_best_value_becomes_one_and_negative_ones_nothing():
 
 def test_the_best_hit_scores_best():
     """The origin's formula gave the best hit 0. Proves: SEARCH-6."""
-    scores = fuse({"bm25": array(9.0, 3.0, 1.0)}, np.zeros(3), [-1] * 3)
+    scores = Fusion().fuse({"bm25": array(9.0, 3.0, 1.0)}, np.zeros(3), [-1] * 3)
     assert scores[0] > scores[1] > scores[2] > 0.0
 
 
 def test_how_much_better_the_best_hit_is_is_not_forgotten():
     """Proves: SEARCH-1, SEARCH-6."""
-    near = fuse({"a": array(1.0, 0.99), "b": array(0.1, 1.0)}, np.zeros(2), [-1] * 2)
-    far = fuse({"a": array(1.0, 0.01), "b": array(0.9, 1.0)}, np.zeros(2), [-1] * 2)
+    near = Fusion().fuse({"a": array(1.0, 0.99), "b": array(0.1, 1.0)}, np.zeros(2), [-1] * 2)
+    far = Fusion().fuse({"a": array(1.0, 0.01), "b": array(0.9, 1.0)}, np.zeros(2), [-1] * 2)
     assert near[1] > near[0] and far[0] > far[1]
 
 
 def test_a_named_speaker_is_preferred():
     """Proves: SEARCH-6."""
-    scores = fuse({"a": array(0.5, 0.5)}, array(0.0, 1.0), [-1, -1])
+    scores = Fusion().fuse({"a": array(0.5, 0.5)}, array(0.0, 1.0), [-1, -1])
     assert scores[1] > scores[0]
 
 
 def test_a_session_with_several_good_turns_is_preferred():
     """Proves: SEARCH-6."""
-    scores = fuse({"a": array(0.5, 0.5, 0.5)}, np.zeros(3), [7, 7, 2])
+    scores = Fusion().fuse({"a": array(0.5, 0.5, 0.5)}, np.zeros(3), [7, 7, 2])
     assert scores[0] == scores[1] > scores[2]
     prior = session_prior(array(0.5, 0.5, 0.5), [7, 7, 2])
     assert prior == pytest.approx([1.0, 1.0, 0.5])
@@ -152,7 +152,7 @@ def test_records_without_a_session_do_not_form_one():
 def test_fused_scores_are_bounded(rows):
     """Proves: SEARCH-6."""
     signals = {"x": array(*(row[0] for row in rows)), "y": array(*(row[1] for row in rows))}
-    scores = fuse(signals, array(*(float(row[2]) for row in rows)), [row[3] for row in rows])
+    scores = Fusion().fuse(signals, array(*(float(row[2]) for row in rows)), [row[3] for row in rows])
     assert np.all(scores >= 0.0) and np.all(scores <= 1.0 + 1e-9)
 
 
