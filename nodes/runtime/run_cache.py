@@ -7,7 +7,7 @@ the same result. It lives as long as its run, so no text outlasts the request th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -50,8 +50,7 @@ class RunCache:
             key: {**entry, "is_new": True} if key in new else entry for key, entry in pool.items()
         }
         changed = [
-            RankedEntry(marked[item.entry["key"]], item.score, item.components) if item.entry["key"] in new else item
-            for item in ranked
+            replace(item, entry=marked[item.entry["key"]]) if item.entry["key"] in new else item for item in ranked
         ]
         self._ranking = (marked, changed)
         return marked

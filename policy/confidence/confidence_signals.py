@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.question.question import AnalysedQuestion
+from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import ContentType, QuerySource
 from recall_loop.text.words.grammatical_person import first_person_balance
@@ -231,8 +231,8 @@ def _gap(shares: Sequence[float], sides: Sequence[float]) -> float:
 def _kind(question: AnalysedQuestion) -> dict[str, float]:
     return {
         "names": min(len(question.names), _MOST_NAMES) / _MOST_NAMES,
-        "asks_date": float(question.asked == "date"),
-        "asks_number": float(question.asked == "number"),
-        "asks_person": float(question.asked == "person"),
+        "asks_date": float(question.asked is AnswerKind.DATE),
+        "asks_number": float(question.asked is AnswerKind.NUMBER),
+        "asks_person": float(question.asked is AnswerKind.PERSON),
         "says_time": float(bool(question.times)),
     }

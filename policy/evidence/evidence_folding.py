@@ -1,7 +1,7 @@
-"""Folding: a message that a returned fact was drawn from is that fact's evidence, not a second item (RANK-1).
+"""Folding: a message from which a returned fact was drawn becomes that fact's evidence (RANK-1).
 
-The best of the facts that name a message takes the better place and similarity of the two, so that folding never
-costs what the message had earned. Its evidence stands in the order of its messages' scores.
+The best fact that names a message takes the better score and similarity of the two, so that folding never costs what
+the message had earned. The evidence of a fact is in the order of its messages' scores.
 """
 
 from __future__ import annotations
@@ -18,46 +18,33 @@ from recall_loop.text.words.snippets import best_snippet
 
 
 def fold_messages(ranked: Sequence[RankedEntry], most: int, terms: frozenset[str]) -> list[RankedEntry]:
-    """Return the best `most` items, messages folded into the returned facts that name them.
+    """Return the best `most` items, with messages folded into the returned facts that name them.
 
     Args:
         ranked: all items, best first.
         most: number of items to return.
-        terms: stems of the question; the snippets of the evidence show as many of them as they can.
+        terms: stems of the question; evidence snippets show as many of them as possible.
     """
-    messages = {item.entry["record"]["id"]: item for item in ranked if _is_message(item)}
+    messages = {item.id: item for item in ranked if item.kind == ContentType.MESSAGE}
     promoted = _promote_facts(ranked[:most], messages)
     kept: dict[str, RankedEntry] = {}
     sources: set[str] = set()
     for item in [*sorted(promoted, key=lambda item: (item.near_duplicate, -item.score)), *ranked[most:]]:
         if len(kept) >= most:
             break
-        if _is_message(item) and item.entry["record"]["id"] in sources:
+        if item.kind == ContentType.MESSAGE and item.id in sources:
             continue
         kept[item.entry["key"]] = item
-        named = _sources(item.entry)
-        if not named:
-            continue
+        named = _fact_sources(item.entry)
         sources |= named
-        for key in [key for key, other in kept.items() if _is_message(other) and _id(other) in named]:
+        folded = [key for key, other in kept.items() if other.kind == ContentType.MESSAGE and other.id in named]
+        for key in folded:
             del kept[key]
-    return [_with_entry(item, _with_evidence(item.entry, messages, terms)) for item in kept.values()]
+    return [replace(item, entry=_with_evidence(item.entry, messages, terms)) for item in kept.values()]
 
 
-def _with_entry(item: RankedEntry, entry: PoolEntry) -> RankedEntry:
-    return RankedEntry(entry, item.score, item.components, item.near_duplicate)
-
-
-def _id(item: RankedEntry) -> str:
-    return str(item.entry["record"]["id"])
-
-
-def _is_message(item: RankedEntry) -> bool:
-    return bool(item.entry["record"]["kind"] == ContentType.MESSAGE)
-
-
-def _sources(entry: PoolEntry) -> set[str]:
-    """Return the ids of the records that a fact was drawn from; nothing for other kinds."""
+def _fact_sources(entry: PoolEntry) -> set[str]:
+    """Return the ids of the records from which a fact was drawn; nothing for other kinds."""
     return set(entry["record"].get("source_ids", ())) if entry["record"]["kind"] == ContentType.FACT else set()
 
 
@@ -66,19 +53,21 @@ def _promote_facts(ranked: Sequence[RankedEntry], messages: Mapping[str, RankedE
     taken: set[str] = set()
     promoted = []
     for item in ranked:
-        mine = [messages[source] for source in sorted(_sources(item.entry) - taken) if source in messages]
-        taken |= _sources(item.entry)
-        similarity = max([item.entry["similarity"], *(message.entry["similarity"] for message in mine)])
-        score = max([item.score, *(message.score for message in mine)])
-        promoted.append(replace(item, score=score, entry={**item.entry, "similarity": similarity}) if mine else item)
+        sources = _fact_sources(item.entry)
+        drawn_from = [messages[source] for source in sorted(sources - taken) if source in messages]
+        taken |= sources
+        similarity = max(each.entry["similarity"] for each in [item, *drawn_from])
+        score = max(each.score for each in [item, *drawn_from])
+        entry: PoolEntry = {**item.entry, "similarity": similarity}
+        promoted.append(replace(item, score=score, entry=entry) if drawn_from else item)
     return promoted
 
 
 def _with_evidence(entry: PoolEntry, messages: Mapping[str, RankedEntry], terms: frozenset[str]) -> PoolEntry:
-    """Return an entry whose evidence has its snippets, that of the best message first."""
-    named = _sources(entry)
-    shown = [_evidence_with_snippet(item, entry, messages if named else {}, terms) for item in entry["evidence"]]
-    scores = {source: messages[source].score for source in named if source in messages}
+    """Return an entry with snippets in its evidence, and the evidence of the best message first."""
+    sources = _fact_sources(entry)
+    shown = [_evidence_with_snippet(item, entry, messages if sources else {}, terms) for item in entry["evidence"]]
+    scores = {source: messages[source].score for source in sources if source in messages}
     shown.sort(key=lambda item: -scores.get(str(item["source_id"]), 0.0))
     return {**entry, "evidence": shown[:MAX_EVIDENCE]}
 
@@ -86,7 +75,7 @@ def _with_evidence(entry: PoolEntry, messages: Mapping[str, RankedEntry], terms:
 def _evidence_with_snippet(
     item: Mapping[str, object], entry: PoolEntry, messages: Mapping[str, RankedEntry], terms: frozenset[str]
 ) -> dict[str, object]:
-    """Return a piece of evidence with its snippet, as far as its source is in the pool."""
+    """Return a piece of evidence, with its snippet if its source is in the pool."""
     message = messages.get(str(item["source_id"]))
     if message is not None:
         return _quote(message.entry["record"], terms)
@@ -105,7 +94,7 @@ def _quote(record: Mapping[str, Any], terms: frozenset[str]) -> dict[str, object
 
 
 def unread_source_ids(items: Sequence[RankedEntry]) -> list[str]:
-    """Return the ids of the sources that the items name and nobody has read yet, each once, in order."""
+    """Return the ids of the sources that the items name and that have no snippet yet, each once, in order."""
     named = (str(source["source_id"]) for item in items for source in item.entry["evidence"] if not source["snippet"])
     return list(dict.fromkeys(named))
 
@@ -113,19 +102,15 @@ def unread_source_ids(items: Sequence[RankedEntry]) -> list[str]:
 def attach_sources(
     items: Sequence[RankedEntry], records: Mapping[str, Mapping[str, Any]], terms: frozenset[str]
 ) -> list[RankedEntry]:
-    """Return the items with the words of those sources that `records` holds; the others' snippets stay empty."""
+    """Fill in the snippets of those sources that `records` holds by id; the others stay empty."""
     if not records:
         return list(items)
+
+    def quoted(source: Mapping[str, Any]) -> dict[str, object]:
+        record = None if source["snippet"] else records.get(source["source_id"])
+        return dict(source) if record is None else _quote(record, terms)
+
     return [
-        _with_entry(
-            item, {**item.entry, "evidence": [_read(source, records, terms) for source in item.entry["evidence"]]}
-        )
+        replace(item, entry={**item.entry, "evidence": [quoted(source) for source in item.entry["evidence"]]})
         for item in items
     ]
-
-
-def _read(
-    source: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]], terms: frozenset[str]
-) -> dict[str, object]:
-    record = None if source["snippet"] else records.get(source["source_id"])
-    return dict(source) if record is None else _quote(record, terms)

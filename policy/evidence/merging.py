@@ -1,15 +1,15 @@
-"""The evidence pool: what all iterations found, each fact once (RANK-1, RANK-2).
+"""The evidence pool: everything that the iterations found, each fact once (RANK-1, RANK-2).
 
-A pool entry is known by its fact key; what another query or iteration finds again adds a match, and another
-source adds evidence. An entry's `relevance` is the best credit that any of its queries gave it, and its
-`similarity` likewise.
+A pool entry is identified by its fact key. When another query or iteration finds the fact again, the entry gains a
+match; when another source says it, the entry gains evidence. An entry's `relevance` is the best credit that any of its
+queries gave it, and its `similarity` likewise.
 
-Credit: a hit of an ordinary query counts its score and its similarity times the query's weight. A hit of a
-bridge counts only if it names the bridge's entity; then it gets 0.95 of its seed's relevance, times its share
-of the best score in that query, divided by the fourth root of its rank, and 0.9 of that if it has none of the
-missing words. The record whose label is the entity is about it: it takes the first rank, and its score counts
-1.3, though never more than the best. So a bridge leads to a place below its seed, never above it; and a chain
-is as strong as its weakest link: its similarity is at most the seed's own.
+Credit: a hit of an ordinary query gets its score and its similarity times the query's weight. A hit of a bridge counts
+only if it names the bridge's entity. It then gets 0.95 of its seed's relevance, times its share of the best score in
+that query, divided by the fourth root of its rank, and 0.9 of that if it has none of the missing words. The record
+whose label is the entity is about that entity: it takes the first rank, and its score counts 1.3 times, though never
+more than the best. So a bridge leads to a rank below its seed, never above it; and a chain is as strong as its weakest
+link: its similarity is at most the seed's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry, QueryMatch
 from recall_loop.state.records.records import Record, SearchHit
-from recall_loop.text.words.keys import evidence_key, fact_key
+from recall_loop.text.words.keys import fact_key
 from recall_loop.text.words.snippets import best_snippet
 from recall_loop.text.words.tokens import stems
 
@@ -36,7 +36,7 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class CreditCeiling:
-    """The most that a query's hits may count, both in [0,1]."""
+    """The maximum credit of a query's hits, both in [0,1]."""
 
     relevance: float
     similarity: float
@@ -44,7 +44,7 @@ class CreditCeiling:
 
 @dataclass(frozen=True)
 class QueryHits:
-    """What one query found: its hits, and the most that they may count."""
+    """The hits of one query, and the maximum of their credit if there is one."""
 
     query: PlannedQuery
     hits: Sequence[SearchHit]
@@ -53,7 +53,7 @@ class QueryHits:
 
 @dataclass(frozen=True)
 class MergeResult:
-    """The new pool, keys of entries that this call added, and how many hits were known already."""
+    """The new pool, the keys of the entries that were added, and the counts of new evidence and known hits."""
 
     pool: dict[str, PoolEntry]
     added: frozenset[str]
@@ -64,19 +64,19 @@ class MergeResult:
 def merge_hits(
     pool: Mapping[str, PoolEntry], found: Sequence[QueryHits], iteration: int, terms: frozenset[str]
 ) -> MergeResult:
-    """Return the pool with the hits of one call.
+    """Return the pool with the hits of one call merged into it.
 
     Args:
         pool: the pool so far; it isn't changed.
         found: hits by query, each best first.
-        iteration: the running iteration, from 1.
-        terms: stems of the question, which the evidence snippets shall show.
+        iteration: the current iteration, from 1.
+        terms: stems of the question, which the evidence snippets should show.
     """
     merged = dict(pool)
     added: set[str] = set()
     new_evidence = duplicates = 0
-    for part in found:
-        for hit, match in _credited_hits(part, pool, iteration):
+    for query_hits in found:
+        for hit, match in _credited_hits(query_hits, pool, iteration):
             key = fact_key(hit.record)
             old = merged.get(key)
             entry = _entry(key, hit, iteration) if old is None else _merge_evidence(old, hit, terms)
@@ -90,24 +90,24 @@ def merge_hits(
 
 
 def _credited_hits(
-    part: QueryHits, pool: Mapping[str, PoolEntry], iteration: int
+    query_hits: QueryHits, pool: Mapping[str, PoolEntry], iteration: int
 ) -> Iterator[tuple[SearchHit, QueryMatch]]:
     """Yield hits with the credit that their query gives them."""
-    hits = sorted(part.hits, key=lambda hit: -hit.score)
-    query = part.query
+    hits = sorted(query_hits.hits, key=lambda hit: -hit.score)
+    query = query_hits.query
     seed = pool.get(query["seed"]) if query["seed"] else None
     credited = _bridge_credits(query, seed, hits) if seed else [(hit, query["weight"], query["weight"]) for hit in hits]
-    ceiling = part.credit_ceiling or CreditCeiling(1.0, seed["similarity"] if seed else 1.0)
+    ceiling = query_hits.credit_ceiling or CreditCeiling(1.0, seed["similarity"] if seed else 1.0)
     for rank, (hit, score, similarity) in enumerate(credited, 1):
-        # Below a ceiling of relevance the order of the hits stays what it was.
-        most = ceiling.relevance / rank**BRIDGE_DECAY if part.credit_ceiling else 1.0
+        # Below a ceiling of relevance the hits keep their order.
+        highest = ceiling.relevance / rank**BRIDGE_DECAY if query_hits.credit_ceiling else 1.0
         yield (
             hit,
             {
                 "query": query["text"],
                 "source": query["source"],
                 "iteration": iteration,
-                "score": round(min(score * hit.score, most), _DIGITS),
+                "score": round(min(score * hit.score, highest), _DIGITS),
                 "similarity": round(min(similarity * hit.similarity, ceiling.similarity), _DIGITS),
             },
         )
@@ -116,32 +116,30 @@ def _credited_hits(
 def _bridge_credits(
     query: PlannedQuery, seed: PoolEntry, hits: Sequence[SearchHit]
 ) -> Iterator[tuple[SearchHit, float, float]]:
-    """Yield those hits that cross the bridge, with the factors of their score and similarity."""
+    """Yield the hits that cross the bridge, with the factors of their score and similarity."""
     entity = frozenset(stems(query["entity"] or ""))
     missing = {term for word in query["missing"] for term in stems(word)}
     others = [hit for hit in hits if hit.score > 0.0 and not _beside(seed, hit)]
     about = next((hit for hit in others if hit.record.label and frozenset(stems(hit.record.label)) == entity), None)
     rest = [hit for hit in others if hit is not about][:BRIDGE_DEPTH]
     for rank, hit in enumerate([about, *rest] if about else rest, 1):
-        looked_at = entry_of_hit(hit)
-        if entity <= entry_terms(looked_at):
+        entry = entry_of_hit(hit)
+        if entity <= entry_terms(entry):
             credit = BRIDGE_SHARE * seed["relevance"] / others[0].score / rank**BRIDGE_DECAY
             if hit is about:
                 credit *= min(BRIDGE_LABEL_BONUS, others[0].score / hit.score)
-            yield (
-                hit,
-                credit * (1.0 if missing & entry_window_terms(looked_at) else BRIDGE_NOTHING_MISSING),
-                BRIDGE_SHARE,
-            )
+            if not missing & entry_window_terms(entry):
+                credit *= BRIDGE_NOTHING_MISSING
+            yield hit, credit, BRIDGE_SHARE
 
 
 def _beside(seed: PoolEntry, hit: SearchHit) -> bool:
-    """Tell whether a hit is the seed itself or stands in the seed's window."""
+    """Tell whether a hit is the seed itself or is in the seed's window."""
     return hit.record.id == seed["record"]["id"] or bool(seed["window"] and hit.record.text in seed["window"])
 
 
 def entry_of_hit(hit: SearchHit) -> PoolEntry:
-    """Return a hit in the shape of an entry, to look at its terms."""
+    """Return a hit in the shape of a pool entry, for reading its terms."""
     return _entry("", hit, 0)
 
 
@@ -150,7 +148,7 @@ def _entry(key: str, hit: SearchHit, iteration: int) -> PoolEntry:
     evidence = _evidence(hit.record, None)
     return {
         "key": key,
-        # Attributes may hold numbers that no checkpoint takes, blocks repeat the text: neither is used here.
+        # Attributes may hold numbers that no checkpoint takes, and blocks repeat the text: neither is used here.
         "record": hit.record.model_dump(mode="json", exclude_none=True, exclude={"attributes", "blocks"}),
         "window": hit.window,
         "similarity": 0.0,
@@ -169,7 +167,7 @@ def _merge_evidence(old: PoolEntry, hit: SearchHit, terms: frozenset[str]) -> Po
     if old["record"]["id"] == hit.record.id:
         return old
     if old["record"].get("superseded_by") and getattr(hit.record, "superseded_by", None) is None:
-        current = _entry(old["key"], hit, old["first_iteration"])  # said again later: the same fact holds anew
+        current = _entry(old["key"], hit, old["first_iteration"])  # said again later: the same fact holds once more
         old = {**old, "record": current["record"], "window": current["window"], "legs": current["legs"]}
     keys, evidence = list(old["evidence_keys"]), list(old["evidence"])
     for item in _evidence(hit.record, terms):
@@ -191,9 +189,9 @@ def _add_match(entry: PoolEntry, match: QueryMatch) -> PoolEntry:
 
 
 def _evidence(record: Record, terms: frozenset[str] | None) -> list[dict[str, object]]:
-    """Return a record's evidence: its sources where it names them, else itself.
+    """Return a record's evidence: its sources if it names them, else the record itself.
 
-    What a source says isn't known here, and a fact's own words are no quotation of it.
+    The words of a source aren't known here, and a fact's own words are no quotation of it.
     """
     if record.source_ids:
         return [
@@ -205,4 +203,4 @@ def _evidence(record: Record, terms: frozenset[str] | None) -> list[dict[str, ob
 
 
 def _evidence_key(item: Mapping[str, object]) -> str:
-    return evidence_key(str(item["source_id"]), None, str(item["snippet"]))
+    return f"source:{item['source_id']}"

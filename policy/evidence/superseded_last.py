@@ -1,7 +1,7 @@
-"""What has been superseded comes behind the fact that holds now, and so do messages that said it (OPS-5).
+"""Places superseded facts, and messages that said them, behind the fact that holds now (OPS-5).
 
 A correction changes facts, not what was once said. The old message is still a good match, often a better one than the
-fact, and would speak first; so would an old fact where history is asked for.
+fact, and would come first; so would an old fact where history is asked for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from recall_loop.state.types import ContentType
 
 @dataclass(frozen=True)
 class Supersession:
-    """By what a message is out of date: the id of the newer fact, and since when (RFC 3339)."""
+    """The id of the fact that superseded a message, and since when (RFC 3339)."""
 
     fact: str
     since: str
@@ -23,55 +23,52 @@ class Supersession:
 
 def fact_ids(ranked: Sequence[RankedEntry]) -> list[str]:
     """Return the ids of the facts among the items."""
-    return [_id(item) for item in ranked if _is(item, ContentType.FACT)]
+    return [item.id for item in ranked if item.kind == ContentType.FACT]
 
 
 def demote_superseded(ranked: Sequence[RankedEntry], outdated: Mapping[str, Supersession]) -> list[RankedEntry]:
-    """Return the items with what is outdated directly behind its fact, at no higher score, and messages marked as such.
+    """Move outdated items directly behind the fact that supersedes them, at no higher score; mark the messages.
 
     Args:
         ranked: all items, best first.
-        outdated: by ids of messages. Those from which a current fact among the items was drawn say something that
-            holds, and stay where they are.
+        outdated: supersessions by message id. A message from which a current fact among the items was drawn still
+            holds, and stays where it is.
     """
-    facts = {_id(item): item for item in ranked if _is(item, ContentType.FACT)}
-    moved = {name: why for name, item in facts.items() if (why := _latest_successor(item, facts)) is not None}
-    holding = {source for item in facts.values() for source in _sources(item)}
-    messages = {_id(item) for item in ranked if _is(item, ContentType.MESSAGE)} - holding
-    for name in messages & outdated.keys():
-        why = outdated[name]
-        if why.fact in facts:  # which may have ended itself, where history is asked for
-            moved[name] = replace(why, fact=moved[why.fact].fact) if why.fact in moved else why
+    facts = {item.id: item for item in ranked if item.kind == ContentType.FACT}
+    moved = _successors(ranked, facts, outdated)
     ordered: list[RankedEntry] = []
     waiting: dict[str, list[RankedEntry]] = {}
     passed: set[str] = set()
     for item in ranked:
-        late = moved.get(_id(item))
-        if late is None:
-            ordered += [item, *waiting.pop(_id(item), [])]
-            passed.add(_id(item))
+        supersession = moved.get(item.id)
+        if supersession is None:
+            ordered += [item, *waiting.pop(item.id, [])]
+            passed.add(item.id)
             continue
-        place = ordered if late.fact in passed else waiting.setdefault(late.fact, [])
-        place.append(_mark_superseded(item, late, facts[late.fact].score))
+        target = ordered if supersession.fact in passed else waiting.setdefault(supersession.fact, [])
+        target.append(_mark_superseded(item, supersession, facts[supersession.fact].score))
     return ordered
 
 
-def _id(item: RankedEntry) -> str:
-    return str(item.entry["record"]["id"])
-
-
-def _is(item: RankedEntry, kind: ContentType) -> bool:
-    return bool(item.entry["record"]["kind"] == kind)
-
-
-def _sources(item: RankedEntry) -> Sequence[str]:
-    record = item.entry["record"]
-    return () if record.get("superseded_by") else record.get("source_ids", ())
+def _successors(
+    ranked: Sequence[RankedEntry], facts: Mapping[str, RankedEntry], outdated: Mapping[str, Supersession]
+) -> dict[str, Supersession]:
+    """Return by id which items have to move, and behind which fact."""
+    moved = {name: last for name, item in facts.items() if (last := _latest_successor(item, facts)) is not None}
+    current = (item.entry["record"] for item in facts.values() if not item.entry["record"].get("superseded_by"))
+    holding = {source for record in current for source in record.get("source_ids", ())}
+    messages = {item.id for item in ranked if item.kind == ContentType.MESSAGE} - holding
+    for name in messages & outdated.keys():
+        supersession = outdated[name]
+        if supersession.fact in facts:  # where history is asked for, that fact may itself be superseded
+            last = moved.get(supersession.fact, supersession)
+            moved[name] = replace(supersession, fact=last.fact)
+    return moved
 
 
 def _latest_successor(item: RankedEntry, facts: Mapping[str, RankedEntry]) -> Supersession | None:
-    """Return by what a fact is out of date that is among the items: the last of its successors there."""
-    seen = {_id(item)}
+    """Return the supersession of a fact by the last of its successors among the items; None without one."""
+    seen = {item.id}
     last, by = None, item.entry["record"].get("superseded_by")
     while isinstance(by, str) and by in facts and by not in seen:
         seen.add(by)
@@ -79,8 +76,9 @@ def _latest_successor(item: RankedEntry, facts: Mapping[str, RankedEntry]) -> Su
     return None if last is None or by in seen else Supersession(last, "")
 
 
-def _mark_superseded(item: RankedEntry, why: Supersession, most: float) -> RankedEntry:
-    if _is(item, ContentType.FACT):
-        return replace(item, score=min(item.score, most))
-    record = {**item.entry["record"], "superseded_by": why.fact, "valid_until": why.since}
-    return replace(item, entry={**item.entry, "record": record}, score=min(item.score, most))
+def _mark_superseded(item: RankedEntry, supersession: Supersession, highest: float) -> RankedEntry:
+    lowered = replace(item, score=min(item.score, highest))
+    if item.kind == ContentType.FACT:
+        return lowered
+    record = {**item.entry["record"], "superseded_by": supersession.fact, "valid_until": supersession.since}
+    return replace(lowered, entry={**item.entry, "record": record})

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 from recall_loop.policy.evidence.coverage import entry_terms
 from recall_loop.policy.planning.query_forms import main_query, make_query, shorten_query, with_anchor
-from recall_loop.policy.question.question import AnalysedQuestion
+from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry
 from recall_loop.state.types import QuerySource
 from recall_loop.text.words.tokens import content_words, stem, stems
 
 _FACTS = 5
-_ANSWERS = ("date", "number", "person")
 _TERMS = 6
 _WEIGHT = 0.4
 
@@ -40,7 +39,7 @@ def feedback_queries(question: AnalysedQuestion, ranked: Sequence[PoolEntry], lo
 
 def uncovered_queries(question: AnalysedQuestion, uncovered: Sequence[str], longest: int) -> list[PlannedQuery]:
     """Return a query for each uncovered name or phrase of the question, with its anchor (LOOP-6)."""
-    wanted = [text for text in uncovered if text not in _ANSWERS]
+    wanted = [text for text in uncovered if text not in set(AnswerKind)]
     return [
         make_query(shorten_query(with_anchor(text, question.names), longest), QuerySource.NOUN_PHRASE)
         for text in wanted

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
 
 from recall_loop.policy.evidence.coverage import entry_text
 from recall_loop.policy.planning.experience import Experience
@@ -89,21 +88,11 @@ def strategy_queries(
         Strategy.SYNONYMS: lambda: synonym_queries(question),
         Strategy.BROADER: lambda: broader_queries(question),
         Strategy.NARROWER: lambda: narrower_queries(question),
-        Strategy.PEOPLE: lambda: _named(question, _names(question, ranked, _people)),
-        Strategy.ORGANIZATIONS: lambda: _named(question, _names(question, ranked, _organizations)),
+        Strategy.PEOPLE: lambda: _named(question, _names(question, ranked, find_people)),
+        Strategy.ORGANIZATIONS: lambda: _named(question, _names(question, ranked, find_organizations)),
         Strategy.TEMPORAL: lambda: _timed(question, ranked),
     }
     return [{**query, "text": shorten_query(query["text"], longest)} for query in makers[strategy]()]
-
-
-@lru_cache(maxsize=4096)
-def _people(text: str) -> tuple[str, ...]:
-    return tuple(find_people(text))
-
-
-@lru_cache(maxsize=4096)
-def _organizations(text: str) -> tuple[str, ...]:
-    return tuple(find_organizations(text))
 
 
 def _names(question: AnalysedQuestion, ranked: Sequence[PoolEntry], find: NameFinder) -> list[str]:

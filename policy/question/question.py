@@ -1,11 +1,12 @@
-"""What a request asks: its question, what it names, its times, and what its pronouns stand for."""
+"""Analysis of a request: its question, the names and times in it, and the referents of its pronouns."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -28,13 +29,23 @@ _PART = re.compile(
     re.IGNORECASE,
 )
 _PRONOUNS = word_set("""he she they it him her them his hers their theirs its this that these those there then one""")
-_ANSWER_KINDS = (
-    ("number", re.compile(r"\bhow\s+(?:many|much|old|long|often|far|tall|big)\b", re.I)),
+
+
+class AnswerKind(StrEnum):
+    """The kind of answer that a question asks for."""
+
+    DATE = "date"
+    NUMBER = "number"
+    PERSON = "person"
+
+
+_ANSWER_PATTERNS = (
+    (AnswerKind.NUMBER, re.compile(r"\bhow\s+(?:many|much|old|long|often|far|tall|big)\b", re.I)),
     (
-        "date",
+        AnswerKind.DATE,
         re.compile(r"\b(?:when|what\s+(?:date|day|year|month|time)|which\s+(?:date|day|year|month))\b", re.I),
     ),
-    ("person", re.compile(r"\b(?:who|whom|whose)\b", re.I)),
+    (AnswerKind.PERSON, re.compile(r"\b(?:who|whom|whose)\b", re.I)),
 )
 
 
@@ -43,17 +54,17 @@ class AnalysedQuestion:
     """The analysed request.
 
     Attributes:
-        text: what is asked, without what only surrounds it; at most 1,000 characters.
-        parts: its separate questions; one for a question in one piece.
-        names: entities that it names; for a pronoun-heavy follow-up also the referents.
-        referents: entities of the window that its pronouns may stand for, newest first.
+        text: the question without the text around it; at most 1,000 characters.
+        parts: its separate questions; one if it asks a single question.
+        names: entities that it names; for a follow-up also the referents.
+        referents: entities of the conversation window that its pronouns may refer to, newest first.
         phrases: noun phrases without names and times.
         times: time expressions, counted from the reference time.
-        placed: those of them in which what is asked took place, not those that only bound it.
-        period: filters for what was made in these or soon after, if any.
-        asked: kind of answer that is asked for: date, number, person or None.
+        asked: kind of answer that it asks for, if that shows.
         goal: the caller's goal, if any.
-        topic: for a follow-up the noun phrases of the message of the user before it.
+        topic: for a follow-up, the noun phrases of the user's preceding message.
+        event_times: those of its times in which the event took place, not those that only bound it.
+        period: filters for records made in these times or soon after, if any.
         table: related terms; None = the built-in ones.
     """
 
@@ -63,7 +74,7 @@ class AnalysedQuestion:
     referents: tuple[str, ...]
     phrases: tuple[str, ...]
     times: tuple[TimeExpression, ...]
-    asked: str | None
+    asked: AnswerKind | None
     goal: str | None
     topic: tuple[str, ...] = ()
     event_times: tuple[TimeExpression, ...] = ()
@@ -74,53 +85,58 @@ class AnalysedQuestion:
 def analyse_question(
     request: RetrieveRequest, reference: datetime, table: RelatedTermsTable | None = None
 ) -> AnalysedQuestion:
-    """Return the analysis of `request`; relative times count from `reference`.
+    """Return the analysis of `request`.
 
-    `table` holds the related terms; None = the built-in ones.
+    Args:
+        request: its last user message is the question, the six messages before it are the conversation window.
+        reference: the time from which relative times count.
+        table: related terms; None = the built-in ones.
     """
     at = _question_index(request.messages)
     text = _focus(request.messages[at].content)
     before = request.messages[max(0, at - _WINDOW_MESSAGES) : at]
     window = tuple(message.content for message in before)
-    asked = next((message.content for message in reversed(before) if message.role is Role.USER), "")
-    found = _analyse(text, window, asked, request.goal, reference)
-    return replace(found, period=period_filters(found.event_times, request.filters, to_utc(reference)), table=table)
+    asked_before = next((message.content for message in reversed(before) if message.role is Role.USER), "")
+    analysed = _analyse(text, window, asked_before, request.goal, reference)
+    period = period_filters(analysed.event_times, request.filters, to_utc(reference))
+    return replace(analysed, period=period, table=table)
 
 
 @lru_cache(maxsize=256)
 def _analyse(
     text: str, window: tuple[str, ...], asked_before: str, goal: str | None, reference: datetime
 ) -> AnalysedQuestion:
-    times = tuple(parse_times(text, reference))
-    named = _without(find_entities(text), _time_terms(times))
-    referents = tuple(_referents(text, named, window))
+    times = parse_times(text, reference)
+    named = [name for name in find_entities(text) if set(stems(name)) - _term_set(time.text for time in times)]
+    follows_up = _follows_up(text, named)
+    referents = _referents(window) if follows_up else ()
     names = tuple(unique_folded([*named, *referents]))
-    taken = _time_terms(times) | {term for name in names for term in stems(name)}
     phrases = find_noun_phrases(text) + (find_noun_phrases(_focus(goal)) if goal else [])
     if not named and not phrases and window:
         phrases = find_noun_phrases(_focus(window[-1]))
+    taken = _term_set([*names, *(time.text for time in times)])
     return AnalysedQuestion(
         text=text,
         parts=_parts(text),
         names=names,
         referents=referents,
-        phrases=tuple(unique_folded(filter(None, (_strip(phrase, taken) for phrase in phrases)))),
+        phrases=tuple(unique_folded(filter(None, (_without_terms(phrase, taken) for phrase in phrases)))),
         times=times,
         event_times=event_times(text, times),
-        asked=next((kind for kind, pattern in _ANSWER_KINDS if pattern.search(text)), None),
+        asked=next((kind for kind, pattern in _ANSWER_PATTERNS if pattern.search(text)), None),
         goal=goal,
-        topic=tuple(find_noun_phrases(_focus(asked_before))) if _follows_up(text, named) else (),
+        topic=tuple(find_noun_phrases(_focus(asked_before))) if follows_up else (),
     )
 
 
 def _question_index(messages: Sequence[ChatMessage]) -> int:
-    """Return the place of the last user message, else of the last message."""
+    """Return the index of the last user message, else of the last message."""
     users = [index for index, message in enumerate(messages) if message.role is Role.USER]
     return users[-1] if users else len(messages) - 1
 
 
 def _focus(text: str) -> str:
-    """Return the asking part of a long text: its question sentences, else its beginning and end."""
+    """Return at most 1,000 characters of a text: all of it, else its question sentences, else its start and end."""
     text = " ".join(text.split())
     if len(text) <= _FOCUS_CHARACTERS:
         return text
@@ -132,36 +148,29 @@ def _focus(text: str) -> str:
 
 
 def _parts(text: str) -> tuple[str, ...]:
-    """Split a question into its separate questions; pieces of less than two content words stay together."""
+    """Split a question into its separate questions; pieces of less than two content words are dropped."""
     pieces = [piece for piece in _PART.split(text) if len(content_words(piece)) >= 2]
     return tuple(pieces) if len(pieces) >= 2 else (text,)
 
 
-def _time_terms(times: Sequence[TimeExpression]) -> set[str]:
-    return {term for time in times for term in stems(time.text)}
+def _term_set(texts: Iterable[str]) -> set[str]:
+    return {term for text in texts for term in stems(text)}
 
 
-def _without(phrases: Sequence[str], taken: set[str]) -> list[str]:
-    """Return the phrases that have a stem which isn't taken."""
-    return [phrase for phrase in phrases if set(stems(phrase)) - taken]
-
-
-def _strip(phrase: str, taken: set[str]) -> str:
-    """Return a phrase without the words whose stems are taken."""
+def _without_terms(phrase: str, taken: set[str]) -> str:
+    """Return the content words of a phrase whose stems aren't in `taken`."""
     return " ".join(word for word in content_words(phrase) if not set(stems(word)) & taken)
 
 
-def _referents(text: str, named: Sequence[str], window: Sequence[str]) -> list[str]:
-    """Return what pronouns may stand for: the entities of the window, newest first.
-
-    Only where the text has a pronoun and names nobody, or says almost nothing by itself.
-    """
-    if not _follows_up(text, named):
-        return []
-    found = (entity for message in reversed(window) for entity in find_entities(_focus(message)))
-    return unique_folded(found)[:_MOST_REFERENTS]
+def _referents(window: Sequence[str]) -> tuple[str, ...]:
+    """Return the entities of the window that pronouns may refer to, newest first."""
+    entities = (entity for message in reversed(window) for entity in find_entities(_focus(message)))
+    return tuple(unique_folded(entities)[:_MOST_REFERENTS])
 
 
 def _follows_up(text: str, named: Sequence[str]) -> bool:
-    """Tell whether a question only makes sense after what was said before."""
+    """Tell whether a question only makes sense after what was said before.
+
+    It names nobody, and has a pronoun or at most one content word.
+    """
     return not named and (bool(_PRONOUNS & set(words(text))) or len(content_words(text)) <= 1)

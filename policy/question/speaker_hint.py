@@ -1,7 +1,7 @@
-"""Who has said what a question asks for, as its own words tell (RANK-3). English only.
+"""The speaker whom a question expects to have said the answer (RANK-3). English only.
 
-What people ask of themselves ("When does my lease end?") they once said themselves; the assistant's answers repeat it
-among general advice. What they ask the assistant about its own words ("What did you recommend?") the assistant said.
+What people ask about themselves ("When does my lease end?") they once said themselves; the assistant's answers repeat
+it among general advice. What they ask about the assistant's own words ("What did you recommend?") the assistant said.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ _ENGLISH = re.compile(
 )
 _COUNTRY = re.compile(r"\bU\.?S\.?(?=\W|$)")
 _NUMERAL = re.compile(r"\b([A-Z][a-z]+) I\b")
-# Somebody wants to be served, which says nothing of himself.
+# A wish to be served tells nothing of the speaker.
 _SERVE = re.compile(rf"\b(?:{_SAY}|help|teach|remind|let)\s+(?:me|us)\b", re.IGNORECASE)
 
 
 def expected_speaker(question: str) -> Role | None:
-    """Return the role of whoever has said what is asked for; None where the words don't tell."""
+    """Return the role that has probably said the answer; None if the words don't tell."""
     if _YOU_SAID.search(question):
         return Role.ASSISTANT
-    if _I_SAID.search(_NUMERAL.sub(_named, question)):
+    if _I_SAID.search(_NUMERAL.sub(_without_numeral, question)):
         return Role.USER
     if not _ENGLISH.search(question) or _SERVE.search(question):
         return None
-    return Role.USER if first_person_balance(_NUMERAL.sub(_named, _COUNTRY.sub("", question))) == 1.0 else None
+    plain = _NUMERAL.sub(_without_numeral, _COUNTRY.sub("", question))
+    return Role.USER if first_person_balance(plain) == 1.0 else None
 
 
-def _named(found: re.Match[str]) -> str:
-    """Keep "Did I", and take the numeral off "Elizabeth I"."""
+def _without_numeral(found: re.Match[str]) -> str:
+    """Keep "Did I", but take the numeral off "Elizabeth I"."""
     return found[0] if found[1].lower() in STOP_WORDS else found[1]

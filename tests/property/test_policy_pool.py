@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recall_loop.policy.evidence.coverage import extract_facets, measure_coverage, supported_facets
+from recall_loop.policy.evidence.coverage import FacetMatcher, compute_coverage, extract_facets
 from recall_loop.policy.evidence.evidence_folding import fold_messages
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
 from recall_loop.policy.evidence.ranking import demote_duplicates, rank_entries
@@ -128,10 +128,10 @@ def test_coverage_is_bounded_and_grows_with_the_evidence(text, entries):
     """Proves: STOP-5."""
     question = analyse_question(RetrieveRequest(messages=[{"content": text}]), NOW)
     facets = extract_facets(question)
-    best = measure_coverage(facets, [], question.times)
+    best = compute_coverage(facets, [])
     assert best.score == best.best_single == 0.0 and len(best.uncovered) == len(facets)
     for count in range(1, len(entries) + 1):
-        now = measure_coverage(facets, entries[:count], question.times)
+        now = compute_coverage(facets, map(FacetMatcher(facets, question.times), entries[:count]))
         assert 0.0 <= best.best_single <= now.best_single <= now.score <= 1.0
         assert best.score <= now.score
         assert set(now.uncovered) <= set(best.uncovered)
@@ -145,7 +145,7 @@ def test_a_record_without_the_anchor_supports_nothing(text, entry):
     """Proves: STOP-5."""
     question = analyse_question(RetrieveRequest(messages=[{"content": text}]), NOW)
     facets = extract_facets(question)
-    found = supported_facets(facets, entry, question.times)
+    found = FacetMatcher(facets, question.times)(entry)
     assert found <= set(range(len(facets)))
     if question.names and not any(facets[at]["kind"] == "name" for at in found):
         assert found == set()

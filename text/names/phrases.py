@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from recall_loop.text.names.name_spans import SurfaceWord, naming_runs, surface_words
 from recall_loop.text.words.stop_words import ASKING_WORDS, QUESTION_TAILS, STOP_WORDS
 from recall_loop.text.words.tokens import fold, words
-
-__all__ = ["find_entities", "find_noun_phrases", "unique_folded"]
 
 _LONGEST_TITLE_WORDS = 8
 _LONGEST_PHRASE_WORDS = 4
@@ -20,11 +19,12 @@ _QUOTED = re.compile(
 )
 
 
-def find_entities(text: str) -> list[str]:
-    """Return what `text` names, as written, each once and in order.
+@lru_cache(maxsize=4096)
+def find_entities(text: str) -> tuple[str, ...]:
+    """Return the names in `text`, as written, each once and in order.
 
-    These are quoted titles of up to eight words, and the naming runs of `spans.py` outside of them
-    (up to 100 characters).
+    These are quoted titles of up to eight words, and the naming runs of `name_spans` outside of them (up to 100
+    characters).
     """
     titles = [(found.span(), _title(found)) for found in _QUOTED.finditer(text)]
     titles = [(span, title) for span, title in titles if _is_title(title)]
@@ -33,7 +33,7 @@ def find_entities(text: str) -> list[str]:
     runs = ((run[0].start, text[run[0].start : run[-1].end]) for run in found_runs)
     spans = [(start, title) for (start, _), title in titles]
     spans += [(at, run) for at, run in runs if at not in taken and len(run) <= _LONGEST_ENTITY]
-    return unique_folded(span for _, span in sorted(spans, key=lambda item: item[0]))
+    return tuple(unique_folded(span for _, span in sorted(spans, key=lambda item: item[0])))
 
 
 def find_noun_phrases(text: str) -> list[str]:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from recall_loop.text.names.name_spans import (
@@ -57,7 +58,7 @@ _PLACE_WORDS = word_set(
     town village county state bay valley forest canyon falls hill hills airport station bridge garden
     gardens ocean sea coast trail north south east west republic kingdom"""
 )
-_NO_ORGANIZATION = word_set("us uk usa eu uae un ussr nyc la dc sf ca ny tx uk id it")
+_NO_ORGANIZATION = word_set("us uk usa eu uae un ussr nyc la dc sf ca ny tx id it")
 _PLACE_BEFORE = word_set("in at into near around across outside inside throughout")
 _TRAVEL = word_set(
     """moved move moving went go going gone flew fly flying trip trips travel travelled traveled
@@ -94,8 +95,9 @@ _ENTER = word_set("at for with by of")
 _NAME = re.compile(r"[^\W\d_]+(?:['\u2019\-\u2010\u2011][^\W\d_]+)*\.?")
 
 
-def find_people(text: str) -> list[str]:
-    """Return the people whom `text` names, as written, each once and in order; see the module's rules."""
+@lru_cache(maxsize=4096)
+def find_people(text: str) -> tuple[str, ...]:
+    """Return the people that `text` names, as written, each once and in order; see the module's rules."""
     tokens = list(surface_words(text))
     place = {token.start: at for at, token in enumerate(tokens)}
     runs = [run for run in naming_runs(text, tokens) if _may_be_person(run)]
@@ -105,15 +107,16 @@ def find_people(text: str) -> list[str]:
     _spread(tokens, bounds, persons, range(len(runs) - 1, -1, -1))
     names = [_name(text, run) for run in runs]
     sure = {fold(name) for name, person in zip(names, persons, strict=True) if person}
-    return unique_folded(name for name in names if fold(name) in sure)
+    return tuple(unique_folded(name for name in names if fold(name) in sure))
 
 
-def find_organizations(text: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def find_organizations(text: str) -> tuple[str, ...]:
     """Return the organizations that `text` names, as written, each once and in order."""
     tokens = list(surface_words(text))
     place = {token.start: at for at, token in enumerate(tokens)}
     found = [run for run in naming_runs(text, tokens) if _is_organization(tokens, run, place[run[0].start])]
-    return unique_folded(text[run[0].start : run[-1].end] for run in found)
+    return tuple(unique_folded(text[run[0].start : run[-1].end] for run in found))
 
 
 def _spread(

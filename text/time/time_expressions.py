@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from recall_loop.text.time import dates
 from recall_loop.text.time.dates import DateUnit
@@ -56,12 +57,12 @@ class TimeRange:
     end: datetime | None
 
 
-def parse_times(text: str, reference: datetime) -> list[TimeExpression]:
-    """Return the times that `text` names, in order; `time_rules.py` has the forms.
+@lru_cache(maxsize=4096)
+def parse_times(text: str, reference: datetime) -> tuple[TimeExpression, ...]:
+    """Return the times that `text` names, in order; `time_rules` has the forms.
 
-    Relative times count from `reference` (without a zone: UTC). Expressions don't overlap: the one that
-    begins first wins, then the longer. Impossible dates and dates outside of the years 1 to 9999 are left
-    out.
+    Relative times count from `reference` (UTC if it has no zone). Expressions don't overlap: the one that begins
+    first wins, then the longer one. Impossible dates and dates outside the years 1 to 9999 are left out.
     """
     now = dates.to_utc(reference)
     found = (
@@ -83,8 +84,8 @@ def parse_times(text: str, reference: datetime) -> list[TimeExpression]:
     return _sharing_years(text, expressions)
 
 
-def _sharing_years(text: str, expressions: Sequence[TimeExpression]) -> list[TimeExpression]:
-    """Give a month or day without a year that of the next one, where only an `and` or `to` stands between them.
+def _sharing_years(text: str, expressions: Sequence[TimeExpression]) -> tuple[TimeExpression, ...]:
+    """Give a month or day without a year that of the next one, if only an `and` or `to` is between them.
 
     "June and July 2022" are of one year; "December to February 2022" began in the year before.
     """
@@ -98,7 +99,7 @@ def _sharing_years(text: str, expressions: Sequence[TimeExpression]) -> list[Tim
         dated = dated and yearless and _JOINED.fullmatch(between) is not None
         if dated:
             shared[at] = _in_year(first, second)
-    return shared
+    return tuple(shared)
 
 
 def _in_year(time: TimeExpression, later: TimeExpression) -> TimeExpression:

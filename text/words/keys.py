@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from datetime import UTC, datetime
 from functools import lru_cache
 
 from recall_loop.state.records.records import Record
@@ -86,14 +85,6 @@ def fact_key(record: Record) -> str:
     return f"{record.kind.value}:{_short(_SEPARATOR.join(parts))}"
 
 
-def evidence_key(source_id: str | None, created_at: datetime | None, snippet: str) -> str:
-    """Return the identity of one piece of evidence: its source, else its time and a hash of its words."""
-    if source_id:
-        return f"source:{source_id}"
-    moment = "" if created_at is None else _utc(created_at).isoformat()
-    return f"snippet:{moment}:{_digest(normalise(snippet))}"
-
-
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
     """Return the Jaccard overlap of two term sets in [0,1]; 0 where both are empty."""
     shared = len(a & b)
@@ -107,7 +98,3 @@ def _short(text: str) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
@@ -73,23 +73,15 @@ def load_related_terms(extra: Path | None = None) -> RelatedTermsTable:
     return _index([*_built_in_lines(), *_parse(text, str(extra))])
 
 
+@cache
 def common_terms() -> frozenset[str]:
-    """Return the built-in table's one-word terms that are written in lower case, folded."""
-    return _common_terms()
-
-
-def proper_terms() -> frozenset[str]:
-    """Return the built-in table's terms that are written with a capital (technologies, languages), folded."""
-    return _proper_terms()
-
-
-@lru_cache(maxsize=1)
-def _common_terms() -> frozenset[str]:
+    """Return the built-in table's one-word terms in lower case, folded."""
     return frozenset(fold(term) for term in _built_in_terms() if term.isalpha() and term.islower())
 
 
-@lru_cache(maxsize=1)
-def _proper_terms() -> frozenset[str]:
+@cache
+def proper_terms() -> frozenset[str]:
+    """Return the built-in table's terms with a capital letter (technologies, languages), folded."""
     return frozenset(fold(term) for term in _built_in_terms() if not term.islower())
 
 
@@ -97,13 +89,13 @@ def _built_in_terms() -> Iterator[str]:
     return (term for line in _built_in_lines() for term in (line.head, *line.members))
 
 
-@lru_cache(maxsize=1)
+@cache
 def _built_in_lines() -> tuple[_Relation, ...]:
     source = resources.files("recall_loop.text.words").joinpath("related.tsv")
     return tuple(_parse(source.read_text("utf-8"), "related.tsv"))
 
 
-@lru_cache(maxsize=1)
+@cache
 def _built_in() -> RelatedTermsTable:
     return _index(_built_in_lines())
 

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.runtime import Runtime
 
 from recall_loop.nodes.runtime.resources import GraphResources
-from recall_loop.policy.evidence.coverage import compute_coverage, extract_facets, measure_coverage, supported_facets
+from recall_loop.policy.evidence.coverage import FacetMatcher, compute_coverage, extract_facets
 from recall_loop.policy.evidence.ranking import rank_entries
 from recall_loop.state.context import Context
 from recall_loop.state.settings.settings import Settings
@@ -88,9 +88,11 @@ def test_kept_support_is_the_support_of_the_record(seed):
     known, found = run(GraphResources(None, Settings()), state()), pool(seed)
     facets, times = extract_facets(known.question), known.question.times
     for entry in [*found.values(), *found.values(), *pool(seed + 1).values()]:
-        assert known.memo.supports(facets, entry) == supported_facets(facets, entry, times)
-    single = [supported_facets(facets, entry, times) for entry in found.values()]
-    assert compute_coverage(facets, single) == measure_coverage(facets, found.values(), times)
+        assert known.memo.supports(facets, entry) == FacetMatcher(facets, times)(entry)
+    single = [FacetMatcher(facets, times)(entry) for entry in found.values()]
+    assert compute_coverage(facets, single) == compute_coverage(
+        facets, map(FacetMatcher(facets, times), found.values())
+    )
 
 
 def test_all_nodes_of_a_run_get_the_same_run():

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import pytest
 
 from recall_loop.policy.evidence.coverage import (
+    FacetMatcher,
+    compute_coverage,
     entry_entities,
     entry_terms,
     entry_window_terms,
     extract_facets,
-    measure_coverage,
-    supported_facets,
 )
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.request import RetrieveRequest
@@ -32,14 +32,15 @@ def entry(text, window="", **fields):
 def covered(asked, *entries):
     """Return the coverage of a question by entries."""
     analysed = question(asked)
-    return measure_coverage(extract_facets(analysed), entries, analysed.times)
+    facets = extract_facets(analysed)
+    return compute_coverage(facets, map(FacetMatcher(facets, analysed.times), entries))
 
 
 def supported(asked, found):
     """Return text or kind of the facets that one entry supports."""
     analysed = question(asked)
     facets = extract_facets(analysed)
-    return {(facets[at]["kind"], facets[at]["text"]) for at in supported_facets(facets, found, analysed.times)}
+    return {(facets[at]["kind"], facets[at]["text"]) for at in FacetMatcher(facets, analysed.times)(found)}
 
 
 def kinds(asked, found):

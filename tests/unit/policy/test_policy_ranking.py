@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from recall_loop.policy.evidence.novelty import new_facts, streak_without_gain
-from recall_loop.policy.evidence.ranking import demote_duplicates, rank_entries, score_entry
+from recall_loop.policy.evidence.ranking import demote_duplicates, rank_entries
 from recall_loop.policy.prompting.context_block import render_memory_lines
 from recall_loop.state.settings.settings import Settings
 from recall_loop.text.time.time_expressions import parse_times
@@ -64,7 +64,7 @@ def returned(entries, settings=SETTINGS):
 
 
 def score(found, settings=SETTINGS):
-    return score_entry(found, settings, NOW).score
+    return rank_entries([found], settings, NOW)[0].score
 
 
 def test_the_score_stays_within_its_bounds():
@@ -186,7 +186,7 @@ def test_the_weights_come_from_the_settings():
 def test_recency_halves_with_the_half_life():
     """Proves: RANK-3."""
     settings = Settings(rank_recency_half_life_days=30.0, rank_recency_weight=1.0)
-    at = {days: score_entry(entry("a", days=days), settings, NOW).components["recency"] for days in (0, 30, 60)}
+    at = {days: rank_entries([entry("a", days=days)], settings, NOW)[0].components["recency"] for days in (0, 30, 60)}
     assert at[0] == 1.0
     assert at[30] == pytest.approx(0.5) and at[60] == pytest.approx(0.25)
 
@@ -194,7 +194,7 @@ def test_recency_halves_with_the_half_life():
 def test_recency_counts_from_the_reference_time():
     """Proves: LOOP-9, RANK-3."""
     found = entry("a", days=0)
-    earlier, later = (score_entry(found, SETTINGS, NOW + timedelta(days=days)).score for days in (0, 400))
+    earlier, later = (rank_entries([found], SETTINGS, NOW + timedelta(days=days))[0].score for days in (0, 400))
     assert earlier > later
 
 

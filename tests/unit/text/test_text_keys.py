@@ -1,11 +1,9 @@
 """Identity of queries, facts and evidence."""
 
-from datetime import UTC, datetime, timedelta, timezone
-
 import pytest
 
 from recall_loop.state.records.records import ArchivalEntry, Fact, Message, Trajectory
-from recall_loop.text.words.keys import evidence_key, fact_key, jaccard, normalise, query_key, query_terms
+from recall_loop.text.words.keys import fact_key, jaccard, normalise, query_key, query_terms
 
 
 @pytest.mark.parametrize(
@@ -80,16 +78,6 @@ def test_fact_key_of_long_text_is_short() -> None:
     long = fact_key(Fact(id="1", text="word " * 5000))
     assert len(long) < 60
     assert long != fact_key(Fact(id="1", text="word " * 4999))
-
-
-def test_evidence_key() -> None:
-    """The source counts; without one time and words do, in any zone. Proves: RANK-1."""
-    noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
-    assert evidence_key("s1", noon, "x") == evidence_key("s1", None, "y") != evidence_key("s2", noon, "x")
-    same = noon.astimezone(timezone(timedelta(hours=2)))
-    assert evidence_key(None, noon, "Hello!") == evidence_key(None, same, "hello")
-    assert evidence_key(None, noon, "Hello") == evidence_key("", noon.replace(tzinfo=None), "hello")
-    assert evidence_key(None, None, "Hello") != evidence_key(None, noon, "Hello")
 
 
 def test_overlap() -> None:

@@ -25,7 +25,7 @@ from recall_loop.text.names.proper_names import find_organizations, find_people
 )
 def test_people(text: str, expected: list[str]) -> None:
     """A name counts as a person by the words around it. Proves: LOOP-7, STOP-5."""
-    assert find_people(text) == expected
+    assert list(find_people(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,4 @@ def test_people(text: str, expected: list[str]) -> None:
 )
 def test_organizations(text: str, expected: list[str]) -> None:
     """An organization is told by its own words or by those of work. Proves: LOOP-7."""
-    assert find_organizations(text) == expected
+    assert list(find_organizations(text)) == expected

@@ -33,7 +33,7 @@ from recall_loop.text.names.phrases import find_entities, find_noun_phrases
 )
 def test_entities(text: str, expected: list[str]) -> None:
     """Names are found at the start of a sentence too, its common openers aren't. Proves: QUERY-1."""
-    assert find_entities(text) == expected
+    assert list(find_entities(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def test_entities(text: str, expected: list[str]) -> None:
 )
 def test_openers_are_no_entities(opener: str) -> None:
     """Function words at the start of a sentence name nothing. Proves: QUERY-1, QUERY-3."""
-    assert find_entities(f"{opener} we go there") == []
+    assert find_entities(f"{opener} we go there") == ()
 
 
 def test_first_word_that_is_a_name_elsewhere() -> None:
     """A capital inside a sentence makes an ordinary first word a name. Proves: QUERY-1."""
-    assert find_entities("Rose came. We saw Rose.") == ["Rose"]
-    assert find_entities("Rose petals fell, a rose petal.") == []
+    assert find_entities("Rose came. We saw Rose.") == ("Rose",)
+    assert find_entities("Rose petals fell, a rose petal.") == ()
 
 
 @pytest.mark.parametrize(

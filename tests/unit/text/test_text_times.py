@@ -88,7 +88,7 @@ def test_parse_times(text: str, start: str, end: str, kind: str) -> None:
 )
 def test_what_is_no_time(text: str) -> None:
     """Look-alikes and impossible dates are left out. Proves: SEARCH-10."""
-    assert parse_times(text, NOW) == []
+    assert parse_times(text, NOW) == ()
     assert not has_date(text)
 
 
