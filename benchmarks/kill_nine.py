@@ -19,12 +19,14 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +195,8 @@ def check_calls(store: MemoryStore, entries: list[dict[str, Any]], base: Path) -
 
 def compare_with_fresh(store: MemoryStore) -> None:
     """Windows, lexical index and vectors equal those of a store that never crashed."""
-    with MemoryStore.in_memory(embedder=LetterCountEmbedder()) as fresh:
+    folder = store.path.with_name("fresh")
+    with MemoryStore.open(folder, embedder=LetterCountEmbedder()) as fresh:
         fresh.upsert(store.scan())
         assert rows_of(store) == rows_of(fresh)
 
@@ -202,8 +205,8 @@ def rows_of(store: MemoryStore) -> list[tuple[Any, ...]]:
     """Return what is derived from each record, in order of the ids."""
     query = """SELECT r.id, b.window, f.window, v.own, v.context FROM records r JOIN bodies b ON b.rowid = r.rowid
         JOIN fts f ON f.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid ORDER BY r.id"""
-    with store.sqlite.reading() as connection:
-        return [tuple(row) for row in connection.execute(query)]
+    with closing(sqlite3.connect(store.path / "sidecar.sqlite3")) as connection:
+        return connection.execute(query).fetchall()
 
 
 def prepare(folder: Path, scenario: str, large: Path) -> None:

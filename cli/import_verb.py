@@ -136,9 +136,9 @@ def _dry_run(
     reporter: _ImportReporter,
 ) -> ImportSummary:
     from recall_loop.memory.intake.imports.import_run import preview_import
-    from recall_loop.memory.store.recovery.repair import SIDECAR_FILE
+    from recall_loop.memory.store.store import MemoryStore
 
-    if not (store_path(args.store, settings) / SIDECAR_FILE).exists():
+    if not MemoryStore.exists(store_path(args.store, settings)):
         return preview_import(source, None, options, on_rejected=reporter.refused)
     with open_store(args.store, settings, create=False, read_only=True) as store:
         return preview_import(source, store, options, on_rejected=reporter.refused)

@@ -11,7 +11,6 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 
-from recall_loop.memory.store.sqlite.fact_keys import superseded_sources
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.model.llm_answer import write_answer
 from recall_loop.nodes.model.llm_step import record_steps, usage_totals
@@ -107,7 +106,7 @@ def _demote_superseded(ranked: list[RankedEntry], run: RunContext, store: Memory
     """Put messages that said what has been superseded behind the facts that hold now."""
     facts = fact_ids(ranked)
     try:
-        found = superseded_sources(store.sqlite, run.scope, facts) if facts else {}
+        found = store.superseded_sources(run.scope, facts) if facts else {}
     except StoreError as error:
         _log.warning("superseded facts not read", extra={"error_type": type(error).__name__})
         return ranked

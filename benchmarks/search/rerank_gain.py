@@ -12,12 +12,11 @@ in that folder, one for each set, and used again. benchmarks/README.md explains 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -36,17 +35,13 @@ from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, TimeBudget, make_late_interaction
 from recall_loop.memory.search.rerank.rerank import DEFAULT_POOL, Candidate, run_reranker
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
-from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder
 from recall_loop.memory.store.encoding.indexing import index_text
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.store.write import stored_tokens
-from recall_loop.memory.store.write.stored_tokens import StoredTokens
 from recall_loop.state.scope import Scope
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SETS = ("locomo", "hotpotqa", "musique")
 METRICS = ("R@5", "R@10", "R@20", "nDCG@10")
-BATCH = 128
 NO_LIMIT_MS = 1e9
 
 
@@ -60,31 +55,19 @@ class RerankMeasurements:
     made_ms: list[float] = field(default_factory=list)
 
 
-class NoStoredTokens(StoredTokens):
-    """The same store, as if it held no token vectors."""
-
-    def tokens(self, rowids: Iterable[int]) -> dict[int, PackedTokens]:
-        return {}
-
-
-def write_tokens(store: MemoryStore, codec: TokenCodec) -> None:
-    """Make the token vectors that the store doesn't hold yet."""
-    with store.sqlite.transaction() as connection:
-        stored_tokens.drop_stale_tokens(connection, codec)
-        query = "SELECT rowid, record FROM bodies WHERE rowid NOT IN (SELECT rowid FROM tokens)"
-        missing = connection.execute(query).fetchall()
-    for start in range(0, len(missing), BATCH):
-        rows = missing[start : start + BATCH]
-        texts = [index_text(json.loads(record)) for _, record in rows]
-        packed = stored_tokens.embed_with_tokens(store.embedder, codec, store.dimension, texts)[1]
-        with store.sqlite.transaction() as connection:
-            stored_tokens.write_token_rows(connection, {row[0]: data for row, data in zip(rows, packed, strict=True)})
-
-
 def rowids_by_id(store: MemoryStore, tenant: str) -> dict[str, int]:
     """Return the rowid of each record of a tenant."""
-    with store.sqlite.reading() as connection:
-        return dict(connection.execute("SELECT id, rowid FROM records WHERE tenant = ?", (tenant,)))
+    view = store.view(Scope(tenant=tenant))
+    return {row.record.id: rowid for rowid, row in view.rows(view.rowids()).items()}
+
+
+def token_bytes(store: MemoryStore, tenants: Sequence[str]) -> float:
+    """Return the mean number of bytes of a record's token vectors."""
+    sizes: list[int] = []
+    for tenant in tenants:
+        rowids = store.view(Scope(tenant=tenant)).rowids().tolist()
+        sizes += [packed.values.nbytes for packed in store.token_source(tenant).tokens(rowids).values()]
+    return fmean(sizes)
 
 
 def metrics(ranked: Sequence[str], gold: Sequence[str]) -> list[float]:
@@ -104,10 +87,8 @@ def ask(
         for hit in hits
     ]
     tokens = {question.question: store.embedder.embed_queries_with_tokens([question.question])[1][0]}
-    codec = codec_for_embedder(store.embedder)
-    stored = make_late_interaction(
-        store.embedder, StoredTokens(store.sqlite, question.collection, codec), query_tokens=tokens
-    )
+    source = store.token_source(question.collection)
+    stored = make_late_interaction(store.embedder, source, query_tokens=tokens)
     started = time.perf_counter()
     scores = run_reranker(stored, question.question, pool).scores
     found.stored_ms.append((time.perf_counter() - started) * 1000)
@@ -115,8 +96,9 @@ def ask(
     order = sorted(range(len(pool)), key=lambda at: -scores[at])
     found.after.append(metrics([pool[at].id for at in order], question.gold))
     if make:
-        source = NoStoredTokens(store.sqlite, question.collection, codec)
-        fresh = LateInteractionReranker(store.embedder, codec, source, TimeBudget(NO_LIMIT_MS), tokens)
+        source = store.token_source(question.collection)
+        source.stored = False  # the same store, as if it held no token vectors
+        fresh = LateInteractionReranker(store.embedder, source.codec, source, TimeBudget(NO_LIMIT_MS), tokens)
         started = time.perf_counter()
         run_reranker(fresh, question.question, pool)
         found.made_ms.append((time.perf_counter() - started) * 1000)
@@ -129,13 +111,12 @@ def measure(folder: Path, place: Path, most: int | None, made: int) -> dict[str,
     with MemoryStore.open(place, embedder=MiniLmEmbedder()) as store:
         if not rowids_by_id(store, next(iter(dataset.collections))):
             ingest(store, dataset, list(dataset.collections))
-        write_tokens(store, codec_for_embedder(store.embedder))
+        store.make_token_vectors()
         rowids = {name: rowids_by_id(store, name) for name in dataset.collections}
         asked = [question for question in dataset.questions if question.gold][:most]
         for index, question in enumerate(asked):
             ask(store, question, rowids[question.collection], found, make=index < made)
-        with store.sqlite.reading() as connection:
-            size = connection.execute("SELECT avg(length(vectors)) FROM tokens").fetchone()[0]
+        size = token_bytes(store, list(dataset.collections))
     return summary(folder.name, found, size)
 
 

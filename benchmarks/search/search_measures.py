@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,6 @@ from speed_stores import BareIndexes, match_any
 from recall_loop.evals.measures.retrieval_metrics import percentile
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.query.options import SearchOptions
-from recall_loop.memory.store.embed.embedders import normalise_vectors
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.records.records import SearchHit
 from recall_loop.state.scope import Filters, Scope
@@ -69,6 +69,7 @@ class QueryRunner:
 
     def __init__(self, store: MemoryStore, pool: TextPool) -> None:
         self.store, self.pool = store, pool
+        self._connection = sqlite3.connect(f"{(store.path.resolve() / 'sidecar.sqlite3').as_uri()}?mode=ro", uri=True)
 
     def ask(
         self, number: int, *, options: SearchOptions = HYBRID, filters: Filters = EVERYTHING, count: int = 1
@@ -96,8 +97,7 @@ class QueryRunner:
         """Ask the store's own full-text table of windows, past the store."""
         query = "SELECT rowid FROM fts WHERE fts MATCH ? ORDER BY rank LIMIT ?"
         match = f"window : ({match_any(self.terms(number))})"
-        with self.store.sqlite.reading() as connection:
-            return connection.execute(query, (match, K)).fetchall()
+        return self._connection.execute(query, (match, K)).fetchall()
 
     def terms(self, number: int) -> list[str]:
         """Return the stems of a question."""
@@ -148,16 +148,12 @@ class ExactIndex:
     """Every context vector of the first tenant in memory, and exact search over them."""
 
     def __init__(self, store: MemoryStore) -> None:
-        query = """SELECT v.rowid, v.context FROM vectors v JOIN records r ON r.rowid = v.rowid
-            WHERE r.tenant = ? ORDER BY v.rowid"""
-        count = store.count()
-        self.rowids = np.zeros(count, dtype=np.int64)
-        self.vectors = np.zeros((count, store.dimension), dtype=np.float32)
-        with store.sqlite.reading() as connection:
-            for at, (rowid, blob) in enumerate(connection.execute(query, (Scope().tenant,))):
-                self.rowids[at], self.vectors[at] = rowid, np.frombuffer(blob, dtype=np.float16)
-        for start in range(0, count, _AT_ONCE):  # a copy of all at once would be gigabytes
-            self.vectors[start : start + _AT_ONCE] = normalise_vectors(self.vectors[start : start + _AT_ONCE])
+        view = store.view(Scope())
+        self.rowids = view.rowids()
+        self.vectors = np.zeros((len(self.rowids), store.dimension), dtype=np.float32)
+        for start in range(0, len(self.rowids), _AT_ONCE):  # a copy of all at once would be gigabytes
+            part = slice(start, start + _AT_ONCE)
+            self.vectors[part] = view.vectors(self.rowids[part])[1]
 
     def best(self, vector: NDArray[np.float32], limit: int, among: NDArray[np.int64] | None = None) -> set[int]:
         """Return the rowids of the nearest vectors, of all rows or of those in `among`."""

@@ -10,7 +10,7 @@ from recall_loop.cli.core.common import open_store, read_settings
 from recall_loop.cli.core.progress_bars import progress_bar
 from recall_loop.cli.core.rendering import Screen, sanitize, sanitize_json
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.trajectories.legacy_migration import MigrationReport, list_tenants
+from recall_loop.memory.trajectories.legacy_migration import MigrationReport
 from recall_loop.memory.trajectories.legacy_migration import migrate_trajectories as migrate_tenant
 from recall_loop.memory.trajectories.scoring.pending_scores import score_pending
 from recall_loop.memory.trajectories.scoring.scorers import make_scorer
@@ -47,7 +47,7 @@ def migrate(args: argparse.Namespace) -> int:
     """Rewrite old records, of one tenant or of all; 1 where some couldn't be, else 0."""
     settings = read_settings(args)
     with open_store(args.store, settings, create=False, read_only=args.dry_run) as store:
-        tenants = list_tenants(store) if args.tenant is None else [args.tenant]
+        tenants = store.tenants() if args.tenant is None else [args.tenant]
         reports = [_migrate(store, tenant, args.dry_run) for tenant in tenants]
     if args.json:
         Screen().line(sanitize_json(json.dumps([_as_json(report) for report in reports], ensure_ascii=False)))

@@ -40,7 +40,6 @@ from recall_loop.memory.adapters.store_items import (
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.query.options import MAX_RESULTS, SearchOptions
 from recall_loop.memory.store.encoding.indexing import digest
-from recall_loop.memory.store.sqlite.predicate import compile_predicate
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError, validate_model
 from recall_loop.state.records.records import ArchivalEntry, Fact, Record
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
 
 Namespace = tuple[str, ...]
 _WIDENING_FACTOR = 4
-_NAMESPACES = f"""SELECT DISTINCT json_extract(b.record, '$.attributes.{ITEM_ATTRIBUTE}.namespace')
-FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE """
 
 
 class RecallLoopStore(BaseStore):
@@ -213,10 +210,10 @@ class RecallLoopStore(BaseStore):
         return (item for item in items if matches_filter(item.value, op.filter))
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        predicate = compile_predicate(self._scope, self._filters(()), [self._kind])
-        with self._store.sqlite.reading() as connection:
-            rows = connection.execute(_NAMESPACES + predicate.where, predicate.params).fetchall()
-        every = [tuple(json.loads(row[0])) for row in rows]
+        named = self._store.distinct_attribute(
+            f"{ITEM_ATTRIBUTE}.namespace", self._scope, self._filters(()), [self._kind]
+        )
+        every = [tuple(one) for one in named]
         found = [
             one for one in every if all(matches_namespace(one, condition) for condition in op.match_conditions or ())
         ]

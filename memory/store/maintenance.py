@@ -14,6 +14,7 @@ from recall_loop.memory.store.index.tenant_cache import TenantCaches
 from recall_loop.memory.store.recovery import compaction, recovery, repair
 from recall_loop.memory.store.recovery import rebuild as rebuilding
 from recall_loop.memory.store.recovery.verify import VerificationReport, verify_open
+from recall_loop.memory.store.sqlite import record_queries
 from recall_loop.memory.store.sqlite.predicate import compile_predicate
 from recall_loop.memory.store.write import commits, stored_tokens
 from recall_loop.state.errors import InvalidInputError, StoreReadOnlyError, StoreUnavailableError
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
     from recall_loop.memory.store.write.group_commit import GroupCommit
     from recall_loop.state.scope import Scope
-
-_ERASED = """SELECT r.id FROM records r WHERE {where} ORDER BY r.rowid LIMIT ?"""
 
 
 class Maintenance:
@@ -239,14 +238,12 @@ class Maintenance:
         if scope.mode is ScopeMode.CONSTELLATION:
             raise InvalidInputError("scope", scope.mode.value, "local: the records of other agents are not yours")
         predicate, erased = compile_predicate(scope), 0
-        query = _ERASED.format(where=predicate.where)
         with self._writing():
             while True:
-                with self.sqlite.reading() as connection:
-                    found = connection.execute(query, (*predicate.params, recovery.CHUNK)).fetchall()
+                found = record_queries.first_ids(self.sqlite, predicate, recovery.CHUNK)
                 if not found:
                     return erased
-                erased += commits.delete_records(self.sqlite, scope.tenant, [row[0] for row in found])
+                erased += commits.delete_records(self.sqlite, scope.tenant, found)
                 self._link.flush_after_commit()
 
     def _check_writable(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -14,12 +13,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer
+from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.index.tenant_cache import TenantCaches
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.recovery import opening, recovery
 from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
-from recall_loop.memory.store.sqlite.paging import RecordPage, read_page
+from recall_loop.memory.store.recovery.repair import SIDECAR_FILE
+from recall_loop.memory.store.sqlite import record_queries
 from recall_loop.memory.store.sqlite.predicate import compile_predicate
 from recall_loop.memory.store.sqlite.prepared_records import (
     PreparedRecord,
@@ -28,11 +29,13 @@ from recall_loop.memory.store.sqlite.prepared_records import (
     readable_id,
     validate_and_prepare,
 )
+from recall_loop.memory.store.sqlite.record_queries import RecordPage
 from recall_loop.memory.store.write import commits
 from recall_loop.memory.store.write.delivery import ChromaDelivery
 from recall_loop.memory.store.write.group_commit import GroupCommit, PendingWrite
+from recall_loop.memory.store.write.stored_tokens import StoredTokens
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, invalid_input_from
-from recall_loop.state.records.records import RECORD_ADAPTER, Record
+from recall_loop.state.records.records import Fact, Record
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.types import ContentType, Identifier
 
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.opening import OpenStoreFiles
 
 _TENANT: TypeAdapter[str] = TypeAdapter(Identifier)
-_SCAN = 500
 # Chroma takes a thousand rows at a time for little more than the price of a quarter as many.
 UPSERT_CHUNK = 1000
 ContentTypeNames = Iterable[ContentType | str]
@@ -138,6 +140,11 @@ class MemoryStore(Maintenance):
         except BaseException:
             self.close()
             raise
+
+    @staticmethod
+    def exists(path: str | Path) -> bool:
+        """Return whether a folder holds a store. One that has lost its SQLite file counts only once it is rebuilt."""
+        return (Path(path) / SIDECAR_FILE).exists()
 
     @classmethod
     def in_memory(cls, *, embedder: Embedder | None = None) -> MemoryStore:
@@ -249,13 +256,8 @@ class MemoryStore(Maintenance):
     def get(self, ids: Iterable[str], *, scope: Scope) -> list[Record]:
         """Return records by id, in the order of `ids`; what is missing or out of scope is left out."""
         self._current()
-        wanted, found = _ids(ids), {}
-        predicate = compile_predicate(scope)
-        query = f"""SELECT r.id, b.record FROM records r JOIN bodies b ON b.rowid = r.rowid
-            WHERE {predicate.where} AND r.id IN (SELECT value FROM json_each(?))"""
-        with self.sqlite.reading() as connection:
-            for record_id, body in connection.execute(query, (*predicate.params, json.dumps(wanted))):
-                found[record_id] = RECORD_ADAPTER.validate_json(body)
+        wanted = _ids(ids)
+        found = record_queries.read_by_id(self.sqlite, compile_predicate(scope), wanted)
         return [found[record_id] for record_id in wanted if record_id in found]
 
     def view(self, scope: Scope, filters: Filters | None = None, content_types: ContentTypeNames | None = None) -> View:
@@ -273,9 +275,7 @@ class MemoryStore(Maintenance):
         """Return how many records `scan` would give."""
         self._current()
         predicate = compile_predicate(scope or Scope(), filters, content_types)
-        query = f"SELECT count(*) FROM records r WHERE {predicate.where}"
-        with self.sqlite.reading() as connection:
-            return int(connection.execute(query, predicate.params).fetchone()[0])
+        return record_queries.count_matching(self.sqlite, predicate)
 
     def scan(
         self, scope: Scope | None = None, filters: Filters | None = None, content_types: ContentTypeNames | None = None
@@ -288,7 +288,7 @@ class MemoryStore(Maintenance):
         """
         self._current()
         predicate = compile_predicate(scope or Scope(), filters, content_types)
-        return self._scan(predicate.where, predicate.params)
+        return record_queries.iterate_records(self.sqlite, predicate)
 
     def page(
         self,
@@ -297,7 +297,7 @@ class MemoryStore(Maintenance):
         content_types: ContentTypeNames | None = None,
         *,
         after: str = "",
-        limit: int = _SCAN,
+        limit: int = record_queries.PAGE_RECORDS,
     ) -> RecordPage:
         """Return up to `limit` records whose ids follow `after`, in the order of their ids (STORE-2).
 
@@ -308,20 +308,59 @@ class MemoryStore(Maintenance):
             InvalidInputError: an unknown content type, or none at all.
         """
         self._current()
-        return read_page(self.sqlite, compile_predicate(scope or Scope(), filters, content_types), after, limit)
+        return record_queries.read_page(
+            self.sqlite, compile_predicate(scope or Scope(), filters, content_types), after, limit
+        )
 
-    def _scan(self, where: str, params: tuple[Any, ...]) -> Iterator[Record]:
-        query = f"""SELECT r.rowid, b.record FROM records r JOIN bodies b ON b.rowid = r.rowid
-            WHERE {where} AND r.rowid > ? ORDER BY r.rowid LIMIT ?"""
-        last = 0
-        while True:
-            with self.sqlite.reading() as connection:
-                page = connection.execute(query, (*params, last, _SCAN)).fetchall()
-                records = [RECORD_ADAPTER.validate_json(body) for _, body in page]
-            yield from records
-            last = page[-1][0] if page else last
-            if len(page) < _SCAN:
-                return
+    def tenants(self) -> list[str]:
+        """Return the tenants that have records, sorted."""
+        self._current()
+        return record_queries.list_tenants(self.sqlite)
+
+    def facts_by_key(self, tenant: str, keys: Iterable[str]) -> dict[str, list[Fact]]:
+        """Return all facts of a tenant with the given supersession keys, in the order in which they were first written.
+
+        Superseded facts are among them. `encoding.indexing.supersession_key` gives a fact's key.
+        """
+        self._current()
+        return record_queries.facts_by_key(self.sqlite, tenant, keys)
+
+    def superseded_sources(self, scope: Scope, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Return the records that superseded facts of a scope were drawn from, each with its successor and the time.
+
+        Only what the facts `ids` superseded counts, directly or through others: the value is one of `ids`, and the time
+        (ISO 8601) from which the content of the record doesn't hold any more.
+        """
+        self._current()
+        return record_queries.superseded_sources(self.sqlite, scope, ids)
+
+    def next_position(self, scope: Scope, session: str | None) -> int | None:
+        """Return the position after the last message of a scope's session; None where messages there have no position.
+
+        Messages with a position come before all that have none.
+        """
+        self._current()
+        return record_queries.next_position(self.sqlite, scope, session)
+
+    def distinct_attribute(
+        self,
+        path: str,
+        scope: Scope,
+        filters: Filters | None = None,
+        content_types: ContentTypeNames | None = None,
+    ) -> list[Any]:
+        """Return the distinct values of an attribute, such as `item.namespace`; records without it are left out."""
+        self._current()
+        return record_queries.distinct_attribute(self.sqlite, compile_predicate(scope, filters, content_types), path)
+
+    def token_source(self, tenant: str) -> StoredTokens | None:
+        """Return the token vectors of a tenant; None where the embedder gives none.
+
+        Raises:
+            EmbedderError: the file of their projection is missing or damaged.
+        """
+        codec = codec_for_embedder(self.embedder)
+        return None if codec is None else StoredTokens(self.sqlite, tenant, codec)
 
 
 def _prepared(tenant: str, chunk: list[tuple[int, Any]]) -> tuple[dict[int, PreparedRecord], dict[int, WriteOutcome]]:

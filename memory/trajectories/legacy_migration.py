@@ -56,12 +56,6 @@ class MigrationReport:
         return self.before.total()
 
 
-def list_tenants(store: MemoryStore) -> list[str]:
-    """Return the tenants that have records, sorted."""
-    with store.sqlite.reading() as connection:
-        return sorted(str(row[0]) for row in connection.execute("SELECT DISTINCT tenant FROM records"))
-
-
 def migrate_trajectories(
     store: MemoryStore,
     tenant: str,

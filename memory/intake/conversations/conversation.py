@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.encoding.indexing import digest, session_key_of
-from recall_loop.memory.store.sqlite.predicate import compile_predicate
+from recall_loop.memory.store.encoding.indexing import digest
 from recall_loop.memory.trajectories.capture.sources import SourceMessage, parse_message
 from recall_loop.memory.trajectories.capture.values import to_datetime
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Message
-from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
-from recall_loop.state.types import ContentType, Role
+from recall_loop.state.scope import DEFAULT_TENANT, Scope
+from recall_loop.state.types import Role
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
@@ -100,7 +99,8 @@ def record_messages(
     with store.exclusive():
         scope = validate_model(Scope, {"tenant": place.tenant}, "place")
         known = {record.id: record for record in store.get([draft.id for draft in drafts], scope=scope)}
-        ready = _merge_drafts(drafts, known, _next_position(store, place))
+        session_scope = Scope(tenant=place.tenant, user_id=place.user_id, conversation_id=place.conversation_id)
+        ready = _merge_drafts(drafts, known, store.next_position(session_scope, place.session))
         written = {record.id: record for record, before in ready if record is not before}
         outcomes = store.upsert(written.values(), tenant=place.tenant)
     refused = [outcome for outcome in outcomes if outcome.error]
@@ -158,24 +158,6 @@ def _moment(heard: SourceMessage, now: datetime) -> tuple[datetime | None, str |
     if found is not None and found > now + _MAX_CLOCK_SKEW:
         return None, "a message's timestamp is in the future; the clock's was taken"
     return found, "a message's timestamp is no time; the clock's was taken" if given is not None and not found else None
-
-
-def _next_position(store: MemoryStore, place: ConversationOwner) -> int | None:
-    """Return the place after the last message of the session; None where messages there have no place.
-
-    What has a place comes before all that has none.
-    """
-    thread = session_key_of(place.tenant, {**place.owner_fields(), "session": place.session})
-    unplaced = "SELECT 1 FROM records WHERE thread = ? AND position IS NULL LIMIT 1"
-    scope = Scope(tenant=place.tenant, user_id=place.user_id, conversation_id=place.conversation_id)
-    filters = Filters(session=place.session)
-    predicate = compile_predicate(scope, filters, [ContentType.MESSAGE])
-    query = f"SELECT max(r.position) FROM records r WHERE {predicate.where}"
-    with store.sqlite.reading() as connection:
-        if connection.execute(unplaced, (thread,)).fetchone():
-            return None
-        last = connection.execute(query, predicate.params).fetchone()[0]
-    return 0 if last is None else int(last) + 1
 
 
 def _merge_drafts(

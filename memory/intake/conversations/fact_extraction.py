@@ -22,7 +22,7 @@ from recall_loop.memory.intake.conversations.conversation import (
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.query.options import SearchOptions
-from recall_loop.memory.store.sqlite.fact_keys import facts_by_supersession_key, supersession_key
+from recall_loop.memory.store.encoding.indexing import supersession_key
 from recall_loop.policy.evidence.fact_support import CitedContext, is_supported
 from recall_loop.policy.facts.supersession import chronological, fact_value
 from recall_loop.prompts.fact_replies import ExtractedFact, FactsReply
@@ -290,7 +290,7 @@ def _has_later_value(store: MemoryStore, place: ConversationOwner, known: Fact, 
     name = supersession_key(known)
     if name is None:
         return False
-    beside = {one.id: one for one in facts_by_supersession_key(store.sqlite, place.tenant, [name]).get(name, [])}
+    beside = {one.id: one for one in store.facts_by_key(place.tenant, [name]).get(name, [])}
     beside |= {one.id: one for one in made.values() if supersession_key(one) == name}
     told = [one.id for one in chronological((beside | {known.id: known}).values())]
     after = told[told.index(known.id) + 1 :]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.sqlite.fact_keys import facts_by_supersession_key, supersession_key
+from recall_loop.memory.store.encoding.indexing import supersession_key
 from recall_loop.policy.facts.supersession import supersession_changes
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Fact, Record
@@ -96,7 +96,7 @@ def _apply_supersession(
     single = [fact for fact in final.values() if fact.id in single_ids or normalise(fact.fact_type or "") in types]
     places = {fact.id: supersession_key(fact) for fact in single}
     slots = {place for place in places.values() if place is not None}
-    known = facts_by_supersession_key(store.sqlite, tenant, slots) if slots else {}
+    known = store.facts_by_key(tenant, slots) if slots else {}
     older: list[Fact] = []
     for place in sorted(slots):
         here = [fact for fact in known.get(place, []) if fact.id not in final]

@@ -10,8 +10,6 @@ from recall_loop.memory.search.rerank.late_interaction import LateInteractionRer
 from recall_loop.memory.search.rerank.learned import learned_gains, rerank_by_tokens
 from recall_loop.memory.search.rerank.rerank import top_candidates
 from recall_loop.memory.search.rerank.top_k import ScoredCandidates, rerank_candidates
-from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
-from recall_loop.memory.store.write.stored_tokens import StoredTokens, has_tokens_for
 from recall_loop.state.errors import RecallError, UnsupportedOptionError
 from recall_loop.state.types import SearchMode
 
@@ -115,15 +113,14 @@ def make_rerank_stage(
         if options.rerank is False:
             raise UnsupportedOptionError("rerank", False, "None or True: a reranker is given")
         return RerankStage(own)
-    codec = None if options.rerank is False else codec_for_embedder(store.embedder)
-    if codec is None:
+    source = None if options.rerank is False else store.token_source(scope.tenant)
+    if source is None:
         if options.rerank:
             name = store.embedder.name
             raise UnsupportedOptionError("rerank", True, f"False or None: embedder {name} gives no token vectors")
         return RerankStage()
     bare = given or options.mode is SearchMode.FTS
-    if not options.rerank and (bare or not has_tokens_for(store.sqlite, codec)):
+    if not options.rerank and (bare or not source.stored):
         return RerankStage()
-    source = StoredTokens(store.sqlite, scope.tenant, codec)
     reranker = make_late_interaction(store.embedder, source, budget_ms=options.rerank_budget_ms)
     return RerankStage(reranker, use_learned_order=True, gains=gains)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from recall_loop.state.records.records import Fact
+
 PREVIOUS_WEIGHT = 0.5
 NEXT_WEIGHT = 0.25
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -87,6 +89,11 @@ def supersession_key_of(record: Mapping[str, Any]) -> str | None:
     owners = [record.get(name) for name in ("agent_id", "group_id", "user_id")]
     place = record.get("conversation_id") if owners[-1] is None and subject in _NAMELESS else None
     return digest(*owners, place, subject, fact_type)
+
+
+def supersession_key(fact: Fact) -> str | None:
+    """Return the supersession key of a fact; None where it doesn't name subject and type."""
+    return supersession_key_of({**fact.model_dump(exclude={"kind"}), "kind": fact.kind})
 
 
 def order_key(position: int | None, created_at: int | None) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from recall_loop.memory.store.files import integrity
 from recall_loop.memory.store.sqlite.schema import DDL
@@ -121,6 +122,15 @@ class SqliteDatabase:
             except _ROW_ERRORS as error:
                 self._check_rows(error, connection)
                 raise
+
+    def fetch(self, query: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query, as of the last commit.
+
+        Raises:
+            StoreUnavailableError: the store is closed, or SQLite fails.
+        """
+        with self.reading() as connection:
+            return connection.execute(query, params).fetchall()
 
     def _reader(self) -> sqlite3.Connection:
         if self._closed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.embed.embedders import Embedder, TokenEmbedder, group_by_model, validate_vectors
@@ -49,8 +50,13 @@ class StoredTokens:
     """
 
     def __init__(self, sidecar: SqliteDatabase, tenant: str, codec: TokenCodec) -> None:
-        self._sidecar, self._tenant, self._codec = sidecar, tenant, codec
-        self._fits: bool | None = None
+        self.codec = codec
+        self._sidecar, self._tenant = sidecar, tenant
+
+    @cached_property
+    def stored(self) -> bool:
+        """Whether the store holds token vectors that were made with this embedder and projection."""
+        return has_tokens_for(self._sidecar, self.codec)
 
     def neighbours(self, rowids: Iterable[int]) -> ThreadLinks:
         """Return previous and next row of each message that stands in a thread.
@@ -64,13 +70,11 @@ class StoredTokens:
 
     def tokens(self, rowids: Iterable[int]) -> dict[int, PackedTokens]:
         """Return the stored vectors; none where the store holds those of another model or basis."""
-        if self._fits is None:
-            self._fits = has_tokens_for(self._sidecar, self._codec)
-        if not self._fits:
+        if not self.stored:
             return {}
         with self._sidecar.reading() as connection:
             found = connection.execute(_TOKENS, (self._tenant, ids_json(rowids))).fetchall()
-        return {rowid: self._codec.unpack(vectors) for rowid, vectors in found}
+        return {rowid: self.codec.unpack(vectors) for rowid, vectors in found}
 
     def texts(self, rowids: Iterable[int]) -> dict[int, tuple[str, str]]:
         """Return kinds and index texts, whole."""

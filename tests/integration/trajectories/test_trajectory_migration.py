@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.trajectories.legacy_migration import legacy_outcome_type, list_tenants, migrate_trajectories
+from recall_loop.memory.trajectories.legacy_migration import legacy_outcome_type, migrate_trajectories
 from recall_loop.state.errors import StoreReadOnlyError
 from recall_loop.state.records.legacy_trajectories import is_legacy
 from recall_loop.state.records.records import Fact, Record, Trajectory
@@ -77,7 +77,7 @@ def test_migration_loses_nothing_and_is_done_once(store: MemoryStore) -> None:
     assert (again.legacy, again.migrated, again.trajectories_after) == (0, 0, 41)
     assert everything(store) == after
     assert is_legacy(everything(store, "other")[0].attributes)
-    assert list_tenants(store) == ["acme", "other"]
+    assert store.tenants() == ["acme", "other"]
     assert store.count(Scope(tenant="acme"), Filters(execution_status="failed")) == 10
 
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from recall_loop.memory.store.sqlite.schema import DDL
+
 MOST_FILES = 12
 ROOMS = "state text telemetry prompts policy llm memory nodes graph evals service cli"
 PRODUCT = tuple(ROOMS.split())
+STORE = Path("memory/store")
+TABLES = "|".join(re.findall(r"CREATE (?:VIRTUAL )?TABLE (\w+)", DDL))
+OUR_SQL = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE)\s+(?:{TABLES})\b")
+BACK_DOORS = ("sidecar", "sqlite")
 
 
 def _files(root: Path, *rooms: str) -> list[Path]:
@@ -31,3 +40,26 @@ def test_no_two_files_share_a_name(root: Path) -> None:
         if path.name != "__init__.py":
             places[path.name].append(str(path))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def _texts(tree: ast.Module) -> Iterator[str]:
+    """Yield the string constants of a file, the fixed parts of f-strings among them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def _attributes(tree: ast.Module) -> set[str]:
+    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def test_the_store_is_read_through_its_own_methods_only(root: Path) -> None:
+    def parsed(*rooms: str) -> dict[Path, ast.Module]:
+        outside = [path for path in _files(root, *rooms) if not path.is_relative_to(STORE)]
+        return {path: ast.parse((root / path).read_text(encoding="utf-8")) for path in outside}
+
+    product = parsed(*PRODUCT)
+    assert TABLES.count("|") > 5 and len(product) > 200
+    assert [str(path) for path, tree in product.items() if any(map(OUR_SQL.search, _texts(tree)))] == []
+    every = product | parsed("benchmarks", "examples")
+    assert [str(path) for path, tree in every.items() if not _attributes(tree).isdisjoint(BACK_DOORS)] == []

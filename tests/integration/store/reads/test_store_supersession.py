@@ -12,7 +12,7 @@ from recall_loop.graph.run import retrieve
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
 from recall_loop.memory.intake.files.export import export_lines
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.store.sqlite import fact_keys
+from recall_loop.memory.store.sqlite import record_queries
 from recall_loop.memory.store.sqlite.predicate import compile_predicate
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
@@ -252,7 +252,7 @@ def test_looking_for_what_facts_superseded_uses_its_index(store):
     """Proves: OPS-5 (a retrieval must not read all rows of a large tenant)."""
     write_facts(store, HOMES, single_valued=SINGLE)
     predicate = compile_predicate(Scope(user_id="u", agent_id="a"))
-    query = fact_keys._SOURCES.format(where=predicate.where)
+    query = record_queries.SUPERSEDED_SOURCES.format(where=predicate.where)
     params = (*predicate.params, "[]", "default", *predicate.params)
     with store.sqlite.reading() as connection:
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", params)]

@@ -22,12 +22,11 @@ from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
-from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
+from recall_loop.memory.store.encoding.indexing import supersession_key_of
 from recall_loop.memory.store.index import tenant_cache
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.sqlite.rows import Row
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.store.write.stored_tokens import StoredTokens
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType, SearchMode
@@ -71,6 +70,7 @@ def batch(word: str, *, shift: int) -> list[dict[str, Any]]:
         record("f0", "fact", word, 0),
         record("n0", "archival", word, 0, agent_id="a2"),
         record("t0", "trajectory", word, 0, agent_id="a3", group_id="g2"),
+        record("f1", "fact", word, 0, superseded_by="f0", valid_until="2024-05-01T00:00:00Z"),
     ]
 
 
@@ -176,6 +176,10 @@ def pooled(view: View) -> Any:
 VIEW = Filters(tags=("shared",))
 FOREIGN_FILTERS = [Filters(tags=(f"{SECRET}tag",)), Filters(label=f"{SECRET}label"), Filters(agent_ids=("a9",))]
 
+FACTS = [one for one in (*OWN, *THEIRS) if one["kind"] == "fact"]
+SCOPES = [MINE, Scope(tenant="mine", user_id="u1", conversation_id="c1"), Scope(tenant="mine", agent_id="a9")]
+ATTRIBUTES = ["ownkey", f"{SECRET}key", "outcome_score"]
+
 # Methods that read for one tenant: what they give is the same with and without another tenant beside it.
 STORE_READS: dict[str, Callable[[MemoryStore], Any]] = {
     "get": lambda store: store.get(EVERY_RECORD, scope=MINE),
@@ -183,6 +187,12 @@ STORE_READS: dict[str, Callable[[MemoryStore], Any]] = {
     "scan": lambda store: [list(store.scan(MINE)), [list(store.scan(MINE, filters)) for filters in FOREIGN_FILTERS]],
     "page": lambda store: [store.page(MINE, limit=3).records, store.page(MINE, after="m").records],
     "view": lambda store: [view.count() for view in views(store)],
+    "facts_by_key": lambda store: store.facts_by_key("mine", [supersession_key_of(one) for one in FACTS]),
+    "superseded_sources": lambda store: [store.superseded_sources(scope, EVERY_RECORD) for scope in SCOPES],
+    "next_position": lambda store: [
+        store.next_position(scope, session) for scope in SCOPES for session in ("s1", "s2")
+    ],
+    "distinct_attribute": lambda store: [store.distinct_attribute(name, MINE) for name in ATTRIBUTES],
 }
 VIEW_READS: dict[str, Callable[[View], Any]] = {
     "tenant": lambda view: view.tenant,
@@ -225,11 +235,13 @@ STORE_WHOLE: dict[str, Callable[[MemoryStore], Any]] = {
     "rebuild": lambda store: store.rebuild(),
     "compact": lambda store: store.compact(),
     "verify": lambda store: store.verify(),
+    "tenants": lambda store: store.tenants(),
     "drop_token_vectors": lambda store: store.drop_token_vectors(),
 }
 # Machinery: it opens, closes or stands between the parts, and gives no record to anybody.
 STORE_MACHINERY = {
     "exclusive",
+    "exists",
     "open",
     "in_memory",
     "close",
@@ -239,6 +251,7 @@ STORE_MACHINERY = {
     "note_lexical_success",
     "make_token_vectors",
     "probe",
+    "token_source",
     "writable",
 }
 
@@ -328,22 +341,28 @@ def test_the_reads_do_read() -> None:
         windows = [row.window for row in store.view(MINE).rows(range(100)).values()]
         assert any("owntext" in window and "\n" in window for window in windows)
         theirs = list(store.scan(Scope(tenant="theirs")))
-        assert len(theirs) == 11
+        assert len(theirs) == 12
         with pytest.raises(AssertionError):
             assert_silent(theirs)
         assert all(pooled(view) for view in views(store))
+        found = {
+            name: STORE_READS[name](store) for name in ("superseded_sources", "next_position", "distinct_attribute")
+        }
+        assert found["superseded_sources"][0] == {"ownsource": ("f0", "2024-05-01T00:00:00Z")}
+        assert found["next_position"] == [15, 0, 15, 0, 0, 0]
+        assert found["distinct_attribute"] == [["ownvalue"], [], [0.5]]
+        assert sorted(one.id for facts in STORE_READS["facts_by_key"](store).values() for one in facts) == ["f0", "f1"]
 
 
 def test_token_vectors_and_reranking_stay_inside(embedder: MiniLmEmbedder) -> None:
     """Rows of another tenant are asked for by number, and give nothing. Proves: STORE-3, STORE-7."""
-    codec = codec_for_embedder(embedder)
-    assert codec is not None
     options = SearchOptions(rerank=True, rerank_budget_ms=60_000, limit=100, debug=True)
     given = []
     for theirs in (True, False):
         with MemoryStore.in_memory(embedder=embedder) as store:
             fill(store, theirs=theirs)
-            source = StoredTokens(store.sqlite, "mine", codec)
+            source = store.token_source("mine")
+            assert source is not None
             mine = {int(rowid) for rowid in store.view(MINE).rowids()}
             everything = range(100)
             neighbours = source.neighbours(everything)

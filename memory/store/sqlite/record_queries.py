@@ -1,0 +1,143 @@
+"""Reads of whole records, outside of searches: by id, in order, page by page, and facts by what they are about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.memory.store.encoding.indexing import session_key_of
+from recall_loop.memory.store.sqlite.predicate import compile_predicate
+from recall_loop.state.records.records import RECORD_ADAPTER, Fact, Record
+from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.types import ContentType
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.sqlite.predicate import Predicate
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+
+PAGE_RECORDS = 500
+_PAGE_CHARACTERS = 16 * 1024 * 1024
+_RECORDS = "FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE"
+_BODY = "SELECT record FROM bodies WHERE rowid = ?"
+# All facts that some facts superseded, directly or through others.
+SUPERSEDED_SOURCES = """WITH RECURSIVE chain (root, id, row) AS (
+  SELECT r.superseded_by, r.id, r.rowid FROM records r
+    WHERE {where} AND r.superseded_by IN (SELECT value FROM json_each(?))
+  UNION SELECT c.root, r.id, r.rowid FROM chain c JOIN records r ON r.tenant = ? AND r.superseded_by = c.id
+    WHERE {where}
+)
+SELECT s.value, c.root, json_extract(b.record, '$.valid_until')
+FROM chain c JOIN bodies b ON b.rowid = c.row, json_each(b.record, '$.source_ids') s ORDER BY 3"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPage:
+    """Records by ascending id.
+
+    Attributes:
+        records: the records.
+        after: where the next page begins, for `MemoryStore.page(after=…)`; None at the end.
+    """
+
+    records: tuple[Record, ...]
+    after: str | None
+
+
+def read_page(database: SqliteDatabase, predicate: Predicate, after: str, limit: int) -> RecordPage:
+    """Return the next page of the records that a predicate allows; see `MemoryStore.page`.
+
+    Raises:
+        StoreUnavailableError: SQLite fails; so for the other functions.
+    """
+    # Bodies stay out of the statement that sorts: of a filtered scope SQLite may have to sort every row.
+    query = f"SELECT r.rowid, r.id FROM records r WHERE {predicate.where} AND r.id > ? ORDER BY r.id LIMIT ?"
+    records: list[Record] = []
+    characters = 0
+    with database.reading() as connection:
+        rows = connection.execute(query, (*predicate.params, after, limit + 1)).fetchall()
+        for number, (rowid, record_id) in enumerate(rows[:limit], start=1):
+            found = connection.execute(_BODY, (rowid,)).fetchone()
+            if found is None:  # deleted since
+                continue
+            records.append(RECORD_ADAPTER.validate_json(found[0]))
+            characters += len(found[0])
+            if characters >= _PAGE_CHARACTERS and number < len(rows):
+                return RecordPage(tuple(records), record_id)
+    return RecordPage(tuple(records), rows[limit - 1][1] if len(rows) > limit else None)
+
+
+def read_by_id(database: SqliteDatabase, predicate: Predicate, ids: Sequence[str]) -> dict[str, Record]:
+    """Return the records with these ids that a predicate allows."""
+    query = f"SELECT r.id, b.record {_RECORDS} {predicate.where} AND r.id IN (SELECT value FROM json_each(?))"
+    with database.reading() as connection:
+        rows = connection.execute(query, (*predicate.params, json.dumps(ids)))
+        return {record_id: RECORD_ADAPTER.validate_json(body) for record_id, body in rows}
+
+
+def iterate_records(database: SqliteDatabase, predicate: Predicate) -> Iterator[Record]:
+    """Yield the records that a predicate allows, in the order in which they were first written."""
+    query = f"SELECT r.rowid, b.record {_RECORDS} {predicate.where} AND r.rowid > ? ORDER BY r.rowid LIMIT ?"
+    last = 0
+    while True:
+        with database.reading() as connection:
+            page = connection.execute(query, (*predicate.params, last, PAGE_RECORDS)).fetchall()
+            records = [RECORD_ADAPTER.validate_json(body) for _, body in page]
+        yield from records
+        last = page[-1][0] if page else last
+        if len(page) < PAGE_RECORDS:
+            return
+
+
+def count_matching(database: SqliteDatabase, predicate: Predicate) -> int:
+    """Return how many records a predicate allows."""
+    return int(database.fetch(f"SELECT count(*) FROM records r WHERE {predicate.where}", predicate.params)[0][0])
+
+
+def first_ids(database: SqliteDatabase, predicate: Predicate, limit: int) -> list[str]:
+    """Return the ids of the records that a predicate allows, oldest first, at most `limit`."""
+    query = f"SELECT r.id FROM records r WHERE {predicate.where} ORDER BY r.rowid LIMIT ?"
+    return [row[0] for row in database.fetch(query, (*predicate.params, limit))]
+
+
+def list_tenants(database: SqliteDatabase) -> list[str]:
+    """Return the tenants that have records, sorted."""
+    return [row[0] for row in database.fetch("SELECT DISTINCT tenant FROM records ORDER BY tenant")]
+
+
+def next_position(database: SqliteDatabase, scope: Scope, session: str | None) -> int | None:
+    """Return the position after the last message of a session; see `MemoryStore.next_position`."""
+    thread = session_key_of(scope.tenant, {**scope.model_dump(), "session": session})
+    if database.fetch("SELECT 1 FROM records WHERE thread = ? AND position IS NULL LIMIT 1", (thread,)):
+        return None
+    predicate = compile_predicate(scope, Filters(session=session), [ContentType.MESSAGE])
+    query = f"SELECT coalesce(max(r.position), -1) FROM records r WHERE {predicate.where}"
+    return int(database.fetch(query, predicate.params)[0][0]) + 1
+
+
+def distinct_attribute(database: SqliteDatabase, predicate: Predicate, path: str) -> list[Any]:
+    """Return the distinct values of an attribute; see `MemoryStore.distinct_attribute`."""
+    query = f"SELECT DISTINCT b.record -> ? {_RECORDS} {predicate.where}"
+    return [json.loads(row[0]) for row in database.fetch(query, (f"$.attributes.{path}", *predicate.params)) if row[0]]
+
+
+def facts_by_key(database: SqliteDatabase, tenant: str, keys: Iterable[str]) -> dict[str, list[Fact]]:
+    """Return all facts with the given supersession keys; see `MemoryStore.facts_by_key`."""
+    query = f"""SELECT r.slot, b.record {_RECORDS} r.tenant = ? AND r.slot IN (SELECT value FROM json_each(?))
+        ORDER BY r.rowid"""
+    found: dict[str, list[Fact]] = {}
+    with database.reading() as connection:
+        for key, body in connection.execute(query, (tenant, json.dumps(list(keys)))):
+            record = RECORD_ADAPTER.validate_json(body)
+            if isinstance(record, Fact):
+                found.setdefault(key, []).append(record)
+    return found
+
+
+def superseded_sources(database: SqliteDatabase, scope: Scope, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Return the sources of superseded facts; see `MemoryStore.superseded_sources`."""
+    predicate = compile_predicate(scope)
+    query = SUPERSEDED_SOURCES.format(where=predicate.where)
+    params = (*predicate.params, json.dumps(list(ids)), predicate.tenant, *predicate.params)
+    return {source: (by, until) for source, by, until in database.fetch(query, params)}
