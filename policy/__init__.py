@@ -1,1 +1,1 @@
-"""Decisions as pure functions: no I/O, no graph, no vectors kept."""
+"""Decisions as pure functions: no I/O, no graph, no state."""

@@ -10,27 +10,27 @@ from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import StopReason
 
 ZERO_RESULT_CALLS = 3
-# After this step: plan or refine, execute, evaluate and synthesize, and the last one that LangGraph keeps.
+# The steps after this one: plan or refine, execute, evaluate, synthesize, and the last, which LangGraph reserves.
 STEPS_PER_ITERATION = 5
 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Everything that the decision looks at; counts are ≥ 0, shares in [0,1].
+    """The inputs of the decision; counts are ≥ 0, shares in [0,1].
 
     Attributes:
-        iteration: finished iterations.
+        iteration: number of finished iterations.
         in_scope: whether the scope holds any record.
         calls: all search calls so far.
-        queries_left: whether the coming iteration has an untried query.
+        queries_left: whether the next iteration has an untried query.
         coverage: supported share of the request.
-        single: share that the best single record supports.
-        best_similarity: of any fact.
-        new_facts: NEW unique facts of all iterations.
-        streak: iterations in a row without gain.
+        best_single: share that the best single record supports.
+        best_similarity: highest similarity of any fact.
+        new_facts: number of new unique facts in all iterations.
+        streak: consecutive iterations without gain.
         elapsed: seconds since the run began.
         remaining_steps: supersteps that the caller's recursion limit leaves after this one.
-        judged_enough: a language model says stop, at STOP_CONFIDENCE_REQUIRED or above.
+        judged_enough: whether a language model says stop, at STOP_CONFIDENCE_REQUIRED or above.
     """
 
     iteration: int
@@ -56,7 +56,7 @@ def stop_reason(progress: RunProgress, settings: Settings) -> StopReason | None:
         (StopReason.COVERED, _covered(progress, settings, past_floor)),
         (StopReason.EXHAUSTED, not progress.queries_left or _zero_results(progress.calls)),
         (StopReason.LLM_CONFIDENT, progress.judged_enough and metrics_agree(progress, settings)),
-        (StopReason.ENOUGH_FACTS, past_floor and _enough(progress, settings)),
+        (StopReason.ENOUGH_FACTS, past_floor and _enough_facts(progress, settings)),
         (StopReason.NO_NOVELTY, past_floor and progress.streak >= settings.novelty_patience),
         (StopReason.DEADLINE, _late(progress, settings)),
         (StopReason.ITERATION_LIMIT, progress.iteration >= settings.max_iterations),
@@ -66,7 +66,7 @@ def stop_reason(progress: RunProgress, settings: Settings) -> StopReason | None:
 
 
 def _covered(progress: RunProgress, settings: Settings, past_floor: bool) -> bool:
-    """Full coverage past the floor, or a very strong first pass: one record that holds it all (STOP-3)."""
+    """Tell whether coverage is full past the floor, or one record supports everything in a first pass (STOP-3)."""
     if past_floor and progress.coverage >= 1.0:
         return True
     strong = min(progress.coverage, progress.best_single) >= settings.strong_first_coverage
@@ -74,23 +74,23 @@ def _covered(progress: RunProgress, settings: Settings, past_floor: bool) -> boo
 
 
 def metrics_agree(progress: RunProgress, settings: Settings) -> bool:
-    """Tell whether a language model's wish to stop may count (STOP-2).
+    """Tell whether the metrics allow a language model to stop the run (STOP-2); if not, it needn't be asked.
 
-    Past the floor, with something relevant found, and either enough of the request covered, or half of that after
-    an iteration that brought nothing. Where this doesn't hold the model needn't be asked.
+    They do past the floor, if something relevant was found and either enough of the request is covered, or half of
+    that after an iteration without gain.
     """
     relevant = progress.new_facts > 0 and progress.best_similarity >= settings.novelty_min_similarity
     settled = progress.coverage >= settings.coverage_enough * (0.5 if progress.streak > 0 else 1.0)
     return progress.iteration >= settings.early_stop_min_iterations and relevant and settled
 
 
-def _enough(progress: RunProgress, settings: Settings) -> bool:
+def _enough_facts(progress: RunProgress, settings: Settings) -> bool:
     return progress.new_facts >= settings.max_facts and progress.coverage >= settings.coverage_enough
 
 
 def _zero_results(calls: Sequence[ToolCallEntry]) -> bool:
-    last = [call for call in calls if call["success"]][-ZERO_RESULT_CALLS:]
-    return len(last) == ZERO_RESULT_CALLS and all(call["result_count"] == 0 for call in last)
+    latest = [call for call in calls if call["success"]][-ZERO_RESULT_CALLS:]
+    return len(latest) == ZERO_RESULT_CALLS and all(call["result_count"] == 0 for call in latest)
 
 
 def _late(progress: RunProgress, settings: Settings) -> bool:
@@ -98,7 +98,7 @@ def _late(progress: RunProgress, settings: Settings) -> bool:
 
 
 def stop_figures(progress: RunProgress) -> dict[str, float | int]:
-    """Return the figures that a stop is reported with; durations are left out, so that runs compare."""
+    """Return the figures that are reported with a stop, without durations, so that runs are comparable."""
     return {
         "coverage": progress.coverage,
         "best_single_coverage": progress.best_single,

@@ -1,1 +1,1 @@
-"""How sure a result is: raw score, signals, and the fitted mapping."""
+"""Confidence of a result: components, signals, and the fitted mapping."""

@@ -1,15 +1,15 @@
-"""The mapping from what a run measured to probabilities (CONF-4): read, checked and applied; fitting is done elsewhere.
+"""The mapping from the measurements of a run to probabilities (CONF-4): its schema, checks and application.
 
 A mapping is a small JSON object:
 
-- `intercept`, and for every feature its `mean`, `scale` and `weight`: the weighted sum of standardised values, cut at
-  ±4, goes through the logistic function. Features are the raw score, the four components and the signals of
-  `policy.signals`;
-- `products` (optional): weights of products of two signals' standardised values (`one*other`), cut at ±4;
-- `curve` (optional): points of a rising line that the result, or without features the raw score, goes through;
-- `thresholds`: from which scores a result is `medium` and `high`;
-- `answerable` (optional): a second one of the same kind, for the probability that memory holds an answer at all. All of
-  the evidence can't be found where there is no answer, so the score is never above it.
+- `intercept`, and for every feature its `mean`, `scale` and `weight`: the weighted sum of standardised values, each
+  clipped at ±4, goes through the logistic function. Features are the raw score, the four components and the signals
+  of `confidence_signals`;
+- `products` (optional): weights of products of two signals' standardised values (`one*other`), clipped at ±4;
+- `curve` (optional): points of a rising line that maps the result, or without features the raw score;
+- `thresholds`: the scores from which a result is `medium` and `high`;
+- `answerable` (optional): a second mapping of the same kind, for the probability that memory holds an answer at all.
+  Without an answer not all of the evidence can be found, so the score is never above it.
 
 The raw score and the components have no negative weight and the curves never fall, so both rise with each of them.
 """
@@ -55,7 +55,7 @@ class FeatureWeight(_FrozenModel):
 
 
 class LabelThresholds(_FrozenModel):
-    """Scores in [0,1] from which a label holds; `precisions` says what share each was to hold for."""
+    """Scores in [0,1] from which a label holds; `precisions` has the precision that each was fitted for."""
 
     medium: UnitFloat
     high: UnitFloat
@@ -63,7 +63,7 @@ class LabelThresholds(_FrozenModel):
 
 
 class _Regression(_FrozenModel):
-    """A logistic regression, with a curve behind it if there is one."""
+    """A logistic regression, followed by an optional curve."""
 
     intercept: _Finite = 0.0
     features: dict[str, FeatureWeight] = Field(default_factory=dict)
@@ -87,37 +87,39 @@ class _Regression(_FrozenModel):
 
     def probability(self, values: Mapping[str, float]) -> float:
         """Return the probability in [0,1]; `values` holds the raw score, the components and the signals."""
-        return round(_interpolate(self.curve, self._sum(values) if self.features else values[RAW_SCORE]), _DIGITS)
+        value = self._regress(values) if self.features else values[RAW_SCORE]
+        return round(_interpolate(self.curve, value), _DIGITS)
 
     @cached_property
     def _pairs(self) -> list[tuple[str, str, float]]:
-        parted = ((name.partition("*"), weight) for name, weight in self.products.items())
-        return [(one, other, weight) for (one, _, other), weight in parted]
+        split = ((name.partition("*"), weight) for name, weight in self.products.items())
+        return [(one, other, weight) for (one, _, other), weight in split]
 
-    def _sum(self, values: Mapping[str, float]) -> float:
-        standard = {name: _clip((values[name] - part.mean) / part.scale) for name, part in self.features.items()}
-        single = math.fsum(part.weight * standard[name] for name, part in self.features.items())
+    def _regress(self, values: Mapping[str, float]) -> float:
+        features = self.features.items()
+        standard = {name: _clip((values[name] - feature.mean) / feature.scale) for name, feature in features}
+        single = math.fsum(feature.weight * standard[name] for name, feature in features)
         paired = math.fsum(weight * _clip(standard[one] * standard[other]) for one, other, weight in self._pairs)
         return _logistic(self.intercept + single + paired)
 
 
 class AnswerabilityModel(_Regression):
-    """The mapping to the probability that memory holds an answer at all, and from where on it is taken to hold none."""
+    """The mapping to the probability that memory holds an answer at all, and the threshold below which to abstain."""
 
     method: CalibrationMethod
-    event: str = Field("", description="What it is the probability of.")
-    abstain_below: UnitFloat = Field(description="Below this the label is low: memory is taken to hold no answer.")
-    wrongly: UnitFloat | None = Field(None, description="Share of the answerable questions that was to fall below.")
+    event: str = Field("", description="The event whose probability it is.")
+    abstain_below: UnitFloat = Field(description="Below this the label is low: memory probably holds no answer.")
+    wrongly: UnitFloat | None = Field(None, description="Share of answerable questions allowed below it.")
     figures: dict[str, Any] = Field(default_factory=dict, description="Measured out of fold.")
 
 
 class Calibration(_Regression):
-    """A fitted mapping, and what it was fitted on."""
+    """A fitted mapping, with its thresholds and the data it was fitted on."""
 
     version: Literal[1] = 1
     id: str = Field(min_length=1, max_length=100)
     method: CalibrationMethod
-    event: str = Field("", description="What the score is the probability of.")
+    event: str = Field("", description="The event whose probability the score is.")
     thresholds: LabelThresholds
     answerable: AnswerabilityModel | None = Field(
         None, description="For the probability that memory holds an answer at all."
@@ -132,23 +134,23 @@ class Calibration(_Regression):
         return self
 
     def score(self, values: Mapping[str, float]) -> float:
-        """Return the calibrated score in [0,1], at most what `holds_answer` gives; `values` as in `probability`."""
-        score, most = self.probability(values), self.answer_probability(values)
-        return score if most is None else min(score, most)
+        """Return the calibrated score in [0,1], at most `answer_probability`; `values` as in `probability`."""
+        score, answerable = self.probability(values), self.answer_probability(values)
+        return score if answerable is None else min(score, answerable)
 
     def answer_probability(self, values: Mapping[str, float]) -> float | None:
-        """Return the probability that memory holds an answer at all; None where the mapping doesn't tell."""
+        """Return the probability that memory holds an answer at all; None if the mapping has no model of it."""
         return self.answerable.probability(values) if self.answerable else None
 
 
 def _clip(value: float) -> float:
-    """Bound how far a value beyond all that was fitted on can lead."""
+    """Bound the influence of a value far outside the range that the mapping was fitted on."""
     return min(max(value, -MAX_DEVIATION), MAX_DEVIATION)
 
 
 def _is_pair(name: str, features: Mapping[str, FeatureWeight]) -> bool:
-    parts = name.split("*")
-    return len(parts) == 2 and all(part in SIGNALS and part in features for part in parts)
+    signals = name.split("*")
+    return len(signals) == 2 and all(signal in SIGNALS and signal in features for signal in signals)
 
 
 def identity_calibration() -> Calibration:
@@ -162,12 +164,12 @@ def identity_calibration() -> Calibration:
 def _logistic(value: float) -> float:
     if value >= 0:
         return 1.0 / (1.0 + math.exp(-min(value, 700.0)))
-    grown = math.exp(max(value, -700.0))
-    return grown / (1.0 + grown)
+    power = math.exp(max(value, -700.0))
+    return power / (1.0 + power)
 
 
 def _interpolate(curve: Sequence[tuple[float, float]], value: float) -> float:
-    """Return where `value` lies on the line through the points; level before the first and after the last."""
+    """Interpolate linearly between the points of `curve`; constant before the first and after the last."""
     if not curve:
         return value
     at = bisect_right([before for before, _ in curve], value)

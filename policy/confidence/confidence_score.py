@@ -1,7 +1,7 @@
 """Confidence from retrieval signals (CONF-1 to CONF-3); deterministic, and monotone in each component.
 
-raw_score = 0.35 relevance + 0.20 evidence + 0.25 novelty_coverage + 0.20 reliability. `policy.calibration` makes the
-score of it (CONF-4); under the mapping `identity-1` the score is the raw score.
+raw_score = 0.35 relevance + 0.20 evidence + 0.25 novelty_coverage + 0.20 reliability. `confidence_mapping` turns it
+into the score (CONF-4); under the mapping `identity-1` the score is the raw score.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class ConfidenceInputs:
-    """What confidence is computed from; only relevant facts count for evidence and novelty.
+    """The measurements of a run from which confidence is computed.
 
     Attributes:
-        ranked: the returned facts, best first.
+        ranked: the returned facts, best first; only relevant ones count for evidence and novelty.
         coverage: supported share of the request, in [0,1].
-        single: share that the best single record supports, in [0,1].
+        best_single: share that the best single record supports, in [0,1].
         calls: all search calls.
-        least_similarity: similarity from which a fact is relevant.
+        least_similarity: similarity from which a fact is relevant, in [0,1].
     """
 
     ranked: Sequence[RankedEntry]
@@ -51,33 +51,32 @@ class ConfidenceInputs:
     least_similarity: float
 
 
-def confidence_components(signals: ConfidenceInputs) -> dict[str, float]:
+def confidence_components(inputs: ConfidenceInputs) -> dict[str, float]:
     """Return the four components, each in [0,1]; all 0 without facts."""
-    if not signals.ranked:
+    if not inputs.ranked:
         return dict.fromkeys(COMPONENT_WEIGHTS, 0.0)
-    relevant = [item for item in signals.ranked if item.entry["similarity"] >= signals.least_similarity]
-    found = {
-        "relevance": _relevance([item.entry["similarity"] for item in signals.ranked[:COMPONENT_DEPTH]]),
-        "evidence": _evidence(relevant[:COMPONENT_DEPTH]),
-        "novelty_coverage": 0.5 * signals.best_single
-        + 0.3 * signals.coverage
-        + 0.2 * _saturate(len(relevant[:COMPONENT_DEPTH]), 5.0),
-        "reliability": _reliability(relevant[:COMPONENT_DEPTH], signals.calls),
+    relevant = [item for item in inputs.ranked if item.entry["similarity"] >= inputs.least_similarity]
+    relevant = relevant[:COMPONENT_DEPTH]
+    components = {
+        "relevance": _relevance([item.entry["similarity"] for item in inputs.ranked[:COMPONENT_DEPTH]]),
+        "evidence": _evidence(relevant),
+        "novelty_coverage": 0.5 * inputs.best_single + 0.3 * inputs.coverage + 0.2 * _saturate(len(relevant), 5.0),
+        "reliability": _reliability(relevant, inputs.calls),
     }
-    return {name: round(min(max(value, 0.0), 1.0), _DIGITS) for name, value in found.items()}
+    return {name: round(min(max(value, 0.0), 1.0), _DIGITS) for name, value in components.items()}
 
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _relevance(similar: Sequence[float]) -> float:
-    """Mean similarity of the best three, and how far the first stands above the mean of the rest.
+def _relevance(similarities: Sequence[float]) -> float:
+    """Combine the mean similarity of the best three with the lead of the first over the mean of the rest.
 
-    A store always has something nearest; what answers a request stands out from what merely resembles it.
+    A store always has something nearest; a real answer stands out from what merely resembles the request.
     """
-    lead = similar[0] - _mean(similar[1:])
-    return 0.5 * _mean(similar[:TOP_FACTS]) + 0.5 * min(max(lead, 0.0) / FULL_LEAD, 1.0)
+    lead = similarities[0] - _mean(similarities[1:])
+    return 0.5 * _mean(similarities[:TOP_FACTS]) + 0.5 * min(max(lead, 0.0) / FULL_LEAD, 1.0)
 
 
 def _saturate(count: float, scale: float) -> float:
@@ -85,7 +84,7 @@ def _saturate(count: float, scale: float) -> float:
 
 
 def _evidence(relevant: Sequence[RankedEntry]) -> float:
-    """Sources of all relevant facts, and sources for each."""
+    """Combine the number of sources of all relevant facts with the number of each."""
     if not relevant:
         return 0.0
     sources = {key for item in relevant for key in item.entry["evidence_keys"]}
@@ -94,11 +93,11 @@ def _evidence(relevant: Sequence[RankedEntry]) -> float:
 
 
 def _reliability(relevant: Sequence[RankedEntry], calls: Sequence[ToolCallEntry]) -> float:
-    """Share of calls that worked at once, agreement of different queries on the best facts, and few rounds."""
+    """Combine the share of attempts that succeeded, the agreement of queries on the best facts, and few rounds."""
     attempts = sum(call["attempts"] for call in calls)
     clean = sum(1 for call in calls if call["success"]) / attempts if attempts else 0.0
-    agreeing = _mean([_saturate(len(item.entry["matches"]), 2.0) for item in relevant[:TOP_FACTS]])
-    return 0.3 * clean + 0.3 * agreeing + 0.4 / math.sqrt(max(len(calls), 1))
+    agreement = _mean([_saturate(len(item.entry["matches"]), 2.0) for item in relevant[:TOP_FACTS]])
+    return 0.3 * clean + 0.3 * agreement + 0.4 / math.sqrt(max(len(calls), 1))
 
 
 def compute_confidence_score(parts: Mapping[str, float]) -> float:
@@ -123,10 +122,14 @@ def compute_confidence(
     *,
     abstains: bool = False,
 ) -> ConfidenceLabel:
-    """Map a score in [0,1] to its label; weak relevance caps it at low, however well the tools ran (CONF-3).
+    """Map a score to its label; weak relevance caps it at low, however well the tools ran (CONF-3).
 
-    `thresholds` are the mapping's own for medium and high; settings that are given stand over them. Where `abstains`
-    is set, memory is taken to hold no answer, and the label is low.
+    Args:
+        score: the score, in [0,1].
+        parts: the four components, each in [0,1].
+        settings: holds the least relevance, and thresholds that override the mapping's.
+        thresholds: the mapping's scores for medium and high, in [0,1].
+        abstains: memory probably holds no answer, see `should_abstain`; the label is low.
     """
     medium, high = _thresholds(settings, thresholds)
     if abstains or parts["relevance"] < settings.conf_min_relevance or score < medium:
@@ -135,16 +138,16 @@ def compute_confidence(
 
 
 def should_abstain(answerable: float | None, settings: Settings, threshold: float | None) -> bool:
-    """Tell whether memory is taken to hold no answer: its probability in [0,1] is below the threshold.
+    """Tell whether memory probably holds no answer: the probability `answerable` in [0,1] is below the threshold.
 
-    `threshold` is the mapping's own; `conf_answerable` stands over it. Never where the mapping doesn't tell.
+    `threshold` is the mapping's; the setting `conf_answerable` overrides it. False if the mapping gives no probability.
     """
     least = threshold if settings.conf_answerable is None else settings.conf_answerable
     return answerable is not None and least is not None and answerable < least
 
 
 def _thresholds(settings: Settings, thresholds: tuple[float, float]) -> tuple[float, float]:
-    """Return the thresholds that hold; where one is given, the other gives way to it."""
+    """Return the effective thresholds; if one is set, the mapping's other one gives way to it."""
     medium, high = settings.conf_medium, settings.conf_high
     if medium is None:
         medium = thresholds[0] if high is None else min(thresholds[0], high)

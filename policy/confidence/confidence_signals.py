@@ -1,8 +1,8 @@
-"""Signals beside the four components that a fitted mapping may use (CONF-4); each is a plain figure in [-1,1].
+"""Signals that a fitted mapping may use beside the four components (CONF-4); each is a figure in [-1,1].
 
-They say how sharply the best facts stand out, how much of the question they hold, whether they come from whom the
-question names, and what kind of question it is. No signal knows a data set, an id or a text; only the best twenty facts
-count, so that they mean the same whatever number of facts was asked for, from twenty up.
+They measure how sharply the best facts stand out, how much of the question they hold, whether they come from those
+whom the question names, and what kind of question it is. No signal knows a data set, an id or a text. Only the best
+twenty facts count, so that signals mean the same whatever number of facts was asked for, from twenty up.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
 from recall_loop.policy.evidence.ranking import RankedEntry
@@ -46,19 +47,11 @@ SIGNALS: Mapping[str, str] = {
 }
 SIGNAL_DEPTH, BEST_DEPTH = 20, 10
 _VOTE_SCALE = 4.5
-_FEW = 3
+_BEST_OF = 3
 _MOST_NAMES = 4
 _DIGITS = 6
-_OF_NAMED = (
-    "named_first",
-    "named_lead",
-    "named_own",
-    "named_window",
-    "named_vote",
-    "named_told",
-    "named_alike",
-)
-_FROM = ("author", "subject", "label")
+_NAMED_SIGNALS = [name for name in SIGNALS if name.startswith("named_")]
+_SOURCE_FIELDS = ("author", "subject", "label")
 
 
 def confidence_signals(
@@ -74,23 +67,29 @@ def confidence_signals(
     if not ranked:
         return dict.fromkeys(SIGNALS, 0.0)
     facts = _SignalInputs(ranked[:SIGNAL_DEPTH], question)
-    found = _scores(facts) | _words(facts) | _attribution(facts) | _kind(question) | {"first_support": first_support}
-    return {name: round(min(max(found[name], -1.0), 1.0), _DIGITS) for name in SIGNALS}
+    values = _score_signals(facts) | _word_signals(facts) | _attribution_signals(facts) | _question_signals(question)
+    values["first_support"] = first_support
+    return {name: round(min(max(values[name], -1.0), 1.0), _DIGITS) for name in SIGNALS}
 
 
 @dataclass(frozen=True)
 class _SignalInputs:
-    """The best facts beside the question, as sets of stems."""
+    """The best facts and the question, as sets of stems."""
 
     ranked: Sequence[RankedEntry]
     question: AnalysedQuestion
+
+    @cached_property
+    def records(self) -> list[dict[str, Any]]:
+        """The records of the best ten facts."""
+        return [item.entry["record"] for item in self.ranked[:BEST_DEPTH]]
 
     @cached_property
     def scores(self) -> list[float]:
         return [item.score for item in self.ranked]
 
     @cached_property
-    def similar(self) -> list[float]:
+    def similarities(self) -> list[float]:
         return [_similarity(item.entry) for item in self.ranked[:BEST_DEPTH]]
 
     @cached_property
@@ -98,60 +97,63 @@ class _SignalInputs:
         return frozenset(term for name in self.question.names for term in stems(name))
 
     @cached_property
-    def asked(self) -> list[str]:
-        """The stems of the question's words, names left out."""
+    def question_terms(self) -> list[str]:
+        """The stems of the question's words, without names."""
         return sorted(set(stems(" ".join(content_words(self.question.text)))) - self.names)
 
     @cached_property
-    def own(self) -> list[frozenset[str]]:
+    def own_terms(self) -> list[frozenset[str]]:
+        """The stems of each fact's own text."""
         return [entry_terms(item.entry) for item in self.ranked]
 
     @cached_property
-    def windows(self) -> list[frozenset[str]]:
+    def window_terms(self) -> list[frozenset[str]]:
+        """The stems of the windows of the best ten facts."""
         return [entry_window_terms(item.entry) for item in self.ranked[:BEST_DEPTH]]
 
     @cached_property
     def from_named(self) -> list[bool]:
-        """Whether each of the best facts comes from, or is about, somebody that the question names."""
-        records = [item.entry["record"] for item in self.ranked[:BEST_DEPTH]]
-        return [
-            bool(self.names & set(stems(" ".join(str(record.get(key) or "") for key in _FROM)))) for record in records
-        ]
+        """Whether each of the best ten comes from, or is about, somebody that the question names."""
+        texts = [" ".join(str(record.get(key) or "") for key in _SOURCE_FIELDS) for record in self.records]
+        return [bool(self.names & set(stems(text))) for text in texts]
 
     @cached_property
     def rarity(self) -> dict[str, float]:
-        """How much each asked word says: more if few of the facts have it."""
-        count = len(self.own)
-        return {term: math.log(1 + count / (0.5 + sum(term in terms for terms in self.own))) for term in self.asked}
+        """The weight of each question word: higher if few of the facts have it."""
+        count = len(self.own_terms)
+        return {
+            term: math.log(1 + count / (0.5 + sum(term in terms for terms in self.own_terms)))
+            for term in self.question_terms
+        }
 
     @cached_property
-    def telling(self) -> list[float]:
-        """How far each of the best facts tells of whom it comes from or is about, from 0 to 1.
+    def self_telling(self) -> list[float]:
+        """How far each of the best ten tells of its own author or subject, from 0 to 1.
 
-        Only a message speaks to somebody: what else is kept is about whom it names as its subject.
+        Only a message speaks to somebody; any other record is about whom it names as its subject.
         """
-        records = [item.entry["record"] for item in self.ranked[:BEST_DEPTH]]
         return [
             (1.0 + first_person_balance(record["text"])) / 2.0 if record["kind"] == ContentType.MESSAGE else 1.0
-            for record in records
+            for record in self.records
         ]
 
     @cached_property
     def has_speaker(self) -> list[bool]:
-        """Whether each of the best facts comes from, or is about, anybody: a passage without an author is nobody's."""
-        records = [item.entry["record"] for item in self.ranked[:BEST_DEPTH]]
-        return [bool(record.get("author") or record.get("subject")) for record in records]
+        """Whether each of the best ten has an author or a subject; a passage without either is nobody's."""
+        return [bool(record.get("author") or record.get("subject")) for record in self.records]
 
     def share(self, terms: frozenset[str]) -> float:
-        return sum(term in terms for term in self.asked) / len(self.asked) if self.asked else 0.0
+        """Return the share of the question's words that are in `terms`."""
+        return _mean([float(term in terms) for term in self.question_terms])
 
     def rare_share(self, terms: frozenset[str]) -> float:
-        whole = math.fsum(self.rarity.values())
-        return math.fsum(weight for term, weight in self.rarity.items() if term in terms) / whole if whole else 0.0
+        """Return the same share, with each word weighted by its rarity."""
+        total = math.fsum(self.rarity.values())
+        return math.fsum(weight for term, weight in self.rarity.items() if term in terms) / total if total else 0.0
 
 
 def _similarity(entry: PoolEntry) -> float:
-    """Return how near a fact is to the question; what only a model's own queries found is near to these."""
+    """Return a fact's similarity to the question, leaving out matches of a language model's queries."""
     own = [match["similarity"] for match in entry["matches"] if match["source"] != QuerySource.LLM]
     return entry["similarity"] if len(own) == len(entry["matches"]) else max(own, default=0.0)
 
@@ -160,20 +162,19 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values) if values else 0.0
 
 
-def _scores(facts: _SignalInputs) -> dict[str, float]:
-    scores = facts.scores
-    best = scores[:BEST_DEPTH]
+def _score_signals(facts: _SignalInputs) -> dict[str, float]:
+    best = facts.scores[:BEST_DEPTH]
     # A memory of ten facts or fewer has no tail: the last of them stands for it.
-    tail = scores[BEST_DEPTH:] or best[-1:]
+    tail = facts.scores[BEST_DEPTH:] or best[-1:]
     return {
         "top_over_tail": _mean(best) - _mean(tail),
-        "largest_step": max((one - other for one, other in pairwise(best)), default=0.0),
+        "largest_step": max((score - following for score, following in pairwise(best)), default=0.0),
     }
 
 
-def _words(facts: _SignalInputs) -> dict[str, float]:
-    own = [facts.share(terms) for terms in facts.own[:BEST_DEPTH]]
-    windows = [facts.share(terms) for terms in facts.windows]
+def _word_signals(facts: _SignalInputs) -> dict[str, float]:
+    own = [facts.share(terms) for terms in facts.own_terms[:BEST_DEPTH]]
+    windows = [facts.share(terms) for terms in facts.window_terms]
     return {
         "first_own": own[0],
         "first_window": windows[0],
@@ -182,27 +183,28 @@ def _words(facts: _SignalInputs) -> dict[str, float]:
     }
 
 
-def _attribution(facts: _SignalInputs) -> dict[str, float]:
-    """Compare facts from whom the question names with the others: what somebody else said may be no answer."""
-    own = [facts.rare_share(terms) for terms in facts.own[:BEST_DEPTH]]
+def _attribution_signals(facts: _SignalInputs) -> dict[str, float]:
+    """Compare facts from those whom the question names with others: what somebody else said may be no answer."""
+    own = [facts.rare_share(terms) for terms in facts.own_terms[:BEST_DEPTH]]
     if not facts.names:
-        return dict.fromkeys(_OF_NAMED, 0.0) | {"told_share": _mean(own), "told_alike": _best(facts.similar)}
-    sides = [1.0 if mine else -1.0 for mine in facts.from_named]
+        unnamed = {"told_share": _mean(own), "told_alike": _mean_of_best(facts.similarities)}
+        return dict.fromkeys(_NAMED_SIGNALS, 0.0) | unnamed
+    sides = [1.0 if named else -1.0 for named in facts.from_named]
     lead = max(facts.scores[0] - facts.scores[1], 0.0) if len(facts.scores) > 1 else max(facts.scores[0], 0.0)
-    told = [share * telling for share, telling in zip(own, facts.telling, strict=True)]
-    tellers = [side if known else max(side, 0.0) for side, known in zip(sides, facts.has_speaker, strict=True)]
-    alike = [similarity * telling for similarity, telling in zip(facts.similar, facts.telling, strict=True)]
+    told = [share * telling for share, telling in zip(own, facts.self_telling, strict=True)]
+    told_sides = [side if known else max(side, 0.0) for side, known in zip(sides, facts.has_speaker, strict=True)]
+    alike = [similarity * telling for similarity, telling in zip(facts.similarities, facts.self_telling, strict=True)]
     any_named = any(facts.from_named)
     return {
         "named_first": float(facts.from_named[0]),
         "named_lead": sides[0] * lead if any_named else 0.0,
         "named_own": _gap(own, sides),
-        "named_window": _gap([facts.rare_share(terms) for terms in facts.windows], sides),
+        "named_window": _gap([facts.rare_share(terms) for terms in facts.window_terms], sides),
         "named_vote": _vote(own, sides),
-        "named_told": _vote(told, tellers),
-        "named_alike": _gap(alike, tellers),
-        "told_share": math.fsum(_not_others(told, tellers)) / len(told) if any_named else _mean(own),
-        "told_alike": _best(_not_others(alike, tellers) if any_named else facts.similar),
+        "named_told": _vote(told, told_sides),
+        "named_alike": _gap(alike, told_sides),
+        "told_share": math.fsum(_not_others(told, told_sides)) / len(told) if any_named else _mean(own),
+        "told_alike": _mean_of_best(_not_others(alike, told_sides) if any_named else facts.similarities),
     }
 
 
@@ -211,28 +213,27 @@ def _not_others(values: Sequence[float], sides: Sequence[float]) -> list[float]:
     return [value for value, side in zip(values, sides, strict=True) if side >= 0]
 
 
-def _best(similar: Sequence[float]) -> float:
-    """Return the mean of the three largest: how many others stand beside them depends on how many there are."""
-    return _mean(sorted(similar, reverse=True)[:_FEW])
+def _mean_of_best(similarities: Sequence[float]) -> float:
+    """Return the mean of the three largest, which doesn't depend on how many others there are."""
+    return _mean(sorted(similarities, reverse=True)[:_BEST_OF])
 
 
 def _vote(shares: Sequence[float], sides: Sequence[float]) -> float:
     """Return the shares of one side less those of the other, earlier ones counting more."""
-    parts = (side * share / math.log2(at + 2) for at, (side, share) in enumerate(zip(sides, shares, strict=True)))
-    return math.fsum(parts) / _VOTE_SCALE
+    votes = (side * share / math.log2(at + 2) for at, (side, share) in enumerate(zip(sides, shares, strict=True)))
+    return math.fsum(votes) / _VOTE_SCALE
 
 
 def _gap(shares: Sequence[float], sides: Sequence[float]) -> float:
     """Return the best share of one side less that of the other; a side without facts has 0."""
-    mine = max((share for share, side in zip(shares, sides, strict=True) if side > 0), default=0.0)
-    return mine - max((share for share, side in zip(shares, sides, strict=True) if side < 0), default=0.0)
+    pairs = list(zip(shares, sides, strict=True))
+    named = max((share for share, side in pairs if side > 0), default=0.0)
+    return named - max((share for share, side in pairs if side < 0), default=0.0)
 
 
-def _kind(question: AnalysedQuestion) -> dict[str, float]:
+def _question_signals(question: AnalysedQuestion) -> dict[str, float]:
     return {
         "names": min(len(question.names), _MOST_NAMES) / _MOST_NAMES,
-        "asks_date": float(question.asked is AnswerKind.DATE),
-        "asks_number": float(question.asked is AnswerKind.NUMBER),
-        "asks_person": float(question.asked is AnswerKind.PERSON),
+        **{f"asks_{kind}": float(question.asked is kind) for kind in AnswerKind},
         "says_time": float(bool(question.times)),
     }

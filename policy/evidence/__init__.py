@@ -1,1 +1,1 @@
-"""What was found: coverage, merging, ranking, novelty."""
+"""The evidence pool: merging, coverage, ranking, novelty."""

@@ -1,1 +1,1 @@
-"""How a new fact relates to stored ones."""
+"""Relations between a new fact and stored ones."""

@@ -1,1 +1,1 @@
-"""What to search next: strategies, query forms, bridges, feedback, refinement."""
+"""The next searches: strategies, query forms, bridges, feedback, refinement."""

@@ -1,1 +1,1 @@
-"""What a language model is shown, and what is kept of its answer."""
+"""Text for a language model, and answers composed from its replies."""

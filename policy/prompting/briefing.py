@@ -1,7 +1,7 @@
-"""What a language model is shown of a run, within a token budget (LOOP-3).
+"""The state of a run as text for a language model, within a token budget (LOOP-3).
 
-Everything that was tried and everything that was found is in it, newest and strongest first; what the budget
-doesn't hold is counted in a last line, never left out silently. All text is data: signs of tags are entities.
+All queries that were tried and all facts that were found are in it, newest and strongest first. Lines beyond the
+budget are counted in a last line, never left out silently. All text is data: tag characters are escaped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FACT_CHARACTERS = 200
 MESSAGE_CHARACTERS = 500
 NAME_CHARACTERS, NAME_TOKENS = 60, 20
 _T = TypeVar("_T")
-# Shares of what a prompt has left beside its fixed words and the question.
+# Shares of the budget that a prompt has left beside its fixed words and the question.
 CONVERSATION_SHARE, TRIED_SHARE, UNCOVERED_SHARE = 0.2, 0.25, 0.05
 # A last line such as "(and 120 more)".
 _REMAINDER_TOKENS = 12
@@ -28,10 +28,10 @@ _MAX_MISSES = 5
 
 
 def render_conversation(messages: Sequence[ChatMessage], question: str, budget: int) -> str:
-    """Return the messages around the question, oldest first; the newest that fit into `budget` tokens."""
+    """Return the messages around the question, oldest first: the newest that fit into `budget` tokens."""
     others = [message for message in messages if message.content.strip() != question.strip()]
-    kept, left = _take_fitting(others[::-1], _render_message, budget)
-    return "\n".join([f"({left} more)"] * bool(left) + [line for _, line in kept[::-1]])
+    kept, omitted = _take_fitting(others[::-1], _render_message, budget)
+    return "\n".join([f"({omitted} more)"] * bool(omitted) + [line for _, line in kept[::-1]])
 
 
 def _render_message(message: ChatMessage) -> str:
@@ -40,7 +40,7 @@ def _render_message(message: ChatMessage) -> str:
 
 
 def fit_text(text: str, budget: int) -> str:
-    """Return text as data, cut until `budget` tokens hold it: signs of tags may take several tokens each."""
+    """Return text escaped as data and cut to `budget` tokens; an escaped tag character may take several."""
     shown = escape_text(text)
     while text and estimate_tokens(shown) > budget:
         text = text[: max(len(text) * budget // (estimate_tokens(shown) + 1), 0)]
@@ -51,8 +51,7 @@ def fit_text(text: str, budget: int) -> str:
 def render_tried(outcomes: Iterable[QueryOutcome], budget: int) -> str:
     """Return every tried query with its yield: those that gave new facts first, then the newest."""
     ordered = sorted(outcomes, key=lambda outcome: (outcome["new_facts"] == 0, -outcome["iteration"]))
-    kept, left = _take_fitting(ordered, _render_outcome, budget)
-    return "\n".join([line for _, line in kept] + [f"(and {left} more)"] * bool(left))
+    return _joined(*_take_fitting(ordered, _render_outcome, budget))
 
 
 def _render_outcome(outcome: QueryOutcome) -> str:
@@ -61,52 +60,55 @@ def _render_outcome(outcome: QueryOutcome) -> str:
 
 
 def render_found(ranked: Sequence[PoolEntry], iteration: int, budget: int, terms: frozenset[str]) -> str:
-    """Return the digest of all facts: what the last iteration added first, then the strongest.
+    """Return the digest of all facts: those that the last iteration added first, then the strongest.
 
-    Each is cut to the window with the most of the question's `terms`.
+    Each is cut to the window with most of the question's `terms`.
     """
     newest = [entry for entry in ranked if entry["is_new"] and entry["first_iteration"] == iteration]
     known = {entry["key"] for entry in newest}
     ordered = [*newest, *(entry for entry in ranked if entry["key"] not in known)]
-    kept, left = _take_fitting(list(enumerate(ordered, 1)), lambda item: render_fact(*item, terms), budget)
-    return "\n".join([line for _, line in kept] + [f"(and {left} more)"] * bool(left))
+    return _joined(*_take_fitting(list(enumerate(ordered, 1)), lambda item: render_fact(*item, terms), budget))
 
 
 def render_facts(ranked: Sequence[PoolEntry], budget: int, terms: frozenset[str], most: int) -> dict[int, str]:
-    """Return the facts for an answer by number, counted from 1, each of at most `most` characters of its text."""
+    """Return the facts for an answer by number from 1, each with at most `most` characters of its text."""
     kept, _ = _take_fitting(list(enumerate(ranked, 1)), lambda item: render_fact(*item, terms, most), budget)
     return {number: line for (number, _), line in kept}
 
 
 def render_fact(number: int, entry: PoolEntry, terms: frozenset[str], most: int = FACT_CHARACTERS) -> str:
-    """Return one fact as a numbered line of at most `most` characters of its text."""
+    """Return one fact as a numbered line with at most `most` characters of its text."""
     record = entry["record"]
     names = (fit_text(truncate(record.get(name) or "", NAME_CHARACTERS), NAME_TOKENS) for name in ("author", "label"))
-    about = ", ".join(part for part in ((record.get("created_at") or "")[:10], *names) if part)
+    about = ", ".join(filter(None, [(record.get("created_at") or "")[:10], *names]))
     text = escape_text(best_snippet(record["text"], terms, most))
     return f"[{number}] {about}: {text}" if about else f"[{number}] {text}"
 
 
 def render_uncovered(phrases: Iterable[str], budget: int) -> str:
-    """Return what is still open, one phrase a line."""
+    """Return the uncovered phrases, one a line."""
     kept, _ = _take_fitting(list(dict.fromkeys(phrases)), lambda phrase: f"- {escape_text(phrase)}", budget)
     return "\n".join(line for _, line in kept)
 
 
 def _take_fitting(items: Sequence[_T], line: Callable[[_T], str], budget: int) -> tuple[list[tuple[_T, str]], int]:
-    """Return the first items that `budget` tokens hold with their lines, and how many are left out.
+    """Return the first items that fit into `budget` tokens with their lines, and how many are left out.
 
-    A line that is too long by itself is passed over. Lines are made only until the budget is spent.
+    A line that doesn't fit is skipped. Lines are made only until the budget is spent.
     """
     kept: list[tuple[_T, str]] = []
     used = _REMAINDER_TOKENS
     misses = 0
     for item in items:
-        made = line(item)
-        tokens = estimate_tokens(made) + 1
+        rendered = line(item)
+        tokens = estimate_tokens(rendered) + 1
         if used + tokens <= budget:
             used += tokens
-            kept.append((item, made))
+            kept.append((item, rendered))
         elif (misses := misses + 1) > _MAX_MISSES:
             break
     return kept, len(items) - len(kept)
+
+
+def _joined(kept: Sequence[tuple[object, str]], omitted: int) -> str:
+    return "\n".join([line for _, line in kept] + [f"(and {omitted} more)"] * bool(omitted))

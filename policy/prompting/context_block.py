@@ -10,18 +10,18 @@ from recall_loop.state.types import ContentType
 from recall_loop.text.words.snippets import best_snippet
 from recall_loop.text.words.token_budget import estimate_tokens, fit_to_budget
 
-# Retrieved text is data: it must not close the block that it stands in.
+# Retrieved text is data: it must not close the block that contains it.
 _TAG = re.compile(r"<(?=\s*/?\s*memories)", re.IGNORECASE)
-# A message may say other things beside the one that was superseded.
+# A message may say other things besides the superseded one.
 _ENDS = {True: "no longer true from ", False: "partly out of date since "}
 # Tried in turn: scripts other than Latin take up to a token for each character, and more.
 _CHARACTERS_PER_TOKEN = (3.0, 1.5, 0.9, 0.4)
 
 
 def render_memory_lines(entries: Sequence[PoolEntry], budget: int, terms: frozenset[str]) -> list[str]:
-    """Return one cited line per fact, best first, as many as `budget` tokens hold.
+    """Return one cited line per fact, best first, as many as fit into `budget` tokens.
 
-    A first fact that is too long by itself is cut to the window with the most question terms.
+    If the first fact alone is too long, it is cut to the window with the most question `terms`.
     """
     lines = [_line(entry, entry["record"]["text"]) for entry in entries]
     kept = fit_to_budget(lines, budget)
@@ -40,6 +40,6 @@ def _line(entry: PoolEntry, text: str) -> str:
     record = entry["record"]
     day = (record.get("created_at") or "")[:10]
     end = _ENDS[record["kind"] == ContentType.FACT] + record["valid_until"][:10] if record.get("valid_until") else None
-    about = ", ".join(part for part in (day, end, record.get("author"), record.get("label")) if part)
+    about = ", ".join(filter(None, [day, end, record.get("author"), record.get("label")]))
     line = f"[{record['id']}] {about}: {text}" if about else f"[{record['id']}] {text}"
     return _TAG.sub("&lt;", " ".join(line.split()))

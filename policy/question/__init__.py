@@ -1,1 +1,1 @@
-"""What a question asks: facets, names, times, speakers, titles."""
+"""Analysis of a question: names, times, speakers, titles."""
