@@ -24,7 +24,14 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.text.words.tokens import stems
 
 # The modules that decide what stands on the disk; reading may change without building anew.
-_LAYOUT = ("schema", "writing", "windows", "indexing", "drafts", "chroma_side")
+_LAYOUT = (
+    "sqlite/schema",
+    "sqlite/prepared_records",
+    "write/commits",
+    "write/context_windows",
+    "encoding/indexing",
+    "chroma/chroma_index",
+)
 _CHUNK = 4096
 _DONE, _LOG = "complete", "built.jsonl"
 _STEPS = 20
@@ -32,7 +39,7 @@ _STEPS = 20
 
 def stale_key() -> str:
     """Return a name that changes with the corpus, the schema and the code that writes."""
-    folder = Path(schema.__file__).parent
+    folder = Path(schema.__file__).parents[1]
     code = b"".join((folder / f"{name}.py").read_bytes() for name in _LAYOUT)
     return f"v{VERSION}-schema{schema.SCHEMA_VERSION}-{hashlib.sha256(code).hexdigest()[:10]}"
 

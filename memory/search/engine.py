@@ -271,7 +271,7 @@ class _FilteredSearch:
         if not vectors:
             return None
         depth = max(self._depth(query, VECTOR_DEPTH, everything=everything) for query in queries)
-        return VectorRetriever.of(self.view, self.parts, vectors, depth)
+        return VectorRetriever(self.view, self.parts, vectors, depth)
 
     def _proposed(
         self, query: PreparedQuery, near: VectorRetriever | None, words: TermStatistics, *, everything: bool

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +11,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recall_loop.memory.search.query.query_preparation import PreparedQuery
-    from recall_loop.memory.store.index.vector_search import BoundedScan, ExactScan
+    from recall_loop.memory.store.index.vector_search import ExactScan
     from recall_loop.memory.store.index.view import View
 
-    Cosines = tuple[NDArray[np.float32], NDArray[np.float32]]
+    # The best rowids for one vector, by its number, and at most so many of them.
+    _Lookup = Callable[[int, int], NDArray[np.int64]]
 
 # Candidates of a leg for each result that is wanted: fusion and content scoring choose among more than the cut.
 LEXICAL_DEPTH = 8
@@ -23,65 +23,44 @@ VECTOR_DEPTH = 5
 
 
 class VectorRetriever:
-    """What the vector leg proposes for several queries, in each part of a view.
+    """Proposes rows for several queries by their vectors, in each part of a view.
 
     A small view or part is compared whole; for a large one Chroma is asked.
+
+    Args:
+        view: all rows that may be proposed.
+        parts: views of a share of these rows each, together all of them.
+        vectors: each query's vectors [v, d].
+        depth: most rows that will be asked for per vector and part.
     """
 
-    def __init__(self, rows: dict[PreparedQuery, range], parts: Sequence[_Candidates]) -> None:
-        self._rows, self._parts = rows, parts
-
-    @classmethod
-    def of(
-        cls, view: View, parts: Sequence[View], vectors: Mapping[PreparedQuery, NDArray[np.float32]], depth: int
-    ) -> VectorRetriever:
-        """Look up to `depth` rows for each of each query's vectors [v, d]."""
-        rows, start = {}, 0
-        for query, part in vectors.items():
-            rows[query] = range(start, start + len(part))
-            start += len(part)
+    def __init__(
+        self, view: View, parts: Sequence[View], vectors: Mapping[PreparedQuery, NDArray[np.float32]], depth: int
+    ) -> None:
+        ends = np.cumsum([len(rows) for rows in vectors.values()]).tolist()
+        self._numbers = {query: range(end - len(vectors[query]), end) for query, end in zip(vectors, ends, strict=True)}
         joined = np.concatenate(list(vectors.values()))
-        scan = view.scan(joined, depth * len(parts))
-        if scan is not None:
-            return cls(rows, [_ScanCandidates(scan, _among(scan, part)) for part in parts])
-        return cls(rows, [_part_candidates(part, joined, depth) for part in parts])
+        scan = view.scan(joined)
+        self._lookups = [
+            _part_lookup(part, joined, depth) if scan is None else _scan_lookup(scan, part) for part in parts
+        ]
 
     def top_rowids(self, query: PreparedQuery, depth: int) -> list[NDArray[np.int64]]:
         """Return the rowids that are proposed for one query, for each part and vector."""
-        return [part.top_rowids(row, depth) for part in self._parts for row in self._rows.get(query, ())]
+        return [lookup(number, depth) for lookup in self._lookups for number in self._numbers.get(query, ())]
 
 
-class _Candidates(Protocol):
-    def top_rowids(self, row: int, depth: int) -> NDArray[np.int64]:
-        """Return the best rowids for one vector."""
-        ...
-
-
-@dataclass(frozen=True)
-class _ScanCandidates:
-    scan: ExactScan | BoundedScan
-    among: NDArray[np.int64] | None = None
-
-    def top_rowids(self, row: int, depth: int) -> NDArray[np.int64]:
-        """Return the best rowids for one vector."""
-        return self.scan.top_rowids(row, depth, self.among)
-
-
-@dataclass(frozen=True)
-class _ChromaCandidates:
-    found: list[list[int]]
-
-    def top_rowids(self, row: int, depth: int) -> NDArray[np.int64]:
-        """Return the best rowids for one vector."""
-        return np.array(self.found[row][:depth], dtype=np.int64)
-
-
-def _among(scan: ExactScan | BoundedScan, part: View) -> NDArray[np.int64] | None:
-    """Return where a part's rows stand among those that were compared; None where it is all of them."""
+def _scan_lookup(scan: ExactScan, part: View) -> _Lookup:
+    """Look rows of a part up among all that were compared."""
     rowids = part.rowids()
-    return None if len(rowids) == len(scan.rowids) else np.flatnonzero(np.isin(scan.rowids, rowids))
+    among = None if len(rowids) == len(scan.rowids) else np.flatnonzero(np.isin(scan.rowids, rowids))
+    return lambda number, depth: scan.top_rowids(number, depth, among)
 
 
-def _part_candidates(part: View, vectors: NDArray[np.float32], depth: int) -> _Candidates:
-    scan = part.scan(vectors, depth)
-    return _ChromaCandidates(part.nearest(vectors, depth)) if scan is None else _ScanCandidates(scan)
+def _part_lookup(part: View, vectors: NDArray[np.float32], depth: int) -> _Lookup:
+    """Compare a part by itself; ask Chroma where it is too large."""
+    scan = part.scan(vectors)
+    if scan is not None:
+        return scan.top_rowids
+    nearest = part.nearest(vectors, depth)
+    return lambda number, wanted: np.array(nearest[number][:wanted], dtype=np.int64)

@@ -84,7 +84,7 @@ class TenantCache:
     _derived: dict[object, object] = field(default_factory=dict)
     _index: RowIndex | None = None
     _vectors: VectorTable | None = None
-    _outlined: bool = False
+    _grown: bool = False
     _dirty: NDArray[np.int64] = field(default_factory=lambda: _NONE)
     _log: list[tuple[int, NDArray[np.int64]]] = field(default_factory=list)
     _selections: OrderedDict[tuple[object, ...], _Selection] = field(default_factory=OrderedDict)
@@ -141,6 +141,7 @@ class TenantCache:
             if self._index is None and self.size() <= INDEXED_ROWS:
                 self._reset_if_dirty()
                 self._index = RowIndex.of(row_queries.read_index_rows(self.sqlite, self.tenant))
+                self._grown = True
             return self._index
 
     def vectors(self) -> VectorTable | None:
@@ -151,6 +152,7 @@ class TenantCache:
                 halves = self.size() > CACHED_ROWS
                 held = row_queries.read_tenant_vectors(self.sqlite, self.tenant, self.dimension, halves=halves)
                 self._vectors = VectorTable(held)
+                self._grown = True
             return self._vectors
 
     def statistics(self) -> CorpusStatistics:
@@ -258,11 +260,10 @@ class TenantCache:
             allowed &= index.mask(row_queries.tagged_rowids(self.sqlite, tag, few))
         return allowed
 
-    def gained_bounds(self) -> bool:
-        """Return whether an outline of the vectors was made since this was asked last: it takes half as much again."""
-        held = self._vectors  # no lock: nobody is to wait here for what another thread loads
-        before, self._outlined = self._outlined, held is not None and held.has_bounds
-        return self._outlined and not before
+    def has_grown(self) -> bool:
+        """Return whether the index or the vectors were loaded since the last call."""
+        grown, self._grown = self._grown, False  # no lock: nobody is to wait here for what another thread loads
+        return grown
 
     def nbytes(self) -> int:
         """Return a rough number of bytes."""
@@ -299,7 +300,7 @@ class TenantCaches:
             self._tenants.move_to_end(tenant)
         if kept.version != version:
             kept.catch_up(version)
-        if kept.gained_bounds() or not known:
+        if kept.has_grown() or not known:
             self._shrink()
         return kept
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaInde
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index.dot_products import dot_products
 from recall_loop.memory.store.index.read_source import ViewSource
-from recall_loop.memory.store.index.tenant_cache import EXTRA_VECTOR_COST
 from recall_loop.memory.store.index.vectors import find_sorted
 
 if TYPE_CHECKING:
@@ -33,31 +32,17 @@ _CHUNK = 10_000
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 # Of many values only those are sorted that are as high as the best of some block of so many.
 _BLOCK = 32
-# Cosines that are looked at before it is known how high those of the best are, for each that is wanted.
-_TRIED = 2
-# Bounds may be too low by so much of a query's length, and products may be off by it.
+# Products of unit vectors may be off by this share of the query's length.
 _ROUNDING = 1e-5
-# Gathering this share of the rows takes half as long as comparing all with one query.
-_GATHERED = 12
-# Bounds are worth it where this share of the rows is wanted, or less: else they leave too many.
-_RARE = 256
-
-
-def scan_vectors(
-    table: VectorTable, rowids: NDArray[np.int64], queries: NDArray[np.float32], wanted: int
-) -> ExactScan | BoundedScan:
-    """Compare queries [q, d] with the windows of rows in a table, to find up to `wanted` for each."""
-    values, exactly = table.compare(rowids, queries, bounded=wanted * _RARE <= len(rowids))
-    return (ExactScan if exactly else BoundedScan)(rowids, values, queries, table)
 
 
 @dataclass(frozen=True)
 class ExactScan:
     """Products of q queries [q, d] with the windows of all n allowed rows [q, n].
 
-    Their last digits depend on how many were multiplied at once, and on where a row stood among them. So those that are
-    too near to the least of the best are taken from `table`, where equal vectors have equal cosines: what is found is
-    the same in every batch, and by bounds.
+    Their last digits depend on how many were multiplied at once, and on where a row stood among them. So rows too near
+    to the cut are compared again by `table`, where equal vectors have equal cosines: the result is the same in every
+    batch.
     """
 
     rowids: NDArray[np.int64]
@@ -67,10 +52,13 @@ class ExactScan:
 
     def top_rowids(self, query: int, wanted: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Return the rowids with the best cosines, ascending; `among` are places in `rowids` to choose from."""
-        values, rowids = _subset(self.products[query], self.rowids, among)
+        values, rowids = self.products[query], self.rowids
+        if among is not None:
+            values, rowids = values[among], rowids[among]
         if wanted >= len(rowids):
             return rowids
-        least, margin = _kth_highest(values, wanted), 2 * _margin(self.queries[query])
+        least = _kth_highest(values, wanted)
+        margin = 2 * _ROUNDING * float(np.linalg.norm(self.queries[query]))
         near = np.flatnonzero(values >= least - margin)
         if len(near) <= wanted:
             return rowids[near]
@@ -79,66 +67,6 @@ class ExactScan:
         cosines = self.table.cosines(unsure, self.queries[query])
         unsure = unsure[top_positions(cosines, unsure, wanted - int(sure.sum()))]
         return np.sort(np.concatenate([rowids[near[sure]], unsure]))
-
-
-@dataclass
-class BoundedScan:
-    """Bounds of the cosines of q queries [q, d] with the windows of all n allowed rows [q, n].
-
-    They are at least the cosines, but for rounding. Those that might be among the best are taken from `table`.
-    """
-
-    rowids: NDArray[np.int64]
-    bounds: NDArray[np.float32]
-    queries: NDArray[np.float32]
-    table: VectorTable
-    _whole: dict[int, tuple[ExactScan, int]] = field(default_factory=dict)
-    _gathered_rows: int = 0
-
-    def top_rowids(self, query: int, wanted: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Return the rowids with the best cosines, ascending; `among` are places in `rowids` to choose from."""
-        bounds, rowids = _subset(self.bounds[query], self.rowids, among)
-        if wanted >= len(rowids):
-            return rowids
-        if query not in self._whole:
-            asked, tried = self.queries[query], rowids[top_positions(bounds, rowids, _TRIED * wanted)]
-            if self._affordable(tried):
-                # As many cosines are at least as high as the least of the best of a few.
-                least = _kth_highest(self.table.cosines(tried, asked), wanted)
-                few = rowids[bounds >= least - _margin(asked)]
-                if self._affordable(few):
-                    return np.sort(few[top_positions(self.table.cosines(few, asked), few, wanted)])
-        whole, number = self._compared(query)
-        return whole.top_rowids(number, wanted, among)
-
-    def _affordable(self, rowids: NDArray[np.int64]) -> bool:
-        """Count rows that are to be gathered: for all queries half of what comparing all with all would cost."""
-        most = len(self.rowids) * (1.0 + EXTRA_VECTOR_COST * len(self.queries)) / _GATHERED
-        affordable = self._gathered_rows + len(rowids) <= most
-        self._gathered_rows += len(rowids) if affordable else 0
-        return affordable
-
-    def _compared(self, query: int) -> tuple[ExactScan, int]:
-        """Compare a query with all rows; where it isn't the first, all the others too: they'll hardly fare better."""
-        if query not in self._whole:
-            alike = [number for number in range(len(self.queries)) if number not in self._whole]
-            chosen = alike if self._whole else [query]
-            if len(self._whole) == 1:
-                self.table.note_wasted_bounds()
-            products, _ = self.table.compare(self.rowids, self.queries[chosen], bounded=False)
-            whole = ExactScan(self.rowids, products, self.queries[chosen], self.table)
-            self._whole.update({number: (whole, at) for at, number in enumerate(chosen)})
-        return self._whole[query]
-
-
-def _subset(
-    values: NDArray[np.float32], rowids: NDArray[np.int64], among: NDArray[np.int64] | None
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    return (values, rowids) if among is None else (values[among], rowids[among])
-
-
-def _margin(query: NDArray[np.float32]) -> float:
-    return _ROUNDING * float(np.linalg.norm(query))
 
 
 def _kth_highest(values: NDArray[np.float32], wanted: int) -> float:
@@ -239,14 +167,13 @@ def search_exhaustively(
 
     `windows` gives the vectors [n, d] of the windows of rows.
     """
-    best: list[list[tuple[float, int]]] = [[] for _ in queries]
+    best = [(np.zeros(0, dtype=np.float32), _NONE) for _ in queries]
     lengths = np.linalg.norm(queries, axis=1, keepdims=True)
     units = (queries / np.where(lengths > 0, lengths, 1)).astype(np.float32)
     for start in range(0, len(allowed), _CHUNK):
         part = allowed[start : start + _CHUNK]
-        similarities = dot_products(units, windows(part))
-        for index, row in enumerate(similarities):
-            order = np.lexsort((part, -row))[:wanted]
-            merged = best[index] + [(-float(row[at]), int(part[at])) for at in order]
-            best[index] = sorted(merged)[:wanted]
-    return [[rowid for _, rowid in pairs] for pairs in best]
+        for query, cosines in enumerate(dot_products(units, windows(part))):
+            values, rowids = np.concatenate([best[query][0], cosines]), np.concatenate([best[query][1], part])
+            top = top_positions(values, rowids, wanted)
+            best[query] = values[top], rowids[top]
+    return [rowids.tolist() for _, rowids in best]

@@ -9,7 +9,6 @@ import numpy as np
 
 from recall_loop.memory.store.embed.embedders import normalise_vectors
 from recall_loop.memory.store.index.dot_products import dot_products
-from recall_loop.memory.store.index.pruning_bounds import PruningBounds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,16 +37,11 @@ class VectorTable:
     """Vectors of all rows of a tenant: a large part, and a small one of rows that changed since."""
 
     def __init__(
-        self,
-        loaded: RowVectors,
-        fresh: RowVectors | None = None,
-        dead: NDArray[np.int64] | None = None,
-        outline: PruningBounds | None = None,
+        self, loaded: RowVectors, fresh: RowVectors | None = None, dead: NDArray[np.int64] | None = None
     ) -> None:
         self._loaded, self._fresh = loaded, fresh
         self._dead = np.zeros(0, dtype=np.int64) if dead is None else dead
-        self._outline = PruningBounds(loaded.context) if outline is None else outline
-        self._compared: tuple[bytes, NDArray[np.float32], bool] | None = None
+        self._compared: tuple[bytes, NDArray[np.float32]] | None = None
 
     @property
     def halves(self) -> bool:
@@ -56,7 +50,7 @@ class VectorTable:
 
     def with_changes(self, fresh: RowVectors, dead: NDArray[np.int64]) -> VectorTable:
         """Return the table with `fresh` instead of what was loaded of the rowids `dead`."""
-        return VectorTable(self._loaded, fresh, dead, self._outline)
+        return VectorTable(self._loaded, fresh, dead)
 
     def own(self, rowids: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return own vectors [n, d]; zeros for a rowid that isn't here."""
@@ -70,39 +64,23 @@ class VectorTable:
         """Return context vectors [n, d]; zeros for a rowid that isn't here."""
         return _picked([(part.rowids, part.context) for part in self._parts()], rowids, self._dead)
 
-    def compare(
-        self, rowids: NDArray[np.int64], queries: NDArray[np.float32], *, bounded: bool
-    ) -> tuple[NDArray[np.float32], bool]:
-        """Compare queries [q, d] with the context vectors of rows [q, n]. Not to be written to.
-
-        Args:
-            rowids: the rows.
-            queries: the queries.
-            bounded: whether bounds do instead of products.
-
-        Returns:
-            Products and True; or at least the products, but for 1e-5 of a query's length, and False.
-        """
-        asked, last = queries.tobytes(), self._compared
-        known = last is not None and last[0] == asked and (bounded or last[2])
-        if not known and len(rowids) * _GATHERING <= len(self._loaded.rowids):
-            return dot_products(queries, self.context(rowids)), True
-        # The parts of one search are compared one after another with the same queries.
-        if last is None or not known:
-            values, exact = self._with_all(queries, bounded=bounded)
-            values.setflags(write=False)
-            self._compared = last = asked, values, exact
-        _, values, exact = last
+    def compare(self, rowids: NDArray[np.int64], queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the products of queries [q, d] with the context vectors of rows [q, n]. Not to be written to."""
+        key, last = queries.tobytes(), self._compared
+        if last is None or last[0] != key:
+            if len(rowids) * _GATHERING <= len(self._loaded.rowids):
+                return dot_products(queries, self.context(rowids))
+            # The parts of one search are compared one after another with the same queries.
+            products = self._compare_all(queries)
+            products.setflags(write=False)
+            self._compared = last = key, products
+        products = last[1]
         if np.array_equal(rowids, self._loaded.rowids) and self._fresh is None:
-            return values, exact
-        places = self._places(rowids)
-        picked = values[:, places]
-        picked[:, places < 0] = 0.0
-        return picked, exact
-
-    def note_wasted_bounds(self) -> None:
-        """Note that bounds didn't save several queries of one call from being compared with all rows."""
-        self._outline.note_wasted_bounds()
+            return products
+        positions = self._positions(rowids)
+        picked = products[:, positions]
+        picked[:, positions < 0] = 0.0
+        return picked
 
     def cosines(self, rowids: NDArray[np.int64], query: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the cosines of a query [d] with the context vectors of rows [n], equal ones for equal vectors."""
@@ -112,34 +90,28 @@ class VectorTable:
             np.einsum("nd,d->n", self.context(rowids[part]), query, out=found[part])
         return found
 
-    def _with_all(self, queries: NDArray[np.float32], *, bounded: bool) -> tuple[NDArray[np.float32], bool]:
+    def _compare_all(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
         """Compare with all rows that were loaded, dead or not, and behind them with those that changed since."""
-        fresh = None if self._fresh is None else dot_products(queries, self._fresh.context)
-        sound = fresh is None or bool(np.isfinite(fresh).all())  # damaged vectors have no bounds
-        bounds = self._outline.bounds(queries) if bounded and sound and len(queries) > 1 else None
-        values = dot_products(queries, self._loaded.context) if bounds is None else bounds
-        return values if fresh is None else np.concatenate([values, fresh], axis=1), bounds is None
+        loaded = dot_products(queries, self._loaded.context)
+        if self._fresh is None:
+            return loaded
+        return np.concatenate([loaded, dot_products(queries, self._fresh.context)], axis=1)
 
-    def _places(self, rowids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _positions(self, rowids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where rows stand among all that were loaded, or behind them; -1 for a rowid that isn't here."""
-        places, here = find_sorted(self._loaded.rowids, rowids)
-        places[~here | find_sorted(self._dead, rowids)[1]] = -1
+        positions, present = find_sorted(self._loaded.rowids, rowids)
+        positions[~present | find_sorted(self._dead, rowids)[1]] = -1
         if self._fresh is not None:
-            at, here = find_sorted(self._fresh.rowids, rowids)
-            places[here] = len(self._loaded.rowids) + at[here]
-        return places
+            at, present = find_sorted(self._fresh.rowids, rowids)
+            positions[present] = len(self._loaded.rowids) + at[present]
+        return positions
 
     def _parts(self) -> list[RowVectors]:
         return [self._loaded] if self._fresh is None else [self._loaded, self._fresh]
 
-    @property
-    def has_bounds(self) -> bool:
-        """Whether there is an outline, which takes memory."""
-        return self._outline.nbytes() > 0
-
     def nbytes(self) -> int:
         """Return the number of bytes."""
-        return sum(part.context.nbytes + part.own.nbytes for part in self._parts()) + self._outline.nbytes()
+        return sum(part.context.nbytes + part.own.nbytes for part in self._parts())
 
 
 def _picked(

@@ -20,9 +20,7 @@ from recall_loop.memory.store.index.row_index import RowIndex
 from recall_loop.memory.store.index.row_queries import CorpusStatistics
 from recall_loop.memory.store.index.tenant_cache import TenantCache
 from recall_loop.memory.store.index.vector_search import (
-    BoundedScan,
     ExactScan,
-    scan_vectors,
     search_chroma,
     search_exhaustively,
     top_positive_positions,
@@ -106,18 +104,15 @@ class View:
             held.context, held.rowids, asked
         )
 
-    def scan(self, vectors: NDArray[np.float32], wanted: int) -> ExactScan | BoundedScan | None:
-        """Compare query vectors [q, d] with every allowed row; None where those are too many.
-
-        `wanted` are looked for, for each vector, in all parts of the view together.
-        """
+    def scan(self, vectors: NDArray[np.float32]) -> ExactScan | None:
+        """Compare query vectors [q, d] with every allowed row; None where those are too many."""
         rowids, table = self.rowids(), self._cache().vectors()
         if len(rowids) > self._most_scanned(len(vectors), table is not None):
             return None
         if table is None:
             held = row_queries.read_vectors(self._source.sqlite, self.tenant, rowids, self._source.dimension)
             rowids, table = held.rowids, VectorTable(held)
-        return scan_vectors(table, rowids, vectors, wanted)
+        return ExactScan(rowids, table.compare(rowids, vectors), vectors, table)
 
     def _most_scanned(self, vectors: int, held: bool) -> int:
         """Return up to how many rows are compared; in memory all that are held: filling Chroma takes far longer."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ from hypothesis import strategies as st
 
 from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
-from recall_loop.memory.store.index import pruning_bounds, tenant_cache, vector_search
+from recall_loop.memory.store.index import tenant_cache
 from recall_loop.memory.store.index.dot_products import dot_products
-from recall_loop.memory.store.index.thread_sharing import run_in_threads
 from recall_loop.memory.store.index.vector_search import top_positions, top_positive_positions
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.store import MemoryStore
@@ -62,7 +60,6 @@ def test_a_batch_that_is_compared_finds_what_each_query_finds_in_the_index(store
     mode=st.sampled_from([SearchMode.FTS, SearchMode.VECTOR, SearchMode.HYBRID]),
     filters=st.sampled_from([Filters(), Filters(tags=("odd",)), Filters(conversation_id="c1", tags=("odd",))]),
     held=st.booleans(),
-    outlined=st.booleans(),
 )
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_batch_gives_exactly_what_its_queries_give_alone(
@@ -73,14 +70,10 @@ def test_a_batch_gives_exactly_what_its_queries_give_alone(
     mode: SearchMode,
     filters: Filters,
     held: bool,
-    outlined: bool,
 ) -> None:
     """Records, their order, scores, similarities and what each leg says. Proves: SEARCH-1, SEARCH-3."""
     with monkeypatch.context() as patch:
         patch.setattr(tenant_cache, "INDEXED_ROWS", 200_000 if held else 0)
-        for name, value in (("LEAST", 0), ("WORTH", 0), ("MOST", 1.0)) if outlined else ():
-            patch.setattr(pruning_bounds, name, value)
-            patch.setattr(vector_search, "_RARE", 0)
         stored.cache.clear()
         each, options = [limits.randint(1, 20) for _ in chosen], SearchOptions(mode=mode, debug=True)
         together = search_many(stored, chosen, options=options, limits=each, filters=filters)
@@ -101,25 +94,6 @@ def _told(found: SearchResponse) -> list[object]:
 def _rounded(legs: dict[str, dict[str, float]] | None) -> dict[str, tuple[float, float]]:
     """Return what the legs say; a product of several vectors may differ from one vector's in its last digit."""
     return {name: (round(leg["score"], 4), leg["rank"]) for name, leg in (legs or {}).items()}
-
-
-def test_work_that_is_shared_is_done_once_each_and_its_errors_are_raised() -> None:
-    """Also where helpers are busy and none begins in time."""
-    done: list[int] = []
-    run_in_threads(done.append, 1_000)
-    assert sorted(done) == list(range(1_000))
-    wait = threading.Event()
-    others = [threading.Thread(target=run_in_threads, args=(lambda _: wait.wait(30), 4)) for _ in range(4)]
-    for other in others:
-        other.start()
-    done.clear()
-    run_in_threads(done.append, 10)
-    wait.set()
-    for other in others:
-        other.join(30)
-    assert sorted(done) == list(range(10))
-    with pytest.raises(ZeroDivisionError):
-        run_in_threads(lambda number: 1 // number, 3)
 
 
 @pytest.mark.parametrize("size", [10, 500, 2_003, 20_003])

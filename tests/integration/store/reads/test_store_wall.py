@@ -201,7 +201,7 @@ VIEW_READS: dict[str, Callable[[View], Any]] = {
     "rowids": lambda view: view.rowids(),
     "rows": lambda view: list(view.rows(range(100)).values()),
     "vectors": lambda view: view.vectors(range(1, 100)),
-    "scan": lambda view: (found := view.scan(asked_vectors(), 3)) and (found.rowids, found.top_rowids(0, 3)),
+    "scan": lambda view: (found := view.scan(asked_vectors())) and (found.rowids, found.top_rowids(0, 3)),
     "index_of": pooled,
     "vocabulary": lambda view: sorted(dict(view.vocabulary()).items()),
     "derived_from_vocabulary": lambda view: view.derived_from_vocabulary(sorted),
