@@ -33,12 +33,14 @@ from recall_loop.evals.measures.retrieval_metrics import percentile
 from recall_loop.evals.measures.timing import Stopwatch, instrument, timed_embedder
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.evals.runs.runner import settings_with
-from recall_loop.graph.builder import Graph, build_graph
-from recall_loop.graph.run import invoke_graph
+from recall_loop.graph.builder import build_graph
+from recall_loop.graph.graph_tracing import TracedGraph
+from recall_loop.graph.run import stream_graph
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.retrieval_parts import RetrievalParts
+from recall_loop.nodes.runtime.run_context import RunInputs
 from recall_loop.state.errors import RecallError
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.scope import Scope
@@ -68,7 +70,7 @@ class QuestionTiming:
 
 
 def measure(
-    store: MemoryStore, graph: Graph, question: LabelledQuestion, clock: Stopwatch, engine: Stopwatch
+    store: MemoryStore, graph: TracedGraph, question: LabelledQuestion, clock: Stopwatch, engine: Stopwatch
 ) -> QuestionTiming:
     """Ask `question` once, then look it up barely."""
     request = RetrieveRequest(
@@ -79,7 +81,7 @@ def measure(
     clock.reset()
     engine.reset()
     started = time.perf_counter()
-    result = invoke_graph(graph, request)
+    *_, result = stream_graph(graph, RunInputs(request))
     total = time.perf_counter() - started
     parts, calls, inside = dict(clock.seconds), dict(clock.calls), clock.total
     bare = bare_lookup(store, question)

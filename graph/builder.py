@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
+from typing_extensions import TypedDict
 
-from recall_loop.graph.graph_tracing import TracedGraph, traced_node
-from recall_loop.graph.routing import route_after_evaluation
+from recall_loop.graph.graph_tracing import GraphNode, TracedGraph, traced_node
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes import evaluate_progress, execute_tool, plan_queries, refine, synthesize
+from recall_loop.nodes.evaluate_progress import evaluate_progress
+from recall_loop.nodes.execute_tool import execute_tool
+from recall_loop.nodes.plan_queries import plan_queries
+from recall_loop.nodes.refine import refine
 from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
+from recall_loop.nodes.synthesize import synthesize
 from recall_loop.state.agent_state import AgentState, InputState, MessageOutput, ResultState
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
+from recall_loop.state.types import Route
 
 Checkpointer = bool | BaseCheckpointSaver[Any] | None
-Graph = CompiledStateGraph[AgentState, Context, InputState, Any]
 OUTPUTS = ("message", "state")
 
 
@@ -34,7 +38,7 @@ def build_graph(
     name: str = "recall_loop",
     *,
     parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS,
-) -> Graph:
+) -> TracedGraph:
     """Return the retrieval loop as a compiled graph.
 
     Args:
@@ -53,25 +57,21 @@ def build_graph(
         InvalidInputError: a setting in the environment, the calibration file, `llm`, `store` or `output` is not
             allowed.
     """
-    if llm is not None and not isinstance(llm, BaseChatModel):
-        raise InvalidInputError("llm", type(llm).__name__, "a LangChain chat model, or None")
     if output not in OUTPUTS:
         raise InvalidInputError("output", output, "message or state")
-    if store is not None and not hasattr(store, "view"):
-        raise InvalidInputError("store", store, "a MemoryStore, or None")
     resources = GraphResources(store, settings or Settings.from_env(), llm, parts=parts)
-    resources.calibration  # noqa: B018  # a bad file is told now, not at the end of the first run
+    resources.calibration  # noqa: B018  # a bad file is reported now, not at the end of the first run
     schema = MessageOutput if output == "message" else ResultState
     builder = StateGraph(AgentState, context_schema=Context, input_schema=InputState, output_schema=schema)
-    nodes = {
-        "plan_queries": plan_queries.make_node(resources),
-        "refine": refine.make_node(resources),
-        "execute_tool": execute_tool.make_node(resources),
-        "evaluate_progress": evaluate_progress.make_node(resources),
-        "synthesize": synthesize.make_node(resources, output),
+    nodes: dict[str, GraphNode] = {
+        "plan_queries": plan_queries,
+        "refine": refine,
+        "execute_tool": execute_tool,
+        "evaluate_progress": evaluate_progress,
+        "synthesize": partial(synthesize, append_message=output == "message"),
     }
     for step, node in nodes.items():
-        builder.add_node(step, traced_node(step, node, content=resources.settings.trace_content))
+        builder.add_node(step, traced_node(step, node, resources))
     builder.add_edge(START, "plan_queries")
     builder.add_edge("plan_queries", "execute_tool")
     builder.add_edge("refine", "execute_tool")
@@ -79,3 +79,16 @@ def build_graph(
     builder.add_conditional_edges("evaluate_progress", route_after_evaluation)
     builder.add_edge("synthesize", END)
     return TracedGraph.from_compiled(builder.compile(checkpointer=checkpointer, name=name))
+
+
+class RouteState(TypedDict):
+    """What the decision reads; LangGraph then reads no more of the state than this."""
+
+    route: str
+
+
+def route_after_evaluation(state: RouteState) -> Literal["plan_queries", "refine", "synthesize"]:
+    """Return the node that follows evaluate_progress (LOOP-1)."""
+    if state["route"] == Route.STOP:
+        return "synthesize"
+    return "refine" if state["route"] == Route.REFINE else "plan_queries"

@@ -12,13 +12,17 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from opentelemetry.trace import Span
 
-from recall_loop.nodes.runtime.resources import GraphNode
+from recall_loop.nodes.runtime.resources import GraphResources
+from recall_loop.nodes.runtime.run_context import RunHolder, RunInputs, current_holder
 from recall_loop.state.agent_state import AgentState, InputState
+from recall_loop.state.cancellation import raise_if_cancelled
 from recall_loop.state.context import Context
 from recall_loop.telemetry import metrics, names
 from recall_loop.telemetry.run_watch import RunSpan, current_run
 from recall_loop.telemetry.spans import allow_content, set_attributes, span
 
+# A node returns a partial update of the state.
+GraphNode = Callable[[Any, Runtime[Context], GraphResources], dict[str, Any]]
 _PLANNING = ("plan_queries", "refine")
 
 
@@ -35,54 +39,49 @@ class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
         return cls(**{name: value for name, value in vars(graph).items() if name != "__orig_class__"})
 
     @wraps(CompiledStateGraph.stream)
-    def stream(self, *args: Any, **options: Any) -> Iterator[Any]:  # type: ignore[override]
-        """Stream a run; see LangGraph's own."""
-        with RunSpan(self.name) as watch:
-            yield from _trace_stream(watch, cast("Generator[Any]", super().stream(*args, **options)))
+    def stream(self, *args: Any, inputs: RunInputs | None = None, **options: Any) -> Iterator[Any]:  # type: ignore[override]
+        """Stream a run; see LangGraph's own. `inputs` are what a run gets besides its state."""
+        holder, steps = RunHolder(inputs), cast("Generator[Any]", super().stream(*args, **options))
+        with RunSpan(self.name) as watch, closing(steps):
+            while True:
+                with watch.current(), holder.current():
+                    try:
+                        part = next(steps)
+                    except StopIteration:
+                        return
+                yield part
 
     @wraps(CompiledStateGraph.astream)
-    async def astream(self, *args: Any, **options: Any) -> AsyncIterator[Any]:  # type: ignore[override]
+    async def astream(  # type: ignore[override]
+        self, *args: Any, inputs: RunInputs | None = None, **options: Any
+    ) -> AsyncIterator[Any]:
         """Stream a run on the event loop; see LangGraph's own."""
+        holder, steps = RunHolder(inputs), cast("AsyncGenerator[Any]", super().astream(*args, **options))
         with RunSpan(self.name) as watch:
-            parts = cast("AsyncGenerator[Any]", super().astream(*args, **options))
-            async with aclosing(_trace_astream(watch, parts)) as seen:
-                async for part in seen:
+            async with aclosing(steps):
+                while True:
+                    with watch.current(), holder.current():
+                        try:
+                            part = await anext(steps)
+                        except StopAsyncIteration:
+                            return
                     yield part
 
 
-def _trace_stream(watch: RunSpan, parts: Generator[Any]) -> Iterator[Any]:
-    with closing(parts):
-        while True:
-            with watch.current():
-                try:
-                    part = next(parts)
-                except StopIteration:
-                    return
-            yield part
+def traced_node(name: str, node: GraphNode, resources: GraphResources) -> Callable[..., dict[str, Any]]:
+    """Return a node as LangGraph calls it, with a span around each call."""
 
-
-async def _trace_astream(watch: RunSpan, parts: AsyncGenerator[Any]) -> AsyncGenerator[Any]:
-    async with aclosing(parts):
-        while True:
-            with watch.current():
-                try:
-                    part = await anext(parts)
-                except StopAsyncIteration:
-                    return
-            yield part
-
-
-def traced_node(name: str, node: Callable[..., dict[str, Any]], *, content: bool) -> GraphNode:
-    """Return a node with a span around each call; `content` allows user content in it and below it."""
-
-    @wraps(node)
     def call(state: Mapping[str, Any], *, runtime: Runtime[Context]) -> dict[str, Any]:
         began = perf_counter()
+        # The first node is handed what the thread's last run left: its id isn't this run's.
+        told = {names.NODE: name, names.REQUEST_ID: None if name == "plan_queries" else state.get("request_id")}
         try:
-            # The first node is handed what the thread's last run left: its id isn't this run's.
-            told = {names.NODE: name, names.REQUEST_ID: None if name == "plan_queries" else state.get("request_id")}
-            with allow_content(content), span(names.NODE_SPAN.format(node=name), told) as opened:
-                update = node(state, runtime=runtime)
+            with (
+                allow_content(resources.settings.trace_content),
+                span(names.NODE_SPAN.format(node=name), told) as opened,
+            ):
+                raise_if_cancelled()
+                update = node(state, runtime, resources)
                 _record_node(opened, name, state, update)
         finally:
             metrics.NODE_DURATION.record(perf_counter() - began, {names.NODE: name})
@@ -94,20 +93,13 @@ def traced_node(name: str, node: Callable[..., dict[str, Any]], *, content: bool
 def _record_node(opened: Span, name: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> None:
     """Tell the node's span and the run what came of the call."""
     now = {**state, **update}
-    run = current_run()
-    if run is not None:
-        run.record_request(now.get("request_id"), _question(now))
+    watch, run = current_run(), current_holder().run
+    if watch is not None and run is not None:
+        watch.record_request(now.get("request_id"), run.request.question.content)
         if name == "synthesize":
-            run.record_result(now)
+            watch.record_result(now)
     if opened.is_recording():
         set_attributes(opened, _plan_attributes(now) if name in _PLANNING else _progress_attributes(name, now))
-
-
-def _question(state: Mapping[str, Any]) -> str | None:
-    """Return the text of the request's question."""
-    said = [message for message in state["request"]["messages"] if message.get("role", "user") == "user"]
-    text: str | None = (said or state["request"]["messages"])[-1]["content"]
-    return text
 
 
 def _plan_attributes(state: Mapping[str, Any]) -> dict[str, Any]:

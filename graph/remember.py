@@ -103,10 +103,6 @@ def remember(
         InvalidInputError: an argument is not allowed. At run time: there is no thread and no conversation, no store, or
             facts are wanted and there is no model.
     """
-    if store is not None and not hasattr(store, "upsert"):
-        raise InvalidInputError("store", store, "a MemoryStore, or None")
-    if llm is not None and not isinstance(llm, BaseChatModel):
-        raise InvalidInputError("llm", type(llm).__name__, "a LangChain chat model, or None")
     if isinstance(single_valued, str) or isinstance(roles, str):
         raise InvalidInputError("single_valued, roles", (single_valued, roles), "lists")
     owners = {
@@ -164,7 +160,7 @@ class _MessageRecorder:
             raise InvalidInputError("store_path", context.store_path, "none in the context: remember has its own store")
         if resources.store is None and not (context.store_path or self._settings.store_path):
             raise InvalidInputError("store", None, "a MemoryStore, or store_path in the context or the settings")
-        self._chat_client = resources.chat_client_for(context) if wanted.facts else None
+        self._chat_client = resources.chat_client_for(context, self._settings) if wanted.facts else None
         if wanted.facts and self._chat_client is None:
             raise InvalidInputError(
                 "facts", True, "facts together with llm=, or llm_model in the context or the settings"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 
 from langgraph.runtime import Runtime
+from langgraph.types import StreamWriter
 
 from recall_loop.nodes.model.llm_judge import judge_evidence
 from recall_loop.nodes.model.llm_step import record_steps
-from recall_loop.nodes.plan_queries import CONTINUE
-from recall_loop.nodes.runtime.resources import GraphNode, GraphResources, RunContext
-from recall_loop.policy.evidence.coverage import Coverage, compute_coverage
+from recall_loop.nodes.runtime.resources import GraphResources
+from recall_loop.nodes.runtime.run_context import RunContext
+from recall_loop.policy.evidence.coverage import compute_coverage
 from recall_loop.policy.evidence.novelty import new_facts, streak_without_gain
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.planning.refinement import refine_reasons
@@ -21,49 +21,38 @@ from recall_loop.policy.stopping import RunProgress, stop_figures
 from recall_loop.state.agent_state import AgentState, PoolEntry, QueryOutcome
 from recall_loop.state.context import Context
 from recall_loop.state.events import NoveltyMeasured, QueryYield
+from recall_loop.state.types import Route
 
-REFINE, STOP = "refine", "stop"
-Writer = Callable[[Any], None]
 _log = logging.getLogger(__name__)
 
 
-def make_node(resources: GraphResources) -> GraphNode:
-    """Return the node, bound to its resources."""
-
-    def evaluate_progress(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        run = resources.run(state, runtime)
-        update = _novelty(state, run) if state["plan"]["queries"] and state["in_scope"] else {}
-        current: AgentState = {**state, **update}  # type: ignore[typeddict-item]
-        update |= _decide(current, run, runtime.stream_writer)
-        runtime.stream_writer(_event({**current, **update}))  # type: ignore[typeddict-item]
-        return update
-
-    return evaluate_progress
+def evaluate_progress(state: AgentState, runtime: Runtime[Context], resources: GraphResources) -> dict[str, Any]:
+    """Return the update with the iteration's gain and the route that follows from it."""
+    run = resources.run(state, runtime)
+    update = _novelty(state, run) if state["plan"]["queries"] and state["in_scope"] else {}
+    current: AgentState = {**state, **update}  # type: ignore[typeddict-item]
+    update |= _decide(current, run, runtime.stream_writer)
+    runtime.stream_writer(_event({**current, **update}))  # type: ignore[typeddict-item]
+    return update
 
 
 def _novelty(state: AgentState, run: RunContext) -> dict[str, Any]:
     """Return the counters of the iteration that just ended (STOP-1)."""
-    pool, iteration = state["evidence_pool"], state["iteration"]
-    ranked = run.memo.ranked(pool)
-    before = frozenset(state["covered_facets"])
-
-    def supported(entry: PoolEntry) -> frozenset[int]:
-        return run.memo.supports(state["facets"], entry)
-
+    ranked, supports = run.cache.ranked(state), run.cache.supports
     new = new_facts(
         ranked,
-        iteration,
+        state["iteration"],
         most=run.settings.max_facts,
         least_similarity=run.settings.novelty_min_similarity,
-        supports=supported,
-        covered_before=before,
+        supports=supports,
+        covered_before=frozenset(state["covered_facets"]),
     )
-    relevant = [supported(entry) for entry in _relevant(ranked, run)]
+    relevant = [supports(entry) for entry in _relevant(ranked, run)]
     coverage = compute_coverage(state["facets"], relevant)
     failed = not state["tool_calls"][-1]["success"]
     streak = state["novelty_streak_without_gain"]
     return {
-        "evidence_pool": run.memo.mark_new(pool, new),
+        "evidence_pool": run.cache.mark_new(state, new),
         "query_results": _credit_queries(state, new),
         "tool_calls": [*state["tool_calls"][:-1], {**state["tool_calls"][-1], "new_facts": len(new)}],
         "new_facts_last_iteration": len(new),
@@ -72,7 +61,11 @@ def _novelty(state: AgentState, run: RunContext) -> dict[str, Any]:
         "novelty_streak_without_gain": (
             streak if failed else streak_without_gain(streak, len(new), run.settings.novelty_min_new_facts)
         ),
-        **_coverage(state, coverage, frozenset().union(*relevant)),
+        "coverage_score": coverage.score,
+        "coverage_gain": round(max(coverage.score - state["coverage_score"], 0.0), 6),
+        "single_coverage": coverage.best_single,
+        "covered_facets": sorted(frozenset().union(*relevant)),
+        "uncovered": list(coverage.uncovered),
     }
 
 
@@ -80,16 +73,6 @@ def _relevant(ranked: list[RankedEntry], run: RunContext) -> list[PoolEntry]:
     """Return the facts that may support the request: relevant ones among those that would be returned."""
     least = run.settings.novelty_min_similarity
     return [item.entry for item in ranked[: run.settings.max_facts] if item.entry["similarity"] >= least]
-
-
-def _coverage(state: AgentState, coverage: Coverage, facets: frozenset[int]) -> dict[str, Any]:
-    return {
-        "coverage_score": coverage.score,
-        "coverage_gain": round(max(coverage.score - state["coverage_score"], 0.0), 6),
-        "single_coverage": coverage.best_single,
-        "covered_facets": sorted(facets),
-        "uncovered": list(coverage.uncovered),
-    }
 
 
 def _credit_queries(state: AgentState, new: frozenset[str]) -> dict[str, QueryOutcome]:
@@ -102,7 +85,7 @@ def _credit_queries(state: AgentState, new: frozenset[str]) -> dict[str, QueryOu
     return outcomes
 
 
-def _decide(state: AgentState, run: RunContext, write: Writer) -> dict[str, Any]:
+def _decide(state: AgentState, run: RunContext, write: StreamWriter) -> dict[str, Any]:
     """Return the route, and why it stops if it does."""
     progress = _progress(state)
     reason, judgement, step = judge_evidence(state, run, progress)
@@ -113,11 +96,11 @@ def _decide(state: AgentState, run: RunContext, write: Writer) -> dict[str, Any]
         write({"type": "judged", "iteration": state["iteration"], **said})
     if reason is not None:
         _log.info("stop", extra={"stop_reason": reason.value, "iteration": state["iteration"]})
-        return update | {"route": STOP, "stop_reason": reason.value, "stop_detail": stop_figures(progress)}
+        return update | {"route": Route.STOP.value, "stop_reason": reason.value, "stop_detail": stop_figures(progress)}
     reasons = refine_reasons(
         state["tool_calls"], state["evidence_pool"], state["new_facts_last_iteration"], run.settings
     )
-    return update | {"route": REFINE if reasons else CONTINUE}
+    return update | {"route": (Route.REFINE if reasons else Route.CONTINUE).value}
 
 
 def _progress(state: AgentState) -> RunProgress:

@@ -10,44 +10,41 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from recall_loop.memory.search.query.options import SearchResponse
-from recall_loop.nodes.runtime.resources import GraphNode, GraphResources, RunContext
+from recall_loop.nodes.runtime.resources import GraphResources
+from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.nodes.steps.tool_search import search_with_retries
 from recall_loop.policy.evidence.llm_query_weight import question_terms, weight_llm_queries
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
 from recall_loop.policy.planning.round_plan import QueryFingerprinter
 from recall_loop.state.agent_state import AgentState, Plan, QueryOutcome, ToolCallEntry
 from recall_loop.state.context import Context
+from recall_loop.state.events import CallCompleted
 
 _TOP_HITS = 10
 
 
-def make_node(resources: GraphResources) -> GraphNode:
-    """Return the node, bound to its resources."""
-
-    def execute_tool(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        plan = state["plan"]
-        if not plan["queries"] or not state["in_scope"]:
-            return {}
-        run = resources.run(state, runtime)
-        began = time.perf_counter()
-        deadline = state["started"] + (run.settings.deadline_seconds or math.inf)
-        responses, attempts, error = search_with_retries(resources.store_for(run.context), plan, run, deadline)
-        call = _call(plan, state["iteration"] + 1, responses, attempts, error)
-        call["duration_ms"] = round((time.perf_counter() - began) * 1000, 3)
-        runtime.stream_writer(
-            {
-                "type": "call_done",
-                "iteration": call["iteration"],
-                "tool": call["name"],
-                "result_count": call["result_count"],
-                "attempts": attempts,
-                "duration_ms": call["duration_ms"],
-                "error": error,
-            }
-        )
-        return _update(state, run, call, responses)
-
-    return execute_tool
+def execute_tool(state: AgentState, runtime: Runtime[Context], resources: GraphResources) -> dict[str, Any]:
+    """Return the update with what the plan's queries found; nothing where there are none."""
+    plan = state["plan"]
+    if not plan["queries"] or not state["in_scope"]:
+        return {}
+    run = resources.run(state, runtime)
+    began = time.perf_counter()
+    deadline = state["started"] + (run.settings.deadline_seconds or math.inf)
+    responses, attempts, error = search_with_retries(plan, run, deadline)
+    call = _call(plan, state["iteration"] + 1, responses, attempts, error)
+    call["duration_ms"] = round((time.perf_counter() - began) * 1000, 3)
+    event: CallCompleted = {
+        "type": "call_done",
+        "iteration": call["iteration"],
+        "tool": call["name"],
+        "result_count": call["result_count"],
+        "attempts": attempts,
+        "duration_ms": call["duration_ms"],
+        "error": error,
+    }
+    runtime.stream_writer(event)
+    return _update(state, run, call, responses)
 
 
 def _call(
@@ -79,7 +76,7 @@ def _update(
     plan, counters = state["plan"], state["counters"]
     found = [QueryHits(query, response.hits) for query, response in zip(plan["queries"], responses, strict=False)]
     if run.chat_client is not None:
-        ranked = [item.entry for item in run.memo.ranked(state["evidence_pool"])]
+        ranked = [item.entry for item in run.cache.ranked(state)]
         found = weight_llm_queries(found, question_terms(run.question, run.request.messages, state["facets"]), ranked)
     merged = merge_hits(state["evidence_pool"], found, call["iteration"], run.terms)
     degraded = next((response.degraded_reason for response in responses if response.degraded_reason), None)

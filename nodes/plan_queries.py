@@ -9,116 +9,73 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.inputs import request_from_state, run_key
-from recall_loop.nodes.runtime.resources import GraphNode, GraphResources, resolve_context
+from recall_loop.nodes.runtime.inputs import complete_request, request_from_state, run_key
+from recall_loop.nodes.runtime.resources import GraphResources, resolve_context
+from recall_loop.nodes.runtime.run_context import RunContext, current_holder
 from recall_loop.nodes.steps.past_experience import load_experience
 from recall_loop.nodes.steps.query_planning import make_plan
-from recall_loop.policy.evidence.coverage import extract_facets
 from recall_loop.policy.planning.round_plan import PLAN_ORIGIN
-from recall_loop.policy.question.question import analyse_question
-from recall_loop.state.agent_state import AgentState
+from recall_loop.state.agent_state import AgentState, initial_working_state
 from recall_loop.state.context import Context
 from recall_loop.state.errors import RecursionLimitError, UnsupportedOptionError
 from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.types import Route
 
-CONTINUE = "continue"
 MIN_RECURSION_LIMIT = 5
 
 
-class PlanState(AgentState, total=False):
-    """The state, and the outputs that the thread's last run left: they are no input of the next."""
-
-    made_up: dict[str, str]
-
-
-def make_node(resources: GraphResources) -> GraphNode:
-    """Return the node, bound to its resources."""
-
-    def plan_queries(state: PlanState, *, runtime: Runtime[Context]) -> dict[str, Any]:
+def plan_queries(state: AgentState, runtime: Runtime[Context], resources: GraphResources) -> dict[str, Any]:
+    """Start the run unless it is on its way, and return the update with its next plan."""
+    started: dict[str, Any] = {}
+    if state.get("route") != Route.CONTINUE or current_holder().run is None:
         context = resolve_context(runtime)
         key = run_key(state, context)
-        store = resources.store_for(context)
-        started: dict[str, Any] = {}
-        if state.get("route") != CONTINUE or state.get("run_key") != key:
-            _check_steps(state)
-            started = _start(state, resources, context, store) | {"run_key": key}
-        current: PlanState = {**state, **started}  # type: ignore[typeddict-item]
-        run = resources.run(current, runtime)
-        if started and current["in_scope"]:
-            started["experience"] = current["experience"] = load_experience(run, store)
-        return started | make_plan(current, run, store, runtime, PLAN_ORIGIN)
-
-    return plan_queries
+        if state.get("route") != Route.CONTINUE or state.get("run_key") != key:
+            started = _start(state, context, resources) | {"run_key": key}
+    current: AgentState = {**state, **started}  # type: ignore[typeddict-item]
+    return started | make_plan(current, resources.run(current, runtime), runtime.stream_writer, PLAN_ORIGIN)
 
 
-def _check_steps(state: PlanState) -> None:
-    """Refuse a recursion limit that doesn't reach synthesize."""
-    if state["remaining_steps"] < MIN_RECURSION_LIMIT - 1:
+def _start(state: AgentState, context: Context, resources: GraphResources) -> dict[str, Any]:
+    """Open the run in the holder of this call, and return the working keys with which it begins."""
+    if state["remaining_steps"] < MIN_RECURSION_LIMIT - 1:  # it doesn't reach synthesize
         raise RecursionLimitError(
             "recursion_limit", state["remaining_steps"] + 1, f"an integer of {MIN_RECURSION_LIMIT} or more"
         )
-
-
-def _start(
-    state: PlanState,
-    resources: GraphResources,
-    context: Context,
-    store: MemoryStore,
-) -> dict[str, Any]:
-    """Return fresh working keys: nothing of an earlier run of the thread may leak in."""
-    request = request_from_state(state, context, resources.settings_for(context))
-    if request.write_answer and resources.chat_client_for(context) is None:
-        raise UnsupportedOptionError("write_answer", True, "false or absent: no chat model is set (llm_model)")
-    if resources.settings.capture_runs and not store.writable:
-        raise UnsupportedOptionError("capture_runs", True, "false: the store is open for reading only")
-    reference = _reference(request)
-    facets = extract_facets(analyse_question(request, reference, resources.table))
+    request = _request(state, context, resources)
+    run = current_holder().run = resources.run_for(request, _reference_time(request), context)
+    _check_options(run)
+    in_scope = run.store.view(run.scope, content_types=request.content_types).count() > 0
     return {
+        **initial_working_state(),
         "request_id": request.id or uuid.uuid4().hex,
         "request": request.model_dump(mode="json", exclude_none=True),
         # Spelled as hardly a caller spells it, so that the next turn's own value is told from this one.
-        "reference_time": reference.isoformat(timespec="microseconds"),
+        "reference_time": run.reference_time.isoformat(timespec="microseconds"),
         "started": time.time(),
-        "in_scope": store.view(request.read_scope(), content_types=request.content_types).count() > 0,
-        "facets": facets,
-        "uncovered": [facet["text"] for facet in facets],
-        "tried_queries": [],
-        "query_results": {},
-        "tool_calls": [],
-        "evidence_pool": {},
-        "new_facts_last_iteration": 0,
-        "new_facts_by_iteration": [],
-        "novelty_streak_without_gain": 0,
-        "unique_facts_seen": 0,
-        "coverage_score": 0.0,
-        "coverage_gain": 0.0,
-        "single_coverage": 0.0,
-        "covered_facets": [],
-        "iteration": 0,
-        "strategies_used": [],
-        "stop_reason": "",
-        "stop_detail": {},
-        "route": "",
-        "counters": dict.fromkeys(
-            (
-                "queries_generated",
-                "queries_executed",
-                "queries_dropped",
-                "duplicates_merged",
-                "evidence_added",
-            ),
-            0,
-        ),
-        "llm_steps": [],
-        "judged_uncovered": [],
-        "experience": None,
-        "warnings": [],
-        "degraded": False,
+        "in_scope": in_scope,
+        "facets": run.facets,
+        "uncovered": [facet["text"] for facet in run.facets],
+        "experience": load_experience(run) if in_scope else None,
     }
 
 
-def _reference(request: RetrieveRequest) -> datetime:
+def _request(state: AgentState, context: Context, resources: GraphResources) -> RetrieveRequest:
+    """Return the request: the validated one that `retrieve` handed in, else the one of the state's input."""
+    inputs, settings = current_holder().inputs, resources.settings_for(context)
+    if inputs is not None:
+        return complete_request(inputs.request, context, settings)
+    return request_from_state(state, context, settings)
+
+
+def _check_options(run: RunContext) -> None:
+    if run.request.write_answer and run.chat_client is None:
+        raise UnsupportedOptionError("write_answer", True, "false or absent: no chat model is set (llm_model)")
+    if run.settings.capture_runs and not run.store.writable:
+        raise UnsupportedOptionError("capture_runs", True, "false: the store is open for reading only")
+
+
+def _reference_time(request: RetrieveRequest) -> datetime:
     """Return the request's now: stated, else the newest message's time, else the clock (LOOP-9)."""
     if request.reference_time is not None:
         return request.reference_time

@@ -6,18 +6,13 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from recall_loop.nodes.runtime.resources import GraphNode, GraphResources
+from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.steps.query_planning import make_plan
 from recall_loop.policy.planning.round_plan import REFINE_ORIGIN
 from recall_loop.state.agent_state import AgentState
 from recall_loop.state.context import Context
 
 
-def make_node(resources: GraphResources) -> GraphNode:
-    """Return the node, bound to its resources."""
-
-    def refine(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        run = resources.run(state, runtime)
-        return make_plan(state, run, resources.store_for(run.context), runtime, REFINE_ORIGIN)
-
-    return refine
+def refine(state: AgentState, runtime: Runtime[Context], resources: GraphResources) -> dict[str, Any]:
+    """Return the update with a plan for what is missing."""
+    return make_plan(state, resources.run(state, runtime), runtime.stream_writer, REFINE_ORIGIN)

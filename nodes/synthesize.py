@@ -11,11 +11,11 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.runtime import Runtime
 
-from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.model.llm_answer import write_answer
 from recall_loop.nodes.model.llm_step import record_steps, usage_totals
 from recall_loop.nodes.runtime.inputs import RECALL_MARKER, chat_role, cleared_inputs
-from recall_loop.nodes.runtime.resources import GraphNode, GraphResources, RunContext
+from recall_loop.nodes.runtime.resources import GraphResources
+from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.nodes.steps.past_experience import capture_finished_run
 from recall_loop.policy.confidence.confidence_mapping import Calibration
 from recall_loop.policy.confidence.confidence_score import (
@@ -36,7 +36,7 @@ from recall_loop.prompts.templates import render_template
 from recall_loop.state.agent_state import AgentState, LlmStep
 from recall_loop.state.context import Context
 from recall_loop.state.errors import StoreError
-from recall_loop.state.types import Role
+from recall_loop.state.types import Role, Route
 from recall_loop.text.words.token_budget import estimate_tokens
 
 _log = logging.getLogger(__name__)
@@ -53,71 +53,62 @@ _FACT_FIELDS = (
 )
 
 
-def make_node(resources: GraphResources, output: str) -> GraphNode:
-    """Return the node, bound to its resources; with output "message" it appends the context block."""
-
-    def synthesize(state: AgentState, *, runtime: Runtime[Context]) -> dict[str, Any]:
-        run = resources.run(state, runtime)
-        store, most = resources.store_for(run.context), run.settings.max_facts
-        ranked = _attach_sources(_select_facts(state, run, store, most), run, store)
-        confidence = _confidence(state, run, store, ranked, resources.calibration)
-        stop = {
-            "reason": state["stop_reason"],
-            "iteration": state["iteration"],
-            "detail": state["stop_detail"],
-        }
-        runtime.stream_writer({"type": "stopped", **stop})
-        answer, step = write_answer(state, run, ranked, confidence["label"], runtime.stream_writer)
-        noted = record_steps(state, *([step] if step else []))
-        metadata = _metadata(state, run, confidence["score"], noted.pop("llm_steps", state["llm_steps"]))
-        result: dict[str, Any] = {
-            "facts": [_fact(item, run.request.debug) for item in ranked],
-            "context": _context(run, ranked, confidence["label"], state["stop_reason"]),
-            "answer": answer,
-            "confidence": confidence,
-            "stop": stop,
-            "metadata": metadata if run.request.debug else _without_trace(metadata),
-            **noted,
-        }
-        warning = capture_finished_run(state, run, store, {**result, "metadata": metadata})
-        if warning is not None:
-            result |= {"warnings": [*result.get("warnings", state["warnings"]), warning], "degraded": True}
-        result |= {"route": "done", **cleared_inputs(state)}
-        if output == "message":
-            result["messages"] = [_message(state["messages"], result["context"])]
-        resources.discard_run(state)
-        return result
-
-    return synthesize
+def synthesize(
+    state: AgentState, runtime: Runtime[Context], resources: GraphResources, *, append_message: bool = False
+) -> dict[str, Any]:
+    """Return the update with the result; with `append_message` also with the context block as a message."""
+    run = resources.run(state, runtime)
+    ranked = _attach_sources(_select_facts(state, run, run.settings.max_facts), run)
+    confidence = _confidence(state, run, ranked, resources.calibration)
+    stop = {"reason": state["stop_reason"], "iteration": state["iteration"], "detail": state["stop_detail"]}
+    runtime.stream_writer({"type": "stopped", **stop})
+    answer, step = write_answer(state, run, ranked, confidence["label"], runtime.stream_writer)
+    noted = record_steps(state, *([step] if step else []))
+    metadata = _metadata(state, run, confidence["score"], noted.pop("llm_steps", state["llm_steps"]))
+    result: dict[str, Any] = {
+        "facts": [_fact(item, run.request.debug) for item in ranked],
+        "context": _context(run, ranked, confidence["label"], state["stop_reason"]),
+        "answer": answer,
+        "confidence": confidence,
+        "stop": stop,
+        "metadata": metadata if run.request.debug else _without_trace(metadata),
+        **noted,
+    }
+    warning = capture_finished_run(state, run, {**result, "metadata": metadata})
+    if warning is not None:
+        result |= {"warnings": [*result.get("warnings", state["warnings"]), warning], "degraded": True}
+    if append_message:
+        result["messages"] = [_message(state["messages"], result["context"])]
+    return result | {"route": Route.DONE.value, **cleared_inputs(state)}
 
 
-def _select_facts(state: AgentState, run: RunContext, store: MemoryStore, most: int) -> list[RankedEntry]:
+def _select_facts(state: AgentState, run: RunContext, most: int) -> list[RankedEntry]:
     """Rank globally, fold messages into the facts drawn from them, and cut only then.
 
     A search keeps what is similar enough to its query; here the similarity with the request counts (SEARCH-3).
     """
     settings, least = run.settings, run.request.filters.min_similarity or 0.0
-    similar = [item for item in run.memo.ranked(state["evidence_pool"]) if item.entry["similarity"] >= least]
+    similar = [item for item in run.cache.ranked(state) if item.entry["similarity"] >= least]
     varied = demote_duplicates(similar, settings.duplicate_similarity, settings.rank_crowding_weight)
-    return fold_messages(_demote_superseded(varied, run, store), most, run.terms)
+    return fold_messages(_demote_superseded(varied, run), most, run.terms)
 
 
-def _demote_superseded(ranked: list[RankedEntry], run: RunContext, store: MemoryStore) -> list[RankedEntry]:
+def _demote_superseded(ranked: list[RankedEntry], run: RunContext) -> list[RankedEntry]:
     """Put messages that said what has been superseded behind the facts that hold now."""
     facts = fact_ids(ranked)
     try:
-        found = store.superseded_sources(run.scope, facts) if facts else {}
+        found = run.store.superseded_sources(run.scope, facts) if facts else {}
     except StoreError as error:
         _log.warning("superseded facts not read", extra={"error_type": type(error).__name__})
         return ranked
     return demote_superseded(ranked, {source: Supersession(*by) for source, by in found.items()})
 
 
-def _attach_sources(ranked: Sequence[RankedEntry], run: RunContext, store: MemoryStore) -> list[RankedEntry]:
+def _attach_sources(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
     """Read the sources that the returned facts name and the loop didn't find, as far as the scope allows."""
     wanted = unread_source_ids(ranked)
     try:
-        found = store.get(wanted, scope=run.scope) if wanted else []
+        found = run.store.get(wanted, scope=run.scope) if wanted else []
     except StoreError as error:
         _log.warning("sources not read", extra={"error_type": type(error).__name__})
         return list(ranked)
@@ -126,7 +117,7 @@ def _attach_sources(ranked: Sequence[RankedEntry], run: RunContext, store: Memor
 
 
 def _confidence(
-    state: AgentState, run: RunContext, store: MemoryStore, ranked: Sequence[RankedEntry], calibration: Calibration
+    state: AgentState, run: RunContext, ranked: Sequence[RankedEntry], calibration: Calibration
 ) -> dict[str, Any]:
     """Return components, signals, raw and calibrated score, whether memory holds an answer, and label (CONF).
 
@@ -142,8 +133,8 @@ def _confidence(
             least_similarity=run.settings.novelty_min_similarity,
         )
     )
-    looked_at = ranked if run.settings.max_facts >= SIGNAL_DEPTH else _select_facts(state, run, store, SIGNAL_DEPTH)
-    first = [run.memo.supports(state["facets"], item.entry) for item in looked_at[:1]]
+    looked_at = ranked if run.settings.max_facts >= SIGNAL_DEPTH else _select_facts(state, run, SIGNAL_DEPTH)
+    first = [run.cache.supports(item.entry) for item in looked_at[:1]]
     signals = confidence_signals(looked_at, run.question, compute_coverage(state["facets"], first).best_single)
     raw = compute_confidence_score(parts)
     values = {RAW_SCORE: raw, **parts, **signals}

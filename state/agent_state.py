@@ -7,7 +7,6 @@ the first node of each run resets them, so that a thread invoked twice starts cl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 from langchain_core.messages import AnyMessage
@@ -18,10 +17,9 @@ from typing_extensions import TypedDict
 
 from recall_loop.state.types import ContentType, MaxContextTokens, MaxFacts, MaxIterations, ScopeMode
 
-
-def _names(words: Iterable[str]) -> list[JsonValue]:
-    """Return an enum's values for a form: the state itself holds plain text, which any checkpointer keeps."""
-    return [str(word) for word in words]
+# For a form: the state itself holds plain text, which any checkpointer keeps.
+_SCOPE_MODES: list[JsonValue] = [*map(str, ScopeMode)]
+_CONTENT_TYPES: list[JsonValue] = [*map(str, ContentType)]
 
 
 class Facet(TypedDict):
@@ -176,9 +174,7 @@ class InputState(TypedDict, total=False):
     conversation_id: Annotated[str, Field(description="Only this conversation; absent = all.")]
     scope: Annotated[
         str,
-        Field(
-            description="local = one agent; constellation = its group.", json_schema_extra={"enum": _names(ScopeMode)}
-        ),
+        Field(description="local = one agent; constellation = its group.", json_schema_extra={"enum": _SCOPE_MODES}),
     ]
     filters: Annotated[
         dict[str, Any],
@@ -188,7 +184,7 @@ class InputState(TypedDict, total=False):
         list[str],
         Field(
             description="What to search; absent = all but trajectories.",
-            json_schema_extra={"items": {"type": "string", "enum": _names(ContentType)}},
+            json_schema_extra={"items": {"type": "string", "enum": _CONTENT_TYPES}},
         ),
     ]
     max_facts: MaxFacts
@@ -223,9 +219,13 @@ class MessageOutput(ResultState, total=False):
 
 
 class AgentState(InputState, ResultState, total=False):
-    """Everything that the loop knows between two nodes."""
+    """Everything that the loop knows between two nodes.
+
+    `made_up` has the outputs of the thread's last run that are inputs too: they aren't input of its next run.
+    """
 
     run_key: str
+    made_up: dict[str, str]
     request: dict[str, Any]
     in_scope: bool
     facets: list[Facet]
@@ -254,3 +254,34 @@ class AgentState(InputState, ResultState, total=False):
     experience: ExperienceState | None
     started: float
     remaining_steps: RemainingSteps
+
+
+def initial_working_state() -> dict[str, Any]:
+    """Return the working keys of a run that begins: nothing of an earlier run of the thread may leak in."""
+    return {
+        "tried_queries": [],
+        "query_results": {},
+        "tool_calls": [],
+        "evidence_pool": {},
+        "new_facts_last_iteration": 0,
+        "new_facts_by_iteration": [],
+        "novelty_streak_without_gain": 0,
+        "unique_facts_seen": 0,
+        "coverage_score": 0.0,
+        "coverage_gain": 0.0,
+        "single_coverage": 0.0,
+        "covered_facets": [],
+        "iteration": 0,
+        "strategies_used": [],
+        "stop_reason": "",
+        "stop_detail": {},
+        "route": "",
+        "counters": dict.fromkeys(
+            ("queries_generated", "queries_executed", "queries_dropped", "duplicates_merged", "evidence_added"), 0
+        ),
+        "llm_steps": [],
+        "judged_uncovered": [],
+        "experience": None,
+        "warnings": [],
+        "degraded": False,
+    }

@@ -65,11 +65,13 @@ class Context(BaseModel):
             InvalidInputError: a field that is named like ours has a value out of its range, or a
                 mapping names a field that doesn't exist.
         """
-        if isinstance(given, cls):
-            given = given.model_dump(exclude_none=True)
         names = cls.model_fields
         # A server fills in empty names of its own, such as the user of a run without a login.
         values = {key: value for key, value in (configurable or {}).items() if key in names and value not in ("", None)}
+        if isinstance(given, cls):
+            if not values:
+                return given
+            given = given.model_dump(exclude_none=True)
         if isinstance(given, Mapping):
             values |= dict(given)
         elif given is not None:

@@ -72,6 +72,11 @@ class RetrieveRequest(BaseModel):
     def _no_duplicates(cls, value: tuple[ContentType, ...]) -> tuple[ContentType, ...]:
         return tuple(dict.fromkeys(value))
 
+    @property
+    def question(self) -> ChatMessage:
+        """The message that asks: the user's last one, else the last."""
+        return next((message for message in reversed(self.messages) if message.role is Role.USER), self.messages[-1])
+
     def read_scope(self) -> Scope:
         """Return the scope that this request may read."""
         return Scope(

@@ -100,6 +100,15 @@ class ToolName(StrEnum):
     ALL = "search_all"
 
 
+class Route(StrEnum):
+    """Where a run goes after an iteration (LOOP-1); `done` once its result is there."""
+
+    CONTINUE = "continue"
+    REFINE = "refine"
+    STOP = "stop"
+    DONE = "done"
+
+
 class StopReason(StrEnum):
     """Why a run ended; the first that is true, in this order (STOP-2)."""
 

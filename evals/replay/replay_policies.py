@@ -5,15 +5,18 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from recall_loop.evals.replay.old_policy import label_by_counts, run_old_policy, to_recalled_fact
 from recall_loop.evals.runs.repeated_runs import CallLog
-from recall_loop.graph.builder import Graph, build_graph
+from recall_loop.graph.builder import build_graph
+from recall_loop.graph.graph_tracing import TracedGraph
 from recall_loop.graph.run import stream_graph
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
+from recall_loop.nodes.runtime.run_context import RunInputs
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.events import ProgressEvent
 from recall_loop.state.request import RetrieveRequest
@@ -113,7 +116,6 @@ class LoopPolicy:
     name: str = NEW
     on_event: Callable[[ProgressEvent], None] | None = None  # is told every event
     parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
-    _graphs: dict[MemoryStore, Graph] = field(default_factory=dict, repr=False, compare=False)
 
     def run(self, request: RetrieveRequest, store: MemoryStore) -> PolicyResult:
         """Answer one request; its trace is on, since it tells which iteration found what.
@@ -124,7 +126,7 @@ class LoopPolicy:
         calls, result = CallLog(self.settings.repeat_similarity), None
         unanswered = {"write_answer": None} if self.settings.llm_model is None else {}
         traced = request.model_copy(update={"debug": True, **unanswered})
-        for item in stream_graph(self._graph(store), traced):
+        for item in stream_graph(self._graph, RunInputs(traced, store)):
             if isinstance(item, RetrieveResult):
                 result = item
             else:
@@ -151,10 +153,9 @@ class LoopPolicy:
             llm_tokens=metadata["llm_tokens"],
         )
 
-    def _graph(self, store: MemoryStore) -> Graph:
-        if store not in self._graphs:
-            self._graphs[store] = build_graph(store, settings=self.settings, output="state", parts=self.parts)
-        return self._graphs[store]
+    @cached_property
+    def _graph(self) -> TracedGraph:
+        return build_graph(settings=self.settings, output="state", parts=self.parts)
 
 
 def read_policies(named: Sequence[str]) -> list[Policy]:

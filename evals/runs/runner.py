@@ -17,10 +17,12 @@ from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.measures.retrieval_metrics import expand_to_sources, score_ranking
 from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest
 from recall_loop.evals.runs.repeated_runs import CallLog
-from recall_loop.graph.builder import Graph, build_graph
+from recall_loop.graph.builder import build_graph
+from recall_loop.graph.graph_tracing import TracedGraph
 from recall_loop.graph.run import stream_graph
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
+from recall_loop.nodes.runtime.run_context import RunInputs
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
@@ -173,11 +175,11 @@ def content_types_field(dataset: Dataset) -> dict[str, Any]:
 
 
 def _ask(
-    question: LabelledQuestion, request: RetrieveRequest, ks: Sequence[int], graph: Graph, settings: Settings
+    question: LabelledQuestion, request: RetrieveRequest, ks: Sequence[int], graph: TracedGraph, settings: Settings
 ) -> QuestionResult:
     calls, result = CallLog(settings.repeat_similarity), None
     started = time.perf_counter()
-    for item in stream_graph(graph, request):
+    for item in stream_graph(graph, RunInputs(request)):
         if isinstance(item, RetrieveResult):
             result = item
         else:

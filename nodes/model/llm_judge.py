@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from recall_loop.nodes.model.llm_step import ask_model
 from recall_loop.nodes.model.prompt_builder import build_prompt
-from recall_loop.nodes.runtime.resources import RunContext
+from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.stopping import RunProgress, metrics_agree, stop_figures, stop_reason
 from recall_loop.prompts.replies import EvaluateReply
 from recall_loop.state.agent_state import AgentState, LlmStep
@@ -27,7 +27,7 @@ def judge_evidence(
     reason = stop_reason(progress, run.settings)
     if reason is not None or run.chat_client is None or not metrics_agree(progress, run.settings):
         return reason, None, None
-    ranked = [item.entry for item in run.memo.ranked(state["evidence_pool"])]
+    ranked = [item.entry for item in run.cache.ranked(state)]
     reply, step = ask_model(
         run, state, "evaluate", build_prompt("evaluate", state, run, ranked, EvaluateReply), EvaluateReply
     )

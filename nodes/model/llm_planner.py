@@ -15,7 +15,7 @@ from typing import Any
 
 from recall_loop.nodes.model.llm_step import ask_model
 from recall_loop.nodes.model.prompt_builder import build_prompt, strategy_lines, tool_lines
-from recall_loop.nodes.runtime.resources import RunContext
+from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.planning.query_forms import make_query, shorten_query
 from recall_loop.policy.planning.refinement import refine_reasons
 from recall_loop.policy.planning.round_plan import REFINE_ORIGIN, LlmAdvice, PlanningContext, tool_for

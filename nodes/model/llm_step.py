@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from recall_loop.llm.endpoint.call_limits import Limits
 from recall_loop.llm.endpoint.failures import FailureReason
-from recall_loop.nodes.runtime.resources import RunContext
+from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.state.agent_state import AgentState, LlmStep
 

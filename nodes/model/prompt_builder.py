@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel
 
 from recall_loop.llm.structured.output_schemas import reply_schema_tokens
-from recall_loop.nodes.runtime.resources import RunContext
+from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.prompting import briefing
 from recall_loop.prompts.templates import RenderedPrompt, render_prompt, strategy_instructions, template_variables
 from recall_loop.state.agent_state import AgentState, PoolEntry

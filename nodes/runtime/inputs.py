@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ChatMessage, FunctionMessage, SystemMessage, ToolMessage
@@ -18,22 +18,8 @@ from recall_loop.state.settings.settings import Settings
 
 RECALL_MARKER = "recall_loop"
 _ROLES = ((AIMessage, "assistant"), (SystemMessage, "system"), (ToolMessage, "tool"), (FunctionMessage, "tool"))
-_FIELDS = (
-    "goal",
-    "tenant",
-    "agent_id",
-    "user_id",
-    "conversation_id",
-    "scope",
-    "filters",
-    "content_types",
-    "max_facts",
-    "max_iterations",
-    "max_context_tokens",
-    "write_answer",
-    "reference_time",
-    "debug",
-)
+# The fields of a request that stand in the graph's state under their own names.
+_FIELDS = tuple(name for name in RetrieveRequest.model_fields if name not in ("id", "messages"))
 _REWRITTEN = ("request_id", "reference_time")
 _FROM_CONTEXT = ("tenant", "agent_id", "user_id", "conversation_id", "scope")
 _FROM_SETTINGS = ("max_facts", "max_iterations", "max_context_tokens")
@@ -48,16 +34,33 @@ def request_from_state(state: AgentState, context: Context, settings: Settings) 
     raw = caller_fields(state)
     if "request_id" in raw:
         raw["id"] = raw.pop("request_id")
-    for name in _FROM_CONTEXT:
-        if name not in raw and getattr(context, name) is not None:
-            raw[name] = getattr(context, name)
-    raw.setdefault("tenant", settings.tenant)
-    for name in _FROM_SETTINGS:
-        raw.setdefault(name, getattr(settings, name))
+    raw |= _defaults(raw, context, settings)
     raw["messages"] = chat_messages(state.get("messages") or [])
-    request = validate_model(RetrieveRequest, raw)
+    return _with_scope_checked(validate_model(RetrieveRequest, raw))
+
+
+def complete_request(request: RetrieveRequest, context: Context, settings: Settings) -> RetrieveRequest:
+    """Return a validated request with the fields that it leaves open filled from context and settings.
+
+    Raises:
+        InvalidInputError: the scope needs an agent, and nobody names one.
+    """
+    given = {name for name in request.model_fields_set if getattr(request, name) is not None}
+    return _with_scope_checked(request.model_copy(update=_defaults(given, context, settings)))
+
+
+def _defaults(given: Collection[str], context: Context, settings: Settings) -> dict[str, Any]:
+    """Return values for the fields that aren't given: those of the context before those of the settings."""
+    values = {name: value for name in _FROM_CONTEXT if (value := getattr(context, name)) is not None}
+    values.setdefault("tenant", settings.tenant)
+    values |= {name: getattr(settings, name) for name in _FROM_SETTINGS}
+    return {name: value for name, value in values.items() if name not in given}
+
+
+def _with_scope_checked(request: RetrieveRequest) -> RetrieveRequest:
+    """Return the request; only now is it known whether there is an agent, which may come from the context."""
     try:
-        request.read_scope()  # known only now: the agent may have come from the context
+        request.read_scope()
     except ValidationError as error:
         raise invalid_input_from(error, "scope") from error
     return request

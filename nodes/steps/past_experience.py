@@ -9,10 +9,9 @@ from typing import Any
 
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.query.options import SearchOptions
-from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.self_capture import SELF_CAPTURE_TAG, capture_run
 from recall_loop.memory.trajectories.contrast.contrast_search import TRAJECTORY_MIN_SIMILARITY
-from recall_loop.nodes.runtime.resources import RunContext
+from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.planning.experience import summarise_runs
 from recall_loop.state.agent_state import AgentState, ExperienceState
 from recall_loop.state.errors import EmbedderError, StoreError
@@ -25,7 +24,7 @@ SIMILAR_RUNS = 10
 _log = logging.getLogger(__name__)
 
 
-def load_experience(run: RunContext, store: MemoryStore) -> ExperienceState | None:
+def load_experience(run: RunContext) -> ExperienceState | None:
     """Return what similar past runs of the same tenant, agent and user gave; None where it isn't asked for or fails.
 
     Only counts by strategy and source are taken from them, never their words.
@@ -38,7 +37,7 @@ def load_experience(run: RunContext, store: MemoryStore) -> ExperienceState | No
     options = SearchOptions(limit=SIMILAR_RUNS, time_suffixes=False)
     try:
         (found,) = search_many(
-            store,
+            run.store,
             [run.question.text],
             scope=scope,
             filters=filters,
@@ -61,9 +60,7 @@ def _queries(extra: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return [query for query in queries if isinstance(query, Mapping)] if isinstance(queries, list) else []
 
 
-def capture_finished_run(
-    state: AgentState, run: RunContext, store: MemoryStore, result: Mapping[str, Any]
-) -> str | None:
+def capture_finished_run(state: AgentState, run: RunContext, result: Mapping[str, Any]) -> str | None:
     """Store the run that has just ended; return the warning where that fails, which doesn't harm the result."""
     if not run.settings.capture_runs:
         return None
@@ -72,7 +69,7 @@ def capture_finished_run(
     finished = RetrieveResult.model_validate(whole)
     record = capture_run(finished, run.request, finished_at=datetime.now(UTC))
     try:
-        (outcome,) = store.upsert([record], tenant=run.request.tenant)
+        (outcome,) = run.store.upsert([record], tenant=run.request.tenant)
     except (StoreError, EmbedderError) as error:
         return f"run not captured: {type(error).__name__}: {error}"
     return f"run not captured: {outcome.error}" if outcome.error else None

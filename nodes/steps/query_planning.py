@@ -1,16 +1,15 @@
-"""What plan_queries and refine share: looking up bridges, asking the policy, telling the plan."""
+"""What plan_queries and refine share: bridges are looked up, the policy plans, the plan is told as an event."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
-from langgraph.runtime import Runtime
+from langgraph.types import StreamWriter
 
-from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.model.llm_planner import request_advice
 from recall_loop.nodes.model.llm_step import record_steps
-from recall_loop.nodes.runtime.resources import RunContext
+from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.planning.bridges import bridge_candidates, candidate_terms
 from recall_loop.policy.planning.experience import Experience
 from recall_loop.policy.planning.round_plan import PlanningContext, PlanningResult, plan_next
@@ -22,17 +21,15 @@ from recall_loop.state.scope import Scope
 _log = logging.getLogger(__name__)
 
 
-def make_plan(
-    state: AgentState, run: RunContext, store: MemoryStore, runtime: Runtime[Any], origin: str
-) -> dict[str, Any]:
+def make_plan(state: AgentState, run: RunContext, write: StreamWriter, origin: str) -> dict[str, Any]:
     """Return the state update with the next plan, and tell it as an event."""
-    ranked = [item.entry for item in run.memo.ranked(state["evidence_pool"])]
+    ranked = [item.entry for item in run.cache.ranked(state)]
     known = PlanningContext(
         question=run.question,
         ranked=ranked,
         outcomes=state["query_results"],
         used=state["strategies_used"],
-        bridges=_bridges(state, run, store, ranked),
+        bridges=_bridges(state, run, ranked),
         uncovered=state["uncovered"],
         experience=Experience(**state["experience"]) if state["experience"] else None,
     )
@@ -42,7 +39,7 @@ def make_plan(
     )
     if advice and step:
         step["detail"] = {"queries": len(advice.queries), "kept": planned.llm_queries, "missing": list(advice.missing)}
-    runtime.stream_writer(_event(state, planned))
+    write(_event(state, planned))
     counters = state["counters"]
     return {
         "plan": planned.plan,
@@ -55,14 +52,14 @@ def make_plan(
     }
 
 
-def _bridges(state: AgentState, run: RunContext, store: MemoryStore, ranked: list[PoolEntry]) -> list[PlannedQuery]:
+def _bridges(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -> list[PlannedQuery]:
     """Return bridge queries, unless one record supports the whole question."""
     if not ranked or state["single_coverage"] >= 1.0:
         return []
     candidates = bridge_candidates(run.question, ranked)
     if not candidates:
         return []
-    view = store.view(Scope(tenant=run.request.tenant))
+    view = run.store.view(Scope(tenant=run.request.tenant))
     try:
         frequencies, rows = view.document_frequency(candidate_terms(candidates)), view.corpus().rows
     except StoreError as error:  # the search that follows meets it too: retries, counts and reports it

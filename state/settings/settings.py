@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from pydantic import AliasChoices, Field, ValidationError
@@ -252,8 +253,25 @@ class Settings(BaseSettings):
 
     @classmethod
     def from_env(cls) -> Settings:
-        """Read all settings from the environment, once."""
-        return cls()
+        """Return the settings of the environment as it is now.
+
+        They are parsed once for each state of the variables that they are read from: as long as none of these is set,
+        changed or removed, every call returns the same object.
+
+        Raises:
+            InvalidInputError: names the variable, its value and the range.
+        """
+        return _parsed(tuple((name, value) for name, value in os.environ.items() if _is_ours(name.upper())))
+
+
+def _is_ours(variable: str) -> bool:
+    return variable.startswith(ENV_PREFIX) or variable in Settings.BARE_NAMES
+
+
+@lru_cache(maxsize=1)
+def _parsed(variables: tuple[tuple[str, str], ...]) -> Settings:
+    """Return the settings of the environment, which holds `variables`."""
+    return Settings()
 
 
 def _explain(error: ValidationError, values: Mapping[str, Any]) -> InvalidInputError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recall_loop.graph.builder import build_graph
-from recall_loop.graph.run import aretrieve, graph_input, parse_request, retrieve, stream_retrieve
+from recall_loop.graph.run import aretrieve, parse_request, retrieve, stream_retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, UnsupportedOptionError
@@ -235,7 +235,7 @@ def test_a_request_survives_the_way_into_the_graph(world):
     )
     expected = comparable_json(retrieve(raw, store=world))
     assert comparable_json(retrieve(parse_request(raw), store=world)) == expected
-    output = build_graph(world).invoke(graph_input(parse_request(raw)))
+    output = build_graph(world).invoke({"request_id": raw.pop("id"), **raw})
     assert comparable_json(output) == expected
     assert output["request_id"] == "r-7"
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recall_loop.llm.structured.output_schemas import reply_schema_tokens
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.model.prompt_builder import build_answer_prompt, build_prompt, strategy_lines, tool_lines
-from recall_loop.nodes.runtime.resources import RunContext
+from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.evidence.llm_query_weight import MIN_FACTOR, question_terms, weight_llm_queries
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
 from recall_loop.policy.planning.query_forms import make_query
@@ -21,7 +22,6 @@ from recall_loop.policy.prompting.answer_checks import NOT_IN_MEMORY, cited_ids,
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.prompts.replies import AnswerReply, EvaluateReply, PlanReply, RefineReply
 from recall_loop.prompts.templates import render_prompt, template_variables
-from recall_loop.state.context import Context
 from recall_loop.state.records.records import Fact, SearchHit
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
@@ -42,7 +42,7 @@ def render(name, given_state, given_run, ranked):
 
 def run(settings: Settings | None = None, **more: Any) -> RunContext:
     request = RetrieveRequest.model_validate({"messages": [{"content": QUESTION}], **more})
-    return RunContext(request, analyse_question(request, NOW), NOW, settings or Settings(), Context())
+    return RunContext(request, analyse_question(request, NOW), NOW, settings or Settings(), [], MemoryStore.in_memory())
 
 
 def entry(number: int, text: str, iteration: int = 1, new: bool = False) -> Any:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from recall_loop.graph.routing import route_after_evaluation
+from recall_loop.graph.builder import route_after_evaluation
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.state.context import Context

@@ -10,9 +10,12 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.runtime import Runtime
 
 from recall_loop.nodes.runtime.resources import GraphResources
+from recall_loop.nodes.runtime.run_context import RunHolder
 from recall_loop.policy.evidence.coverage import FacetMatcher, compute_coverage, extract_facets
 from recall_loop.policy.evidence.ranking import rank_entries
+from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.context import Context
+from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 
 NOW = "2024-06-01T00:00:00+00:00"
@@ -20,9 +23,16 @@ CONTEXT = Context()
 WORDS = ("Anna", "likes", "chess", "Lisbon", "2023", "moved", "May", "piano")
 
 
-def state(question="When did Anna move to Lisbon?", reference_time=NOW):
+def state(question="When did Anna move to Lisbon?", reference_time=NOW, pool=None, iteration=1):
     request = {"messages": [{"content": question}], "max_facts": 5, "max_iterations": 3, "max_context_tokens": 500}
-    return {"request": request, "reference_time": reference_time}
+    asked = analyse_question(RetrieveRequest.model_validate(request), datetime.fromisoformat(reference_time))
+    return {
+        "request": request,
+        "reference_time": reference_time,
+        "facets": extract_facets(asked),
+        "evidence_pool": pool or {},
+        "iteration": iteration,
+    }
 
 
 def run(resources, given, context=CONTEXT, **configurable):
@@ -56,21 +66,21 @@ def pool(seed, size=20):
 def test_a_kept_ranking_is_the_ranking_of_the_pool(seed):
     """Proves: LOOP-9, RANK-3."""
     known, found = run(GraphResources(None, Settings()), state()), pool(seed)
-    memo, asked = known.memo, known.question.asked
+    cache, asked = known.cache, known.question.asked
     settings, now = Settings(max_facts=5, max_iterations=3), datetime.fromisoformat(NOW).astimezone(UTC)
-    assert memo.ranked(found) == rank_entries(found.values(), settings, now, asked)
+    assert cache.ranked(state(pool=found)) == rank_entries(found.values(), settings, now, asked)
     new = frozenset(random.Random(seed).sample(sorted(found), 5))
-    marked = memo.mark_new(found, new)
+    marked = cache.mark_new(state(pool=found), new)
     assert {key for key, entry in marked.items() if entry["is_new"]} == new
     assert list(marked) == list(found)
-    assert memo.ranked(marked) == rank_entries(marked.values(), settings, now, asked)
+    assert cache.ranked(state(pool=marked)) == rank_entries(marked.values(), settings, now, asked)
     other = pool(seed + 1)
-    assert memo.ranked(other) == rank_entries(other.values(), settings, now, asked)
+    assert cache.ranked(state(pool=other, iteration=2)) == rank_entries(other.values(), settings, now, asked)
 
 
 def test_the_ranking_knows_what_the_question_names():
     """Proves: RANK-3."""
-    memo, found = run(GraphResources(None, Settings()), state("Who owns The Heron?")).memo, pool(1, 3)
+    cache, found = run(GraphResources(None, Settings()), state("Who owns The Heron?")).cache, pool(1, 3)
     for key, entry in found.items():
         entry["record"] = {
             **entry["record"],
@@ -78,7 +88,7 @@ def test_the_ranking_knows_what_the_question_names():
             "kind": "archival",
             "label": "The Heron" if key == "k2" else None,
         }
-    bonus = {item.entry["key"]: item.components["reference"] for item in memo.ranked(found)}
+    bonus = {item.entry["key"]: item.components["reference"] for item in cache.ranked(state(pool=found))}
     assert bonus == {"k0": 0.0, "k1": 0.0, "k2": Settings().rank_reference_weight}
 
 
@@ -88,7 +98,7 @@ def test_kept_support_is_the_support_of_the_record(seed):
     known, found = run(GraphResources(None, Settings()), state()), pool(seed)
     facets, times = extract_facets(known.question), known.question.times
     for entry in [*found.values(), *found.values(), *pool(seed + 1).values()]:
-        assert known.memo.supports(facets, entry) == FacetMatcher(facets, times)(entry)
+        assert known.cache.supports(entry) == FacetMatcher(facets, times)(entry)
     single = [FacetMatcher(facets, times)(entry) for entry in found.values()]
     assert compute_coverage(facets, single) == compute_coverage(
         facets, map(FacetMatcher(facets, times), found.values())
@@ -98,42 +108,35 @@ def test_kept_support_is_the_support_of_the_record(seed):
 def test_all_nodes_of_a_run_get_the_same_run():
     """Proves: LOOP-9."""
     resources, given = GraphResources(None, Settings()), state()
-    first = run(resources, given)
-    assert run(resources, {**given, "iteration": 1}, thread_id="1") is first
-    assert first.memo is first.memo
+    with RunHolder().current():
+        first = run(resources, given)
+        assert run(resources, {**given, "iteration": 2}, thread_id="1") is first
+    assert first.cache is first.cache
 
 
-def test_another_request_time_or_context_is_another_run():
+def test_another_call_of_the_graph_is_another_run():
+    """Proves: LOOP-9 (parallel calls too: each has its own holder, also where one begins inside of another)."""
+    resources, given = GraphResources(None, Settings()), state()
+    with RunHolder().current():
+        outer = run(resources, given)
+        with RunHolder().current():
+            assert run(resources, state("Who owns The Heron?")).question.text == "Who owns The Heron?"
+        assert run(resources, given) is outer
+    assert run(resources, given) is not outer
+
+
+def test_what_a_run_is_made_from():
     """Proves: LOOP-9."""
     resources, given = GraphResources(None, Settings()), state()
-    first = run(resources, given)
-    assert run(resources, state()) is not first
     assert run(resources, given | {"reference_time": "2020-01-01T00:00:00+00:00"}).reference_time.year == 2020
     assert run(resources, given, Context(novelty_patience=9)).settings.novelty_patience == 9
     assert run(resources, given, None, novelty_patience=8).settings.novelty_patience == 8
     assert run(resources, given, None, novelty_patience=7).settings.novelty_patience == 7
 
 
-def test_a_foreign_context_is_read_each_time():
+def test_a_foreign_context_is_read_by_each_run():
     """Proves: LOOP-9."""
     resources, given, foreign = GraphResources(None, Settings()), state(), {"novelty_patience": 3}
     assert run(resources, given, foreign).settings.novelty_patience == 3
     foreign["novelty_patience"] = 4
     assert run(resources, given, foreign).settings.novelty_patience == 4
-
-
-def test_a_run_that_ended_is_forgotten():
-    """Proves: LOOP-9."""
-    resources, given = GraphResources(None, Settings()), state()
-    first = run(resources, given)
-    resources.discard_run(given)
-    resources.discard_run(given)
-    assert run(resources, given) is not first
-
-
-def test_runs_that_never_ended_make_room_for_others():
-    """Proves: LOOP-9."""
-    resources, states = GraphResources(None, Settings()), [state(f"What does person {at} like?") for at in range(40)]
-    runs = [run(resources, given) for given in states]
-    assert run(resources, states[-1]) is runs[-1]
-    assert run(resources, states[0]) is not runs[0]

@@ -1,0 +1,169 @@
+"""One run as its nodes see it: the validated request, its settings and store, and what has been worked out already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.language_models import BaseChatModel
+
+from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
+from recall_loop.policy.evidence.coverage import FacetMatcher
+from recall_loop.policy.evidence.ranking import RankedEntry, rank_entries
+from recall_loop.policy.question.question import AnalysedQuestion
+from recall_loop.state.agent_state import AgentState, Facet, PoolEntry
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.scope import Scope
+from recall_loop.state.settings.settings import Settings
+from recall_loop.text.words.keys import query_terms
+
+if TYPE_CHECKING:
+    from recall_loop.llm.client import ChatClient
+    from recall_loop.memory.store.store import MemoryStore
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """One request as every node sees it."""
+
+    request: RetrieveRequest
+    question: AnalysedQuestion
+    reference_time: datetime
+    settings: Settings
+    facets: Sequence[Facet]
+    store: MemoryStore
+    chat_client: ChatClient | None = None
+    parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
+
+    @property
+    def wants_answer(self) -> bool:
+        """Whether an answer is to be written."""
+        wanted = self.request.write_answer
+        return self.chat_client is not None and (self.settings.write_answer if wanted is None else wanted)
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The scope that the request may read."""
+        return self.request.read_scope()
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        """The stems of the question, which snippets should show."""
+        return query_terms(self.question.text)
+
+    @cached_property
+    def cache(self) -> RunCache:
+        """What the nodes have worked out already."""
+        return RunCache(self.question, self.settings, self.reference_time, self.facets)
+
+
+@dataclass
+class RunCache:
+    """The ranking of a run's pool, and the facets that its entries support.
+
+    Everything here is a pure function of the state: without it, as after a resume in another process, a run gives the
+    same result. It ends with its run, so no text outlasts the request that read it.
+    """
+
+    question: AnalysedQuestion
+    settings: Settings
+    reference_time: datetime
+    facets: Sequence[Facet]
+    _ranking: tuple[int, list[RankedEntry]] | None = None
+    _supported: dict[str, tuple[dict[str, Any], str, frozenset[int]]] = field(default_factory=dict)
+
+    @cached_property
+    def _matcher(self) -> FacetMatcher:
+        return FacetMatcher(self.facets, self.question.times)
+
+    def ranked(self, state: AgentState) -> list[RankedEntry]:
+        """Return all entries of the pool, best first. The pool grows only where the iteration is counted up."""
+        if self._ranking is None or self._ranking[0] != state["iteration"]:
+            entries, question = state["evidence_pool"].values(), self.question
+            ranked = rank_entries(entries, self.settings, self.reference_time, question.text, question.event_times)
+            self._ranking = (state["iteration"], ranked)
+        return self._ranking[1]
+
+    def mark_new(self, state: AgentState, new: frozenset[str]) -> dict[str, PoolEntry]:
+        """Return the pool with the entries of the keys in `new` marked as NEW; the mark changes no rank."""
+        marked: dict[str, PoolEntry] = {
+            key: {**entry, "is_new": True} if key in new else entry for key, entry in state["evidence_pool"].items()
+        }
+        ranked = [
+            replace(item, entry=marked[item.entry["key"]]) if item.entry["key"] in new else item
+            for item in self.ranked(state)
+        ]
+        self._ranking = (state["iteration"], ranked)
+        return marked
+
+    def supports(self, entry: PoolEntry) -> frozenset[int]:
+        """Return the indices of the facets that one record supports."""
+        record, window, facets = self._supported.get(entry["key"], ({}, "", frozenset()))
+        if window != entry["window"] or record != entry["record"]:
+            facets = self._matcher(entry)
+            self._supported[entry["key"]] = (entry["record"], entry["window"], facets)
+        return facets
+
+
+@dataclass(frozen=True)
+class RunInputs:
+    """What `retrieve` hands to a run besides the graph's input: objects that no checkpoint could hold.
+
+    Raises:
+        InvalidInputError: `store` is no store, or `llm` is no chat model of LangChain's.
+    """
+
+    request: RetrieveRequest
+    store: MemoryStore | None = None
+    llm: BaseChatModel | None = None
+
+    def __post_init__(self) -> None:
+        """Check store and model."""
+        check_bindings(self.store, self.llm)
+
+
+@dataclass
+class RunHolder:
+    """Holds the context of one call of the graph, from its first node to its last.
+
+    A call that is resumed, in this process or another, begins with an empty holder: the context is made of the state.
+    Child graphs that run in parallel are calls of their own.
+    """
+
+    inputs: RunInputs | None = None
+    run: RunContext | None = None
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Let the nodes that work inside of the block find this holder."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+
+_current: ContextVar[RunHolder | None] = ContextVar("recall_loop_run", default=None)
+
+
+def current_holder() -> RunHolder:
+    """Return the holder of the call that this code works for; an empty one outside of a call."""
+    return _current.get() or RunHolder()
+
+
+def check_bindings(store: object, llm: object) -> None:
+    """Check what a caller hands in as its store and its chat model.
+
+    Raises:
+        InvalidInputError: `store` is no store, or `llm` is no chat model of LangChain's.
+    """
+    if llm is not None and not isinstance(llm, BaseChatModel):
+        raise InvalidInputError("llm", type(llm).__name__, "a LangChain chat model, or None")
+    if store is not None and not hasattr(store, "view"):
+        raise InvalidInputError("store", store, "a MemoryStore, or None")
