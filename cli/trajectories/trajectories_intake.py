@@ -16,8 +16,8 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.masking import Masking, make_masking
 from recall_loop.memory.trajectories.capture.runs_file import RunLine, read_runs
 from recall_loop.memory.trajectories.scoring.adding import add_trajectories, with_agent_and_tags
+from recall_loop.memory.trajectories.scoring.llm_scoring import make_scorer
 from recall_loop.memory.trajectories.scoring.outcome_scoring import Scorer
-from recall_loop.memory.trajectories.scoring.scorers import make_scorer
 from recall_loop.state.display import format_count
 from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import run_from_record

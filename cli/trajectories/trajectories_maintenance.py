@@ -12,8 +12,8 @@ from recall_loop.cli.core.rendering import Screen, sanitize, sanitize_json
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.legacy_migration import MigrationReport
 from recall_loop.memory.trajectories.legacy_migration import migrate_trajectories as migrate_tenant
+from recall_loop.memory.trajectories.scoring.llm_scoring import make_scorer
 from recall_loop.memory.trajectories.scoring.pending_scores import score_pending
-from recall_loop.memory.trajectories.scoring.scorers import make_scorer
 from recall_loop.state.display import format_count
 from recall_loop.state.scope import Scope
 

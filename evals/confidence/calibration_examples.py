@@ -13,7 +13,7 @@ from recall_loop.evals.datasets.datasets import Dataset
 from recall_loop.evals.measures.retrieval_metrics import all_at_k
 from recall_loop.evals.runs.cross_collection import CROSS_COLLECTION
 from recall_loop.evals.runs.runner import QuestionResult
-from recall_loop.memory.intake.files.lines import InvalidLine, parse_object, raw_lines
+from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines
 from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, RAW_SCORE
 from recall_loop.policy.confidence.confidence_signals import SIGNALS
 from recall_loop.state.errors import InvalidInputError, validate_model

@@ -23,7 +23,7 @@ from recall_loop.evals.datasets.format_records import RECORDS_FILE, read_records
 from recall_loop.evals.datasets.format_tau import read_tau
 from recall_loop.evals.datasets.json_items import iter_items
 from recall_loop.evals.datasets.layout import LAYOUT_DESCRIPTION, QUESTIONS_FILE, read_layout
-from recall_loop.memory.intake.files.lines import parse_object, raw_lines
+from recall_loop.memory.parsing.json_lines import parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError
 
 __all__ = [

@@ -27,7 +27,7 @@ from recall_loop.evals.datasets.dataset_parts import (
     selection_error,
 )
 from recall_loop.evals.datasets.questions import LabelledQuestion
-from recall_loop.memory.intake.files.lines import InvalidLine, RawLine, parse_object, raw_lines
+from recall_loop.memory.parsing.json_lines import InvalidLine, RawLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from recall_loop.evals.datasets.datasets import Dataset
 from recall_loop.evals.measures.retrieval_metrics import all_at_k
 from recall_loop.evals.runs.runner import EvalOptions, content_types_field, select_questions
-from recall_loop.memory.intake.files.lines import InvalidLine, parse_object, raw_lines
+from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import Identifier

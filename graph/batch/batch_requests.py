@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from recall_loop.memory.intake.files.lines import InvalidLine, RawLine, parse_object, raw_lines
+from recall_loop.memory.parsing.json_lines import InvalidLine, RawLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
 

@@ -36,10 +36,7 @@ def _user_texts(run: RunData) -> Iterator[str]:
     yield run.task
     if run.summary and not (run.scoring and run.scoring.scorer.startswith(_RULES)):
         yield run.summary
-    for turn in run.turns:
-        for message in turn.messages:
-            if message.role is Role.USER:
-                yield message.content
+    yield from (message.content for message in run.messages() if message.role is Role.USER)
 
 
 def _short(text: str) -> str:

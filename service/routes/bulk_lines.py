@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recall_loop.memory.intake.files.lines import MAX_LINE_BYTES, RawLine
+from recall_loop.memory.parsing.json_lines import MAX_LINE_BYTES, RawLine
 
 MAX_BATCH_LINES = 500
 _MAX_BATCH_BYTES = 4 * 1024 * 1024

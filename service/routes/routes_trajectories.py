@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from recall_loop.memory.trajectories.capture.runs_file import record_from_run
 from recall_loop.memory.trajectories.scoring.adding import add_trajectories
+from recall_loop.memory.trajectories.scoring.llm_scoring import make_scorer
 from recall_loop.memory.trajectories.scoring.pending_scores import rescore_record, score_pending
-from recall_loop.memory.trajectories.scoring.scorers import make_scorer
 from recall_loop.service.core.problems import ProblemError, problem_responses
 from recall_loop.service.core.responses import NoQueryParams, json_response, not_found_problem
 from recall_loop.service.middleware.dependencies import (

@@ -137,6 +137,10 @@ class RunData(_FrozenModel):
     turns: tuple[Turn, ...] = ()
     extra: dict[str, JsonValue] = Field(default_factory=dict, description="Whatever else the source gave.")
 
+    def messages(self) -> list[TurnMessage]:
+        """Return the messages of all turns, oldest first."""
+        return [message for turn in self.turns for message in turn.messages]
+
 
 def run_attributes(run: RunData) -> dict[str, JsonValue]:
     """Return `run` as the attributes of a record: JSON, without what is None or at its default."""

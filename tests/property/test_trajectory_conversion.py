@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recall_loop.memory.parsing.to_json import clean_text
 from recall_loop.memory.trajectories.capture.convert import RunInfo, convert_run
 from recall_loop.memory.trajectories.capture.execution_status import RunEnding, classify_execution
 from recall_loop.memory.trajectories.capture.masking import MASK
-from recall_loop.memory.trajectories.capture.to_json import clean_text
 from recall_loop.state.records.records import RECORD_ADAPTER
 from recall_loop.state.records.trajectories import run_from_record, trajectory_record
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_message
+from recall_loop.memory.parsing.values import to_datetime
 from recall_loop.memory.store.encoding.indexing import digest
-from recall_loop.memory.trajectories.capture.sources import SourceMessage, parse_message
-from recall_loop.memory.trajectories.capture.values import to_datetime
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Message
 from recall_loop.state.scope import DEFAULT_TENANT, Scope

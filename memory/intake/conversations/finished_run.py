@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.intake.conversations.conversation import ConversationOwner
+from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_message
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages
 from recall_loop.memory.trajectories.capture.masking import Masking
-from recall_loop.memory.trajectories.capture.sources import SourceMessage, parse_message
 from recall_loop.state.records.trajectories import run_from_record, trajectory_record
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Role

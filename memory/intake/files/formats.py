@@ -13,8 +13,8 @@ from typing import Any
 
 from recall_loop.memory.intake.files.documents import record_from_document
 from recall_loop.memory.intake.files.identity import ABSENT_ID, FileIdTracker
-from recall_loop.memory.intake.files.lines import InvalidLine, parse_object, raw_lines, to_printable
 from recall_loop.memory.intake.files.locomo_file import load_samples, sample_documents
+from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines, to_printable
 from recall_loop.state.errors import InvalidInputError, display_value
 from recall_loop.state.records.records import Fact, Record, parse_record
 from recall_loop.state.types import ContentType

@@ -11,8 +11,8 @@ from pathlib import Path
 from recall_loop.memory.intake.files.batch_writes import WriteOptions, WriteSummary
 from recall_loop.memory.intake.files.formats import FileEntry, iter_entries
 from recall_loop.memory.intake.files.ingest_checkpoint import Checkpoint, CheckpointPosition
-from recall_loop.memory.intake.files.lines import InvalidLine
 from recall_loop.memory.intake.files.rejects import RejectsFile
+from recall_loop.memory.parsing.json_lines import InvalidLine
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.intake.files.lines import InvalidLine, parse_object, raw_lines
 from recall_loop.memory.intake.imports.external_memory import SourceError
+from recall_loop.memory.parsing.json_lines import InvalidLine, loads_strictly, parse_object, raw_lines
 from recall_loop.state.errors import display_value
 
 _BOM = "\ufeff"
@@ -25,10 +26,11 @@ def load_json(path: Path) -> Any:
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{path}: can't be read: {error}") from error
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return loads_strictly(text)
     except (ValueError, RecursionError) as error:
-        if _begins_with_an_object(text.partition("\n")[0]):
-            return None
+        with suppress(ValueError, RecursionError):
+            if isinstance(json.loads(text.partition("\n")[0]), dict):
+                return None
         raise SourceError(f"{path}: not JSON: {str(error) or 'nested too deeply'}") from error
 
 
@@ -45,11 +47,11 @@ def iter_objects(path: Path, value: Any, words: str) -> Iterator[tuple[str, dict
     if not isinstance(value, list):
         raise SourceError(f"{path}: holds {type(value).__name__}, not {words}")
     for number, found in enumerate(value, start=1):
-        usable = isinstance(found, dict)
-        yield (
-            f"item {number}",
-            found if usable else InvalidLine(f"not an object: {display_value(found)}", display_value(found)),
-        )
+        if isinstance(found, dict):
+            yield f"item {number}", found
+        else:
+            shown = display_value(found)
+            yield f"item {number}", InvalidLine(f"not an object: {shown}", shown)
 
 
 def to_json_text(value: Any) -> str:
@@ -59,14 +61,3 @@ def to_json_text(value: Any) -> str:
     except (ValueError, TypeError, RecursionError):
         text = display_value(value)
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _begins_with_an_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")

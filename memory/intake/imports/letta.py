@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.intake.files.lines import InvalidLine
 from recall_loop.memory.intake.imports.external_json import iter_objects, load_json, to_json_text
 from recall_loop.memory.intake.imports.external_memory import (
     DefaultOwner,
@@ -18,6 +17,7 @@ from recall_loop.memory.intake.imports.external_memory import (
     to_identifier,
     to_json_checked,
 )
+from recall_loop.memory.parsing.json_lines import InvalidLine
 from recall_loop.state.types import ContentType
 
 _PASSAGE = ("id", "text", "metadata", "metadata_", "tags", "created_at", "updated_at", "agent_id", "file_name")

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from recall_loop.memory.intake.files.lines import InvalidLine
 from recall_loop.memory.intake.imports.external_json import iter_objects, load_json, to_json_text
 from recall_loop.memory.intake.imports.external_memory import DefaultOwner, ImportItem, SourceError
 from recall_loop.memory.intake.imports.external_pickles import read_point
@@ -20,6 +19,7 @@ from recall_loop.memory.intake.imports.external_sqlite import (
     table_names,
 )
 from recall_loop.memory.intake.imports.mem0_fields import Mem0History, memory_item, point_record_id
+from recall_loop.memory.parsing.json_lines import InvalidLine
 from recall_loop.state.errors import InvalidInputError
 
 DEFAULT_COLLECTION = "mem0"

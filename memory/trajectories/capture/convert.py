@@ -8,12 +8,11 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
+from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_messages
+from recall_loop.memory.parsing.to_json import clean_text, to_json_object
+from recall_loop.memory.parsing.tool_calls import RawCall
 from recall_loop.memory.trajectories.capture.execution_status import RunEnding, classify_execution
 from recall_loop.memory.trajectories.capture.masking import Masking
-from recall_loop.memory.trajectories.capture.sources import SourceMessage, parse_messages
-from recall_loop.memory.trajectories.capture.to_json import clean_text, to_json_object
-from recall_loop.memory.trajectories.capture.tool_calls import RawCall
-from recall_loop.memory.trajectories.capture.turns import group_turns
 from recall_loop.state.records.trajectories import RunData, RunMetadata, ToolUse, Turn, TurnMessage
 from recall_loop.state.types import Role
 
@@ -50,7 +49,7 @@ class RunInfo:
 
 
 def convert_run(messages: Iterable[object], info: RunInfo | None = None, masking: Masking = DEFAULT_MASKING) -> RunData:
-    """Convert the messages of a run, oldest first, of any kind that `sources` reads.
+    """Convert the messages of a run, oldest first, of any kind that `chat_messages` reads.
 
     Raises:
         InvalidInputError: something among them is no message.
@@ -58,19 +57,19 @@ def convert_run(messages: Iterable[object], info: RunInfo | None = None, masking
     return convert_messages(parse_messages(messages), info or RunInfo(), masking)
 
 
-def convert_messages(heard: Sequence[SourceMessage], info: RunInfo, masking: Masking = DEFAULT_MASKING) -> RunData:
-    """Convert messages that were read already."""
-    veil = _RunMasker(masking, heard, info)
-    turns = tuple(_turn(messages, veil) for messages in group_turns(heard))
-    spoken = [message for turn in turns for message in turn.messages]
-    error = veil.text(info.error)
-    stop_reason = veil.text(info.stop_reason) or _last_stop_reason(turns)
-    ending = RunEnding(veil.text(info.run_status), stop_reason, error, info.waiting, spoken)
+def convert_messages(messages: Sequence[SourceMessage], info: RunInfo, masking: Masking = DEFAULT_MASKING) -> RunData:
+    """Convert messages that were parsed already."""
+    masker = _RunMasker(masking, messages, info)
+    turns = tuple(_turn(group, masker) for group in _turn_groups(messages))
+    masked = [message for turn in turns for message in turn.messages]
+    error = masker.text(info.error)
+    stop_reason = masker.text(info.stop_reason) or (turns[-1].stop_reason if turns else None)
+    ending = RunEnding(masker.text(info.run_status), stop_reason, error, info.waiting, masked)
     return RunData(
-        task=veil.text(info.task) or _task(spoken),
-        summary=veil.text(info.summary),
+        task=masker.text(info.task) or _task(masked),
+        summary=masker.text(info.summary),
         execution=classify_execution(ending),
-        metadata=_metadata(turns, spoken, info, veil, error, stop_reason),
+        metadata=_metadata(turns, masked, info, ending, masker),
         turns=turns,
     )
 
@@ -78,13 +77,13 @@ def convert_messages(heard: Sequence[SourceMessage], info: RunInfo, masking: Mas
 class _RunMasker:
     """Masks the parts of one run; knows the secrets that its calls name, wherever they stand again."""
 
-    def __init__(self, masking: Masking, heard: Sequence[SourceMessage], info: RunInfo) -> None:
-        self._masking = masking.for_texts(_texts(heard, info))
-        found: set[str] = set()
-        for message in heard:
+    def __init__(self, masking: Masking, messages: Sequence[SourceMessage], info: RunInfo) -> None:
+        self._masking = masking.for_texts(_texts(messages, info))
+        secrets: set[str] = set()
+        for message in messages:
             for call in message.calls:
-                masking.collect_secrets(call.arguments, found)
-        self._repeated = sorted(found, key=len, reverse=True)
+                masking.collect_secrets(call.arguments, secrets)
+        self._repeated = sorted(secrets, key=len, reverse=True)
 
     def text(self, text: str | None) -> str | None:
         """Return a text masked; None and blank text are None."""
@@ -108,10 +107,10 @@ class _RunMasker:
         )
 
 
-def _texts(heard: Iterable[SourceMessage], info: RunInfo) -> Iterator[str]:
+def _texts(messages: Iterable[SourceMessage], info: RunInfo) -> Iterator[str]:
     """Yield every text of a run that masking looks at."""
     yield repr((info.task, info.summary, info.error, info.extra, info.stop_reason, info.run_status))
-    for message in heard:
+    for message in messages:
         yield message.content
         if message.error or message.extra or message.stop_reason:
             yield repr((message.error, message.extra, message.stop_reason))
@@ -119,44 +118,60 @@ def _texts(heard: Iterable[SourceMessage], info: RunInfo) -> Iterator[str]:
             yield repr((call.arguments, call.error, call.extra))
 
 
-def _turn(heard: Sequence[SourceMessage], veil: _RunMasker) -> Turn:
+def _turn_groups(messages: Iterable[SourceMessage]) -> Iterator[list[SourceMessage]]:
+    """Yield the messages of each turn, in order.
+
+    Messages that name a step stay together with their neighbours of the same step. Among the others a turn
+    starts where somebody speaks after a tool or after the agent, and with a user's (or system's) message
+    that no such message comes right before: what was asked, what the agent said, what its tools gave.
+    """
+    turn: list[SourceMessage] = []
+    for message in messages:
+        if turn and _starts_turn(message, turn[-1]):
+            yield turn
+            turn = []
+        turn.append(message)
+    if turn:
+        yield turn
+
+
+def _starts_turn(message: SourceMessage, before: SourceMessage) -> bool:
+    if message.step_id is not None or before.step_id is not None:
+        return message.step_id != before.step_id
+    return message.role is not Role.TOOL and before.role in (Role.TOOL, Role.ASSISTANT)
+
+
+def _turn(messages: Sequence[SourceMessage], masker: _RunMasker) -> Turn:
+    stop_reason = next((message.stop_reason for message in reversed(messages) if message.stop_reason), None)
     return Turn(
-        step_id=heard[0].step_id,
-        model=next((message.model for message in heard if message.model), None),
-        input_tokens=_sum(message.input_tokens for message in heard),
-        output_tokens=_sum(message.output_tokens for message in heard),
-        stop_reason=veil.text(next((message.stop_reason for message in reversed(heard) if message.stop_reason), None)),
-        messages=tuple(_message(message, veil) for message in heard),
+        step_id=messages[0].step_id,
+        model=next((message.model for message in messages if message.model), None),
+        input_tokens=_sum(message.input_tokens for message in messages),
+        output_tokens=_sum(message.output_tokens for message in messages),
+        stop_reason=masker.text(stop_reason),
+        messages=tuple(_message(message, masker) for message in messages),
     )
 
 
-def _message(heard: SourceMessage, veil: _RunMasker) -> TurnMessage:
-    fields: dict[str, object] = {"role": heard.role, "content": veil.content(heard.content)}
+def _message(message: SourceMessage, masker: _RunMasker) -> TurnMessage:
+    fields: dict[str, object] = {"role": message.role, "content": masker.content(message.content)}
     # Most messages have few of these; leaving the rest out is half the price of a message.
-    if heard.calls:
-        fields["tool_calls"] = tuple(veil.call(call) for call in heard.calls)
-    if heard.error:
-        fields["error"] = veil.text(heard.error)
-    if heard.extra:
-        fields["extra"] = veil.fields(heard.extra)
-    if heard.name is not None:
-        fields["name"] = heard.name
-    if heard.tool_call_id is not None:
-        fields["tool_call_id"] = heard.tool_call_id
-    if heard.timestamp is not None:
-        fields["timestamp"] = heard.timestamp
+    if message.calls:
+        fields["tool_calls"] = tuple(masker.call(call) for call in message.calls)
+    if message.error:
+        fields["error"] = masker.text(message.error)
+    if message.extra:
+        fields["extra"] = masker.fields(message.extra)
+    for name in ("name", "tool_call_id", "timestamp"):
+        if getattr(message, name) is not None:
+            fields[name] = getattr(message, name)
     return TurnMessage.model_validate(fields)
 
 
 def _metadata(
-    turns: Sequence[Turn],
-    spoken: Sequence[TurnMessage],
-    info: RunInfo,
-    veil: _RunMasker,
-    error: str | None,
-    stop_reason: str | None,
+    turns: Sequence[Turn], messages: Sequence[TurnMessage], info: RunInfo, ending: RunEnding, masker: _RunMasker
 ) -> RunMetadata:
-    times = [message.timestamp for message in spoken if message.timestamp]
+    times = [message.timestamp for message in messages if message.timestamp]
     start, end = info.start_time or min(times, default=None), info.end_time or max(times, default=None)
     duration = info.duration_seconds
     if duration is None and start and end and end >= start:
@@ -168,40 +183,35 @@ def _metadata(
         end_time=end,
         duration_seconds=duration,
         step_count=_steps(turns),
-        message_count=len(spoken),
-        tools_used=_tools(spoken),
+        message_count=len(messages),
+        tools_used=_tools(messages),
         input_tokens=_first_given(info.input_tokens, _sum(turn.input_tokens for turn in turns)),
         output_tokens=_first_given(info.output_tokens, _sum(turn.output_tokens for turn in turns)),
         models=tuple(dict.fromkeys(model for model in models if model)),
         run_type=info.run_type,
-        stop_reason=stop_reason,
-        error=error,
-        extra=veil.fields(to_json_object({**info.extra, "run_status": info.run_status})),
+        stop_reason=ending.stop_reason,
+        error=ending.error,
+        extra=masker.fields(to_json_object({**info.extra, "run_status": info.run_status})),
     )
 
 
 def _steps(turns: Iterable[Turn]) -> int:
-    """Count the agent's own steps; turns of one step id count once."""
-    own = [turn.step_id for turn in turns if any(message.role is Role.ASSISTANT for message in turn.messages)]
-    named = {step for step in own if step is not None}
-    return len(named) + own.count(None)
+    """Count the steps of the agent; turns of one step id count once."""
+    steps = [turn.step_id for turn in turns if any(message.role is Role.ASSISTANT for message in turn.messages)]
+    return len({step for step in steps if step is not None}) + steps.count(None)
 
 
-def _tools(spoken: Sequence[TurnMessage]) -> tuple[str, ...]:
+def _tools(messages: Sequence[TurnMessage]) -> tuple[str, ...]:
     """Return the tools that were called, in order of first use; where no call is recorded, those that answered."""
-    called = [call.name for message in spoken for call in message.tool_calls]
-    answered = [message.name for message in spoken if message.role is Role.TOOL and message.name]
+    called = [call.name for message in messages for call in message.tool_calls]
+    answered = [message.name for message in messages if message.role is Role.TOOL and message.name]
     return tuple(dict.fromkeys(called or answered))
 
 
-def _task(spoken: Iterable[TurnMessage]) -> str:
+def _task(messages: Iterable[TurnMessage]) -> str:
     """Return what was asked: the first words of the user, else the first text of all."""
-    texts = [(message.role, message.content) for message in spoken if message.content.strip()]
+    texts = [(message.role, message.content) for message in messages if message.content.strip()]
     return next((text for role, text in texts if role is Role.USER), texts[0][1] if texts else "")
-
-
-def _last_stop_reason(turns: Sequence[Turn]) -> str | None:
-    return turns[-1].stop_reason if turns else None
 
 
 def _first_given(first: int | None, second: int | None) -> int | None:

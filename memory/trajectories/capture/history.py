@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_messages
+from recall_loop.memory.parsing.values import to_datetime, to_text
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages
 from recall_loop.memory.trajectories.capture.masking import Masking
-from recall_loop.memory.trajectories.capture.sources import SourceMessage, parse_messages
-from recall_loop.memory.trajectories.capture.values import to_datetime, to_text
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.trajectories import RunData
 
@@ -48,14 +48,13 @@ def convert_history(
     Raises:
         InvalidInputError: a state is neither, or holds something that is no message.
     """
-    moments = [_moment(state, messages_key, index) for index, state in enumerate(states)]
-    if any(moment.snapshot is not None for moment in moments):
-        moments = _oldest_first(moments)
-    heard = list(_new_messages(moments))
-    return convert_messages(heard, _info(moments, info or RunInfo()), masking)
+    history = [_history_state(state, messages_key, index) for index, state in enumerate(states)]
+    if any(state.snapshot is not None for state in history):
+        history = _oldest_first(history)
+    return convert_messages(list(_new_messages(history)), _info(history, info or RunInfo()), masking)
 
 
-def _moment(state: object, key: str, index: int) -> _HistoryState:
+def _history_state(state: object, key: str, index: int) -> _HistoryState:
     if isinstance(state, Mapping):
         return _HistoryState(_messages(state, key))
     values = getattr(state, "values", None)
@@ -75,39 +74,39 @@ def _messages(values: object, key: str) -> Sequence[object]:
     return list(found) if isinstance(found, list | tuple) else []
 
 
-def _oldest_first(moments: list[_HistoryState]) -> list[_HistoryState]:
+def _oldest_first(history: list[_HistoryState]) -> list[_HistoryState]:
     """Order snapshots by time; where some have none, by step, since a history comes newest first."""
-    if all(moment.created_at is not None for moment in moments):
-        return sorted(reversed(moments), key=lambda moment: moment.created_at or datetime.max)
-    steps = [moment.step for moment in moments if moment.step is not None]
-    return list(reversed(moments)) if steps and steps[0] >= steps[-1] else moments
+    if all(state.created_at is not None for state in history):
+        return sorted(reversed(history), key=lambda state: state.created_at or datetime.max)
+    steps = [state.step for state in history if state.step is not None]
+    return history[::-1] if steps and steps[0] >= steps[-1] else history
 
 
-def _new_messages(moments: Iterable[_HistoryState]) -> Iterator[SourceMessage]:
+def _new_messages(history: Iterable[_HistoryState]) -> Iterator[SourceMessage]:
     """Yield every message that no earlier state had, with the step and the time at which it appeared."""
     known: Counter[str] = Counter()
-    for moment in moments:
-        here: Counter[str] = Counter()
-        for heard in parse_messages(moment.messages):
-            key = repr((heard.id, heard.role, heard.content, heard.calls, heard.tool_call_id))
-            here[key] += 1
-            if here[key] > known[key]:
-                yield _with_step(heard, moment)
-        known |= here
+    for state in history:
+        current: Counter[str] = Counter()
+        for message in parse_messages(state.messages):
+            key = repr((message.id, message.role, message.content, message.calls, message.tool_call_id))
+            current[key] += 1
+            if current[key] > known[key]:
+                yield _with_step(message, state)
+        known |= current
 
 
-def _with_step(heard: SourceMessage, moment: _HistoryState) -> SourceMessage:
-    if heard.step_id is None and moment.step is not None and moment.step > _START_OF_INPUT:
-        heard = replace(heard, step_id=str(moment.step))
-    return replace(heard, timestamp=moment.created_at) if heard.timestamp is None else heard
+def _with_step(message: SourceMessage, state: _HistoryState) -> SourceMessage:
+    if message.step_id is None and state.step is not None and state.step > _START_OF_INPUT:
+        message = replace(message, step_id=str(state.step))
+    return replace(message, timestamp=state.created_at) if message.timestamp is None else message
 
 
-def _info(moments: Sequence[_HistoryState], info: RunInfo) -> RunInfo:
+def _info(history: Sequence[_HistoryState], info: RunInfo) -> RunInfo:
     """Fill in what the last snapshot and the times of the history say; what the caller says comes first."""
-    snapshot = moments[-1].snapshot if moments else None
+    snapshot = history[-1].snapshot if history else None
     if snapshot is None:
         return info
-    times = [moment.created_at for moment in moments if moment.created_at]
+    times = [state.created_at for state in history if state.created_at]
     waiting = bool(getattr(snapshot, "next", ())) or bool(getattr(snapshot, "interrupts", ()))
     error = _error(snapshot)
     configurable = (getattr(snapshot, "config", None) or {}).get("configurable", {})

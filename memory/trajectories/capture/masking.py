@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
-from recall_loop.memory.trajectories.capture.to_json import to_json_value
+from recall_loop.memory.parsing.to_json import to_json_value
 from recall_loop.state.errors import InvalidInputError
 
 MASK = "[masked]"
@@ -185,9 +185,6 @@ class Masking:
                 found.add(text)
         elif isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
             self.collect_secrets(_parse_json(value), found)
-
-
-NO_MASKING = Masking((), ())
 
 
 def make_masking(patterns: Iterable[str] = (), keys: Iterable[str] = (), *, defaults: bool = True) -> Masking:

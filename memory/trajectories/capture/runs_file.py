@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines
+from recall_loop.memory.parsing.to_json import to_json_object
+from recall_loop.memory.parsing.values import to_count, to_datetime, to_error, to_seconds, to_text
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_run
 from recall_loop.memory.trajectories.capture.execution_status import is_run_status
 from recall_loop.memory.trajectories.capture.history import convert_history
 from recall_loop.memory.trajectories.capture.masking import Masking
-from recall_loop.memory.trajectories.capture.to_json import to_json_object
-from recall_loop.memory.trajectories.capture.values import to_count, to_datetime, to_error, to_seconds, to_text
 from recall_loop.memory.trajectories.indexing_text import searchable_text
 from recall_loop.state.errors import InvalidInputError, RecallError, validate_model
 from recall_loop.state.records.records import Trajectory
@@ -70,23 +71,15 @@ def read_runs(path: Path, masking: Masking = DEFAULT_MASKING) -> Iterator[RunLin
     Raises:
         OSError: the file can't be read.
     """
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                yield _line(number, line, masking)
-
-
-def _line(number: int, line: bytes, masking: Masking) -> RunLine:
-    try:
-        given = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-    except (ValueError, RecursionError) as error:
-        return RunLine(number, None, f"not JSON in UTF-8: {str(error) or 'nested too deeply'}")
-    if not isinstance(given, dict):
-        return RunLine(number, None, f"not a JSON object but {type(given).__name__}")
-    try:
-        return RunLine(number, record_from_run(given, masking))
-    except RecallError as error:
-        return RunLine(number, None, str(error))
+    for line in raw_lines(path, max_bytes=-1):  # one run may be of any length
+        given = parse_object(line, json.loads)
+        if isinstance(given, InvalidLine):
+            yield RunLine(line.number, None, given.reason)
+            continue
+        try:
+            yield RunLine(line.number, record_from_run(given, masking))
+        except RecallError as error:
+            yield RunLine(line.number, None, str(error))
 
 
 def record_from_run(given: Mapping[str, Any], masking: Masking = DEFAULT_MASKING) -> Trajectory:

@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from recall_loop.memory.parsing.chat_messages import SourceMessage
+from recall_loop.memory.parsing.to_json import to_json_value
+from recall_loop.memory.parsing.tool_calls import RawCall
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages
 from recall_loop.memory.trajectories.capture.masking import Masking
-from recall_loop.memory.trajectories.capture.sources import SourceMessage
-from recall_loop.memory.trajectories.capture.to_json import to_json_value
-from recall_loop.memory.trajectories.capture.tool_calls import RawCall
 from recall_loop.state.records.records import Trajectory
-from recall_loop.state.records.trajectories import RunData, trajectory_record
+from recall_loop.state.records.trajectories import trajectory_record
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.types import Role, StopReason
@@ -40,27 +40,6 @@ def capture_run(
     planning needs: new facts and results by strategy and by query. Without one it holds the counters only.
     The facts that were found are named by id, never copied: deleting a memory deletes it.
     """
-    run = run_data_from_result(result, request, masking, finished_at=finished_at)
-    identity = hashlib.blake2b(f"{request.tenant}\n{result.request_id}".encode(), digest_size=16).hexdigest()
-    return trajectory_record(
-        run,
-        id=f"run-{identity}",
-        text=run.task,  # a similar request is found by the question, in its own words
-        tags=(SELF_CAPTURE_TAG,),
-        agent_id=request.agent_id,
-        user_id=request.user_id,
-        conversation_id=request.conversation_id,
-    )
-
-
-def run_data_from_result(
-    result: RetrieveResult,
-    request: RetrieveRequest,
-    masking: Masking = DEFAULT_MASKING,
-    *,
-    finished_at: datetime | None = None,
-) -> RunData:
-    """Return a retrieval run as data; see `capture`."""
     trace = result.metadata.get("trace")
     calls = trace.get("tool_calls", []) if isinstance(trace, Mapping) else []
     outcomes = trace.get("query_results", []) if isinstance(trace, Mapping) else []
@@ -80,8 +59,17 @@ def run_data_from_result(
         extra={"stop": str(result.stop.reason), **_counters(result)},
     )
     run = convert_messages(_conversation(result, request, calls), info, masking)
-    found = masking.value({"strategies": _strategies(calls), "queries": _queries(outcomes)})
-    return run.model_copy(update={"extra": found})
+    extra = masking.value({"strategies": _strategies(calls), "queries": _queries(outcomes)})
+    identity = hashlib.blake2b(f"{request.tenant}\n{result.request_id}".encode(), digest_size=16).hexdigest()
+    return trajectory_record(
+        run.model_copy(update={"extra": extra}),
+        id=f"run-{identity}",
+        text=run.task,  # a similar request is found by the question, in its own words
+        tags=(SELF_CAPTURE_TAG,),
+        agent_id=request.agent_id,
+        user_id=request.user_id,
+        conversation_id=request.conversation_id,
+    )
 
 
 def _question(request: RetrieveRequest) -> str:

@@ -9,7 +9,6 @@ from math import floor
 
 from recall_loop.state.records.trajectories import RunData
 from recall_loop.state.scope import ExecutionStatus
-from recall_loop.state.types import ComplexityLevel
 
 EXECUTION_HEADING = "Execution"
 LEARNING_VALUE_HEADING = "Learning value"
@@ -40,13 +39,6 @@ LEARNING_EXPLAINED = (
     "that completed may score low."
 )
 UNSCORED_EXPLAINED = "Nobody has judged what can be learned from the run; that is not the same as a low score."
-COMPLEXITY_EXPLAINED = {
-    ComplexityLevel.TRIVIAL: "one step, no thought needed",
-    ComplexityLevel.SIMPLE: "a few plain steps",
-    ComplexityLevel.MODERATE: "several steps that depend on each other",
-    ComplexityLevel.COMPLEX: "many steps, with choices and corrections",
-    ComplexityLevel.EXPERT: "long, deep work that needs special knowledge",
-}
 
 
 def format_stars(score: float) -> str:

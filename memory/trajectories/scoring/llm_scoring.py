@@ -1,4 +1,4 @@
-"""Scoring by a language model through the one door of `recall_loop.llm` (TRAJ-2).
+"""Scoring by a language model (TRAJ-2), and the choice between it and the rules.
 
 The model sees what was asked, which tools were used and what was said; not how the run ended, which mustn't enter. The
 overall score is worked out from its four numbers. Whatever goes wrong is a `ScoringFailure`, never a number.
@@ -6,18 +6,28 @@ overall score is worked out from its four numbers. Whatever goes wrong is a `Sco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
-
-from recall_loop.llm.endpoint.failures import FailureReason
-from recall_loop.memory.trajectories.scoring.outcome_scoring import RunScore, ScoringFailure, ScoringOutcome
+from recall_loop.memory.trajectories.scoring.outcome_scoring import (
+    RunScore,
+    Scorer,
+    ScoringFailure,
+    ScoringOutcome,
+    score_by_rules,
+)
 from recall_loop.prompts.templates import RenderedPrompt, render_prompt
 from recall_loop.prompts.trajectory_replies import TrajectoryScore
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.trajectories import RunData, SubScores, TurnMessage
 from recall_loop.text.words.token_budget import estimate_tokens, fit_to_budget
 from recall_loop.text.words.xml_escaping import escape_text
+
+if TYPE_CHECKING:  # only a run that asks a model loads the framework
+    from langchain_core.language_models import BaseChatModel
+
+    from recall_loop.llm.client import ChatClient
+    from recall_loop.llm.endpoint.call_limits import Limits
+    from recall_loop.state.settings.settings import Settings
 
 SCORING_PROMPT = "score_trajectory"
 SCORING_PROMPT_TOKENS = 3000
@@ -25,34 +35,6 @@ _LEAST_TOKENS = 200
 _MESSAGE = 600
 _TASK = 2_000
 _GAP = "[…]"
-_T = TypeVar("_T", bound=BaseModel)
-
-
-class ScoringReply(Protocol):
-    """What is used of the door's reply: a value, or a failure with a `reason` and a `detail`."""
-
-    @property
-    def value(self) -> Any:
-        """The reply, or None."""
-        ...
-
-    @property
-    def failure(self) -> Any:
-        """Why there is none."""
-        ...
-
-
-class ScoringClient(Protocol):
-    """What is used of `recall_loop.llm.client.ChatClient`."""
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        ...
-
-    def ask(self, prompt: RenderedPrompt, schema: type[_T], limits: Any) -> ScoringReply:
-        """Ask once, within limits; doesn't raise for what the model or the network does."""
-        ...
 
 
 def render_scoring_prompt(run: RunData, tokens: int = SCORING_PROMPT_TOKENS) -> RenderedPrompt:
@@ -61,15 +43,8 @@ def render_scoring_prompt(run: RunData, tokens: int = SCORING_PROMPT_TOKENS) -> 
     task = escape_text(run.task[:_TASK])
     empty = render_prompt(SCORING_PROMPT, task=task, tools=tools, transcript="")
     left = max(tokens - estimate_tokens(empty.system) - estimate_tokens(empty.user), _LEAST_TOKENS)
-    return render_prompt(
-        SCORING_PROMPT, task=task, tools=tools, transcript="\n".join(_shortened(list(_lines(run)), left))
-    )
-
-
-def _lines(run: RunData) -> Iterator[str]:
-    for turn in run.turns:
-        for message in turn.messages:
-            yield _line(message)
+    lines = [_line(message) for message in run.messages()]
+    return render_prompt(SCORING_PROMPT, task=task, tools=tools, transcript="\n".join(_shortened(lines, left)))
 
 
 def _line(message: TurnMessage) -> str:
@@ -92,22 +67,41 @@ def _shortened(lines: list[str], tokens: int) -> list[str]:
     return [*head, _GAP, *tail]
 
 
-def llm_scorer(
-    door: ScoringClient, limits: Callable[[], object], *, prompt_tokens: int = SCORING_PROMPT_TOKENS
-) -> Callable[[RunData], ScoringOutcome]:
-    """Return a scorer that asks the model behind `door`; `limits` gives what one question may cost."""
+def llm_scorer(client: ChatClient, limits: Limits, *, prompt_tokens: int = SCORING_PROMPT_TOKENS) -> Scorer:
+    """Return a scorer that asks the client's model; `limits` says what one run may cost."""
+    from recall_loop.llm.endpoint.failures import FailureReason
 
     def score(run: RunData) -> ScoringOutcome:
-        reply = door.ask(render_scoring_prompt(run, prompt_tokens), TrajectoryScore, limits())
-        if isinstance(reply.value, TrajectoryScore):
-            return _run_score(reply.value, f"llm:{door.name}")
+        reply = client.ask(render_scoring_prompt(run, prompt_tokens), TrajectoryScore, limits)
+        if reply.value is not None:
+            return _run_score(reply.value, f"llm:{client.name}")
         failure = reply.failure
         if failure is None:
             return ScoringFailure("no reply")
-        words = f"{door.name}: {failure.reason}: {failure.detail}"[:200]
-        return ScoringFailure(words, retry_later=failure.reason == FailureReason.CIRCUIT_OPEN)
+        detail = f"{client.name}: {failure.reason}: {failure.detail}"[:200]
+        return ScoringFailure(detail, retry_later=failure.reason == FailureReason.CIRCUIT_OPEN)
 
     return score
+
+
+def make_scorer(option: str, name: str, settings: Settings, model: BaseChatModel | None = None) -> Scorer:
+    """Return the scorer `auto`, `rules` or `llm` that `option` names; `auto` asks a model only where there is one.
+
+    The model is the one that is handed in, else that of the settings.
+
+    Raises:
+        InvalidInputError: `llm` without a model in the settings.
+    """
+    if name == "rules" or (name == "auto" and model is None and not settings.llm_model):
+        return score_by_rules
+    if model is None and not settings.llm_model:
+        raise InvalidInputError(option, name, "rules; or set RECALL_LOOP_LLM_MODEL")
+    from recall_loop.llm.chat_models import make_chat_client
+    from recall_loop.llm.endpoint.call_limits import Limits
+
+    # One run is one question: the limits of a request hold for each.
+    limits = Limits(settings.llm_max_calls, settings.llm_max_tokens, settings.llm_total_seconds)
+    return llm_scorer(make_chat_client(settings, model), limits, prompt_tokens=settings.llm_prompt_tokens)
 
 
 def _run_score(reply: TrajectoryScore, scorer: str) -> RunScore:

@@ -16,7 +16,7 @@ from recall_loop.state.records.records import Record, Trajectory
 from recall_loop.state.records.trajectories import RunData, Scoring, SubScores, run_from_record, trajectory_record
 from recall_loop.state.types import ComplexityLevel, Role
 
-_ASKED, _ANSWERED = 200, 200
+_MAX_TASK_CHARS, _MAX_REPLY_CHARS = 200, 200
 
 
 @dataclass(frozen=True)
@@ -90,17 +90,12 @@ def _pluralize(count: int, noun: str) -> str:
 
 def _summary(run: RunData) -> str:
     """Say what was asked, what was used and what was answered last."""
-    last = [
-        message.content
-        for turn in run.turns
-        for message in turn.messages
-        if message.role is Role.ASSISTANT and message.content.strip()
-    ]
+    replies = [one.content for one in run.messages() if one.role is Role.ASSISTANT and one.content.strip()]
     tools = ", ".join(split_identifier(name) for name in run.metadata.tools_used)
     parts = (
-        _clip(run.task, _ASKED),
+        _clip(run.task, _MAX_TASK_CHARS),
         f"Tools: {tools}." if tools else "",
-        f"Last reply: {_clip(last[-1], _ANSWERED)}" if last else "",
+        f"Last reply: {_clip(replies[-1], _MAX_REPLY_CHARS)}" if replies else "",
     )
     return " ".join(part for part in parts if part)
 

@@ -75,7 +75,7 @@ class RunCounts:
 
 def count_run(run: RunData) -> RunCounts:
     """Count a run's messages."""
-    messages = [message for turn in run.turns for message in turn.messages]
+    messages = run.messages()
     said = [frozenset(stems(message.content)) for message in messages if message.role is Role.USER]
     said = [part for part in said if part]
     calls = [call for message in messages for call in message.tool_calls]

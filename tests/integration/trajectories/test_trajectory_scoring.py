@@ -103,7 +103,7 @@ def only(store, name="t0"):
 def test_a_model_scores_a_run():
     """Proves: TRAJ-2 (by a language model: parts, reasons, summary, tags, category, level; the sum is ours)."""
     door = Canned(GOOD)
-    judgement = llm_scorer(door, lambda: "limits")(run())
+    judgement = llm_scorer(door, "limits")(run())
     assert judgement.scorer == "llm:small-model"
     assert judgement.outcome_score == pytest.approx(0.35 * 0.8 + 0.3 * 0.6 + 0.2 * 0.5 + 0.15 * 0.4)
     assert judgement.tags == ("ferry-booking", "retry") and judgement.task_category == "travel-booking"
@@ -151,12 +151,12 @@ def test_a_failure_leaves_the_run_unscored_and_queued():
     with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         stored(store, run())
         failing = Canned(Answer(failure=Failed("timeout", "30 s")))
-        report = score_pending(store, llm_scorer(failing, lambda: None))
+        report = score_pending(store, llm_scorer(failing, None))
         assert (report.scored, report.failed, report.errors) == (0, 1, {"t0": "small-model: timeout: 30 s"})
         found = only(store)
         assert (found.outcome_score, found.scoring, found.scoring_pending) == (None, None, True)
         assert store.count(filters=Filters(scored=False)) == 1
-        again = score_pending(store, llm_scorer(Canned(GOOD), lambda: None), queued_only=True, clock=lambda: NOW)
+        again = score_pending(store, llm_scorer(Canned(GOOD), None), queued_only=True, clock=lambda: NOW)
         assert (again.scored, again.failed) == (1, 0)
         healed = only(store)
         assert healed.outcome_score == pytest.approx(0.62) and healed.scoring.scored_at == NOW
@@ -220,7 +220,7 @@ def test_a_real_endpoint_scores_within_the_rubric(store):
     """Proves: TRAJ-2 (by a language model, through the one door; how the run ended isn't told)."""
     _runs(store, 1)
     with ChatEndpoint(lambda asked: SCORE) as endpoint:
-        report = score_pending(store, llm_scorer(_door(endpoint), lambda: Limits(5, 100_000, 60.0)))
+        report = score_pending(store, llm_scorer(_door(endpoint), Limits(5, 100_000, 60.0)))
         assert "completed" not in endpoint.asked[0].user
     (record,) = store.get(["r0"], scope=Scope())
     run = run_from_record(record)
@@ -235,7 +235,7 @@ def test_a_failing_endpoint_leaves_runs_unscored_and_queued(store, behaviour):
     _runs(store, 5)
     limits = Limits(5, 100_000, 60.0)
     with ChatEndpoint(lambda asked: SCORE, behaviour) as endpoint:
-        report = score_pending(store, llm_scorer(_door(endpoint), lambda: limits))
+        report = score_pending(store, llm_scorer(_door(endpoint), limits))
         assert report.scored == 0
     runs = [run_from_record(record) for record in store.get([f"r{at}" for at in range(5)], scope=Scope())]
     assert all(run.outcome_score is None for run in runs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recall_loop.memory.trajectories.capture.convert import convert_run
-from recall_loop.memory.trajectories.capture.masking import MASK, NO_MASKING, Masking, make_masking
+from recall_loop.memory.trajectories.capture.masking import MASK, Masking, make_masking
 from recall_loop.state.errors import InvalidInputError
 
 MASKING = Masking()
@@ -104,7 +104,7 @@ def test_patterns_and_names_are_configurable() -> None:
     }
     only = make_masking(["abc"], defaults=False)
     assert only.value({"password": "abcd"}) == {"password": f"{MASK}d"}
-    assert NO_MASKING.value({"password": KEY}) == {"password": KEY}
+    assert Masking((), ()).value({"password": KEY}) == {"password": KEY}
 
 
 @pytest.mark.parametrize("pattern", ["(", "a*", ""])

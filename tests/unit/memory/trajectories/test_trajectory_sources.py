@@ -17,8 +17,8 @@ from langchain_core.messages import (
     messages_to_dict,
 )
 
+from recall_loop.memory.parsing.chat_messages import parse_message
 from recall_loop.memory.trajectories.capture.convert import convert_run
-from recall_loop.memory.trajectories.capture.sources import parse_message
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.trajectories import RunData, ToolUse, TurnMessage
 from recall_loop.state.types import Role

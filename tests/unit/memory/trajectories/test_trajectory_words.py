@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from recall_loop.memory.trajectories.contrast.labels import (
-    COMPLEXITY_EXPLAINED,
     LEARNING_EXPLAINED,
     STATUS_EXPLAINED,
     execution_text,
@@ -18,7 +17,6 @@ from recall_loop.memory.trajectories.contrast.labels import (
 )
 from recall_loop.state.records.trajectories import Execution, RunData
 from recall_loop.state.scope import ExecutionStatus
-from recall_loop.state.types import ComplexityLevel
 
 
 def test_the_labels_are_those_of_the_requirement() -> None:
@@ -47,7 +45,6 @@ def test_zero_is_a_score_and_nothing_is_none() -> None:
 def test_everything_is_explained_and_nothing_is_called_a_success() -> None:
     """Proves: TRAJ-3."""
     assert set(STATUS_EXPLAINED) == set(ExecutionStatus)
-    assert set(COMPLEXITY_EXPLAINED) == set(ComplexityLevel)
     for status in ExecutionStatus:
         words = execution_text(status) + execution_tooltip(status)
         assert "success" not in words.lower()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from recall_loop.memory.trajectories.capture.to_json import clean_text
+from recall_loop.memory.parsing.to_json import clean_text
 
 _MILLISECONDS_FROM = 1e11  # seconds reach this in the year 5138
 _MOST_COUNT = 2**53

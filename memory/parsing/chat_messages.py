@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue
 
-from recall_loop.memory.trajectories.capture.to_json import clean_text, to_json_object, to_json_value
-from recall_loop.memory.trajectories.capture.tool_calls import RawCall, take_calls
-from recall_loop.memory.trajectories.capture.values import to_count, to_datetime, to_error, to_text
+from recall_loop.memory.parsing.to_json import clean_text, to_json_object, to_json_value
+from recall_loop.memory.parsing.tool_calls import MessageFields, RawCall, take_calls
+from recall_loop.memory.parsing.values import to_count, to_datetime, to_error, to_text
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import Role
 
@@ -62,11 +62,11 @@ def parse_messages(messages: Iterable[object]) -> list[SourceMessage]:
     """Read messages, oldest first.
 
     Raises:
-        InvalidInputError: one of them is no message of any kind that is known; names its place.
+        InvalidInputError: one of them is no message of any known kind; names its place.
     """
     if isinstance(messages, Mapping | str | bytes):
         raise InvalidInputError("messages", messages, "a list of messages")
-    return [heard for index, given in enumerate(messages) for heard in parse_message(given, f"messages.{index}")]
+    return [parsed for index, given in enumerate(messages) for parsed in parse_message(given, f"messages.{index}")]
 
 
 def parse_message(given: object, where: str = "message") -> list[SourceMessage]:
@@ -76,23 +76,21 @@ def parse_message(given: object, where: str = "message") -> list[SourceMessage]:
         InvalidInputError: it is no message.
     """
     if type(given) is dict and given.keys() <= _SIMPLE_FIELDS:
-        quick = _parse_simple_message(given)
-        if quick is not None:
-            return [quick]
-    fields = _MessageFields(message_fields(given, where))
+        simple = _parse_simple_message(given)
+        if simple is not None:
+            return [simple]
+    fields = MessageFields(message_fields(given, where))
     role = _role(fields)
-    heard = SourceMessage(role, name=to_text(fields.take("name")))
-    blocks = _ContentBlocks.parse(fields.take("content"))
-    heard.content = blocks.text
-    heard.calls = [*take_calls(fields), *blocks.calls]
+    name, blocks = to_text(fields.take("name")), _ContentBlocks.parse(fields.take("content"))
+    message = SourceMessage(role, blocks.text, name, [*take_calls(fields), *blocks.calls])
     if fields.remaining():  # most messages have nothing more to tell
-        heard.tool_call_id = to_text(fields.take("tool_call_id"))
-        _read_origin(heard, fields)
-        heard.error = _error(fields, heard.content)
-        heard.extra |= to_json_object(fields.remaining())
-    heard.extra |= blocks.extra()
-    own = [heard] if heard.content or heard.calls or not blocks.results or heard.extra else []
-    return [*blocks.results, *own] if role is Role.USER else [*own, *blocks.results]
+        message.tool_call_id = to_text(fields.take("tool_call_id"))
+        _read_origin(message, fields)
+        message.error = _error(fields, message.content)
+        message.extra |= to_json_object(fields.remaining())
+    message.extra |= blocks.extra()
+    itself = [message] if message.content or message.calls or not blocks.results or message.extra else []
+    return [*blocks.results, *itself] if role is Role.USER else [*itself, *blocks.results]
 
 
 def _parse_simple_message(given: dict[str, Any]) -> SourceMessage | None:
@@ -103,7 +101,7 @@ def _parse_simple_message(given: dict[str, Any]) -> SourceMessage | None:
         return None
     calls = given.get("tool_calls")
     return SourceMessage(
-        role, clean_text(content), to_text(name), take_calls(_MessageFields({"tool_calls": calls})) if calls else []
+        role, clean_text(content), to_text(name), take_calls(MessageFields({"tool_calls": calls})) if calls else []
     )
 
 
@@ -138,30 +136,8 @@ def _unwrap_serialized(given: Mapping[str, Any]) -> dict[str, Any]:
     return dict(given)
 
 
-class _MessageFields:
-    """A message's fields; what was taken is left out of the rest."""
-
-    def __init__(self, given: dict[str, Any]) -> None:
-        self._left = given
-
-    def take(self, *names: str) -> Any:
-        """Remove and return the first of `names` that has a value; None where none has."""
-        for name in names:
-            if self._left.get(name) is not None:
-                return self._left.pop(name)
-        return None
-
-    def nested(self, name: str) -> Mapping[str, Any]:
-        """Return a field that holds further fields, without taking it; empty where there is none."""
-        value = self._left.get(name)
-        return value if isinstance(value, Mapping) else {}
-
-    def remaining(self) -> dict[str, Any]:
-        return self._left
-
-
-def _role(fields: _MessageFields) -> Role:
-    """Return who speaks; a role that nobody knows is an agent's name, and is kept in `extra`."""
+def _role(fields: MessageFields) -> Role:
+    """Return the speaker's role; a role that nobody knows is an agent's name, and is kept in `extra`."""
     given = fields.take("role", "type")
     word = str(getattr(given, "value", given) or "").lower().removesuffix("messagechunk").removesuffix("message")
     role = _ROLES.get(word)
@@ -173,7 +149,7 @@ def _role(fields: _MessageFields) -> Role:
     return role
 
 
-def _error(fields: _MessageFields, content: str) -> str | None:
+def _error(fields: MessageFields, content: str) -> str | None:
     """Return the error that a message reports; a mere `true` makes its content the error."""
     status = fields.remaining().get("status")
     given = fields.take("error")
@@ -182,27 +158,27 @@ def _error(fields: _MessageFields, content: str) -> str | None:
     return (content or "error") if given is True else to_error(given)
 
 
-def _read_origin(heard: SourceMessage, fields: _MessageFields) -> None:
+def _read_origin(message: SourceMessage, fields: MessageFields) -> None:
     """Take when, by which model, in which step and at what cost a message was made."""
     response, usage = fields.nested("response_metadata"), _usage(fields)
-    heard.id = to_text(fields.take("id"))
-    if heard.id is not None:
-        heard.extra["id"] = heard.id
-    heard.step_id = to_text(fields.take("step_id", "step"))
-    heard.model = to_text(fields.take("model", "model_name") or response.get("model_name") or response.get("model"))
-    heard.stop_reason = to_text(
+    message.id = to_text(fields.take("id"))
+    if message.id is not None:
+        message.extra["id"] = message.id
+    message.step_id = to_text(fields.take("step_id", "step"))
+    message.model = to_text(fields.take("model", "model_name") or response.get("model_name") or response.get("model"))
+    message.stop_reason = to_text(
         fields.take("stop_reason", "finish_reason") or response.get("finish_reason") or response.get("stop_reason")
     )
-    heard.input_tokens = to_count(usage.get("input_tokens", usage.get("prompt_tokens")))
-    heard.output_tokens = to_count(usage.get("output_tokens", usage.get("completion_tokens")))
+    message.input_tokens = to_count(usage.get("input_tokens", usage.get("prompt_tokens")))
+    message.output_tokens = to_count(usage.get("output_tokens", usage.get("completion_tokens")))
     for name in ("timestamp", "created_at", "created", "time", "date"):
         moment = to_datetime(fields.remaining().get(name))
-        if moment is not None and heard.timestamp is None:
-            heard.timestamp = moment
+        if moment is not None and message.timestamp is None:
+            message.timestamp = moment
             fields.take(name)
 
 
-def _usage(fields: _MessageFields) -> Mapping[str, Any]:
+def _usage(fields: MessageFields) -> Mapping[str, Any]:
     """Return where the tokens of a message are counted. It stays in `extra`: it may say more than the totals."""
     places = (fields.nested("usage_metadata"), fields.nested("usage"), fields.nested("response_metadata"))
     for place in (*places[:2], places[2].get("token_usage"), places[2].get("usage")):
@@ -224,11 +200,11 @@ class _ContentBlocks:
     def parse(cls, content: Any) -> _ContentBlocks:
         if isinstance(content, str):
             return cls(clean_text(content))
-        found = cls()
+        parsed = cls()
         given = content if isinstance(content, list | tuple) else [] if content is None else [content]
-        texts = [text for block in given if (text := found._read(block))]
-        found.text = "\n".join(texts)
-        return found
+        texts = [text for block in given if (text := parsed._read(block))]
+        parsed.text = "\n".join(texts)
+        return parsed
 
     def _read(self, block: Any) -> str:
         """Return a block's text; file everything else where it belongs."""
@@ -238,7 +214,7 @@ class _ContentBlocks:
         if kind in ("text", "input_text", "output_text") and isinstance(block.get("text"), str):
             return clean_text(block["text"])
         if kind == "tool_use":
-            self.calls += take_calls(_MessageFields({"tool_calls": [block]}))
+            self.calls += take_calls(MessageFields({"tool_calls": [block]}))
         elif kind == "tool_result":
             inner = _ContentBlocks.parse(block.get("content"))
             error = (inner.text or "error") if block.get("is_error") else None

@@ -1,12 +1,12 @@
-"""JSON Lines, one raw line at a time: what both the records reader and the batch runner stand on."""
+"""JSON Lines, one raw line at a time: the one reader of records, runs, requests and exports."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
@@ -31,10 +31,10 @@ class InvalidLine:
     raw: str
 
 
-def raw_lines(path: Path) -> Iterator[RawLine]:
+def raw_lines(path: Path, max_bytes: int = MAX_LINE_BYTES) -> Iterator[RawLine]:
     """Yield the lines of `path` without loading the file; blank lines are counted and skipped.
 
-    A line longer than 16 MiB is yielded cut off, with `too_long`. A byte order mark is dropped.
+    A line longer than `max_bytes` is yielded cut off, with `too_long`; -1 sets no bound. A byte order mark is dropped.
 
     Raises:
         OSError: the file can't be opened or read.
@@ -42,10 +42,10 @@ def raw_lines(path: Path) -> Iterator[RawLine]:
     with path.open("rb") as file:
         number = 0
         end = 0
-        while data := file.readline(MAX_LINE_BYTES):
+        while data := file.readline(max_bytes):
             number += 1
             end += len(data)
-            too_long = len(data) == MAX_LINE_BYTES and not data.endswith(b"\n")
+            too_long = len(data) == max_bytes and not data.endswith(b"\n")
             if too_long:
                 end += _skip_rest(file)
             body = (data.removeprefix(_BOM) if number == 1 else data).strip()
@@ -63,16 +63,26 @@ def _skip_rest(file: BinaryIO) -> int:
     return skipped
 
 
-def _no_constant(name: str) -> object:
+def loads_strictly(text: str) -> Any:
+    """Return the JSON value of a text.
+
+    Raises:
+        ValueError: it is no JSON, which has no NaN and no infinity.
+        RecursionError: it is nested too deeply.
+    """
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
-def parse_object(line: RawLine) -> dict[str, object] | InvalidLine:
+def parse_object(line: RawLine, loads: Callable[[str], Any] = loads_strictly) -> dict[str, Any] | InvalidLine:
     """Return the JSON object that the line holds, or why it holds none."""
     if line.too_long:
         return InvalidLine(f"longer than {MAX_LINE_BYTES // 1024 // 1024} MiB", to_printable(line.data))
     try:
-        value = json.loads(line.data.decode("utf-8"), parse_constant=_no_constant)
+        value = loads(line.data.decode("utf-8"))
     except UnicodeDecodeError as error:
         return InvalidLine(f"not UTF-8: byte {error.start} of the line", to_printable(line.data))
     except (ValueError, RecursionError) as error:
