@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from recall_loop.state.events import ProgressEvent
-from recall_loop.text.words.keys import jaccard, query_key, query_terms
+from recall_loop.text.words.keys import jaccard, query_terms
 
 
 @dataclass
@@ -48,14 +48,14 @@ class CallLog:
         again, the latter with other parameters.
         """
         count = 0
-        asked: list[tuple[str, str, frozenset[str]]] = []
+        asked: list[tuple[str, frozenset[str]]] = []
         for call in self._calls:
             for query in call.queries:
-                key, terms = query_key(query), query_terms(query)
+                terms = query_terms(query)
                 count += any(
-                    tool == call.tool and (key == other or jaccard(terms, others) >= self.similarity)
-                    for tool, other, others in asked
+                    tool == call.tool and (terms == others or jaccard(terms, others) >= self.similarity)
+                    for tool, others in asked
                 )
                 if not call.failed and call.results:
-                    asked.append((call.tool, key, terms))
+                    asked.append((call.tool, terms))
         return count

@@ -1,12 +1,12 @@
 """Bridge queries: from what was found to what is still missing (QUERY-4).
 
-A question of two hops ("where was the director of X born") is answered by two records, and the second
-doesn't share a word with the question's first half. The first does two things for it: it covers a part of
-the question, and it names an entity that the question doesn't (the director). So for each of the best
-records (the seeds), every such entity joined with the question's words that the seed lacks is a query of its
-own; what stands in one sentence with the question's words comes first. An entity must link two records and no
-more than a few: names of speakers, words that stand in the seed alone and words that stand everywhere are no
-bridges. Where one record supports the whole question there is nothing to bridge.
+A question of two hops ("where was the director of X born") is answered by two records, and the second doesn't share a
+word with the question's first half. The first record helps twice: it covers a part of the question, and it names an
+entity that isn't in the question (the director). So for each of the best records (the seeds), every such entity,
+joined with the question's words that the seed lacks, makes a query; entities that share a sentence with the
+question's words come first. An entity must link at least two records, but only a few: names of speakers, words that
+only the seed has and words that are everywhere are no bridges. If one record supports the whole question, there is
+nothing to bridge.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from recall_loop.policy.evidence.coverage import entry_entities, entry_terms
 from recall_loop.policy.planning.query_forms import make_query, shorten_query
+from recall_loop.policy.question.periods import READ_CHARACTERS
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry
 from recall_loop.state.types import ContentType, QuerySource
@@ -28,17 +29,16 @@ MAX_SEEDS = 5
 ENTITIES_PER_SEED = 6
 MAX_ROW_SHARE = 0.02
 MAX_ROWS = 5
-# What the label counts beside names that stand in one sentence with all the words that seed and question share.
+# Closeness of the label, as a share of that of a name in one sentence with all words that seed and question share.
 LABEL_CLOSENESS = 0.5
-_READ_CHARACTERS = 20_000
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-z])|\n+")
-# A message's words also stand in the windows of its two neighbours.
+# A message's words are also in the windows of its two neighbours.
 _WINDOWS = 3
 
 
 @dataclass(frozen=True)
 class BridgeCandidate:
-    """A possible bridge: a seed, an entity that it names, and the question's words that it lacks."""
+    """A possible bridge: a seed, an entity that it names, the entity's stems, and the question's words it lacks."""
 
     seed: PoolEntry
     entity: str
@@ -47,26 +47,22 @@ class BridgeCandidate:
 
 
 def bridge_candidates(question: AnalysedQuestion, ranked: Sequence[PoolEntry]) -> list[BridgeCandidate]:
-    """Return the possible bridges of the best records; nothing is looked up yet.
+    """Return the possible bridges of the best records, before any frequency is known.
 
-    The first one of each seed comes before any second one, so that a seed which only sounds alike can't fill a round.
+    The first one of each seed comes before any second one, so that a seed of merely similar wording can't fill a round.
     """
-    asked = _question_words(question)
-    everything = {stem(word) for word in asked} | {t for time in question.times for t in stems(time.text)}
+    time_terms = {term for time in question.times for term in stems(time.text)}
+    # Times are no words that a record can lack.
+    asked = [word for word in content_words(question.text) if stem(word) not in time_terms]
+    known_terms = time_terms.union(map(stem, asked))
     speakers = _speakers(ranked)
-    found: list[list[BridgeCandidate]] = []
+    by_seed: list[list[BridgeCandidate]] = []
     for seed in ranked[:MAX_SEEDS]:
-        held = entry_terms(seed)
-        missing = tuple(word for word in asked if stem(word) not in held)
+        seed_terms = entry_terms(seed)
+        missing = tuple(word for word in asked if stem(word) not in seed_terms)
         if missing:
-            found.append(_candidates_of_seed(seed, missing, everything, speakers))
-    return [link for turn in zip_longest(*found) for link in turn if link is not None]
-
-
-def _question_words(question: AnalysedQuestion) -> list[str]:
-    """Return the question's words that can be missing from a record; times are no words of the text."""
-    dated = {term for time in question.times for term in stems(time.text)}
-    return [word for word in content_words(question.text) if stem(word) not in dated]
+            by_seed.append(_candidates_of_seed(seed, missing, known_terms, speakers))
+    return [candidate for candidate in chain.from_iterable(zip_longest(*by_seed)) if candidate is not None]
 
 
 def _speakers(entries: Sequence[PoolEntry]) -> set[frozenset[str]]:
@@ -75,35 +71,30 @@ def _speakers(entries: Sequence[PoolEntry]) -> set[frozenset[str]]:
 
 
 def _candidates_of_seed(
-    seed: PoolEntry, missing: tuple[str, ...], everything: set[str], speakers: set[frozenset[str]]
+    seed: PoolEntry, missing: tuple[str, ...], known_terms: set[str], speakers: set[frozenset[str]]
 ) -> list[BridgeCandidate]:
-    found: list[BridgeCandidate] = []
-    for entity in _entities_by_closeness(seed, everything):
+    candidates: list[BridgeCandidate] = []
+    for entity in _entities_by_closeness(seed, known_terms):
         terms = frozenset(stems(entity))
-        if not terms or terms <= everything:
-            continue
-        if len(found) >= ENTITIES_PER_SEED:
-            break
-        if not any(terms <= speaker for speaker in speakers):
-            found.append(BridgeCandidate(seed, entity, terms, missing))
-    return found
+        if terms - known_terms and not any(terms <= speaker for speaker in speakers):
+            candidates.append(BridgeCandidate(seed, entity, terms, missing))
+    return candidates[:ENTITIES_PER_SEED]
 
 
 def _entities_by_closeness(seed: PoolEntry, asked: set[str]) -> list[str]:
-    """Return what a seed names, first what its sentences join with most of the question's words; ties in their order.
+    """Return the names in a seed, those that share a sentence with most of the question's words first.
 
-    In a long record only few of its names have to do with what was asked. The label stands for the whole record.
+    Only few of the names in a long record have to do with the question. The label represents the whole record.
     """
     shared = entry_terms(seed) & asked
-    lines = [(line, len(terms & shared)) for line, terms in _sentences(seed["record"]["text"][:_READ_CHARACTERS])]
+    lines = [(line, len(terms & shared)) for line, terms in _sentences(seed["record"]["text"][:READ_CHARACTERS])]
     label = seed["record"].get("label")
 
     def closeness(entity: str) -> float:
-        wanted = entity.lower()
-        nearest = max((count for line, count in lines if wanted in line), default=0)
+        nearest = max((count for line, count in lines if entity.lower() in line), default=0)
         return max(float(nearest), LABEL_CLOSENESS * len(shared) if entity == label else 0.0)
 
-    return sorted(entry_entities(seed), key=lambda entity: -closeness(entity))
+    return sorted(entry_entities(seed), key=closeness, reverse=True)
 
 
 @lru_cache(maxsize=1024)
@@ -114,7 +105,7 @@ def _sentences(text: str) -> tuple[tuple[str, frozenset[str]], ...]:
 
 def candidate_terms(candidates: Sequence[BridgeCandidate]) -> list[str]:
     """Return the stems whose frequency decides which candidates are bridges."""
-    return list(dict.fromkeys(term for link in candidates for term in sorted(link.terms)))
+    return list(dict.fromkeys(term for candidate in candidates for term in sorted(candidate.terms)))
 
 
 def bridge_queries(
@@ -122,16 +113,20 @@ def bridge_queries(
 ) -> list[PlannedQuery]:
     """Return the queries of those candidates whose entity links a few records.
 
-    `frequencies` gives for each stem the number of the tenant's windows that hold it, `rows` the
-    tenant's records.
+    Args:
+        candidates: see `bridge_candidates`.
+        frequencies: for each stem, the number of the tenant's windows that have it.
+        rows: number of the tenant's records.
+        longest: most characters of a query.
     """
-    found: list[PlannedQuery] = []
-    for link in candidates:
-        rarest = min(frequencies.get(term, 0) for term in link.terms)
-        windows = _WINDOWS if link.seed["record"]["kind"] == ContentType.MESSAGE else 1
+    queries: list[PlannedQuery] = []
+    for candidate in candidates:
+        rarest = min(frequencies.get(term, 0) for term in candidate.terms)
+        windows = _WINDOWS if candidate.seed["record"]["kind"] == ContentType.MESSAGE else 1
         if windows < rarest <= windows * max(MAX_ROW_SHARE * rows, MAX_ROWS):
-            room = max(longest - len(link.entity) - 1, 1)
-            text = shorten_query(f"{shorten_query(' '.join(link.missing), room)} {link.entity}", longest)
+            entity, missing = candidate.entity, candidate.missing
+            room = max(longest - len(entity) - 1, 1)
+            text = shorten_query(f"{shorten_query(' '.join(missing), room)} {entity}", longest)
             query = make_query(text, QuerySource.FEEDBACK)
-            found.append({**query, "seed": link.seed["key"], "entity": link.entity, "missing": list(link.missing)})
-    return found
+            queries.append({**query, "seed": candidate.seed["key"], "entity": entity, "missing": list(missing)})
+    return queries

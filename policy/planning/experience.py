@@ -1,7 +1,8 @@
-"""Planning from experience: what gave new facts for similar requests comes first, what gave none last (TRAJ-9)."""
+"""Planning from experience: strategies and sources that gave new facts for similar requests come first (TRAJ-9)."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -12,13 +13,15 @@ from recall_loop.state.types import QuerySource
 MIN_QUERIES = 2.0
 _DIGITS = 6
 _T = TypeVar("_T")
+# By name: weighted number of queries, weighted number of new facts.
+_Totals = defaultdict[str, tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Experience:
     """New facts per query in similar past runs, by strategy and by source of the query.
 
-    A value of 0 means that enough was asked and nothing new came; what isn't named is unknown.
+    0 means that enough queries brought nothing new; a missing name is unknown.
     """
 
     strategies: Mapping[str, float] = field(default_factory=dict)
@@ -26,32 +29,29 @@ class Experience:
     runs: int = 0
 
     def sort_strategies(self, strategies: Sequence[_T]) -> list[_T]:
-        """Return strategies in the order of what they gave; unknown ones stand before those that gave nothing."""
-        return _ordered(strategies, str, self.strategies)
+        """Sort strategies by their gain; unknown ones come before those without gain."""
+        return _sort_by_gain(strategies, str, self.strategies)
 
     def sort_queries(self, queries: Sequence[_T], source: Callable[[_T], str]) -> list[_T]:
-        """Return queries in the order of what their sources gave."""
-        return _ordered(queries, source, self.sources)
+        """Sort queries by the gain of their sources; unknown ones come before those without gain."""
+        return _sort_by_gain(queries, source, self.sources)
 
 
-def _ordered(items: Sequence[_T], name: Callable[[_T], str], gains: Mapping[str, float]) -> list[_T]:
-    """Sort stably: gains first, the greatest before all; then the unknown; then what gave nothing."""
-
-    def place(item: _T) -> tuple[int, float]:
+def _sort_by_gain(items: Sequence[_T], name: Callable[[_T], str], gains: Mapping[str, float]) -> list[_T]:
+    def rank(item: _T) -> tuple[int, float]:
         gain = gains.get(name(item))
         return (1, 0.0) if gain is None else (0, -gain) if gain > 0.0 else (2, 0.0)
 
-    return sorted(items, key=place)
+    return sorted(items, key=rank)
 
 
 def summarise_runs(runs: Iterable[tuple[float, Sequence[Mapping[str, Any]]]]) -> Experience:
     """Return the experience of past runs.
 
-    Each comes as the similarity of its request in [0,1], by which it counts, and its queries (`strategy`, `source`,
-    `new_facts`). Bridges and feedback go with every strategy and are no merit of it.
+    Each run is a pair: the similarity of its request in [0,1], which is its weight, and its queries (`strategy`,
+    `source`, `new_facts`). Feedback and a model's queries go with every strategy and don't count for it.
     """
-    strategies: dict[str, tuple[float, float]] = {}
-    sources: dict[str, tuple[float, float]] = {}
+    strategies, sources = (_Totals(lambda: (0.0, 0.0)) for _ in range(2))
     number = 0
     for weight, queries in runs:
         number += 1
@@ -63,8 +63,8 @@ def summarise_runs(runs: Iterable[tuple[float, Sequence[Mapping[str, Any]]]]) ->
     return Experience(_means(strategies), _means(sources), number)
 
 
-def _add(totals: dict[str, tuple[float, float]], name: str, weight: float, gain: float) -> None:
-    queries, gains = totals.get(name, (0.0, 0.0))
+def _add(totals: _Totals, name: str, weight: float, gain: float) -> None:
+    queries, gains = totals[name]
     totals[name] = (queries + weight, gains + weight * gain)
 
 

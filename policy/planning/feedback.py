@@ -1,4 +1,4 @@
-"""Feedback queries: the terms of the best facts, beside the question's anchor (QUERY-4)."""
+"""Feedback queries: terms of the best facts, joined with the question's anchor (QUERY-4)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from recall_loop.text.words.tokens import content_words, stem, stems
 _FACTS = 5
 _TERMS = 6
 _WEIGHT = 0.4
+_READ_CHARACTERS = 2000
 
 
 def feedback_queries(question: AnalysedQuestion, ranked: Sequence[PoolEntry], longest: int = 120) -> list[PlannedQuery]:
-    """Return queries of the anchor and words that several of the best facts share and the question lacks.
+    """Return queries from words that several of the best facts share and the question lacks, with the anchor.
 
-    Such words are those that the store itself uses for what is asked. `longest` is the most characters of one.
+    Such words are those that the store uses for the subject of the question. `longest` is the most characters of one.
     """
-    asked = set(stems(question.text)) | {term for name in question.names for term in stems(name)}
+    asked = set(stems(" ".join([question.text, *question.names])))
     counts: Counter[str] = Counter()
-    for place, entry in enumerate(ranked[:_FACTS]):
-        held = entry_terms(entry)
-        for word in content_words(entry["record"]["text"][:2000]):
-            term = stem(word)
-            if term in held and term not in asked and not word.isdigit():
-                counts[word] += 2 if place == 0 else 1
+    for rank, entry in enumerate(ranked[:_FACTS]):
+        terms = entry_terms(entry) - asked
+        for word in content_words(entry["record"]["text"][:_READ_CHARACTERS]):
+            if stem(word) in terms and not word.isdigit():
+                counts[word] += 2 if rank == 0 else 1
     shared = [word for word, count in counts.most_common(_TERMS) if count > 1]
     anchor = question.names[0] if question.names else main_query(question)
     pairs = zip(shared[::2], shared[1::2], strict=False)
@@ -39,8 +39,8 @@ def feedback_queries(question: AnalysedQuestion, ranked: Sequence[PoolEntry], lo
 
 def uncovered_queries(question: AnalysedQuestion, uncovered: Sequence[str], longest: int) -> list[PlannedQuery]:
     """Return a query for each uncovered name or phrase of the question, with its anchor (LOOP-6)."""
-    wanted = [text for text in uncovered if text not in set(AnswerKind)]
     return [
         make_query(shorten_query(with_anchor(text, question.names), longest), QuerySource.NOUN_PHRASE)
-        for text in wanted
+        for text in uncovered
+        if text not in set(AnswerKind)
     ]

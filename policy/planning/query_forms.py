@@ -1,16 +1,15 @@
 """Queries without a language model (QUERY-1 to QUERY-3).
 
-From one question come, in this order: its content words as one query, each of its separate parts, a short
-keyword form, its noun phrases and its names joined with the anchor (the first name), and related terms.
-Stop words, question words and verbs of asking are removed. A query's weight says what its hits are worth:
-the score that a query gives counts times its weight, so a hit of the single word that happens to be rare
-can't outrank a hit of the whole question.
+One question gives, in this order: its content words as one query, each of its separate parts, a short keyword form,
+its noun phrases and its names joined with the anchor (the first name), and related terms. Stop words, question words
+and verbs of asking are removed. The score of a query's hits is multiplied by the query's weight, so a hit of a single
+word that happens to be rare can't outrank a hit of the whole question.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery, QueryNarrowing
@@ -38,7 +37,7 @@ _LEAST_QUERIES = 6
 
 
 def make_query(text: str, source: QuerySource, weight: float | None = None) -> PlannedQuery:
-    """Return a query as the plan holds it; its rank is given when it passes the repeat filter."""
+    """Return a query as plans hold it; the repeat filter sets its rank."""
     return {
         "text": text,
         "spoken": None,
@@ -53,7 +52,7 @@ def make_query(text: str, source: QuerySource, weight: float | None = None) -> P
 
 
 def shorten_query(text: str, most: int) -> str:
-    """Cut at a word boundary to at most `most` characters; one overlong word is cut itself."""
+    """Return at most `most` characters of a query, cut at a word boundary; a single longer word is cut."""
     text = " ".join(text.split())
     if len(text) <= most:
         return text
@@ -62,9 +61,9 @@ def shorten_query(text: str, most: int) -> str:
 
 
 def content_query(text: str) -> str:
-    """Return the content words of `text` as a query; verbs of asking stay only where nothing else is there."""
-    found = content_words(text)
-    return " ".join([word for word in found if word not in ASKING_WORDS] or found)
+    """Return the content words of `text` as a query; verbs of asking stay only if there is nothing else."""
+    content = content_words(text)
+    return " ".join([word for word in content if word not in ASKING_WORDS] or content)
 
 
 def fallback_queries(
@@ -72,9 +71,9 @@ def fallback_queries(
 ) -> list[PlannedQuery]:
     """Return up to `most` distinct queries of at most `longest` characters, best first (usually 6 to 12).
 
-    Related terms and single words fill up only where the question itself gives fewer than six. The list is
-    empty only where the question holds no content word, its window no name and its goal nothing. Without
-    `periods` nothing is looked up among what was made in the times that the question names.
+    Related terms and single words fill the list only if the question gives fewer than six queries. The list is empty
+    only if the question has no content word, its window no name, and there is no goal. Without `periods` no query is
+    restricted to records from the times that the question names.
     """
     found: dict[str, PlannedQuery] = {}
     _collect(found, _question_queries(question, periods=periods), most, longest)
@@ -83,7 +82,7 @@ def fallback_queries(
 
 
 def _collect(found: dict[str, PlannedQuery], queries: Iterable[PlannedQuery], most: int, longest: int) -> None:
-    """Add queries with new terms to `found` until it holds `most`."""
+    """Add queries with new terms to `found` until it has `most`."""
     for query in queries:
         if len(found) >= most:
             return
@@ -113,9 +112,9 @@ def _question_queries(question: AnalysedQuestion, *, periods: bool) -> Iterator[
 
 
 def period_queries(question: AnalysedQuestion, main: str) -> Iterator[PlannedQuery]:
-    """Yield what is asked without its times, to be looked up among what was made in them or soon after.
+    """Yield the question without its times, restricted to records made in these times or soon after.
 
-    Its text begins with the days that it looks at, or it would be a repeat of the same words asked of all times.
+    The text begins with the days of the period: otherwise it would repeat the same words for all times.
     """
     if question.period is None:
         return
@@ -127,9 +126,9 @@ def period_queries(question: AnalysedQuestion, main: str) -> Iterator[PlannedQue
 
 
 def without_times(text: str, times: Sequence[TimeExpression]) -> str:
-    """Return the words of `text` that belong to none of `times`."""
-    dated = {term for time in times for term in stems(time.text)}
-    return " ".join(word for word in text.split() if not set(stems(word)) <= dated)
+    """Return `text` without the words that belong to one of `times`."""
+    time_terms = {term for time in times for term in stems(time.text)}
+    return " ".join(word for word in text.split() if not set(stems(word)) <= time_terms)
 
 
 def _filling_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
@@ -144,13 +143,13 @@ def main_query(question: AnalysedQuestion) -> str:
 
 
 def _keywords(question: AnalysedQuestion) -> str:
-    """Return the short form: the anchor and the longest noun phrase."""
+    """Return the short form: the anchor and the first three words of the longest noun phrase."""
     longest = max(question.phrases, key=len, default="")
     return " ".join([*question.names[:1], *longest.split()[:_SHORT_WORDS]])
 
 
 def with_anchor(text: str, names: Sequence[str]) -> str:
-    """Put the anchor before a text that names nobody."""
+    """Put the anchor before a text without a name of its own."""
     terms = set(stems(text))
     if not text or not names or any(set(stems(name)) <= terms for name in names):
         return text
@@ -163,12 +162,12 @@ def synonym_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
 
 
 def broader_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
-    """Yield the anchor with a broader term for one of the question's terms."""
+    """Yield the main query with one of its terms replaced by a broader one."""
     return _replacement_queries(question, lambda terms: terms.broader, 0.4)
 
 
 def narrower_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
-    """Yield the anchor with narrower terms, then pairs of the question's own words."""
+    """Yield the main query with one of its terms replaced by a narrower one, then pairs of the question's words."""
     yield from _replacement_queries(question, lambda terms: terms.narrower, 0.4)
     words = [word for phrase in question.phrases for word in phrase.split()]
     for first, second in pairwise(words):
@@ -179,22 +178,21 @@ def _replacement_queries(question: AnalysedQuestion, pick: TermSelector, weight:
     """Replace one word or phrase at a time; the first alternatives of all terms come first."""
     words = main_query(question).split()
     terms = unique_terms(question)
-    alternatives = [(term, list(pick(related_terms(term, question.table)))) for term in terms]
-    depth = max((len(found) for _, found in alternatives), default=0)
-    for at in range(depth):
-        for term, found in alternatives:
-            if at < len(found):
-                yield make_query(_swap(words, term, found[at]), QuerySource.SYNONYM, weight)
+    alternatives = zip_longest(*(pick(related_terms(term, question.table)) for term in terms))
+    for row in alternatives:
+        for term, replacement in zip(terms, row, strict=True):
+            if replacement is not None:
+                yield make_query(_replace_term(words, term, replacement), QuerySource.SYNONYM, weight)
 
 
 def unique_terms(question: AnalysedQuestion) -> list[str]:
-    """Return the noun phrases and the single words of a question, names left out."""
-    named = {term for name in question.names for term in stems(name)}
-    words = [word for word in content_query(question.text).split() if not set(stems(word)) <= named]
+    """Return the noun phrases and the single words of a question, without names."""
+    name_terms = {term for name in question.names for term in stems(name)}
+    words = [word for word in content_query(question.text).split() if not set(stems(word)) <= name_terms]
     return list(dict.fromkeys([*(phrase for phrase in question.phrases if " " in phrase), *words]))
 
 
-def _swap(words: Iterable[str], term: str, replacement: str) -> str:
-    gone = set(stems(term))
-    kept = [word for word in words if not set(stems(word)) & gone]
+def _replace_term(words: Iterable[str], term: str, replacement: str) -> str:
+    removed = set(stems(term))
+    kept = [word for word in words if not set(stems(word)) & removed]
     return " ".join([*kept, replacement])

@@ -1,4 +1,4 @@
-"""The next iteration's plan without a language model: strategy, queries, tool and parameters (LOOP-6, LOOP-7)."""
+"""The plan of the next iteration without a language model: strategy, queries, tool, parameters (LOOP-6, LOOP-7)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TOOLS = {
 
 @dataclass(frozen=True)
 class PlanningParts:
-    """The functions that make a plan's queries; ablations hand in others, to see what each is worth (OPS-4).
+    """The functions that make a plan's queries; ablations replace them, to measure what each is worth (OPS-4).
 
     Attributes:
         direct: queries of the strategy `direct`.
@@ -55,7 +55,7 @@ DEFAULT_PLANNING_PARTS = PlanningParts()
 
 @dataclass(frozen=True)
 class PlanningContext:
-    """What planning sees (LOOP-3): everything tried with its yield, and everything found, best first."""
+    """The inputs of planning (LOOP-3): everything tried with its yield, and everything found, best first."""
 
     question: AnalysedQuestion
     ranked: Sequence[PoolEntry]
@@ -68,14 +68,14 @@ class PlanningContext:
 
 @dataclass(frozen=True)
 class LlmAdvice:
-    """What a language model adds to a plan; its queries come on top of the deterministic ones.
+    """A language model's contribution to a plan; its queries are added to the deterministic ones.
 
     Attributes:
         queries: its queries, best first.
-        strategy: how it wants to ask; None = the one that is due.
+        strategy: the strategy that it wants; None = the next one.
         missing: what it says is missing (LOOP-6).
-        wider: look further down the lists of results.
-        fuzzy: fuzzy level of the coming call, 0 to 2.
+        wider: whether to look further down the lists of results.
+        fuzzy: fuzzy level of the next call, 0 to 2.
     """
 
     queries: Sequence[PlannedQuery] = ()
@@ -87,10 +87,7 @@ class LlmAdvice:
 
 @dataclass(frozen=True)
 class PlanningResult:
-    """A plan, how many queries were generated for it, and the texts of those that were dropped as repeats.
-
-    `advised` counts those of a language model that are in the plan.
-    """
+    """A plan, the number of queries generated for it, the texts dropped as repeats, and the number of LLM queries."""
 
     plan: Plan
     generated: int
@@ -110,9 +107,9 @@ def content_types_of(tool: ToolName, content_types: Sequence[ContentType]) -> Se
 
 @dataclass(frozen=True)
 class QueryFingerprinter:
-    """Gives a query's fingerprint: what makes one without results worth asking again (LOOP-4).
+    """Computes fingerprints of a query's tool and filters: a query without results may run again with another one.
 
-    That is another tool, or other filters: those of the request, and what the query itself is narrowed to.
+    The filters are those of the request, and those that the query itself is narrowed to (LOOP-4).
     """
 
     tool: str
@@ -135,89 +132,80 @@ def plan_next(
     advice: LlmAdvice | None = None,
     parts: PlanningParts = DEFAULT_PLANNING_PARTS,
 ) -> PlanningResult:
-    """Return the next plan; its queries are empty where nothing untried is left.
+    """Return the next plan; it has no queries if nothing untried is left.
 
-    Bridges come first, then the queries of the next strategy that has an untried one. A refinement also asks
-    for each part of the question that is still uncovered, takes feedback queries and looks deeper; a first
-    iteration takes the whole fallback set. The queries of a language model come on top: they pass the same
-    repeat filter, and take no place from the others.
+    Bridges come first, then the queries of the next strategy that has an untried one. A refinement adds a query for
+    each uncovered part of the question and feedback queries, and looks deeper; a first iteration takes the whole
+    fallback set. The queries of a language model come last: they pass the same repeat filter, and take no room from
+    the others.
     """
     advice = advice or LlmAdvice()
     tool = tool_for(content_types).value
-    repeats = RepeatFilter(known.outcomes, settings.repeat_similarity)
-    mark = QueryFingerprinter(tool, filters or Filters())
-    chosen, generated = _keep_bridges(known, settings, repeats, mark)
-    used, rotated, offered = _next_strategy(known, settings, repeats, mark, len(chosen), advice.strategy, parts)
+    fingerprint = QueryFingerprinter(tool, filters or Filters())
+    repeats = RepeatFilter(known.outcomes, settings.repeat_similarity, fingerprint)
+    most, longest = settings.fallback_max_queries, settings.fallback_max_length
+    chosen: list[PlannedQuery] = []
+    if known.outcomes:
+        chosen += repeats.keep(known.bridges, most - min(_STRATEGY_QUERIES, most - 1))
+    strategy, rotated, offered = _next_strategy(known, settings, repeats, most - len(chosen), advice.strategy, parts)
     chosen += rotated
-    generated += offered
-    if origin == REFINE_ORIGIN and len(chosen) < settings.fallback_max_queries:
-        longest = settings.fallback_max_length
+    generated = len(known.bridges) + offered + len(advice.queries)
+    if origin == REFINE_ORIGIN and len(chosen) < most:
         more = parts.gaps(known.question, known.uncovered, longest)
         more += parts.feedback(known.question, known.ranked, longest)
         generated += len(more)
-        chosen += repeats.keep(more, settings.fallback_max_queries - len(chosen), mark)
-    advised = repeats.keep(advice.queries, len(advice.queries), mark)
+        chosen += repeats.keep(more, most - len(chosen))
+    advised = repeats.keep(advice.queries, len(advice.queries))
     plan: Plan = {
         "tool": tool,
-        "strategy": used.value,
+        "strategy": strategy.value,
         "queries": [{**query, "rank": rank} for rank, query in enumerate([*chosen, *advised], 1)],
         "parameters": _parameters(settings, origin, advice),
         "origin": origin,
         "missing": list(dict.fromkeys([*advice.missing, *known.uncovered])),
     }
-    return PlanningResult(plan, generated + len(advice.queries), tuple(repeats.dropped), len(advised))
-
-
-def _keep_bridges(
-    known: PlanningContext, settings: Settings, repeats: RepeatFilter, mark: QueryFingerprinter
-) -> tuple[list[PlannedQuery], int]:
-    """Return the bridges that are no repeats, with room left for a strategy, and how many there were."""
-    if not known.outcomes:
-        return [], len(known.bridges)
-    most = settings.fallback_max_queries
-    reserved = min(_STRATEGY_QUERIES, most - 1)
-    return repeats.keep(known.bridges, most - reserved, mark), len(known.bridges)
+    return PlanningResult(plan, generated, tuple(repeats.dropped), len(advised))
 
 
 def _next_strategy(
     known: PlanningContext,
     settings: Settings,
     repeats: RepeatFilter,
-    mark: QueryFingerprinter,
-    taken: int,
+    room: int,
     wanted: Strategy | None,
     parts: PlanningParts,
 ) -> tuple[Strategy, list[PlannedQuery], int]:
     """Return the next strategy with an untried query, its queries, and how many were offered on the way.
 
-    A wanted strategy goes first, but not before the first iteration's fallback set.
+    A wanted strategy goes first, but not before the first iteration's fallback set. `room` is for how many queries.
     """
     most, longest = settings.fallback_max_queries, settings.fallback_max_length
     first = not known.outcomes
-    turns = order_strategies(known.used, known.outcomes.values(), known.experience)
+    order = order_strategies(known.used, known.outcomes.values(), known.experience)
     if wanted is not None and not first:
-        turns = list(dict.fromkeys([wanted, *turns]))
+        order = list(dict.fromkeys([wanted, *order]))
     offered = 0
-    for strategy in (each for each in turns if each in parts.strategies):
+    for strategy in (each for each in order if each in parts.strategies):
         queries = strategy_queries(strategy, known.question, known.ranked, most, longest, parts.direct)
         offered += len(queries)
         if known.experience is not None and not first:
             queries = known.experience.sort_queries(queries, lambda query: query["source"])
-        kept = repeats.keep(queries, most if first else min(_STRATEGY_QUERIES, most - taken), mark)
+        kept = repeats.keep(queries, most if first else min(_STRATEGY_QUERIES, room))
         if kept:
             return strategy, kept, offered
     return (Strategy(known.used[-1]) if known.used else Strategy.DIRECT), [], offered
 
 
 def limit_parameter(weight: float) -> str:
-    """Return which parameter limits a query's results: those of a minor query only count at its top."""
+    """Return the name of the parameter that limits a query's results; minor queries only count at their top."""
     return "limit" if weight >= _MAJOR_WEIGHT else "minor_limit"
 
 
 def _parameters(settings: Settings, origin: str, advice: LlmAdvice) -> dict[str, int]:
-    """Return the search parameters; a refinement looks twice as deep, and twice again where that is advised."""
+    """Return the search parameters; a refinement looks twice as deep, and twice again on a model's advice."""
     factor = (2 if origin == REFINE_ORIGIN else 1) * (2 if advice.wider else 1)
-    limit, minor = settings.search_limit, min(settings.search_limit, _MINOR_LIMIT)
-    found = {"limit": min(factor * limit, MAX_LIMIT), "minor_limit": min(factor * minor, MAX_LIMIT)}
-    words = settings.search_mode is not SearchMode.VECTOR  # vectors know no typos
-    return found | ({"fuzzy": advice.fuzzy} if advice.fuzzy and words else {})
+    limits = {"limit": settings.search_limit, "minor_limit": min(settings.search_limit, _MINOR_LIMIT)}
+    parameters = {name: min(factor * limit, MAX_LIMIT) for name, limit in limits.items()}
+    if advice.fuzzy and settings.search_mode is not SearchMode.VECTOR:  # vectors know no typos
+        parameters["fuzzy"] = advice.fuzzy
+    return parameters

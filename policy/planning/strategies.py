@@ -1,7 +1,7 @@
-"""Strategies: seven ways of asking, rotated (LOOP-7).
+"""Strategies: seven ways of querying, used in rotation (LOOP-7).
 
-Each has a deterministic implementation here, and in `prompts/strategies.md` an instruction for a language
-model, which also tells people what the strategy does.
+Each has a deterministic implementation here, and an instruction for a language model in `prompts/strategies.md`, which
+also explains the strategy to people.
 
 | strategy | queries |
 |---|---|
@@ -9,15 +9,15 @@ model, which also tells people what the strategy does.
 | synonyms | one term replaced by a synonym of the related-terms table |
 | broader | one term replaced by a broader one |
 | narrower | one term replaced by a narrower one, then pairs of the question's own words |
-| people | people that the window and the best facts name, with what is asked |
-| organizations | organizations that the window and the best facts name, with what is asked |
-| temporal | what is asked with the times of the question, or with times that the best facts name |
+| people | people that the window and the best facts name, with the question's phrases |
+| organizations | organizations that the window and the best facts name, with the question's phrases |
+| temporal | the question's words with its own times, or with times that the best facts name |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from statistics import fmean
 
 from recall_loop.policy.evidence.coverage import entry_text
 from recall_loop.policy.planning.experience import Experience
@@ -43,7 +43,7 @@ from recall_loop.text.words.tokens import stems
 _FACTS = 8
 _MOST_NAMES = 4
 _MOST_TIMES = 3
-_TEXT = 4000
+_READ_CHARACTERS = 4000
 NameFinder = Callable[[str], tuple[str, ...]]
 DirectQueries = Callable[[AnalysedQuestion, int, int], list[PlannedQuery]]
 
@@ -53,24 +53,19 @@ def order_strategies(
 ) -> list[Strategy]:
     """Return all strategies, the next one first: unused ones in their order, then by new facts per query.
 
-    Experience reorders the unused ones (TRAJ-9); a first round is direct all the same.
+    Experience reorders the unused ones (TRAJ-9), except that a first round is always direct.
     """
     gains: dict[str, list[int]] = {}
     for outcome in outcomes:
         if outcome["source"] == QuerySource.FEEDBACK:
-            continue  # bridges and feedback go with every strategy and are no merit of it
+            continue  # bridges and feedback go with every strategy and don't count for it
         gains.setdefault(outcome["strategy"], []).append(outcome["new_facts"])
     fresh = [strategy for strategy in Strategy if strategy.value not in used]
     tried = [strategy for strategy in Strategy if strategy.value in used]
-    places = list(Strategy)
-    tried.sort(key=lambda strategy: (-_mean(gains.get(strategy.value, [])), places.index(strategy)))
+    tried.sort(key=lambda strategy: -fmean(gains.get(strategy.value, [0])))
     if experience is not None and used:
         fresh = experience.sort_strategies(fresh)
     return fresh + tried
-
-
-def _mean(values: Sequence[int]) -> float:
-    return sum(values) / len(values) if values else 0.0
 
 
 def strategy_queries(
@@ -81,7 +76,7 @@ def strategy_queries(
     longest: int,
     direct: DirectQueries = fallback_queries,
 ) -> list[PlannedQuery]:
-    """Return the queries of one strategy, best first; none where it has nothing to offer."""
+    """Return the queries of one strategy, best first; an empty list if it has none for this question."""
     if strategy is Strategy.DIRECT:
         return direct(question, most, longest)
     makers: Mapping[Strategy, Callable[[], Iterator[PlannedQuery]]] = {
@@ -96,11 +91,11 @@ def strategy_queries(
 
 
 def _names(question: AnalysedQuestion, ranked: Sequence[PoolEntry], find: NameFinder) -> list[str]:
-    """Return names that the referents and the best facts hold and the question doesn't."""
+    """Return names in the referents and the best facts that aren't in the question."""
     asked = set(stems(question.text))
-    found = [name for referent in question.referents for name in find(referent)]
-    found += [name for entry in ranked[:_FACTS] for name in find(entry_text(entry)[:_TEXT])]
-    return [name for name in unique_folded(found) if set(stems(name)) - asked][:_MOST_NAMES]
+    texts = [*question.referents, *(entry_text(entry)[:_READ_CHARACTERS] for entry in ranked[:_FACTS])]
+    names = unique_folded(name for text in texts for name in find(text))
+    return [name for name in names if set(stems(name)) - asked][:_MOST_NAMES]
 
 
 def _named(question: AnalysedQuestion, names: Sequence[str]) -> Iterator[PlannedQuery]:
@@ -110,7 +105,7 @@ def _named(question: AnalysedQuestion, names: Sequence[str]) -> Iterator[Planned
 
 
 def _timed(question: AnalysedQuestion, ranked: Sequence[PoolEntry]) -> Iterator[PlannedQuery]:
-    """Yield what is asked without its own time words, with each time as people write it."""
+    """Yield the question's words without its time words, with each time as people write it."""
     words = without_times(content_query(question.text), question.times)
     for time in (question.times or _times_of(ranked))[:_MOST_TIMES]:
         for rendered in render_time(time):
@@ -118,10 +113,10 @@ def _timed(question: AnalysedQuestion, ranked: Sequence[PoolEntry]) -> Iterator[
 
 
 def _times_of(ranked: Sequence[PoolEntry]) -> list[TimeExpression]:
-    """Return the times that the best facts name, relative ones counted from when they were said."""
-    found: list[TimeExpression] = []
-    for entry in ranked[:_FACTS]:
-        made: datetime | None = entry_created_at(entry)
-        if made is not None:
-            found += parse_times(entry["record"]["text"][:_TEXT], made)
-    return found
+    """Return the times that the best facts name; relative ones count from when the fact was made."""
+    return [
+        time
+        for entry in ranked[:_FACTS]
+        if (made := entry_created_at(entry)) is not None
+        for time in parse_times(entry["record"]["text"][:_READ_CHARACTERS], made)
+    ]

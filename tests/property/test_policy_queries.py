@@ -21,7 +21,7 @@ from recall_loop.state.request import DEFAULT_CONTENT_TYPES, ChatMessage, Retrie
 from recall_loop.state.scope import Filters
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import QuerySource, Role
-from recall_loop.text.words.keys import jaccard, query_key, query_terms
+from recall_loop.text.words.keys import jaccard, query_terms
 from recall_loop.text.words.tokens import content_words
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
@@ -80,15 +80,15 @@ def test_what_is_kept_is_new_and_distinct(queries, before, threshold, most):
         text: {**OUTCOME, "query": text, "results": results, "new_facts": 0, "error": "gone" if failed else None}
         for text, (results, failed) in before.items()
     }
-    seen = RepeatFilter(outcomes, threshold)
-    kept = [query["text"] for query in seen.keep([make_query(q, QuerySource.KEYWORD) for q in queries], most, MARK)]
-    assert len(kept) <= most and len({query_key(text) for text in kept}) == len(kept)
+    seen = RepeatFilter(outcomes, threshold, MARK)
+    kept = [query["text"] for query in seen.keep([make_query(q, QuerySource.KEYWORD) for q in queries], most)]
+    assert len(kept) <= most and len({query_terms(text) for text in kept}) == len(kept)
     assert len(kept) + len(seen.dropped) <= len(queries)
     for at, text in enumerate(kept):
         others = kept[:at] + [tried for tried, (_, failed) in before.items() if not failed]
         assert all(jaccard(query_terms(text), query_terms(other)) < threshold for other in others)
-    again = RepeatFilter(outcomes | {text: {**OUTCOME, "results": 1, "error": None} for text in kept}, threshold)
-    assert again.keep([make_query(text, QuerySource.KEYWORD) for text in kept], 12, MARK) == []
+    again = RepeatFilter(outcomes | {text: {**OUTCOME, "results": 1, "error": None} for text in kept}, threshold, MARK)
+    assert again.keep([make_query(text, QuerySource.KEYWORD) for text in kept], 12) == []
 
 
 @settings(max_examples=25)
@@ -104,7 +104,7 @@ def test_plans_never_repeat_and_always_end(chat, origin, results):
             break
         assert len(texts) <= options.fallback_max_queries
         assert max(map(len, texts)) <= options.fallback_max_length
-        keys += map(query_key, texts)
+        keys += map(query_terms, texts)
         used.append(plan["strategy"])
         came = {**OUTCOME, "results": results, "new_facts": 0, "error": None}
         outcomes |= {query["text"]: {**came, "fingerprint": MARK(query)} for query in plan["queries"]}

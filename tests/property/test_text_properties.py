@@ -13,7 +13,7 @@ from recall_loop.text.names.proper_names import find_organizations, find_people
 from recall_loop.text.time.time_expressions import has_date, parse_times, render_time, split_time_suffix
 from recall_loop.text.time.time_rules import NUMBERED_RULES, WORDED_RULES
 from recall_loop.text.time.time_rules import TIME_WORDS as TIME_PARTS
-from recall_loop.text.words.keys import fact_key, jaccard, normalise, query_key, query_terms
+from recall_loop.text.words.keys import fact_key, jaccard, normalise, query_terms
 from recall_loop.text.words.related_terms import related_terms
 from recall_loop.text.words.snippets import ELLIPSIS, best_snippet
 from recall_loop.text.words.token_budget import estimate_tokens, fit_to_budget
@@ -75,12 +75,12 @@ def test_normalise_is_idempotent(text: str) -> None:
 def test_query_key_ignores_order_space_punctuation_and_stop_words(text: str, chance: random.Random) -> None:
     """Trivial reformulations share one key. Proves: LOOP-4."""
     found = words(text)
-    key = query_key(text)
+    key = query_terms(text)
     shuffled = chance.sample(found, len(found))
-    assert found == [] or query_key(" !  ".join(shuffled)) == key
-    assert query_key(f" {text}\t") == key
+    assert found == [] or query_terms(" !  ".join(shuffled)) == key
+    assert query_terms(f" {text}\t") == key
     if stems(text):
-        assert query_key(f"the {text} and of") == key
+        assert query_terms(f"the {text} and of") == key
 
 
 @given(st.frozensets(st.sampled_from("abcdef")), st.frozensets(st.sampled_from("abcdef")))

@@ -59,14 +59,6 @@ def query_terms(query: str) -> frozenset[str]:
     return frozenset(map(stem, chosen)) or frozenset(normalise(query).split())
 
 
-def query_key(query: str) -> str:
-    """Return the query's identity: its sorted terms (LOOP-4).
-
-    Variants in case, space, punctuation, stop words, word form and word order share one key.
-    """
-    return " ".join(sorted(query_terms(query)))
-
-
 def fact_key(record: Record) -> str:
     """Return the semantic identity of a record (RANK-1).
 

@@ -12,7 +12,7 @@ from recall_loop.state.errors import RecursionLimitError
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import StopReason
-from recall_loop.text.words.keys import query_key
+from recall_loop.text.words.keys import query_terms
 from tests.integration.graph.worlds import DIRECT, NOTHING, TWO_HOPS, comparable_json, filled_store, valley_request
 
 # Knobs under which nothing but a limit ends the loop while queries are left.
@@ -126,7 +126,7 @@ def check_result(result: RetrieveResult, knobs: Settings) -> None:
 def check_no_repeats(result: RetrieveResult) -> None:
     """No query runs twice with the same tool and filters (a run's filters never change)."""
     run = [
-        (call["name"], query_key(query))
+        (call["name"], query_terms(query))
         for call in result.metadata["trace"]["tool_calls"]
         for query in call["input"]["queries"]
     ]

@@ -25,7 +25,7 @@ from recall_loop.state.request import DEFAULT_CONTENT_TYPES, RetrieveRequest
 from recall_loop.state.scope import Filters
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, QuerySource, Strategy, ToolName
-from recall_loop.text.words.keys import query_key
+from recall_loop.text.words.keys import query_terms
 from recall_loop.text.words.tokens import stems
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
@@ -201,7 +201,7 @@ def test_synonyms_replace_a_term_and_keep_the_others():
 def test_broader_and_narrower_terms_differ_from_synonyms():
     """Proves: LOOP-7."""
     keys = {
-        strategy: {query_key(query["text"]) for query in strategy_queries(strategy, question(), [], 50, 120)}
+        strategy: {query_terms(query["text"]) for query in strategy_queries(strategy, question(), [], 50, 120)}
         for strategy in (Strategy.SYNONYMS, Strategy.BROADER, Strategy.NARROWER)
     }
     assert all(keys.values())
@@ -287,7 +287,7 @@ def test_no_plan_repeats_a_query_and_the_plans_end(results):
         found = plan(known(ranked=ranked, outcomes=outcomes, used=used)).plan
         if not found["queries"]:
             break
-        keys += [query_key(query["text"]) for query in found["queries"]]
+        keys += [query_terms(query["text"]) for query in found["queries"]]
         used.append(found["strategy"])
         outcomes |= tried(*(query["text"] for query in found["queries"]), results=results, strategy=used[-1])
     assert len(keys) == len(set(keys))
@@ -359,10 +359,10 @@ def test_an_empty_query_is_planned_again_once_the_filters_changed():
     first = plan(known()).plan["queries"]
     empty = tried(*(query["text"] for query in first), results=0)
     used = [strategy.value for strategy in Strategy]
-    keys = {query_key(query["text"]) for query in first}
+    keys = {query_terms(query["text"]) for query in first}
     same = plan_next(known(outcomes=empty, used=used), DEFAULT_CONTENT_TYPES, Settings(), PLAN_ORIGIN, Filters()).plan
     other = plan_next(
         known(outcomes=empty, used=used), DEFAULT_CONTENT_TYPES, Settings(), PLAN_ORIGIN, Filters(role="user")
     ).plan
-    assert not keys & {query_key(query["text"]) for query in same["queries"]}
-    assert keys & {query_key(query["text"]) for query in other["queries"]}
+    assert not keys & {query_terms(query["text"]) for query in same["queries"]}
+    assert keys & {query_terms(query["text"]) for query in other["queries"]}

@@ -10,7 +10,7 @@ from recall_loop.policy.planning.query_forms import content_query, fallback_quer
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import QuerySource
-from recall_loop.text.words.keys import query_key
+from recall_loop.text.words.keys import query_terms
 from recall_loop.text.words.stop_words import ASKING_WORDS
 from recall_loop.text.words.tokens import QUESTION_WORDS, STOP_WORDS, content_words, words
 
@@ -139,7 +139,7 @@ def test_six_to_twelve_distinct_queries(messages):
     """Proves: QUERY-1."""
     made = queries(*messages)
     assert 6 <= len(made) <= 12
-    assert len({query_key(query["text"]) for query in made}) == len(made)
+    assert len({query_terms(query["text"]) for query in made}) == len(made)
 
 
 def test_a_skill_lookup_asks_for_the_skill_with_its_place_first():

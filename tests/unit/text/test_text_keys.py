@@ -3,7 +3,7 @@
 import pytest
 
 from recall_loop.state.records.records import ArchivalEntry, Fact, Message, Trajectory
-from recall_loop.text.words.keys import fact_key, jaccard, normalise, query_key, query_terms
+from recall_loop.text.words.keys import fact_key, jaccard, normalise, query_terms
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_normalise(text: str, expected: str) -> None:
 )
 def test_query_key_is_equal_for_variants(variant: str) -> None:
     """Case, space, punctuation, stop-word, stem and word-order variants are one query. Proves: LOOP-4."""
-    assert query_key(variant) == query_key("adoption dog")
+    assert query_terms(variant) == query_terms("adoption dog")
 
 
 def test_query_terms_fall_back_to_all_words() -> None:
@@ -43,7 +43,7 @@ def test_query_terms_fall_back_to_all_words() -> None:
     assert query_terms("What is it?") == {"what", "is", "it"}
     assert query_terms("👍!") == {"👍"}
     assert query_terms("  ") == frozenset()
-    assert query_key("how long") == "long"
+    assert query_terms("how long") == {"long"}
 
 
 def test_fact_key_of_structured_facts() -> None:
