@@ -1,4 +1,4 @@
-"""`recall-loop demo`: the whole loop on a small bundled memory, shown step by step."""
+"""`recall-loop demo`: the loop on a small bundled memory, shown step by step."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import read_settings
-
 if TYPE_CHECKING:  # loaded when the verb runs
-    from recall_loop.cli.core.rendering import Screen
+    from recall_loop.cli.core.run_rendering import RunScreen
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.settings.settings import Settings
 
 TENANT = "demo"
-_FIRST = 4
-_TOP = 5
+_DEFAULT_QUESTIONS = 4
+_SHOWN_FACTS = 5
 _DESCRIPTION = """\
 Load a small invented memory (an assistant that helps to turn a lighthouse into a guesthouse) into a
 temporary store and ask it questions. Each shows what was searched in every iteration, what was new, why
@@ -40,14 +38,14 @@ def add_parser(subparsers: Any) -> None:
         "demo", help="see the loop at work on a bundled example", description=_DESCRIPTION, epilog=_EXAMPLE
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--all", action="store_true", help=f"all questions (default: the first {_FIRST})")
+    which.add_argument("--all", action="store_true", help=f"all questions (default: the first {_DEFAULT_QUESTIONS})")
     which.add_argument("--question", metavar="Q", help="a question of your own instead")
     parser.add_argument(
         "--keep", type=Path, metavar="PATH", help="keep the store in this new folder (default: removed)"
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run the demo, and return 0.
 
     Raises:
@@ -55,10 +53,9 @@ def run(args: argparse.Namespace) -> int:
         StoreError: the store can't be made.
         OSError: the folder can't be written.
     """
-    from recall_loop.cli.core.rendering import Screen
+    from recall_loop.cli.core.run_rendering import RunScreen
 
-    settings = read_settings()
-    screen = Screen()
+    screen = RunScreen()
     with _folder(args.keep) as folder, _filled_store(folder, settings, screen) as store:
         for question in _questions(args):
             _ask(question, store, settings, screen)
@@ -82,7 +79,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _filled_store(folder: Path, settings: Settings, screen: Screen) -> Iterator[MemoryStore]:
+def _filled_store(folder: Path, settings: Settings, screen: RunScreen) -> Iterator[MemoryStore]:
     from recall_loop.memory.intake.files.ingest import IngestOptions, ingest_file
     from recall_loop.memory.store.embed.embedder_factory import make_embedder
     from recall_loop.memory.store.store import MemoryStore
@@ -102,10 +99,10 @@ def _questions(args: argparse.Namespace) -> list[dict[str, Any]]:
         return [{"about": "your question", "messages": [{"role": "user", "content": args.question}]}]
     lines = (files("recall_loop.cli") / "demo_questions.jsonl").read_text(encoding="utf-8").splitlines()
     questions = [json.loads(line) for line in lines if line.strip()]
-    return questions if args.all else questions[:_FIRST]
+    return questions if args.all else questions[:_DEFAULT_QUESTIONS]
 
 
-def _ask(question: dict[str, Any], store: MemoryStore, settings: Settings, screen: Screen) -> None:
+def _ask(question: dict[str, Any], store: MemoryStore, settings: Settings, screen: RunScreen) -> None:
     from recall_loop.graph.run import stream_retrieve
     from recall_loop.state.errors import validate_model
     from recall_loop.state.request import RetrieveRequest
@@ -120,6 +117,6 @@ def _ask(question: dict[str, Any], store: MemoryStore, settings: Settings, scree
         screen.line(question["note"], "dim")
     for step in stream_retrieve(request, store=store, settings=settings):
         if isinstance(step, RetrieveResult):
-            screen.result(step, top=_TOP)
+            screen.result(step, top=_SHOWN_FACTS)
         else:
             screen.event(step)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import (
-    add_batch_size_option,
-    add_store_option,
-    add_tenant_option,
-    open_store,
-    read_settings,
-    store_path,
-)
+from recall_loop.cli.core.common import open_store, store_path
+from recall_loop.cli.core.shared_options import add_batch_size_option, add_store_option, add_tenant_option
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.memory.intake.files.batch_writes import WriteOptions
@@ -22,7 +17,8 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.memory.intake.imports.import_run import ImportSummary, RejectedItem
     from recall_loop.state.settings.settings import Settings
 
-_SHOWN_PROBLEMS = 20
+    OnRejected = Callable[[RejectedItem], None]
+
 _DESCRIPTION = """\
 Bring memories over from another system (docs/importing.md). The source is opened for reading only and read
 to its end before anything is written. Ids stay, so the same command may be run again: after a kill it does
@@ -83,7 +79,7 @@ def _add_expired(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--include-expired", action="store_true", help=f"take {what} too (default: off)")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, settings: Settings) -> int:
     """Import one source; 1 where items were refused, else 0.
 
     Raises:
@@ -92,17 +88,18 @@ def run(args: argparse.Namespace) -> int:
         StoreError: the store can't be opened or written.
         OSError: a file can't be read or written.
     """
+    from recall_loop.cli.core.problem_report import ProblemReport
     from recall_loop.memory.intake.files.batch_writes import WriteOptions
 
-    settings = read_settings(args)
-    options = WriteOptions(settings.tenant if args.tenant is None else args.tenant, args.batch_size)
-    source = _source(args)
-    reporter = _ImportReporter(args.source)
-    if args.dry_run:
-        summary = _dry_run(args, settings, source, options, reporter)
-    else:
-        summary = _import(args, settings, source, options, reporter)
-    reporter.close(summary, options.tenant, dry=args.dry_run)
+    options, source = WriteOptions(settings.tenant, args.batch_size), _source(args)
+    problems = ProblemReport("item")
+
+    def refuse(item: RejectedItem) -> None:
+        problems.add(f"{args.source}: {item.location}", "refused", item.reason)
+
+    summary = (_preview if args.dry_run else _import)(args, settings, source, options, refuse)
+    problems.close()
+    _print_summary(summary, options.tenant, dry=args.dry_run)
     return 1 if summary.rejected or summary.missing else 0
 
 
@@ -113,9 +110,8 @@ def _source(args: argparse.Namespace) -> ImportSource:
     if args.system == "mem0":
         from recall_loop.memory.intake.imports.mem0 import Mem0Source
 
-        return Mem0Source(
-            args.source, owner, collection=args.collection, history=args.history, expired=args.include_expired
-        )
+        expired = args.include_expired
+        return Mem0Source(args.source, owner, collection=args.collection, history=args.history, expired=expired)
     if args.system == "letta":
         from recall_loop.memory.intake.imports.letta import LettaSource
 
@@ -128,86 +124,52 @@ def _source(args: argparse.Namespace) -> ImportSource:
     )
 
 
-def _dry_run(
-    args: argparse.Namespace,
-    settings: Settings,
-    source: ImportSource,
-    options: WriteOptions,
-    reporter: _ImportReporter,
+def _preview(
+    args: argparse.Namespace, settings: Settings, source: ImportSource, options: WriteOptions, on_rejected: OnRejected
 ) -> ImportSummary:
     from recall_loop.memory.intake.imports.import_run import preview_import
     from recall_loop.memory.store.store import MemoryStore
 
-    if not MemoryStore.exists(store_path(args.store, settings)):
-        return preview_import(source, None, options, on_rejected=reporter.refused)
-    with open_store(args.store, settings, create=False, read_only=True) as store:
-        return preview_import(source, store, options, on_rejected=reporter.refused)
+    if not MemoryStore.exists(store_path(settings)):
+        return preview_import(source, None, options, on_rejected=on_rejected)
+    with open_store(settings, read_only=True) as store:
+        return preview_import(source, store, options, on_rejected=on_rejected)
 
 
 def _import(
-    args: argparse.Namespace,
-    settings: Settings,
-    source: ImportSource,
-    options: WriteOptions,
-    reporter: _ImportReporter,
+    args: argparse.Namespace, settings: Settings, source: ImportSource, options: WriteOptions, on_rejected: OnRejected
 ) -> ImportSummary:
     from recall_loop.cli.core.progress_bars import progress_bar
     from recall_loop.memory.intake.imports.import_run import import_source
 
-    with (
-        open_store(args.store, settings, create=True, read_only=False) as store,
-        progress_bar(args.source.name, 1000, "records") as advance,
-    ):
+    with open_store(settings, create=True) as store, progress_bar(args.source.name, 1000, "records") as advance:
         return import_source(
             source,
             store,
             options,
             rejects_path=args.rejects,
-            on_rejected=reporter.refused,
+            on_rejected=on_rejected,
             on_progress=lambda done, total: advance(round(1000 * done / total), done),
         )
 
 
-class _ImportReporter:
-    """Writes the first refused items to stderr, and the counts to stdout."""
-
-    def __init__(self, source: Path) -> None:
-        self._source = source
-        self._seen = 0
-
-    def refused(self, refused: RejectedItem) -> None:
-        from recall_loop.cli.core.rendering import sanitize
-
-        self._seen += 1
-        if self._seen <= _SHOWN_PROBLEMS:
-            place = sanitize(f"{self._source}: {refused.location}")
-            sys.stderr.write(f"{place}: refused: {sanitize(refused.reason)}\n")
-
-    def close(self, summary: ImportSummary, tenant: str, *, dry: bool) -> None:
-        from recall_loop.cli.core.rendering import Screen, sanitize
-        from recall_loop.state.display import format_count
-
-        if self._seen > _SHOWN_PROBLEMS:
-            sys.stderr.write(f"… and {format_count(self._seen - _SHOWN_PROBLEMS, 'more item')}\n")
-        screen = Screen()
-        screen.line(f"{summary.path}: {summary.description}: {format_count(summary.found, 'item')}")
-        parts = [f"{summary.created:,} created", f"{summary.replaced:,} replaced"]
-        parts += [f"{summary.unchanged:,} unchanged", f"{summary.rejected:,} refused"]
-        parts += [f"{number:,} left out ({why})" for why, number in sorted(summary.left_out.items())]
-        if summary.repeated:
-            parts.append(f"{summary.repeated:,} replaced by a later one with the same id")
-        screen.line(f"{'would be: ' if dry else ''}{', '.join(parts)} ({summary.seconds:.1f} s)")
-        now = "" if dry else f", {_total(summary.after)} after"
-        screen.line(f"tenant {tenant}: {_total(summary.before)} before{now}")
-        if summary.missing:
-            sys.stderr.write(
-                f"{format_count(summary.missing, 'record')} can't be read back: `recall-loop store verify`\n"
-            )
-        if summary.rejected and not dry:
-            sys.stderr.write(f"Refused items are in {sanitize(str(summary.rejects_path))}\n")
-
-
-def _total(counts: dict[str, int]) -> str:
+def _print_summary(summary: ImportSummary, tenant: str, *, dry: bool) -> None:
+    from recall_loop.cli.core.safe_text import sanitize
+    from recall_loop.cli.core.screen import Screen
     from recall_loop.state.display import format_count
 
-    return format_count(sum(counts.values()), "record")
+    screen = Screen()
+    screen.line(f"{summary.path}: {summary.description}: {format_count(summary.found, 'item')}")
+    counts = [f"{summary.created:,} created", f"{summary.replaced:,} replaced"]
+    counts += [f"{summary.unchanged:,} unchanged", f"{summary.rejected:,} refused"]
+    counts += [f"{number:,} left out ({why})" for why, number in sorted(summary.left_out.items())]
+    if summary.repeated:
+        counts.append(f"{summary.repeated:,} replaced by a later one with the same id")
+    screen.line(f"{'would be: ' if dry else ''}{', '.join(counts)} ({summary.seconds:.1f} s)")
+    before, after = (format_count(sum(each.values()), "record") for each in (summary.before, summary.after))
+    screen.line(f"tenant {tenant}: {before} before{'' if dry else f', {after} after'}")
+    if summary.missing:
+        missing = format_count(summary.missing, "record")
+        sys.stderr.write(f"{missing} can't be read back: `recall-loop store verify`\n")
+    if summary.rejected and not dry:
+        sys.stderr.write(f"Refused items are in {sanitize(str(summary.rejects_path))}\n")

@@ -7,19 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import (
-    add_batch_size_option,
-    add_store_option,
-    add_tenant_option,
-    open_store,
-    read_settings,
-)
+from recall_loop.cli.core.common import check_readable, open_store
+from recall_loop.cli.core.shared_options import add_batch_size_option, add_store_option, add_tenant_option
 
 if TYPE_CHECKING:  # loaded when the verb runs
-    from recall_loop.memory.intake.files.ingest import IngestOptions, IngestProblem, IngestSummary
+    from recall_loop.memory.intake.files.ingest import IngestOptions, IngestSummary
     from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.state.settings.settings import Settings
 
-_SHOWN_PROBLEMS = 20
 _DESCRIPTION = """\
 Read JSON Lines files into a store, one record a line (docs/records.md). A line that can't be used is
 reported, and written to a rejects file with its reason; the rest goes in, and the exit code is 1.
@@ -56,7 +51,7 @@ def add_parser(subparsers: Any) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, settings: Settings) -> int:
     """Ingest the files; 1 where lines were rejected, else 0.
 
     Raises:
@@ -66,28 +61,21 @@ def run(args: argparse.Namespace) -> int:
     """
     from recall_loop.memory.intake.files.ingest import IngestOptions
 
-    for path in args.files:  # before anything is written; opening a pipe would use it up
-        if not path.exists() or path.is_file() or path.is_dir():
-            path.open("rb").close()
-    settings = read_settings(args)
+    check_readable(args.files)
     options = IngestOptions(
-        tenant=settings.tenant if args.tenant is None else args.tenant,
-        format_name=args.format,
-        batch_size=args.batch_size,
-        resume=args.resume,
+        tenant=settings.tenant, format_name=args.format, batch_size=args.batch_size, resume=args.resume
     )
-    rejected = 0
-    with open_store(args.store, settings, create=True, read_only=False) as store:
-        for path in args.files:
-            rejected += _ingest(path, store, options, args.rejects).rejected
-    return 1 if rejected else 0
+    with open_store(settings, create=True) as store:
+        summaries = [_ingest(path, store, options, args.rejects) for path in args.files]
+    return 1 if any(summary.rejected for summary in summaries) else 0
 
 
 def _ingest(path: Path, store: MemoryStore, options: IngestOptions, rejects_path: Path | None) -> IngestSummary:
+    from recall_loop.cli.core.problem_report import ProblemReport
     from recall_loop.cli.core.progress_bars import progress_bar
     from recall_loop.memory.intake.files.ingest import ingest_file
 
-    reporter = _IngestReporter()
+    problems = ProblemReport()
     size = path.stat().st_size if path.is_file() else None
     with progress_bar(path.name, size, "lines") as advance:
         summary = ingest_file(
@@ -95,39 +83,27 @@ def _ingest(path: Path, store: MemoryStore, options: IngestOptions, rejects_path
             store,
             options,
             rejects_path=rejects_path,
-            on_problem=reporter.problem,
+            on_problem=lambda problem: problems.add(
+                f"{problem.path}:{problem.line}", "rejected" if problem.rejected else "warning", problem.reason
+            ),
             on_progress=lambda line, offset: advance(offset or 0, line),
         )
-    reporter.close(summary)
+    problems.close()
+    _print_summary(summary)
     return summary
 
 
-class _IngestReporter:
-    """Writes the first problems of a file to stderr, and how many there were."""
+def _print_summary(summary: IngestSummary) -> None:
+    from recall_loop.cli.core.safe_text import sanitize
+    from recall_loop.cli.core.screen import Screen
+    from recall_loop.state.display import format_count
 
-    def __init__(self) -> None:
-        self._seen = 0
-
-    def problem(self, problem: IngestProblem) -> None:
-        from recall_loop.cli.core.rendering import sanitize
-
-        self._seen += 1
-        if self._seen <= _SHOWN_PROBLEMS:
-            word = "rejected" if problem.rejected else "warning"
-            sys.stderr.write(f"{sanitize(str(problem.path))}:{problem.line}: {word}: {sanitize(problem.reason)}\n")
-
-    def close(self, summary: IngestSummary) -> None:
-        from recall_loop.cli.core.rendering import Screen, sanitize
-        from recall_loop.state.display import format_count
-
-        if self._seen > _SHOWN_PROBLEMS:
-            sys.stderr.write(f"… and {format_count(self._seen - _SHOWN_PROBLEMS, 'more problem')}\n")
-        parts = [f"{summary.created:,} created", f"{summary.replaced:,} replaced"]
-        parts += [f"{summary.unchanged:,} unchanged", f"{summary.rejected:,} rejected"]
-        if summary.duplicates:
-            parts.append(f"{format_count(summary.duplicates, 'id')} given more than once")
-        if summary.skipped_lines:
-            parts.append(f"{format_count(summary.skipped_lines, 'line')} done by an earlier run")
-        Screen().line(f"{summary.path}: {', '.join(parts)} ({summary.seconds:.1f} s)")
-        if summary.rejected:
-            sys.stderr.write(f"Rejected lines are in {sanitize(str(summary.rejects_path))}\n")
+    counts = [f"{summary.created:,} created", f"{summary.replaced:,} replaced"]
+    counts += [f"{summary.unchanged:,} unchanged", f"{summary.rejected:,} rejected"]
+    if summary.duplicates:
+        counts.append(f"{format_count(summary.duplicates, 'id')} given more than once")
+    if summary.skipped_lines:
+        counts.append(f"{format_count(summary.skipped_lines, 'line')} done by an earlier run")
+    Screen().line(f"{summary.path}: {', '.join(counts)} ({summary.seconds:.1f} s)")
+    if summary.rejected:
+        sys.stderr.write(f"Rejected lines are in {sanitize(str(summary.rejects_path))}\n")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.service.access.api_keys import Key
+    from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
 Make, list, rotate and revoke the API keys of `recall-loop serve`. A key belongs to one tenant, and a tenant may have
@@ -44,7 +45,7 @@ def add_parser(subparsers: Any) -> None:
     add.add_argument("--tenant", metavar="T", required=True, help="whose memory the key opens")
     add.add_argument("--role", choices=ROLES, default="write", help="what it may do (default: write)")
     add.add_argument("--expires", metavar="WHEN", help="date, time, or a span such as 90d, 12h or 30m (default: never)")
-    listing = actions.add_parser("list", help="list the keys, without what they are")
+    listing = actions.add_parser("list", help="list the keys, without their secrets")
     listing.add_argument("--json", action="store_true", help="print one JSON object per key")
     rotate = actions.add_parser("rotate", help="make a key like another, and revoke that one")
     rotate.add_argument("id", metavar="ID", help="id of the old key, as `list` shows it")
@@ -57,7 +58,7 @@ def add_parser(subparsers: Any) -> None:
         action.add_argument("--keys", metavar="FILE", help="file of the keys (default: $RECALL_LOOP_SERVICE_KEYS_FILE)")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, _: Settings) -> int:
     """Do the action.
 
     Raises:
@@ -84,28 +85,27 @@ def _add(args: argparse.Namespace, path: Path) -> None:
     from recall_loop.service.access.api_keys import KeyRole, add_key
 
     expires = None if args.expires is None else _parse_time("--expires", args.expires)
-    _show_new(*add_key(path, args.tenant, KeyRole(args.role), expires))
+    _print_new(*add_key(path, args.tenant, KeyRole(args.role), expires))
 
 
 def _rotate(args: argparse.Namespace, path: Path) -> None:
     from recall_loop.service.access.api_keys import rotate_key
 
     until = None if args.grace is None else datetime.now(UTC) + _parse_duration("--grace", args.grace)
-    _show_new(*rotate_key(path, args.id, until))
+    _print_new(*rotate_key(path, args.id, until))
     sys.stderr.write(f"{args.id} {'is revoked' if until is None else f'works until {until:%Y-%m-%d %H:%M} UTC'}\n")
 
 
-def _show_new(key: Key, plain: str) -> None:
-    """Print the key alone on standard output, so that a script can take it."""
+def _print_new(key: Key, secret: str) -> None:
+    """Print the secret alone on standard output, so that a script can take it."""
     sys.stderr.write(f"key {key.id}: tenant {key.tenant!r}, role {key.role.value}; shown this once\n")
-    sys.stdout.write(f"{plain}\n")
+    sys.stdout.write(f"{secret}\n")
 
 
 def _revoke(args: argparse.Namespace, path: Path) -> None:
     from recall_loop.service.access.api_keys import revoke_key
 
-    key = revoke_key(path, args.id)
-    sys.stderr.write(f"{key.id} is revoked\n")
+    sys.stderr.write(f"{revoke_key(path, args.id).id} is revoked\n")
 
 
 def _list(args: argparse.Namespace, path: Path) -> None:
@@ -117,8 +117,8 @@ def _list(args: argparse.Namespace, path: Path) -> None:
             sys.stdout.write(key.model_dump_json(exclude={"sha256"}, exclude_none=True) + "\n")
             continue
         ends = "never" if key.expires_at is None else f"{key.expires_at:%Y-%m-%d %H:%M}"
-        words = (key.id, key.state(now), key.role.value, f"made {key.created_at:%Y-%m-%d}", f"expires {ends}")
-        sys.stdout.write("  ".join((*words, repr(key.tenant))) + "\n")
+        columns = (key.id, key.state(now), key.role.value, f"made {key.created_at:%Y-%m-%d}", f"expires {ends}")
+        sys.stdout.write("  ".join((*columns, repr(key.tenant))) + "\n")
 
 
 def _parse_time(option: str, text: str) -> datetime:
@@ -127,19 +127,19 @@ def _parse_time(option: str, text: str) -> datetime:
     if _SPAN.fullmatch(text):
         return datetime.now(UTC) + _parse_duration(option, text)
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise InvalidInputError(option, text, "a date, a time, or a span such as 90d, 12h or 30m") from error
-    found = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-    if found <= datetime.now(UTC):
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    if moment <= datetime.now(UTC):
         raise InvalidInputError(option, text, "a time that is still to come")
-    return found
+    return moment
 
 
 def _parse_duration(option: str, text: str) -> timedelta:
     from recall_loop.state.errors import InvalidInputError
 
-    found = _SPAN.fullmatch(text)
-    if found is None or not int(found[1]):
+    match = _SPAN.fullmatch(text)
+    if match is None or not int(match[1]):
         raise InvalidInputError(option, text, "a span such as 90d, 12h or 30m")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})

@@ -2,7 +2,7 @@
 
 Exit codes: 0 done; 1 done in part (rejected lines, failed requests); 2 wrong usage, a bad value, or a
 store or file that can't be used; 130 interrupted. Only the verb that was asked for is imported, and
-each verb imports what is heavy when it runs, so that help is immediate.
+each verb imports heavy modules only when it runs, so that help is immediate.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
-from types import ModuleType
 from typing import Any, NoReturn
+
+from recall_loop.cli.core.common import read_settings
+from recall_loop.cli.core.shared_options import add_log_options
 
 PROGRAM = "recall-loop"
 VERBS = {
@@ -33,19 +36,19 @@ VERBS = {
     "ablate": "recall_loop.cli.evals.ablate_verb",
     "calibrate": "recall_loop.cli.evals.calibrate_verb",
 }
-PARTIAL, FAILED, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+FAILED, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 
 _EPILOG = """\
 Start with:
   recall-loop demo
-Then with memory of your own:
+Then with a memory of your own:
   recall-loop ingest records.jsonl --store ./memory
   recall-loop retrieve "When did we order the windows?" --store ./memory
 """
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaint is one line, and that takes no abbreviated options."""
+    """A parser that reports an error on one line, and takes no abbreviated options."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         options.setdefault("allow_abbrev", False)
@@ -54,7 +57,7 @@ class Parser(argparse.ArgumentParser):
         self._verbs: Any = None
 
     def add_subparsers(self, **options: Any) -> Any:
-        """Add verbs, and remember them."""
+        """Add verbs, and keep them for `leaf_parsers`."""
         self._verbs = super().add_subparsers(**options)
         return self._verbs
 
@@ -66,12 +69,12 @@ class Parser(argparse.ArgumentParser):
         return [leaf for child in children.values() for leaf in child.leaf_parsers()]
 
     def error(self, message: str) -> NoReturn:
-        """Write the complaint and where to read on, and leave with 2."""
+        """Write the error and where to read on, and exit with 2."""
         self.exit(FAILED, f"{PROGRAM}: error: {one_line(message)} (see `{self.prog} --help`)\n")
 
 
 class _Version(argparse.Action):
-    """Prints the installed version; looked up only when asked for."""
+    """Prints the installed version, which is looked up only then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from importlib.metadata import version
@@ -97,7 +100,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _print_error(_os_error_text(error))
     except Exception as error:
-        if not _is_recall_error(error):
+        from recall_loop.state.errors import RecallError
+
+        if not isinstance(error, RecallError):
             raise
         return _print_error(str(error))
 
@@ -112,9 +117,9 @@ def build_parser(verbs: Sequence[str]) -> Parser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for verb in verbs:
-        _module(verb).add_parser(subparsers)
+        import_module(VERBS[verb]).add_parser(subparsers)
     for leaf in parser.leaf_parsers():
-        _add_log_options(leaf)
+        add_log_options(leaf)
     return parser
 
 
@@ -126,58 +131,22 @@ def one_line(text: str) -> str:
 def _dispatch(argv: list[str]) -> int:
     first = argv[0] if argv else ""
     args = build_parser([first] if first in VERBS else list(VERBS)).parse_args(argv)
-    stop_logging = _start_logging(args)
+    from recall_loop.telemetry.logs import start_logging
+
+    settings = read_settings(args)
+    stop_logging = start_logging(settings.log_format, settings.log_level, content=settings.trace_content)
     try:
-        return int(_module(args.verb).run(args))
+        return int(import_module(VERBS[args.verb]).run(args, settings))
     finally:
         stop_logging()
 
 
-def _add_log_options(parser: Parser) -> None:
-    log = parser.add_argument_group("log", "What is written to standard error besides errors.")
-    log.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        help="least level; info has a line for each finished run (default: $RECALL_LOOP_LOG_LEVEL, else warning)",
-    )
-    log.add_argument(
-        "--log-format",
-        choices=("console", "json"),
-        help="lines to read, or one JSON object a line (default: $RECALL_LOOP_LOG_FORMAT, else console)",
-    )
-
-
-def _start_logging(args: argparse.Namespace) -> Callable[[], None]:
-    """Start the log as the options or the environment say, and return what ends it.
-
-    Raises:
-        InvalidInputError: a variable's value is not allowed.
-    """
-    from recall_loop.state.settings.settings import Settings
-    from recall_loop.telemetry.logs import start_logging
-
-    settings = Settings.from_env()
-    return start_logging(
-        args.log_format or settings.log_format, args.log_level or settings.log_level, content=settings.trace_content
-    )
-
-
-def _module(verb: str) -> ModuleType:
-    return import_module(VERBS[verb])
-
-
 def _escape_unencodable() -> None:
-    """Show what the terminal's encoding lacks as escapes instead of failing."""
+    """Write characters that the terminal's encoding lacks as escapes instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-
-
-def _is_recall_error(error: Exception) -> bool:
-    from recall_loop.state.errors import RecallError
-
-    return isinstance(error, RecallError)
 
 
 def _os_error_text(error: OSError) -> str:
@@ -192,8 +161,6 @@ def _print_error(message: str) -> int:
 
 def _handle_broken_pipe() -> int:
     """Leave quietly when the reader of a pipe has left, as `head` does."""
-    try:
+    with suppress(OSError, ValueError):  # no real file behind it: then nothing is left to flush either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # no real file behind it: then nothing is left to flush either
-        return BROKEN_PIPE
     return BROKEN_PIPE

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
-from recall_loop.cli.core.rendering import Screen, make_console, sanitize, sanitize_json
+from recall_loop.cli.core.safe_text import sanitize
+from recall_loop.cli.core.screen import Screen, print_json
 from recall_loop.graph.batch.batch_summary import BatchSummary
 from recall_loop.state.display import format_count
 
 
 def print_summary(output: Path, summary: BatchSummary, seconds: float) -> None:
-    """Write where the lines are and what became of the requests."""
-    screen = Screen(make_console())
+    """Write where the result lines are and how the requests ended."""
+    screen = Screen()
     skipped = f", {summary.skipped:,} done by an earlier run" if summary.skipped else ""
-    words = f"{summary.succeeded:,} answered, {summary.failed:,} failed{skipped}"
-    screen.line(f"{output}: {format_count(summary.total, 'request')}: {words}", "bold")
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    outcome = f"{summary.succeeded:,} answered, {summary.failed:,} failed{skipped}"
+    screen.line(f"{output}: {format_count(summary.total, 'request')}: {outcome}", "bold")
     for name, value in _rows(summary, seconds):
-        table.add_row(f"  {name}", Text(sanitize(value)))
-    if sys.stdout.isatty():
-        screen.console.print(table)
-    else:
-        for name, value in _rows(summary, seconds):
-            screen.line(f"{name:<14}  {value}", indent=2)
+        screen.row(Text(f"{name:<14}  ", "dim"), Text(sanitize(value)), indent=2)
 
 
 def _rows(summary: BatchSummary, seconds: float) -> Iterator[tuple[str, str]]:
@@ -43,10 +33,8 @@ def _rows(summary: BatchSummary, seconds: float) -> Iterator[tuple[str, str]]:
         yield "latency", ", ".join(f"{name} {value:,.2f} s" for name, value in summary.latency().items())
         yield "iterations", f"{summary.iterations:,}, {summary.iterations / summary.succeeded:.1f} a request"
     if summary.llm_calls:
-        yield (
-            "language model",
-            f"{format_count(summary.llm_calls, 'call')}, {format_count(summary.llm_tokens, 'token')}",
-        )
+        calls, tokens = format_count(summary.llm_calls, "call"), format_count(summary.llm_tokens, "token")
+        yield "language model", f"{calls}, {tokens}"
     if summary.degraded:
         yield "degraded", f"{format_count(summary.degraded, 'result')}; `warnings` say why"
     if summary.errors:
@@ -59,5 +47,4 @@ def _counts(counts: Counter[str]) -> str:
 
 def print_summary_json(output: Path, summary: BatchSummary, seconds: float) -> None:
     """Write the summary as one JSON object."""
-    figures = {"output": str(output), "seconds": round(seconds, 3), **summary.as_json()}
-    sys.stdout.write(sanitize_json(json.dumps(figures)) + "\n")
+    print_json({"output": str(output), "seconds": round(seconds, 3), **summary.as_json()})

@@ -7,14 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import (
-    add_model_options,
-    add_store_option,
-    bounded_int,
-    bounded_seconds,
-    open_store,
-    read_settings,
-)
+from recall_loop.cli.core.common import open_store
+from recall_loop.cli.core.shared_options import add_model_options, add_store_option, bounded_int, bounded_seconds
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.graph.batch.batch_run import RayCluster
@@ -102,7 +96,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run the batch; 1 where a request failed or could not be searched, else 0.
 
     Raises:
@@ -115,10 +109,10 @@ def run(args: argparse.Namespace) -> int:
     from recall_loop.cli.core.progress_bars import progress_bar
     from recall_loop.graph.batch.batch_run import count_requests, run_batch
 
-    settings, ray = read_settings(args), _ray(args)
-    total = count_requests(args.requests)  # a file that isn't there is told before the store is opened
+    ray = _ray(args)
+    total = count_requests(args.requests)  # a missing file is reported before the store is opened
     began = time.monotonic()
-    with open_store(args.store, settings, create=False, read_only=not settings.capture_runs) as store:
+    with open_store(settings, read_only=not settings.capture_runs) as store:
         workers = 1 if ray else args.workers or _default_workers(args.concurrency, total, store, settings)
         with progress_bar("batch", total, "requests", quiet=args.quiet, lines=True) as advance:
             summary = run_batch(
@@ -132,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
                 order=args.order,
                 timeout=args.timeout,
                 resume=args.resume,
-                progress=lambda so_far: advance(so_far.total, so_far.total - so_far.skipped),
+                progress=lambda summary: advance(summary.total, summary.total - summary.skipped),
             )
     seconds = time.monotonic() - began
     (print_summary_json if args.json else print_summary)(args.output, summary, seconds)

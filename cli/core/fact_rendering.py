@@ -1,15 +1,16 @@
-"""Facts on the screen: the text with its matches marked, where it comes from, and what its score is made of."""
+"""Facts on the screen: the text with its matches marked, its source, and the components of its score."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from rich.text import Text
 
 from recall_loop.cli.core.safe_text import sanitize, shorten
+from recall_loop.cli.core.screen import Screen
 from recall_loop.state.display import CONTENT_TYPE_TEXTS, format_count
 from recall_loop.state.result import Evidence, RecalledFact
 from recall_loop.text.words.tokens import stems
@@ -22,21 +23,8 @@ _WORD = re.compile(r"[^\W_]+")
 _MARK = "bold underline"
 
 
-class FactWriter(Protocol):
-    """What a fact is written to."""
-
-    def line(self, text: str | Text = "", style: str = "", indent: int = 0) -> None:
-        """Write one paragraph."""
-
-    def row(self, head: Text, body: Text, indent: int = 0) -> None:
-        """Write a paragraph whose further lines begin under the first one's `body`."""
-
-    def bars(self, values: Mapping[str, float], indent: int, style: str = "") -> None:
-        """Write one bar a line."""
-
-
 def highlight_terms(text: str, terms: Collection[str]) -> Text:
-    """Return safe text in which the words are marked whose stem is among `terms`."""
+    """Return sanitized text with the words marked whose stem is in `terms`."""
     shown = Text(sanitize(text))
     if terms:
         for word in _WORD.finditer(shown.plain):
@@ -45,8 +33,8 @@ def highlight_terms(text: str, terms: Collection[str]) -> Text:
     return shown
 
 
-def write_fact(screen: FactWriter, rank: int, fact: RecalledFact, terms: Collection[str], debug: bool) -> None:
-    """Write one fact, its provenance and its sources; with `debug` the parts of its score and what found it."""
+def write_fact(screen: Screen, rank: int, fact: RecalledFact, terms: Collection[str], debug: bool) -> None:
+    """Write one fact, its provenance and its sources; with `debug` the parts of its score and the queries behind it."""
     label = Text(f"[{sanitize(fact.label)}] " if fact.label else "")
     screen.row(Text(f"{rank:>2}. "), label + highlight_terms(shorten(sanitize(fact.text), _SHOWN_CHARACTERS), terms))
     screen.line(_provenance(fact), "dim", 4)
@@ -59,35 +47,36 @@ def write_fact(screen: FactWriter, rank: int, fact: RecalledFact, terms: Collect
         _write_score_parts(screen, fact.debug)
 
 
-def _write_score_parts(screen: FactWriter, debug: Mapping[str, Any]) -> None:
-    """Write what the score is made of, and the queries that found the fact."""
+def _write_score_parts(screen: Screen, debug: Mapping[str, Any]) -> None:
+    """Write the components of the score, and the queries that found the fact."""
     components = debug.get("components") or {}
     screen.bars({name: value for name, value in components.items() if round(value, 2)}, 4, "cyan")
     matches = debug.get("matches") or ()
     for match in matches[:_SHOWN_MATCHES]:
-        found = f'found by "{match["query"]}" ({match["source"]}, iteration {match["iteration"]})'
-        screen.line(found, "dim", 4)
+        origin = f"{match['source']}, iteration {match['iteration']}"
+        screen.line(f'found by "{match["query"]}" ({origin})', "dim", 4)
     if len(matches) > _SHOWN_MATCHES:
         more = len(matches) - _SHOWN_MATCHES
         screen.line(f"and by {more} more {'query' if more == 1 else 'queries'}", "dim", 4)
 
 
 def _provenance(fact: RecalledFact) -> str:
-    parts = [f"{CONTENT_TYPE_TEXTS[fact.content_type]} {fact.id}", fact.author, _day(fact.created_at)]
-    parts += [f"until {_day(fact.valid_until)}"] if fact.valid_until else []
+    parts = [f"{CONTENT_TYPE_TEXTS[fact.content_type]} {fact.id}", fact.author, format_minute(fact.created_at)]
+    parts += [f"until {format_minute(fact.valid_until)}"] if fact.valid_until else []
     parts += [f"score {fact.score:.2f}", f"similarity {fact.similarity:.2f}"]
     return " · ".join(part for part in parts if part)
 
 
 def _evidence_line(evidence: Evidence, terms: Collection[str]) -> Text:
-    who = " · ".join(part for part in (evidence.source_id, evidence.author, _day(evidence.created_at)) if part)
-    source = Text(f"from {sanitize(who)}")
+    parts = (evidence.source_id, evidence.author, format_minute(evidence.created_at))
+    source = " · ".join(part for part in parts if part)
+    line = Text(f"from {sanitize(source)}")
     if evidence.snippet:
-        source.append(": ").append_text(
-            highlight_terms(shorten(sanitize(evidence.snippet), _SNIPPET_CHARACTERS), terms)
-        )
-    return source
+        snippet = shorten(sanitize(evidence.snippet), _SNIPPET_CHARACTERS)
+        line.append(": ").append_text(highlight_terms(snippet, terms))
+    return line
 
 
-def _day(when: datetime | None) -> str | None:
-    return when.strftime("%Y-%m-%d %H:%M") if when else None
+def format_minute(when: datetime | None) -> str:
+    """Return a time to the minute, as 2024-05-01 09:30; nothing for None."""
+    return when.strftime("%Y-%m-%d %H:%M") if when else ""

@@ -6,6 +6,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from recall_loop.evals.runs.dataset_ingest import StageProgress
 
 Advance = Callable[[int, int], None]
 LINE_SECONDS = 5.0
@@ -15,41 +21,50 @@ LINE_SECONDS = 5.0
 def progress_bar(
     label: str, total: int | None, unit: str, *, quiet: bool = False, lines: bool = False
 ) -> Iterator[Advance]:
-    """Yield a function of (done out of `total`, number of `unit`s so far) that shows how far things are.
+    """Yield a function of (done out of `total`, number of `unit`s so far) that shows the progress.
 
     With `lines` a line is written every five seconds where stderr is no terminal; `quiet` = nothing anywhere.
     """
-    if quiet or not (lines or sys.stderr.isatty()):
-        yield _ignore_progress
-    elif not sys.stderr.isatty():
+    terminal = sys.stderr.isatty()
+    if lines and not (quiet or terminal):
         yield _LineProgress(label, total, unit)
-    else:
-        with _bar(label, total, unit) as advance:
-            yield advance
+        return
+    with _bars(hidden=quiet or not terminal) as bars:
+        task = bars.add_task(label, total=total, words="")
+
+        def advance(done: int, items: int) -> None:
+            seconds = bars.tasks[task].elapsed or 0.0
+            rate = f", {_format_rate(items / seconds)}" if seconds > 0 else ""
+            bars.update(task, completed=done, words=f"{items:,} {unit}{rate}")
+
+        yield advance
 
 
 @contextmanager
-def _bar(label: str, total: int | None, unit: str) -> Iterator[Advance]:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+def stage_progress() -> Iterator[StageProgress]:
+    """Yield a function of (stage, done, total) that shows how far ingesting and asking are; on a terminal only."""
+    with _bars(hidden=not sys.stderr.isatty()) as bars:
+        tasks = {stage: bars.add_task(stage, total=None, words="") for stage in ("ingest", "ask")}
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[words]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(file=sys.stderr), transient=False) as progress:
-        task = progress.add_task(escape(label), total=total, words="")
-
-        def advance(done: int, items: int) -> None:
-            seconds = progress.tasks[task].elapsed or 0.0
-            rate = f", {_format_rate(items / seconds)}" if seconds > 0 else ""
-            progress.update(task, completed=done, words=f"{items:,} {unit}{rate}")
+        def advance(stage: str, done: int, total: int) -> None:
+            bars.update(tasks[stage], completed=done, total=total, words=f"{done:,}/{total:,}")
 
         yield advance
+
+
+def _bars(*, hidden: bool) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[words]}", markup=False),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=hidden,
+    )
 
 
 class _LineProgress:
@@ -57,14 +72,14 @@ class _LineProgress:
 
     def __init__(self, label: str, total: int | None, unit: str) -> None:
         self._label, self._total, self._unit = label, total, unit
-        self._began = self._told = time.monotonic()
+        self._began = self._last_line = time.monotonic()
 
     def __call__(self, done: int, items: int) -> None:
-        """Tell how far things are, if it is time."""
+        """Write a line if the last one is five seconds old."""
         now = time.monotonic()
-        if now - self._told < LINE_SECONDS:
+        if now - self._last_line < LINE_SECONDS:
             return
-        self._told = now
+        self._last_line = now
         rate = items / (now - self._began)
         of = f" of {self._total:,}" if self._total else ""
         left = f", {_format_duration((self._total - done) / rate)} left" if self._total and rate > 0 else ""
@@ -81,7 +96,3 @@ def _format_duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _ignore_progress(_done: int, _items: int) -> None:
-    """Show nothing."""

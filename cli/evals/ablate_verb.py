@@ -1,14 +1,24 @@
-"""`recall-loop ablate`: what each ingredient of retrieval is worth on labelled data sets (OPS-4)."""
+"""`recall-loop ablate`: the worth of each ingredient of retrieval on labelled data sets (OPS-4)."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import bounded_int
-from recall_loop.cli.evals.eval_options import FORMATS, KINDS, MAX_QUESTIONS, PIPED_WIDTH, split_names, stage_progress
+from recall_loop.cli.core.progress_bars import stage_progress
+from recall_loop.cli.evals.eval_options import (
+    add_dataset_options,
+    add_resamples_option,
+    add_sample_options,
+    add_setting_option,
+    report_console,
+    split_names,
+)
+
+if TYPE_CHECKING:  # loaded when the verb runs
+    from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
 Leave out each ingredient of retrieval in turn (a leg, a prior, bridges, a strategy, a bonus, the
@@ -30,20 +40,16 @@ def add_parser(subparsers: Any) -> None:
     )
     add = parser.add_argument
     add("--data", type=Path, nargs="+", required=True, metavar="PATH", help="data sets, as `eval` takes them")
-    add("--format", choices=FORMATS, help="their format (default: the one that each looks like)")
-    add("--kinds", choices=KINDS, help="documents to load (as in eval)")
-    most = bounded_int(1, MAX_QUESTIONS)
-    add("--questions", type=most, metavar="N", help="ask N questions of each set, drawn with --seed (default: all)")
+    add_dataset_options(parser)
+    add_sample_options(parser, "--questions", "questions of each set")
+    add_resamples_option(parser)
     add("--only", metavar="A,..", help="only these ingredients (default: all; the report names them)")
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
-    seeds, draws = bounded_int(0, 2**31 - 1), bounded_int(100, 100_000)
-    add("--seed", type=seeds, default=0, metavar="N", help="seed of draw and intervals (default: %(default)s)")
-    add("--resamples", type=draws, default=2000, metavar="N", help="resamples of the intervals (default: %(default)s)")
+    add_setting_option(parser)
     add("--stores", type=Path, metavar="DIR", help="keep the stores in this folder (default: in memory)")
     add("--json", type=Path, metavar="FILE", help="write the report")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, _: Settings) -> int:
     """Measure, print the report, and return the exit code 0.
 
     Raises:
@@ -52,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         OSError: a file can't be read or written.
     """
     from recall_loop.evals.ablation.ablation import AblationPlan, ablate
-    from recall_loop.evals.ablation.ablation_report import build
+    from recall_loop.evals.ablation.ablation_report import build, show
     from recall_loop.evals.ablation.ingredients import select_ingredients
     from recall_loop.evals.datasets.datasets import load_dataset
     from recall_loop.evals.runs.runner import EvalOptions, select_questions, settings_with
@@ -74,14 +80,5 @@ def run(args: argparse.Namespace) -> int:
         report = build(sets, options, args.resamples)
         if args.json is not None:  # after each set: the next one may take long
             write_atomically(args.json, json.dumps(report, ensure_ascii=False, indent=1) + "\n")
-    _print(report)
+    show(report, report_console())
     return 0
-
-
-def _print(report: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    from recall_loop.evals.ablation.ablation_report import show
-
-    console = Console()
-    show(report, console if console.is_terminal else Console(width=PIPED_WIDTH))

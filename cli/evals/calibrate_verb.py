@@ -9,12 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import bounded_int
-from recall_loop.cli.evals.eval_options import FORMATS, KINDS, PIPED_WIDTH
+from recall_loop.cli.core.shared_options import bounded_int
+from recall_loop.cli.evals.eval_options import (
+    add_cross_collection_option,
+    add_dataset_options,
+    add_setting_option,
+    report_console,
+)
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor scikit-learn
     from recall_loop.evals.confidence.calibration_examples import CalibrationExample
-    from recall_loop.policy.confidence.confidence_mapping import Calibration
+    from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
 Fit the mapping from what a run measures to the probability that all of the evidence is among the first
@@ -34,9 +39,8 @@ def add_parser(subparsers: Any) -> None:
     add = parser.add_argument
     add("--replay", type=Path, nargs="+", default=[], metavar="FILE", help="files of questions that were asked before")
     add("--data", type=Path, nargs="+", default=[], metavar="PATH", help="data sets to ask now")
-    add("--format", choices=FORMATS, help="format of --data (default: the one that each looks like)")
-    add("--kinds", choices=KINDS, help="documents to load, with --data (as in eval)")
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting, with --data; may be repeated")
+    add_dataset_options(parser)
+    add_setting_option(parser)
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="the file to write")
     add("--id", metavar="NAME", help="name of the mapping, which results carry (default: the file's name)")
     add("--date", metavar="DATE", help="when it is fitted, to be noted in the file")
@@ -45,18 +49,13 @@ def add_parser(subparsers: Any) -> None:
     add("--high", type=float, default=0.85, metavar="P", help="precision that `high` is to have (default: 0.85)")
     add("--medium", type=float, default=0.6, metavar="P", help="precision that `medium` is to have (default: 0.6)")
     add("--wrongly", type=float, default=0.05, metavar="P", help="answerable questions to abstain on (default: 0.05)")
-    add(
-        "--foreign",
-        type=bounded_int(1, 10**6),
-        metavar="N",
-        help="ask each N of another, with --data (default: none)",
-    )
+    add_cross_collection_option(parser, "--data")
     add("--method", metavar="NAME", help="take this candidate instead of the best one")
     add("--plot", type=Path, metavar="FILE", help="draw the reliability before and after, as .svg, .png or .html")
     add("--json", action="store_true", help="print the file's content instead of tables")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, _: Settings) -> int:
     """Fit, write the file, print the figures, and return the exit code 0.
 
     Raises:
@@ -67,35 +66,39 @@ def run(arguments: argparse.Namespace) -> int:
 
     _require_extra()
     from recall_loop.evals.confidence.calibration_fit import CalibrationPlan, calibrate
+    from recall_loop.evals.confidence.calibration_report import show
 
-    if not arguments.replay and not arguments.data:
+    if not args.replay and not args.data:
         raise InvalidInputError("calibrate", None, "--replay FILE or --data DIR")
-    if arguments.foreign and not arguments.data:
-        raise InvalidInputError("--foreign", arguments.foreign, "a number together with --data")
+    if args.foreign and not args.data:
+        raise InvalidInputError("--foreign", args.foreign, "a number together with --data")
     plan = CalibrationPlan(
-        name=arguments.id or arguments.output.stem,
-        date=arguments.date,
-        folds=arguments.folds,
-        balance=arguments.balance,
-        high=arguments.high,
-        medium=arguments.medium,
-        kind=arguments.method,
-        wrongly=arguments.wrongly,
+        name=args.id or args.output.stem,
+        date=args.date,
+        folds=args.folds,
+        balance=args.balance,
+        high=args.high,
+        medium=args.medium,
+        kind=args.method,
+        wrongly=args.wrongly,
     )
-    if arguments.plot:
+    if args.plot:
         from recall_loop.evals.confidence.calibration_plot import check_plot
 
-        check_plot(arguments.plot)
-    mapping = calibrate(list(_examples(arguments)), plan)
+        check_plot(args.plot)
+    mapping = calibrate(list(_examples(args)), plan)
     content = mapping.model_dump(mode="json")
     head = {name: content[name] for name in ("version", "id", "method", "event")}
     text = json.dumps(head | content, ensure_ascii=False, indent=1) + "\n"
-    arguments.output.write_text(text, encoding="utf-8")
-    if arguments.plot:
+    args.output.write_text(text, encoding="utf-8")
+    if args.plot:
         from recall_loop.evals.confidence.calibration_plot import draw
 
-        draw(mapping, arguments.plot)
-    _print(mapping, text, as_json=arguments.json)
+        draw(mapping, args.plot)
+    if args.json:
+        sys.stdout.write(text)
+    else:
+        show(mapping, report_console())
     return 0
 
 
@@ -109,38 +112,26 @@ def _require_extra() -> None:
         raise InvalidInputError("calibrate", f"no {' and no '.join(missing)}", 'pip install "recall-loop[eval]"')
 
 
-def _examples(arguments: argparse.Namespace) -> Iterator[CalibrationExample]:
+def _examples(args: argparse.Namespace) -> Iterator[CalibrationExample]:
     from recall_loop.evals.confidence.calibration_examples import read_examples
 
-    for path in arguments.replay:
+    for path in args.replay:
         yield from read_examples(path)
-    for folder in arguments.data:
-        yield from _run_questions(folder, arguments)
+    for folder in args.data:
+        yield from _run_questions(folder, args)
 
 
-def _run_questions(folder: Path, arguments: argparse.Namespace) -> list[CalibrationExample]:
+def _run_questions(folder: Path, args: argparse.Namespace) -> list[CalibrationExample]:
     """Ask the questions of a data set, the unanswerable ones too."""
     from recall_loop.evals.confidence.calibration_examples import examples_from_answers
     from recall_loop.evals.datasets.datasets import load_dataset
     from recall_loop.evals.runs.cross_collection import with_cross_collection_questions
     from recall_loop.evals.runs.dataset_ingest import open_eval_store
-    from recall_loop.evals.runs.runner import EvalOptions, settings_with
-    from recall_loop.evals.runs.runner import run_evaluation as ask
+    from recall_loop.evals.runs.runner import EvalOptions, run_evaluation, settings_with
 
-    settings, dataset = settings_with(arguments.set), load_dataset(folder, arguments.kinds, arguments.format)
-    if arguments.foreign:
-        dataset = with_cross_collection_questions(dataset, arguments.foreign)
+    settings, dataset = settings_with(args.set), load_dataset(folder, args.kinds, args.format)
+    if args.foreign:
+        dataset = with_cross_collection_questions(dataset, args.foreign)
     with open_eval_store(None, settings) as store:
-        return examples_from_answers(ask(dataset, EvalOptions(unscored=True), store, settings=settings), dataset)
-
-
-def _print(mapping: Calibration, text: str, *, as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(text)
-        return
-    from rich.console import Console
-
-    from recall_loop.evals.confidence.calibration_report import show
-
-    console = Console()
-    show(mapping, console if console.is_terminal else Console(width=PIPED_WIDTH))
+        answers = run_evaluation(dataset, EvalOptions(unscored=True), store, settings=settings)
+        return examples_from_answers(answers, dataset)

@@ -1,18 +1,72 @@
-"""What the verbs that measure share: cuts, and bars for their stages."""
+"""Options that the measuring verbs share, and the console for their reports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from recall_loop.evals.runs.dataset_ingest import StageProgress
+from recall_loop.cli.core.shared_options import Group, bounded_int
 
-PIPED_WIDTH = 200  # a pipe has no width: rows stay whole
+if TYPE_CHECKING:
+    from rich.console import Console
+
 KINDS = ("messages", "facts", "messages+facts", "all")
 FORMATS = ("layout", "records", "locomo", "beam", "musique", "hotpotqa", "longmemeval", "tau")
-MAX_QUESTIONS = 1_000_000
+_MAX_QUESTIONS = 1_000_000
+
+
+def add_dataset_options(group: Group) -> None:
+    """Add `--format` and `--kinds`: how to read `--data`."""
+    group.add_argument("--format", choices=FORMATS, help="format of --data (default: the one that it looks like)")
+    group.add_argument(
+        "--kinds", choices=KINDS, help="documents of --data to load (default: messages if there are any, else all)"
+    )
+
+
+def add_setting_option(group: Group) -> None:
+    """Add `--set`."""
+    group.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting; may be repeated")
+
+
+def add_question_options(group: Group) -> None:
+    """Add the cuts and the choice of questions: `--k`, `--categories`, `--unscored`."""
+    group.add_argument("--k", default="5,10,20", metavar="K,..", help="cuts of recall and all (default: %(default)s)")
+    group.add_argument("--categories", metavar="A,..", help="only questions of --data of these categories")
+    group.add_argument("--unscored", action="store_true", help="also ask questions of --data that count for no recall")
+
+
+def add_sample_options(group: Group, option: str = "--limit", items: str = "questions") -> None:
+    """Add the size of a sample of `items`, under the name `option`, and `--seed`."""
+    group.add_argument(
+        option,
+        type=bounded_int(1, _MAX_QUESTIONS),
+        metavar="N",
+        help=f"ask N {items}, drawn with --seed (default: all)",
+    )
+    group.add_argument(
+        "--seed", type=bounded_int(0, 2**31 - 1), default=0, metavar="N", help="random seed (default: %(default)s)"
+    )
+
+
+def add_resamples_option(group: Group) -> None:
+    """Add `--resamples`."""
+    group.add_argument(
+        "--resamples",
+        type=bounded_int(100, 100_000),
+        default=2000,
+        metavar="N",
+        help="resamples of the intervals, drawn with --seed (default: %(default)s)",
+    )
+
+
+def add_cross_collection_option(group: Group, needed: str) -> None:
+    """Add `--foreign`, which works together with the option `needed` only."""
+    group.add_argument(
+        "--foreign",
+        type=bounded_int(1, _MAX_QUESTIONS),
+        metavar="N",
+        help=f"with {needed}: ask each collection N questions of another one too, which it can't answer (default: 0)",
+    )
 
 
 def parse_cutoffs(text: str) -> tuple[int, ...]:
@@ -30,23 +84,14 @@ def parse_cutoffs(text: str) -> tuple[int, ...]:
 
 
 def split_names(text: str | None) -> tuple[str, ...] | None:
-    """Return the names with commas between that an option gives; None where it wasn't given."""
-    return None if text is None else tuple(each.strip() for each in text.split(","))
+    """Return the comma-separated names of an option; None where it wasn't given."""
+    return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
-@contextmanager
-def stage_progress() -> Iterator[StageProgress]:
-    """Show how far ingesting and asking are, on stderr; nothing where stderr is no terminal."""
+def report_console() -> Console:
+    """Return a console for tables: as wide as the terminal, and in a pipe so wide that rows stay whole."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
 
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
-        tasks = {stage: bars.add_task(stage, total=None) for stage in ("ingest", "ask")}
+    from recall_loop.cli.core.screen import PIPED_WIDTH
 
-        def tell(stage: str, done: int, total: int) -> None:
-            bars.update(tasks[stage], completed=done, total=total)
-
-        yield tell
+    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)

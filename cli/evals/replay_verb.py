@@ -8,16 +8,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import bounded_int, read_settings
-from recall_loop.cli.core.common import open_store as open_given
+from recall_loop.cli.core.common import open_store
+from recall_loop.cli.core.progress_bars import stage_progress
 from recall_loop.cli.evals.eval_options import (
-    FORMATS,
-    KINDS,
-    MAX_QUESTIONS,
-    PIPED_WIDTH,
+    add_dataset_options,
+    add_question_options,
+    add_resamples_option,
+    add_sample_options,
     parse_cutoffs,
+    report_console,
     split_names,
-    stage_progress,
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
@@ -49,40 +49,28 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "replay", help="compare policies on the same requests", description=_DESCRIPTION, epilog=_EXAMPLE
     )
-    asked = parser.add_mutually_exclusive_group(required=True)
-    asked.add_argument("--requests", type=Path, metavar="FILE", help="JSON Lines of requests, such as a log")
-    asked.add_argument("--data", type=Path, metavar="PATH", help="labelled data set, as `eval` takes it")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--requests", type=Path, metavar="FILE", help="JSON Lines of requests, such as a log")
+    source.add_argument("--data", type=Path, metavar="PATH", help="labelled data set, as `eval` takes it")
     add = parser.add_argument
     add("--policy", action="append", metavar="P", help="old, new or a TOML file; may be repeated (default: old, new)")
-    add("--store", metavar="PATH", help="folder of the store; needed with --requests, in memory by default with --data")
+    add(
+        "--store",
+        dest="store_path",
+        metavar="PATH",
+        help="folder of the store; needed with --requests, in memory by default with --data",
+    )
     add("--gold", type=Path, metavar="FILE", help="labels of --requests: JSON Lines of id, gold, answerable, category")
     add("--tenant", metavar="T", help="tenant of --requests that name none (default: $RECALL_LOOP_TENANT)")
-    add("--format", choices=FORMATS, help="format of --data (default: the one that it looks like)")
-    add("--kinds", choices=KINDS, help="documents of --data to load")
-    add("--categories", metavar="A,..", help="only questions of --data of these categories")
-    add("--unscored", action="store_true", help="also ask questions of --data that count for no recall")
-    add("--k", default="5,10,20", metavar="K,..", help="cuts of recall and all (default: %(default)s)")
-    add(
-        "--limit",
-        type=bounded_int(1, MAX_QUESTIONS),
-        metavar="N",
-        help="ask N requests, drawn with --seed (default: all)",
-    )
-    add(
-        "--seed", type=bounded_int(0, 2**31 - 1), default=0, metavar="N", help="seed of draw and intervals (default: 0)"
-    )
-    add(
-        "--resamples",
-        type=bounded_int(100, 100_000),
-        default=2000,
-        metavar="N",
-        help="resamples of the intervals (default: %(default)s)",
-    )
+    add_dataset_options(parser)
+    add_question_options(parser)
+    add_sample_options(parser, items="requests")
+    add_resamples_option(parser)
     add("--json", type=Path, metavar="FILE", help="write the report with one entry per run")
     add("--html", type=Path, metavar="FILE", help="write the report with plots; needs recall-loop[eval]")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, settings: Settings) -> int:
     """Replay, print the report, and return the exit code 0.
 
     Raises:
@@ -95,19 +83,19 @@ def run(args: argparse.Namespace) -> int:
     from recall_loop.evals.replay.replay_policies import read_policies
 
     _check(args)
-    policies, settings = read_policies(args.policy or ["old", "new"]), read_settings(args)
+    policies = read_policies(args.policy or ["old", "new"])
     with ExitStack() as stack:
         progress = stack.enter_context(stage_progress())
-        asked, prompts, store = _load_prompts(args, settings, stack, progress)
-        runs = list(replay(prompts, policies, store, asked.ks, progress))
-        report = replay_report.build(asked, policies, runs)
+        options, prompts, store = _load_prompts(args, settings, stack, progress)
+        runs = list(replay(prompts, policies, store, options.ks, progress))
+        report = replay_report.build(options, policies, runs)
     if args.json:
         args.json.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     if args.html:
         from recall_loop.evals.replay.replay_html import page
 
         args.html.write_text(page(report), encoding="utf-8")
-    _print(report)
+    replay_report.show(report, report_console())
     return 0
 
 
@@ -115,10 +103,10 @@ def _check(args: argparse.Namespace) -> None:
     """Refuse an option that would have no effect."""
     from recall_loop.state.errors import InvalidInputError
 
-    for name, other in ((_DATASET_OPTIONS, "data"), (_REQUEST_OPTIONS, "requests")):
-        for option in name:
-            if getattr(args, option) and getattr(args, other) is None:
-                raise InvalidInputError(f"--{option}", getattr(args, option), f"only with --{other}")
+    for options, source in ((_DATASET_OPTIONS, "data"), (_REQUEST_OPTIONS, "requests")):
+        for option in options:
+            if getattr(args, option) and getattr(args, source) is None:
+                raise InvalidInputError(f"--{option}", getattr(args, option), f"only with --{source}")
     if args.html is not None:
         from recall_loop.evals.replay.replay_plots import check_plotting
 
@@ -137,23 +125,14 @@ def _load_prompts(
     from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
     from recall_loop.evals.runs.runner import EvalOptions
 
-    options = EvalOptions(parse_cutoffs(args.k), split_names(args.categories), args.limit, args.seed, args.unscored)
-    asked = ReplayOptions((args.data or args.requests).name, options.ks, args.limit, args.seed, args.resamples)
+    choice = EvalOptions(parse_cutoffs(args.k), split_names(args.categories), args.limit, args.seed, args.unscored)
+    options = ReplayOptions((args.data or args.requests).name, choice.ks, args.limit, args.seed, args.resamples)
     if args.requests:
-        read = prompt_set.read_requests(args.requests, args.tenant or settings.tenant, args.gold)
-        prompts = prompt_set.draw_sample(read, args.limit, args.seed)
-        return asked, prompts, stack.enter_context(open_given(args.store, settings, create=False, read_only=True))
+        requests = prompt_set.read_requests(args.requests, settings.tenant, args.gold)
+        prompts = prompt_set.draw_sample(requests, args.limit, args.seed)
+        return options, prompts, stack.enter_context(open_store(settings, read_only=True))
     dataset = load_dataset(args.data, args.kinds, args.format)
-    prompts = prompt_set.prompts_from_dataset(dataset, options)
-    store = stack.enter_context(open_eval_store(Path(args.store) if args.store else None, settings))
+    prompts = prompt_set.prompts_from_dataset(dataset, choice)
+    store = stack.enter_context(open_eval_store(Path(args.store_path) if args.store_path else None, settings))
     ingest(store, dataset, list(dict.fromkeys(prompt.request.tenant for prompt in prompts)), progress)
-    return asked, prompts, store
-
-
-def _print(report: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    from recall_loop.evals.replay.replay_report import show
-
-    console = Console()
-    show(report, console if console.is_terminal else Console(width=PIPED_WIDTH))
+    return options, prompts, store

@@ -1,4 +1,4 @@
-"""A retrieval request out of the options of the command line."""
+"""A retrieval request from the options of the command line."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from recall_loop.cli.core.common import scope_from
+from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import RetrieveRequest
-from recall_loop.state.scope import Scope
+from recall_loop.state.settings.settings import Settings
 
 _LISTS = ("agent_ids", "tags", "tools_used")
 
 
-def build_request(args: argparse.Namespace, tenant: str) -> RetrieveRequest:
+def build_request(args: argparse.Namespace, settings: Settings) -> RetrieveRequest:
     """Return the request that the options describe.
 
     Raises:
@@ -27,31 +29,16 @@ def build_request(args: argparse.Namespace, tenant: str) -> RetrieveRequest:
         messages.append({"role": "user", "content": args.question})
     if not messages:
         raise InvalidInputError("QUESTION", None, "a question, or --messages FILE that ends with one")
-    given = {
-        "messages": messages,
-        "goal": args.goal,
-        "tenant": tenant,
-        "agent_id": args.agent,
-        "user_id": args.user,
-        "conversation_id": args.conversation,
-        "scope": args.scope,
-        "filters": parse_filters(args.filter) or None,
-        "content_types": [part.strip() for part in args.types.split(",")] if args.types else None,
-        "max_facts": args.max_facts,
-        "max_iterations": args.max_iterations,
-        "write_answer": args.answer,
-        "reference_time": args.reference_time,
-        "debug": args.debug or (args.stream and not args.json) or None,
-    }
-    request = validate_model(RetrieveRequest, {name: value for name, value in given.items() if value is not None})
-    _check_scope(request)
+    fields = given_fields(args, RetrieveRequest.model_fields) | {"messages": messages, "tenant": settings.tenant}
+    if args.filter:
+        fields["filters"] = parse_filters(args.filter)
+    if args.types:
+        fields["content_types"] = [name.strip() for name in args.types.split(",")]
+    if args.stream and not args.json:
+        fields["debug"] = True
+    request = validate_model(RetrieveRequest, fields)
+    scope_from(args, settings)  # options that don't fit together are refused before a store is opened
     return request
-
-
-def _check_scope(request: RetrieveRequest) -> None:
-    """Complain about scope options that don't fit together before a store is opened."""
-    fields = {"tenant": request.tenant, "agent_id": request.agent_id, "mode": request.scope}
-    validate_model(Scope, fields, "scope")
 
 
 def parse_filters(pairs: Sequence[str]) -> Mapping[str, Any]:

@@ -1,24 +1,17 @@
-"""The options of a retrieval request. `request_of` makes the request: apart, so that help is immediate."""
+"""The options of a retrieval request, apart from what reads them, so that help is immediate."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from recall_loop.cli.core.common import bounded_int
+from recall_loop.cli.core.shared_options import add_scope_options, bounded_int
 
 
 def add_request_options(parser: argparse.ArgumentParser) -> None:
     """Add every option of a request but the store and the tenant."""
     add = parser.add_argument
-    add("--conversation", metavar="ID", help="only this conversation (default: all)")
-    add("--agent", metavar="A", help="memory of this agent (default: of all)")
-    add("--user", metavar="U", help="only records of this user (default: all)")
-    add(
-        "--scope",
-        choices=("local", "constellation"),
-        help="local: the agent itself; constellation: the agents of its group (default: local)",
-    )
+    add_scope_options(parser)
     add(
         "--types",
         metavar="T,..",

@@ -1,4 +1,4 @@
-"""A search out of the options of the command line."""
+"""A search from the options of the command line."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from pydantic import BaseModel
 
+from recall_loop.cli.core.common import scope_from
+from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.truncation import FULL_PROFILE, TruncationProfile, parse_profile, profile_for
 from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
@@ -17,22 +18,9 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import DEFAULT_CONTENT_TYPES
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, Timestamp
 
-_FILTERS = (
-    "role",
-    "start_time",
-    "end_time",
-    "label",
-    "fact_type",
-    "session",
-    "min_similarity",
-    "execution_status",
-    "min_outcome_score",
-    "max_outcome_score",
-    "as_of",
-    "include_superseded",
-)
 _TRAJECTORY_FILTERS = ("execution_status", "min_outcome_score", "max_outcome_score")
 
 
@@ -65,7 +53,7 @@ class SearchCommand:
         )
 
 
-def build_search(args: argparse.Namespace, tenant: str) -> SearchCommand:
+def build_search(args: argparse.Namespace, settings: Settings) -> SearchCommand:
     """Return the search that the options describe.
 
     Raises:
@@ -73,7 +61,7 @@ def build_search(args: argparse.Namespace, tenant: str) -> SearchCommand:
     """
     if not args.query.strip():
         raise InvalidInputError("QUERY", args.query, "text with at least one character that is not white space")
-    scope = _scope(args, tenant)
+    scope = scope_from(args, settings)
     filters = _filters(args)
     kinds = _kinds(args.types, filters)
     profile = FULL_PROFILE if args.full else parse_profile(args.profile) if args.profile else profile_for(scope, kinds)
@@ -81,21 +69,9 @@ def build_search(args: argparse.Namespace, tenant: str) -> SearchCommand:
     return SearchCommand(args.query, scope, filters, kinds, _options(args), profile, now)
 
 
-def _scope(args: argparse.Namespace, tenant: str) -> Scope:
-    fields = {
-        "tenant": tenant,
-        "agent_id": args.agent,
-        "mode": args.scope,
-        "user_id": args.user,
-        "conversation_id": args.conversation,
-    }
-    return validate_model(Scope, fields, "scope")
-
-
 def _filters(args: argparse.Namespace) -> Filters:
-    given: dict[str, Any] = {name: getattr(args, name) for name in _FILTERS}
-    given |= {"agent_ids": args.agent_id, "tags": args.tag}
-    return validate_model(Filters, {name: value for name, value in given.items() if value is not None}, "filters")
+    names = Filters.model_fields.keys() - Scope.model_fields.keys()
+    return validate_model(Filters, given_fields(args, names), "filters")
 
 
 def _kinds(given: str | None, filters: Filters) -> tuple[ContentType, ...]:

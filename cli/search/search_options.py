@@ -1,10 +1,10 @@
-"""The options of a search. `search_of` reads them: apart, so that help is immediate."""
+"""The options of a search, apart from what reads them, so that help is immediate."""
 
 from __future__ import annotations
 
 import argparse
 
-from recall_loop.cli.core.common import bounded_int
+from recall_loop.cli.core.shared_options import add_scope_options, bounded_int
 
 DEFAULT_LIMIT = 10
 _MAX_LIMIT = 1000
@@ -12,23 +12,14 @@ _MAX_LIMIT = 1000
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Add every option of a search but the store and the tenant."""
-    _add_scope_options(parser.add_argument_group("where to look"))
+    _add_scope_and_types(parser.add_argument_group("where to look"))
     _add_filters(parser.add_argument_group("what results must satisfy (all that is given)"))
     _add_mode_options(parser.add_argument_group("how to search"))
 
 
-def _add_scope_options(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add("--agent", metavar="A", help="memory of this agent (default: of all)")
-    add(
-        "--scope",
-        choices=("local", "constellation"),
-        default="local",
-        help="local: the agent itself; constellation: the agents of its group (default: %(default)s)",
-    )
-    add("--user", metavar="U", help="only records of this user (default: all)")
-    add("--conversation", metavar="ID", help="only this conversation (default: all)")
-    add(
+def _add_scope_and_types(group: argparse._ArgumentGroup) -> None:
+    add_scope_options(group)
+    group.add_argument(
         "--types",
         metavar="T,..",
         help="fact, archival, message, trajectory "
@@ -38,12 +29,12 @@ def _add_scope_options(group: argparse._ArgumentGroup) -> None:
 
 def _add_filters(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--agent-id", action="append", metavar="A", help="any of these agents; may be repeated")
+    add("--agent-id", dest="agent_ids", action="append", metavar="A", help="any of these agents; may be repeated")
     add("--role", metavar="R", help="role of the speaker: user, assistant, tool, system")
     add("--start-time", metavar="T", help="created at or after, as 2024-05-01T09:30:00Z")
     add("--end-time", metavar="T", help="created before")
     add("--label", metavar="L", help="exactly this label")
-    add("--tag", action="append", metavar="T", help="has this tag; repeated: all of them")
+    add("--tag", dest="tags", action="append", metavar="T", help="has this tag; repeated: all of them")
     add("--fact-type", metavar="T", help="exactly this fact type")
     add("--session", metavar="ID", help="exactly this session")
     add("--include-superseded", action="store_true", default=None, help="also facts that newer ones have superseded")

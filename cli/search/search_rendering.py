@@ -3,51 +3,46 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from recall_loop.cli.core.rendering import Screen, sanitize, sanitize_json
+from recall_loop.cli.core.fact_rendering import format_minute
+from recall_loop.cli.core.safe_text import sanitize
+from recall_loop.cli.core.screen import Screen, make_console, print_json
 from recall_loop.memory.search.present.serialization import response_to_json, truncate_hits
 from recall_loop.memory.search.present.truncation import TruncationProfile
 from recall_loop.memory.search.query.options import SearchResponse
 from recall_loop.state.display import CONTENT_TYPE_TEXTS, format_count
 from recall_loop.state.records.records import Record
 
-_PIPED_WIDTH = 200  # a pipe has no width
-_LEAST_TEXT = 24
+_MIN_TEXT_WIDTH = 24
 
 
 def print_results(found: SearchResponse, profile: TruncationProfile) -> None:
-    """Write the results as a table, or where was looked if there are none."""
-    piped = not sys.stdout.isatty()
-    console = Console(
-        file=sys.stdout, highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH if piped else None
-    )
-    screen = Screen(console)
+    """Write the results as a table, or what was searched if there are none."""
+    screen = Screen(make_console(tables=True))
     if found.degraded_reason:
         screen.line(f"warning: {found.degraded_reason}", "yellow")
     if found.corrected:
         screen.line(f"spelling: {found.corrected}", "yellow")
     if found.time_range:
-        screen.line(f"time: {_range(found)}", "dim")
+        ends = (("from", found.time_range.start), ("before", found.time_range.end))
+        screen.line(f"time: {' '.join(f'{word} {format_minute(end)}' for word, end in ends if end)}", "dim")
     if not found.hits:
         screen.line(_empty_line(found), "bold")
         screen.line(_searched_line(found), "dim")
         return
-    console.print(_table(found, profile))
+    screen.console.print(_table(found, profile))
     screen.line(f"{format_count(len(found.hits), 'result')} out of {format_count(found.allowed, 'record')}", "bold")
     screen.line(_searched_line(found), "dim")
 
 
 def print_results_json(found: SearchResponse, profile: TruncationProfile) -> None:
-    """Write everything about the results, and where was looked."""
-    sys.stdout.write(sanitize_json(json.dumps(response_to_json(found, profile), ensure_ascii=False, indent=2)) + "\n")
+    """Write everything about the results, and what was searched."""
+    print_json(response_to_json(found, profile), indent=2)
 
 
 def _table(found: SearchResponse, profile: TruncationProfile) -> Table:
@@ -56,7 +51,7 @@ def _table(found: SearchResponse, profile: TruncationProfile) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("what", "author", "time"):
         table.add_column(name, overflow="fold", max_width=20)
-    table.add_column("text", overflow="fold", min_width=_LEAST_TEXT)
+    table.add_column("text", overflow="fold", min_width=_MIN_TEXT_WIDTH)
     for rank, (hit, text) in enumerate(zip(found.hits, truncate_hits(found, profile), strict=True), start=1):
         record = hit.record
         shown = f"[{record.label}] {text.text}" if record.label else text.text
@@ -66,7 +61,7 @@ def _table(found: SearchResponse, profile: TruncationProfile) -> Table:
             f"{hit.similarity:.3f}",
             f"{CONTENT_TYPE_TEXTS[record.kind]} {record.id}",
             record.author or record.subject or record.agent_name or "",
-            _minute(record.created_at) + _until(record),
+            format_minute(record.created_at) + _valid_until(record),
         )
         body = Text(sanitize(shown))
         if hit.debug is not None:
@@ -75,14 +70,14 @@ def _table(found: SearchResponse, profile: TruncationProfile) -> Table:
     return table
 
 
-def _until(record: Record) -> str:
-    """Return when a fact ceased to be true."""
+def _valid_until(record: Record) -> str:
+    """Return the day on which a fact ceased to be true; nothing for what still is."""
     until = getattr(record, "valid_until", None)
     return f" until {until.date().isoformat()}" if until is not None else ""
 
 
 def _retriever_scores(debug: Mapping[str, Any]) -> str:
-    """Return each leg with its rank and score on one line."""
+    """Return the rank and score of each retriever on one line."""
     return " · ".join(f"{name} {_format_retriever_score(value)}" for name, value in debug.items())
 
 
@@ -115,16 +110,3 @@ def _pairs(values: Mapping[str, Any]) -> str:
 
 def _plain(value: object) -> str:
     return "+".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
-
-
-def _range(found: SearchResponse) -> str:
-    span = found.time_range
-    if span is None:
-        return ""
-    return " ".join(
-        f"{word} {_minute(moment)}" for word, moment in (("from", span.start), ("before", span.end)) if moment
-    )
-
-
-def _minute(when: datetime | None) -> str:
-    return when.strftime("%Y-%m-%d %H:%M") if when else ""

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import add_store_option, add_tenant_option, open_store, read_settings
+from recall_loop.cli.core.common import open_store
+from recall_loop.cli.core.shared_options import add_store_option, add_tenant_option
+from recall_loop.cli.search.search_options import add_output_options, add_search_options
+
+if TYPE_CHECKING:  # loaded when the verb runs
+    from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
 Search a store once and print what matches, best first: no planning, no further rounds. Where nothing is
@@ -22,8 +27,6 @@ examples:
 
 def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
-    from recall_loop.cli.search.search_options import add_output_options, add_search_options
-
     parser = subparsers.add_parser("search", help="search a store once", description=_DESCRIPTION, epilog=_EXAMPLE)
     parser.add_argument("query", metavar="QUERY", help="what to look for")
     add_store_option(parser)
@@ -32,7 +35,7 @@ def add_parser(subparsers: Any) -> None:
     add_output_options(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, settings: Settings) -> int:
     """Search, print, and return 0, also where nothing was found.
 
     Raises:
@@ -43,9 +46,8 @@ def run(args: argparse.Namespace) -> int:
     from recall_loop.cli.search.search_arguments import build_search
     from recall_loop.cli.search.search_rendering import print_results, print_results_json
 
-    settings = read_settings(args)
-    asked = build_search(args, settings.tenant if args.tenant is None else args.tenant)
-    with open_store(args.store, settings, create=False, read_only=True) as store:
-        found = asked.run(store)
-    (print_results_json if args.json else print_results)(found, asked.profile)
+    command = build_search(args, settings)
+    with open_store(settings, read_only=True) as store:
+        response = command.run(store)
+    (print_results_json if args.json else print_results)(response, command.profile)
     return 0

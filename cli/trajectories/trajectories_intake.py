@@ -1,17 +1,19 @@
-"""`recall-loop trajectories convert` and `add`: runs out of files (TRAJ-1, TRAJ-2)."""
+"""`recall-loop trajectories convert` and `add`: runs from files (TRAJ-1, TRAJ-2)."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from recall_loop.cli.core.common import atomic_output, open_store, read_settings
-from recall_loop.cli.core.rendering import Screen, sanitize, sanitize_json
+from recall_loop.cli.core.common import atomic_output, check_readable, open_store
+from recall_loop.cli.core.problem_report import ProblemReport
+from recall_loop.cli.core.safe_text import sanitize_json
+from recall_loop.cli.core.screen import Screen
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.masking import Masking, make_masking
 from recall_loop.memory.trajectories.capture.runs_file import RunLine, read_runs
@@ -21,111 +23,92 @@ from recall_loop.memory.trajectories.scoring.outcome_scoring import Scorer
 from recall_loop.state.display import format_count
 from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import run_from_record
+from recall_loop.state.settings.settings import Settings
 
-_BATCH = 200
-_SHOWN_PROBLEMS = 20
+_BATCH_SIZE = 200  # smaller than that of other writes: a language model may score each run in between
 
 
-def convert(args: argparse.Namespace) -> int:
+def convert(args: argparse.Namespace, _: Settings) -> int:
     """Write runs as records, one a line; 1 where lines couldn't be used, else 0."""
-    masking, bad, written = _masking(args), 0, 0
-    _check_readable(args.files)
+    masking, problems, written = _masking(args), ProblemReport(), 0
+    check_readable(args.files)
     with atomic_output(args.output) as out:
         for path in args.files:
             for line in read_runs(path, masking):
                 if line.record is None:
-                    bad += 1
-                    _report(path, line, bad)
+                    problems.add(f"{path}:{line.number}", "rejected", line.reason)
                     continue
                 body = line.record.model_dump_json(exclude_defaults=True, exclude={"kind"})
                 text = f'{{"kind":"trajectory",{body[1:]}'
                 out.write((text if args.output else sanitize_json(text)) + "\n")
                 written += 1
-    rejected = f", {format_count(bad, 'line')} rejected" if bad else ""
+    problems.close()
+    rejected = f", {format_count(problems.count, 'line')} rejected" if problems.count else ""
     sys.stderr.write(f"{format_count(written, 'run')} converted{rejected}\n")
-    return 1 if bad else 0
+    return 1 if problems.count else 0
 
 
-def add(args: argparse.Namespace) -> int:
+def add(args: argparse.Namespace, settings: Settings) -> int:
     """Put runs into a store; 1 where lines couldn't be used, else 0.
 
     A run that is there already, with or without a score, is left as it is.
     """
-    masking, settings = _masking(args), read_settings(args)
-    _check_readable(args.files)
-    how = _AddOptions(masking, None if args.score == "later" else make_scorer("--score", args.score, settings))
-    ready = partial(with_agent_and_tags, agent_id=args.agent, tags=args.tag)
-    tenant = settings.tenant if args.tenant is None else args.tenant
-    total = _AddCounts()
-    with open_store(args.store, settings, create=True, read_only=False) as store:
+    masking = _masking(args)
+    check_readable(args.files)
+    scorer = None if args.score == "later" else make_scorer("--score", args.score, settings)
+    with open_store(settings, create=True) as store:
+        intake = _RunIntake(args, store, settings.tenant, scorer)
         for path in args.files:
-            _add_file(path, store, tenant, ready, how, total)
-    for line in total.lines():
-        Screen().line(line)
-    return 1 if total.rejected else 0
+            intake.add_file(path, read_runs(path, masking))
+    return intake.close()
 
 
-@dataclass(frozen=True)
-class _AddOptions:
-    masking: Masking
-    scorer: Scorer | None
+class _RunIntake:
+    """Adds the runs of files to a store, and counts their outcomes."""
 
+    def __init__(self, args: argparse.Namespace, store: MemoryStore, tenant: str, scorer: Scorer | None) -> None:
+        self._store, self._tenant, self._scorer = store, tenant, scorer
+        self._label = partial(with_agent_and_tags, agent_id=args.agent, tags=args.tag)
+        self._counts: Counter[str] = Counter()
+        self._unscored = 0
+        self._problems = ProblemReport()
 
-class _AddCounts:
-    """What became of the lines."""
+    def add_file(self, path: Path, lines: Iterator[RunLine]) -> None:
+        """Add the runs of one file."""
+        while batch := list(islice(lines, _BATCH_SIZE)):
+            runs: dict[str, tuple[int, Trajectory]] = {}
+            for line in batch:
+                if line.record is None:
+                    self._reject(path, line.number, line.reason)
+                else:  # of several lines with one id the last wins, as everywhere
+                    runs[line.record.id] = (line.number, self._label(line.record))
+            self._add_batch(path, runs)
 
-    def __init__(self) -> None:
-        self.created = self.replaced = self.unchanged = self.rejected = self.unscored = 0
-
-    def lines(self) -> Iterator[str]:
-        parts = [f"{self.created:,} created", f"{self.replaced:,} replaced", f"{self.unchanged:,} unchanged"]
-        yield ", ".join([*parts, f"{self.rejected:,} rejected"])
-        if self.unscored:
-            yield f"{format_count(self.unscored, 'run')} not scored yet: `recall-loop trajectories score --pending`"
-
-
-def _add_file(
-    path: Path,
-    store: MemoryStore,
-    tenant: str,
-    ready: Callable[[Trajectory], Trajectory],
-    how: _AddOptions,
-    total: _AddCounts,
-) -> None:
-    lines = read_runs(path, how.masking)
-    while batch := list(islice(lines, _BATCH)):
-        good: dict[str, tuple[RunLine, Trajectory]] = {}
-        for line in batch:
-            if line.record is None:
-                _reject(path, line, line.reason, total)
-            else:  # of several lines with one id the last wins, as everywhere
-                good[line.record.id] = (line, ready(line.record))
-        added = add_trajectories(store, [record for _, record in good.values()], tenant=tenant, scorer=how.scorer)
-        for (line, _), outcome in zip(good.values(), added, strict=True):
+    def _add_batch(self, path: Path, runs: dict[str, tuple[int, Trajectory]]) -> None:
+        records = [record for _, record in runs.values()]
+        outcomes = add_trajectories(self._store, records, tenant=self._tenant, scorer=self._scorer)
+        for (number, _), outcome in zip(runs.values(), outcomes, strict=True):
             if outcome.status == "rejected":
-                _reject(path, line, outcome.error or "", total)
+                self._reject(path, number, outcome.error or "")
                 continue
-            setattr(total, outcome.status, getattr(total, outcome.status) + 1)
+            self._counts[outcome.status] += 1
             written = outcome.status != "unchanged"
-            total.unscored += written and run_from_record(outcome.record).outcome_score is None
+            self._unscored += written and run_from_record(outcome.record).outcome_score is None
+
+    def _reject(self, path: Path, number: int, reason: str) -> None:
+        self._problems.add(f"{path}:{number}", "rejected", reason)
+
+    def close(self) -> int:
+        """Write the counts and return the exit code."""
+        self._problems.close()
+        screen, counts = Screen(), self._counts | Counter(rejected=self._problems.count)
+        statuses = ("created", "replaced", "unchanged", "rejected")
+        screen.line(", ".join(f"{counts[status]:,} {status}" for status in statuses))
+        if self._unscored:
+            runs = format_count(self._unscored, "run")
+            screen.line(f"{runs} not scored yet: `recall-loop trajectories score --pending`")
+        return 1 if self._problems.count else 0
 
 
 def _masking(args: argparse.Namespace) -> Masking:
     return make_masking(args.mask, args.mask_key, defaults=args.default_masks)
-
-
-def _check_readable(files: Iterable[Path]) -> None:
-    """Fail before anything is written; opening a pipe would use it up."""
-    for path in files:
-        if not path.exists() or path.is_file() or path.is_dir():
-            path.open("rb").close()
-
-
-def _reject(path: Path, line: RunLine, reason: str, total: _AddCounts) -> None:
-    total.rejected += 1
-    _report(path, RunLine(line.number, None, reason), total.rejected)
-
-
-def _report(path: Path, line: RunLine, seen: int) -> None:
-    if seen <= _SHOWN_PROBLEMS:
-        sys.stderr.write(f"{sanitize(str(path))}:{line.number}: rejected: {sanitize(line.reason)}\n")

@@ -1,15 +1,15 @@
-"""The options of a search of past runs; apart from their reading, so that help is immediate."""
+"""The options of a search of past runs, apart from what reads them, so that help is immediate."""
 
 from __future__ import annotations
 
 import argparse
 
-from recall_loop.cli.core.common import bounded_int
+from recall_loop.cli.core.shared_options import add_json_option, add_scope_options, bounded_int
 
 
 def add_trajectory_search_options(parser: argparse.ArgumentParser) -> None:
     """Add every option of the search but the store and the tenant."""
-    _add_scope_options(parser.add_argument_group("where to look"))
+    add_scope_options(parser.add_argument_group("where to look"), "runs")
     _add_contrasts(parser.add_argument_group("learning value and contrasts"))
     _add_filters(parser.add_argument_group("what runs must satisfy (all that is given)"))
     parser.add_argument(
@@ -19,19 +19,7 @@ def add_trajectory_search_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="most runs, with contrasts of each tier, 1 to 1000 (default: %(default)s)",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object (default: text)")
-
-
-def _add_scope_options(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add("--agent", metavar="A", help="runs of this agent (default: of all)")
-    add(
-        "--scope",
-        choices=("local", "constellation"),
-        default="local",
-        help="local: the agent itself; constellation: the agents of its group (default: %(default)s)",
-    )
-    add("--user", metavar="U", help="only runs for this user (default: all)")
+    add_json_option(parser)
 
 
 def _add_contrasts(group: argparse._ArgumentGroup) -> None:
@@ -58,11 +46,11 @@ def _add_contrasts(group: argparse._ArgumentGroup) -> None:
 def _add_filters(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--execution-status", metavar="S", help="completed, incomplete, failed, error or unknown")
-    add("--tag", action="append", metavar="T", help="has this tag; repeated: all of them")
-    add("--tool", action="append", metavar="NAME", help="used this tool; repeated: all of them")
-    add("--category", metavar="C", help="exactly this task category")
-    add("--complexity", metavar="L", help="trivial, simple, moderate, complex or expert")
+    add("--tag", dest="tags", action="append", metavar="T", help="has this tag; repeated: all of them")
+    add("--tool", dest="tools_used", action="append", metavar="NAME", help="used this tool; repeated: all of them")
+    add("--category", dest="task_category", metavar="C", help="exactly this task category")
+    add("--complexity", dest="complexity_level", metavar="L", help="trivial, simple, moderate, complex or expert")
     add("--start-time", metavar="T", help="created at or after, as 2024-05-01T09:30:00Z")
     add("--end-time", metavar="T", help="created before")
-    add("--agent-id", action="append", metavar="A", help="any of these agents; may be repeated")
+    add("--agent-id", dest="agent_ids", action="append", metavar="A", help="any of these agents; may be repeated")
     add("--min-similarity", metavar="X", type=float, help="similarity at least this, 0 to 1 (default: 0.3)")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
-from typing import Any
 
-from recall_loop.cli.core.common import open_store, read_settings
-from recall_loop.cli.core.rendering import Screen, sanitize, sanitize_json, shorten
+from recall_loop.cli.core.common import open_store, scope_from
+from recall_loop.cli.core.safe_text import sanitize, shorten
+from recall_loop.cli.core.screen import Screen, print_json
+from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.trajectories.contrast.contrast_search import TRAJECTORY_MIN_SIMILARITY, search_trajectories
 from recall_loop.memory.trajectories.contrast.labels import execution_text, learning_value_text
 from recall_loop.memory.trajectories.contrast.results import TrajectoryItem, TrajectorySearchResult
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.settings.settings import Settings
 
 _SHOWN_SUMMARY = 320
 _HEADINGS = {
@@ -25,15 +26,14 @@ _HEADINGS = {
 }
 
 
-def search(args: argparse.Namespace) -> int:
+def search(args: argparse.Namespace, settings: Settings) -> int:
     """Search and print; 0, also where nothing was found."""
-    settings = read_settings(args)
     if not args.query.strip():
         raise InvalidInputError("QUERY", args.query, "text with at least one character that is not white space")
-    tenant = settings.tenant if args.tenant is None else args.tenant
-    fields = {"tenant": tenant, "agent_id": args.agent, "mode": args.scope, "user_id": args.user}
-    scope, filters = validate_model(Scope, fields, "scope"), _filters(args)
-    with open_store(args.store, settings, create=False, read_only=True) as store:
+    scope = scope_from(args, settings)
+    names = Filters.model_fields.keys() - Scope.model_fields.keys() - {"min_similarity"}
+    filters = validate_model(Filters, given_fields(args, names), "filters")
+    with open_store(settings, read_only=True) as store:
         found = search_trajectories(
             store,
             args.query,
@@ -48,28 +48,14 @@ def search(args: argparse.Namespace) -> int:
             filters=filters,
         )
     if args.json:
-        Screen().line(sanitize_json(json.dumps({"query": found.query, **found.to_display()}, ensure_ascii=False)))
+        print_json({"query": found.query, **found.to_display()})
     else:
         print_trajectories(found)
     return 0
 
 
-def _filters(args: argparse.Namespace) -> Filters:
-    given: dict[str, Any] = {
-        "execution_status": args.execution_status,
-        "tags": args.tag,
-        "tools_used": args.tool,
-        "task_category": args.category,
-        "complexity_level": args.complexity,
-        "start_time": args.start_time,
-        "end_time": args.end_time,
-        "agent_ids": args.agent_id,
-    }
-    return validate_model(Filters, {name: value for name, value in given.items() if value is not None}, "filters")
-
-
 def print_trajectories(found: TrajectorySearchResult) -> None:
-    """Write what was found, each group under its heading."""
+    """Write the runs that were found, each group under its heading."""
     screen = Screen()
     if found.degraded_reason:
         screen.line(f"warning: {found.degraded_reason}", "yellow")

@@ -7,8 +7,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
-from recall_loop.cli.core.common import open_store, read_settings
-from recall_loop.cli.core.rendering import Screen, sanitize, sanitize_json, shorten
+from recall_loop.cli.core.common import open_store
+from recall_loop.cli.core.fact_rendering import format_minute
+from recall_loop.cli.core.safe_text import sanitize, shorten
+from recall_loop.cli.core.screen import Screen, print_json
 from recall_loop.memory.trajectories.contrast.labels import (
     execution_tooltip,
     format_execution,
@@ -22,6 +24,7 @@ from recall_loop.state.records.legacy_trajectories import is_legacy
 from recall_loop.state.records.records import Record
 from recall_loop.state.records.trajectories import RunData, ToolUse, Turn, TurnMessage, run_from_record
 from recall_loop.state.scope import ExecutionStatus, Scope
+from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, Role
 
 _SHOWN_TEXT = 600
@@ -30,24 +33,21 @@ _SHOWN_TOOLS = 15
 _SPEAKERS = {Role.USER: "user", Role.ASSISTANT: "agent", Role.TOOL: "tool", Role.SYSTEM: "system"}
 
 
-def show(args: argparse.Namespace) -> int:
+def show(args: argparse.Namespace, settings: Settings) -> int:
     """Print a run; 0.
 
     Raises:
         InvalidInputError: there is no such run in scope.
     """
-    settings = read_settings(args)
-    scope = Scope(tenant=settings.tenant if args.tenant is None else args.tenant)
-    with open_store(args.store, settings, create=False, read_only=True) as store:
-        found = [record for record in store.get([args.id], scope=scope) if record.kind is ContentType.TRAJECTORY]
-    if not found:
-        raise InvalidInputError("ID", args.id, f"id of a trajectory of tenant {scope.tenant!r}")
-    run = run_from_record(found[0])
+    with open_store(settings, read_only=True) as store:
+        records = store.get([args.id], scope=Scope(tenant=settings.tenant))
+    if not records or records[0].kind is not ContentType.TRAJECTORY:
+        raise InvalidInputError("ID", args.id, f"id of a trajectory of tenant {settings.tenant!r}")
+    record, run = records[0], run_from_record(records[0])
     if args.json:
-        whole = {"id": found[0].id, **run.model_dump(mode="json", exclude_none=True)}
-        Screen().line(sanitize_json(json.dumps(whole, ensure_ascii=False)))
-        return 0
-    _RunPrinter(None if args.full else _SHOWN_TEXT).write(found[0], run)
+        print_json({"id": record.id, **run.model_dump(mode="json", exclude_none=True)})
+    else:
+        _RunPrinter(None if args.full else _SHOWN_TEXT).write(record, run)
     return 0
 
 
@@ -121,7 +121,7 @@ def _about(record: Record, run: RunData) -> Iterable[str]:
     if record.agent_id:
         yield f"agent {record.agent_id}"
     if record.created_at:
-        yield record.created_at.strftime("%Y-%m-%d %H:%M")
+        yield format_minute(record.created_at)
     if metadata.duration_seconds is not None:
         yield f"{metadata.duration_seconds:.1f} s"
     yield f"{format_count(metadata.step_count, 'step')}, {format_count(metadata.message_count, 'message')}"
@@ -146,19 +146,17 @@ def _turn_heading(number: int, turn: Turn) -> str:
     return " · ".join(parts)
 
 
-def stats(args: argparse.Namespace) -> int:
+def stats(args: argparse.Namespace, settings: Settings) -> int:
     """Count a tenant's runs by execution and by learning value; 0."""
-    settings = read_settings(args)
-    scope = Scope(tenant=settings.tenant if args.tenant is None else args.tenant)
-    tally = _RunStats()
-    with open_store(args.store, settings, create=False, read_only=True) as store:
-        for record in store.scan(scope, content_types=[ContentType.TRAJECTORY]):
-            tally.old += is_legacy(record.attributes)
-            tally.add(run_from_record(record))
+    counts = _RunStats()
+    with open_store(settings, read_only=True) as store:
+        for record in store.scan(Scope(tenant=settings.tenant), content_types=[ContentType.TRAJECTORY]):
+            counts.old += is_legacy(record.attributes)
+            counts.add(run_from_record(record))
     if args.json:
-        Screen().line(sanitize_json(json.dumps(tally.as_json(), ensure_ascii=False)))
+        print_json(counts.as_json())
     else:
-        tally.show()
+        counts.show()
     return 0
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import add_store_option, add_tenant_option, bounded_int
+from recall_loop.cli.core.shared_options import (
+    add_action,
+    add_json_option,
+    add_store_option,
+    add_tenant_option,
+    bounded_int,
+)
 from recall_loop.cli.trajectories.trajectories_options import add_trajectory_search_options
+
+if TYPE_CHECKING:  # loaded when an action runs
+    from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
 Past runs of agents. Two things are told apart everywhere. Execution says how a run ended: completed,
@@ -52,7 +60,7 @@ def add_parser(subparsers: Any) -> None:
     _add_show(actions)
     migrate = _action(actions, "migrate", "rewrite old records (`outcome.type`) in the new shape", "--dry-run")
     migrate.add_argument("--dry-run", action="store_true", help="count only, change nothing (default: off)")
-    _add_json(migrate)
+    add_json_option(migrate)
 
 
 def _add_intake(actions: Any) -> None:
@@ -113,29 +121,20 @@ def _add_show(actions: Any) -> None:
     show = _action(actions, "show", "print a run as a person would read it", "run-17 --store ./memory")
     show.add_argument("id", metavar="ID", help="id of the run")
     show.add_argument("--full", action="store_true", help="show every text whole (default: shortened)")
-    _add_json(show)
+    add_json_option(show)
     stats = _action(actions, "stats", "count runs by execution and learning value", "--store ./memory")
-    _add_json(stats)
-
-
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object (default: text)")
+    add_json_option(stats)
 
 
 def _action(actions: Any, name: str, words: str, example: str, *, stored: bool = True) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(
-        name,
-        help=words,
-        description=words[0].upper() + words[1:] + ".",
-        epilog=f"example:\n  recall-loop trajectories {name} {example}",
-    )
+    parser = add_action(actions, "trajectories", name, words, example)
     if stored:
         add_store_option(parser)
         add_tenant_option(parser)
     return parser
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, settings: Settings) -> int:
     """Do what the action says; 0, or 1 where it was done in part.
 
     Raises:
@@ -143,5 +142,5 @@ def run(args: argparse.Namespace) -> int:
         StoreError: the store can't be opened, read or written.
         OSError: a file can't be read or written.
     """
-    action: Callable[[argparse.Namespace], int] = getattr(import_module(_ACTION_MODULES[args.action]), args.action)
-    return action(args)
+    action = getattr(import_module(_ACTION_MODULES[args.action]), args.action)
+    return int(action(args, settings))

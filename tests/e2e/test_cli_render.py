@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from recall_loop.cli.core.rendering import Screen, make_console, sanitize, sanitize_json, shorten
+from recall_loop.cli.core.run_rendering import RunScreen
+from recall_loop.cli.core.safe_text import sanitize, sanitize_json, shorten
+from recall_loop.cli.core.screen import Screen, make_console
 from recall_loop.state.display import CONFIDENCE_TEXTS, CONTENT_TYPE_TEXTS, STOP_REASON_TEXTS, format_count
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.types import ConfidenceLabel, ContentType, StopReason
@@ -53,7 +55,7 @@ def result(**more: Any) -> RetrieveResult:
 def shown(terminal: bool = False, **options: Any) -> str:
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=60, soft_wrap=not terminal, markup=False, emoji=False)
-    Screen(console).result(result(), **options)
+    RunScreen(console).result(result(), **options)
     return out.getvalue()
 
 
@@ -122,7 +124,7 @@ def test_a_mapping_that_doesnt_tell_of_answers_shows_nothing_of_them() -> None:
     """Proves: CONF-4."""
     plain = result().confidence.model_copy(update={"answerable": None})
     out = io.StringIO()
-    Screen(Console(file=out, soft_wrap=True, markup=False)).confidence(plain)
+    RunScreen(Console(file=out, soft_wrap=True, markup=False)).confidence(plain)
     assert "holds an answer" not in out.getvalue()
 
 
@@ -130,7 +132,7 @@ def test_an_empty_result_says_so() -> None:
     """Proves: CONF-3."""
     out = io.StringIO()
     empty = result(facts=[], stop={"reason": "nothing_in_scope", "iteration": 0, "detail": {}})
-    Screen(Console(file=out, soft_wrap=True)).result(empty)
+    RunScreen(Console(file=out, soft_wrap=True)).result(empty)
     assert "Nothing found" in out.getvalue()
     assert "no records" in out.getvalue()
 
@@ -139,7 +141,7 @@ def test_warnings_and_an_answer_are_shown() -> None:
     """Proves: LOOP-10, SEARCH-9."""
     out = io.StringIO()
     told = result(answer="It is so [f1].", degraded=True, warnings=["the index is missing"])
-    Screen(Console(file=out, soft_wrap=True, markup=False)).result(told)
+    RunScreen(Console(file=out, soft_wrap=True, markup=False)).result(told)
     assert "warning: the index is missing" in out.getvalue()
     assert "It is so [f1]." in out.getvalue()
 
@@ -147,7 +149,7 @@ def test_warnings_and_an_answer_are_shown() -> None:
 def test_events_are_told_as_they_come() -> None:
     """Proves: LOOP-7, QUERY-2."""
     out = io.StringIO()
-    screen = Screen(Console(file=out, soft_wrap=True, markup=False))
+    screen = RunScreen(Console(file=out, soft_wrap=True, markup=False))
     query = {"text": "blue boat", "source": "entity", "rank": 0, "weight": 1.0, "seed": None}
     planned: dict[str, Any] = {"type": "queries_planned", "iteration": 1, "strategy": "direct"}
     screen.event(planned | {"origin": "refine", "tool": "search_all", "queries": [query], "dropped_repeats": 2})
@@ -169,7 +171,7 @@ def test_events_are_told_as_they_come() -> None:
 def test_a_narrowed_query_says_to_what() -> None:
     """Proves: LOOP-7, QUERY-2 (who reads along sees why it found so little)."""
     out = io.StringIO()
-    screen = Screen(Console(file=out, soft_wrap=True, markup=False))
+    screen = RunScreen(Console(file=out, soft_wrap=True, markup=False))
     filters = {"start_time": "2023-05-07T00:00:00+00:00", "end_time": "2023-05-09T00:00:00+00:00", "role": "user"}
     narrowed = [{"tool": None, "filters": filters}, {"tool": "search_facts", "filters": {}}, None]
     queries = [{"text": f"boat {n}", "source": "temporal", "narrowed": each} for n, each in enumerate(narrowed)]
@@ -187,7 +189,7 @@ def test_a_narrowed_query_says_to_what() -> None:
 def test_yields_and_repeats_on_a_terminal(width: int) -> None:
     """Proves: LOOP-7, LOOP-4 (what each query brought; repeats are struck out, and said to be repeats)."""
     out = io.StringIO()
-    screen = Screen(Console(file=out, force_terminal=True, color_system="standard", width=width, markup=False))
+    screen = RunScreen(Console(file=out, force_terminal=True, color_system="standard", width=width, markup=False))
     queries = [{"text": f"[b]boat {n} \x1b[2J of the harbour master", "source": "entity"} for n in (1, 2)]
     planned = {"type": "queries_planned", "iteration": 1, "strategy": "direct", "tool": "search_all"}
     screen.event(planned | {"queries": queries, "dropped_repeats": 1, "repeats": ["old [b]boat"]})

@@ -162,4 +162,4 @@ def test_a_search_over_http_and_in_the_command_line_leaves_it_out() -> None:
     add_parser(parser.add_subparsers())
     for words, wanted in (([], True), (["--no-rerank-learned"], False)):
         given = parser.parse_args(["search", "ferry", "--store", "x", *words])
-        assert build_search(given, "default").options.rerank_learned is wanted
+        assert build_search(given, Settings()).options.rerank_learned is wanted

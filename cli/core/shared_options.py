@@ -1,0 +1,171 @@
+"""Options and actions that several verbs declare. It imports nothing heavy, so that help is immediate.
+
+An option's `dest` is the name of the field that it sets, in `Settings`, `Scope` and the like, and one that isn't given
+is None: `given_fields` takes the fields of a model from the arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from recall_loop.memory.intake.files.batch_size import BATCH_SIZE, MAX_BATCH_SIZE
+
+Group = argparse._ActionsContainer  # a parser, or a group of one
+
+
+def add_store_option(group: Group, *url_aliases: str) -> None:
+    """Add `--store` and `--url`, the latter under further names too."""
+    group.add_argument(
+        "--store",
+        dest="store_path",
+        metavar="PATH",
+        help="folder of the memory store (default: $RECALL_LOOP_STORE_PATH)",
+    )
+    group.add_argument(
+        *url_aliases,
+        "--url",
+        dest="chroma_url",
+        metavar="URL",
+        help="Chroma server that holds the vectors; a store remembers its own (default: $RECALL_LOOP_CHROMA_URL)",
+    )
+
+
+def add_model_options(group: Group) -> None:
+    """Add `--model`, `--base-url` and `--answer`."""
+    group.add_argument(
+        "--model",
+        dest="llm_model",
+        metavar="NAME",
+        help="chat model that plans, judges and answers (default: $RECALL_LOOP_LLM_MODEL, else none)",
+    )
+    group.add_argument(
+        "--base-url",
+        dest="llm_base_url",
+        metavar="URL",
+        help="OpenAI-compatible chat API (default: $RECALL_LOOP_LLM_BASE_URL, else OpenAI's); "
+        "its key is $RECALL_LOOP_LLM_API_KEY",
+    )
+    group.add_argument(
+        "--answer",
+        dest="write_answer",
+        action=argparse.BooleanOptionalAction,
+        help="write an answer with citations (default: where a chat model is set)",
+    )
+
+
+def add_tenant_option(group: Group, *, required: bool = False) -> None:
+    """Add `--tenant`."""
+    default = "" if required else " (default: $RECALL_LOOP_TENANT, else `default`)"
+    group.add_argument(
+        "--tenant", metavar="T", required=required, help=f"whose memory; nothing crosses tenants{default}"
+    )
+
+
+def add_scope_options(group: Group, records: str = "records") -> None:
+    """Add `--agent`, `--scope`, `--user` and `--conversation`, which narrow a tenant's memory."""
+    group.add_argument("--agent", dest="agent_id", metavar="A", help=f"{records} of this agent only (default: of all)")
+    group.add_argument(
+        "--scope",
+        choices=("local", "constellation"),
+        help="local: the agent itself; constellation: the agents of its group (default: local)",
+    )
+    group.add_argument("--user", dest="user_id", metavar="U", help=f"{records} of this user only (default: of all)")
+    group.add_argument(
+        "--conversation",
+        dest="conversation_id",
+        metavar="ID",
+        help=f"{records} of this conversation only (default: of all)",
+    )
+
+
+def add_listen_options(group: Group) -> None:
+    """Add the address and the keys of an HTTP service."""
+    group.add_argument("--host", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1)")
+    group.add_argument("--port", metavar="N", type=bounded_int(0, 65_535), help="port; 0 = a free one (default: 8321)")
+    group.add_argument(
+        "--keys",
+        dest="keys_file",
+        type=Path,
+        metavar="FILE",
+        help="file of API keys, as `recall-loop keys add` makes it",
+    )
+
+
+def add_batch_size_option(group: Group, items: str) -> None:
+    """Add `--batch-size`, a number of `items` such as lines."""
+    group.add_argument(
+        "--batch-size",
+        type=bounded_int(1, MAX_BATCH_SIZE),
+        default=BATCH_SIZE,
+        metavar="N",
+        help=f"{items} written and acknowledged at a time, 1 to {MAX_BATCH_SIZE} (default: %(default)s)",
+    )
+
+
+def add_json_option(group: Group) -> None:
+    """Add `--json` to an action that prints text by default."""
+    group.add_argument("--json", action="store_true", help="print one JSON object (default: text)")
+
+
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--log-level` and `--log-format`."""
+    log = parser.add_argument_group("log", "Written to standard error, besides errors.")
+    log.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        help="least level; info has a line for each finished run (default: $RECALL_LOOP_LOG_LEVEL, else warning)",
+    )
+    log.add_argument(
+        "--log-format",
+        choices=("console", "json"),
+        help="lines to read, or one JSON object a line (default: $RECALL_LOOP_LOG_FORMAT, else console)",
+    )
+
+
+def add_action(actions: Any, verb: str, name: str, words: str, example: str) -> argparse.ArgumentParser:
+    """Add an action to a verb that has several, with its description and an example; return its parser."""
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name,
+        help=words,
+        description=f"{words[0].upper()}{words[1:]}.",
+        epilog=f"example:\n  recall-loop {verb} {name} {example}",
+    )
+    return parser
+
+
+def given_fields(args: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """Return those of the fields `names` that the command line gives."""
+    return {name: value for name in names if (value := getattr(args, name, None)) is not None}
+
+
+def bounded_int(low: int, high: int) -> type[int]:
+    """Return an argparse type: an integer from `low` to `high`."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"got {text!r}; allowed: an integer from {low} to {high}")
+        return value
+
+    return parse  # type: ignore[return-value]  # argparse takes any callable of one string
+
+
+def bounded_seconds(high: float) -> type[float]:
+    """Return an argparse type: seconds, more than 0 and at most `high`."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not 0 < value <= high:
+            raise argparse.ArgumentTypeError(f"got {text!r}; allowed: seconds, more than 0 and at most {high:,.0f}")
+        return value
+
+    return parse  # type: ignore[return-value]  # argparse takes any callable of one string
