@@ -1,8 +1,9 @@
-"""Ablations on a small world: every switch takes effect, is taken back, and is measured on the same questions."""
+"""Ablations on a small world: leaving out an ingredient changes a run, and all are measured on the same questions."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,23 @@ from recall_loop.evals.ablation import ablation, ablation_report, ingredients
 from recall_loop.evals.ablation.ablation import AblationPlan, ablate, ingredients_with_loss, ingredients_without_gain
 from recall_loop.evals.ablation.ingredients import EXPERIENCE, IngredientUsage
 from recall_loop.evals.datasets.datasets import load_dataset
+from recall_loop.evals.replay.prompt_set import ReplayPrompt
+from recall_loop.evals.replay.replay_policies import LoopPolicy
 from recall_loop.evals.runs.caching_embedder import with_query_cache
 from recall_loop.evals.runs.runner import EvalOptions
 from recall_loop.memory.search.scoring.fusion import Fusion
-from recall_loop.memory.store.embed.embedders import TokenEmbedder
+from recall_loop.memory.store.embed.embedder_factory import make_embedder
+from recall_loop.memory.store.embed.embedders import Embedder, TokenEmbedder
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
-from recall_loop.nodes.runtime.retrieval_parts import RetrievalParts
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.events import ProgressEvent
 from recall_loop.state.settings.settings import Settings
+from tests.integration.evals import ablation_world
 from tests.unit.evals.public_formats import write_dataset
 
+Trace = tuple[list[str], list[tuple[str, float]]]
 NAMES = [each.name for each in ingredients.ingredients()]
 
 
@@ -80,16 +88,68 @@ def test_kept_stores_hold_the_data_set_alone(report: dict[str, Any]) -> None:
     assert vectors[""] == vectors["-without-context-indexing"] and not vectors[""] & vectors["-without-talk-weights"]
 
 
+@pytest.fixture(scope="module")
+def whole(embedder: MiniLmEmbedder) -> Iterator[tuple[MemoryStore, dict[str | None, Trace]]]:
+    """The small world's store, and what everything together does with each of its questions."""
+    with _world(with_query_cache(embedder)) as store:
+        policy = TracedPolicy(ablation_world.SETTINGS)
+        yield store, {prompt.request.id: policy.trace(prompt, store) for prompt in ablation_world.prompts()}
+
+
+def _world(embedder: Embedder, *, context_windows: bool = True) -> MemoryStore:
+    store = MemoryStore.in_memory(embedder=embedder)
+    store.context_windows = context_windows
+    outcomes = store.upsert(ablation_world.records(), tenant=ablation_world.TENANT)
+    assert {outcome.status for outcome in outcomes} == {"created"}
+    return store
+
+
+class TracedPolicy:
+    """The loop, told by what it asks and what it answers."""
+
+    def __init__(self, settings: Settings, parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS) -> None:
+        self._queries: list[str] = []
+        self._policy = LoopPolicy(settings, "traced", self._note, parts)
+
+    def _note(self, event: ProgressEvent) -> None:
+        if event["type"] == "queries_planned":
+            self._queries += [f"{event['strategy']}: {query['text']}" for query in event["queries"]]
+
+    def trace(self, prompt: ReplayPrompt, store: MemoryStore) -> Trace:
+        """Return the queries of one run, and the ids and scores of its facts."""
+        self._queries.clear()
+        facts = self._policy.run(prompt.request, store).facts
+        return list(self._queries), [(fact.id, fact.score) for fact in facts]
+
+
 @pytest.mark.parametrize("ingredient", ingredients.ingredients(), ids=NAMES)
-def test_every_ingredient_differs_from_the_whole(ingredient: ingredients.Ingredient) -> None:
-    """Settings that are allowed, or other parts, or another way of writing.
+def test_a_run_without_an_ingredient_is_another_run(
+    ingredient: ingredients.Ingredient, whole: tuple[MemoryStore, dict[str | None, Trace]]
+) -> None:
+    """On some question of the small world it asks other queries, or finds other facts or scores.
 
     Proves: OPS-4.
     """
-    settings = Settings()
-    changed = settings.model_copy(update=dict(ingredient.settings))
-    differs = Settings.model_validate(changed.model_dump()) != settings
-    assert differs or ingredient.parts != RetrievalParts() or not ingredient.context_windows
+    store, traces = whole
+    settings = ablation_world.SETTINGS.model_copy(update=dict(ingredient.settings))
+    Settings.model_validate(settings.model_dump())
+    if ingredient.at_ingest:
+        embedder = with_query_cache(make_embedder(settings))
+        store = _world(embedder, context_windows=ingredient.context_windows)
+    policy = TracedPolicy(settings, ingredient.parts)
+    prompts = ablation_world.prompts()
+    assert any(policy.trace(prompt, store) != traces[prompt.request.id] for prompt in prompts)
+
+
+def test_a_run_with_everything_is_the_same_each_time(whole: tuple[MemoryStore, dict[str | None, Trace]]) -> None:
+    """Or a difference would prove nothing.
+
+    Proves: OPS-4.
+    """
+    store, traces = whole
+    policy = TracedPolicy(ablation_world.SETTINGS)
+    for prompt in ablation_world.prompts():
+        assert policy.trace(prompt, store) == traces[prompt.request.id]
 
 
 def test_left_out_parts_are_left_out() -> None:
