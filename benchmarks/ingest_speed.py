@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from timing import Stopwatch, timed_embedder
 
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.measures.timing import Stopwatch, timed_embedder
 from recall_loop.memory.store import store as store_module
 from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 from recall_loop.memory.store.embed.embedder_factory import make_embedder

@@ -26,11 +26,11 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from timing import Stopwatch, instrument, timed_embedder
 
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.measures.retrieval_metrics import percentile
-from recall_loop.evals.measures.timing import Stopwatch, instrument, timed_embedder
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.evals.runs.runner import settings_with
 from recall_loop.graph.builder import build_graph
@@ -101,7 +101,7 @@ def bare_lookup(store: MemoryStore, question: LabelledQuestion) -> float:
         started = time.perf_counter()
         vector = store.embedder.embed_queries([question.question])
         chroma.nearest(vector, BARE_LIMIT)
-        view.lexical(words, BARE_LIMIT)
+        view.top_by_stems([(word, 1.0) for word in words], BARE_LIMIT)
         return time.perf_counter() - started
 
 

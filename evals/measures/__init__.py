@@ -1,1 +1,1 @@
-"""Figures: recall, nDCG, calibration, time."""
+"""Figures: recall, nDCG, calibration."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.timing import Stopwatch, instrument, timed_embedder
 from recall_loop.cli.main import main
 from recall_loop.evals.datasets.datasets import Dataset, load_dataset
-from recall_loop.evals.measures.timing import Stopwatch, TimedEmbedder, instrument
 from recall_loop.evals.runs import eval_report
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.evals.runs.runner import EvalOptions, QuestionResult, run_evaluation
@@ -171,15 +171,19 @@ def test_clock_changes_no_answer(folder: Path, embedder: MiniLmEmbedder) -> None
     Proves: OPS-3.
     """
     clock, dataset, scope = Stopwatch(), load_dataset(folder), Scope(tenant="harbour")
-    with MemoryStore.in_memory(embedder=TimedEmbedder(embedder, clock)) as store:
+    with MemoryStore.in_memory(embedder=timed_embedder(embedder, clock)) as store:
         ingest(store, dataset, ["harbour"])
         plain = store.view(scope)
-        before = plain.lexical(["telescop"], 10), plain.rowids().tolist(), store.count(scope)
+        before = plain.top_by_stems([("telescop", 1.0)], 10).tolist(), plain.rowids().tolist(), store.count(scope)
         instrument(store, clock)
         timed = store.view(scope)
-        assert (timed.lexical(["telescop"], 10), timed.rowids().tolist(), store.count(scope)) == before
+        assert (
+            timed.top_by_stems([("telescop", 1.0)], 10).tolist(),
+            timed.rowids().tolist(),
+            store.count(scope),
+        ) == before
     assert before[2] == 6
-    assert set(clock.calls) == {"embed_documents", "view", "lexical", "rowids", "count"}
+    assert set(clock.calls) == {"embed_documents", "view", "top_by_stems", "rowids", "count"}
     assert min(clock.seconds.values()) > 0
 
 

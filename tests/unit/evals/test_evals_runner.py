@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from benchmarks.timing import Stopwatch
 from recall_loop.evals.datasets.datasets import Collections, Dataset, DocumentSelection
 from recall_loop.evals.datasets.questions import LabelledQuestion
-from recall_loop.evals.measures.timing import Stopwatch
 from recall_loop.evals.runs import eval_report
 from recall_loop.evals.runs.cross_collection import with_cross_collection_questions
 from recall_loop.evals.runs.runner import EvalOptions, QuestionResult, select_questions, settings_with

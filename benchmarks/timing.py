@@ -1,0 +1,108 @@
+"""A clock around the embedder and the store, to see where a request's time goes.
+
+The wrapped objects stay the real ones: each call is handed on and only timed, at about a microsecond.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from inspect import isfunction
+from typing import Any
+
+from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder
+from recall_loop.memory.store.index.view import View
+from recall_loop.memory.store.store import MemoryStore
+
+
+@dataclass
+class Stopwatch:
+    """Adds up the time spent inside wrapped methods, by name; what a wrapped call calls counts once.
+
+    Attributes:
+        seconds: time inside, by name, of all threads together.
+        calls: number of outermost calls, by name.
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _thread: threading.local = field(default_factory=threading.local, repr=False)
+
+    def reset(self) -> None:
+        """Forget all figures."""
+        with self._lock:
+            self.seconds, self.calls = {}, {}
+
+    @property
+    def total(self) -> float:
+        """Seconds inside, over all names."""
+        return sum(self.seconds.values())
+
+    def timed(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `call`, timed under `name`."""
+
+        def wrapped(*args: Any, **options: Any) -> Any:
+            with self._timing(name):
+                return call(*args, **options)
+
+        return wrapped
+
+    @contextmanager
+    def _timing(self, name: str) -> Iterator[None]:
+        if getattr(self._thread, "inside", False):
+            yield
+            return
+        self._thread.inside = True
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - started
+            self._thread.inside = False
+            with self._lock:
+                self.seconds[name] = self.seconds.get(name, 0.0) + spent
+                self.calls[name] = self.calls.get(name, 0) + 1
+
+
+class _TimedEmbedder:
+    """The attributes of an embedder; its methods are timed."""
+
+    def __init__(self, inner: Embedder, clock: Stopwatch) -> None:
+        for name in ("name", "dimension", "fingerprint", "token_dimension"):
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
+        for method in ("embed_documents", "embed_queries"):
+            for name in (method, f"{method}_with_tokens"):
+                if hasattr(inner, name):
+                    setattr(self, name, clock.timed(method, getattr(inner, name)))
+        if isinstance(inner, ConversationalEmbedder):
+            self.conversational = _TimedEmbedder(inner.conversational, clock)
+
+
+def timed_embedder(inner: Embedder, clock: Stopwatch) -> Any:
+    """Return `inner` with the clock around its methods; with token vectors if it gives any."""
+    return _TimedEmbedder(inner, clock)
+
+
+def instrument(store: MemoryStore, clock: Stopwatch) -> None:
+    """Put the clock around the store's reads, and around the methods of every view opened from now on."""
+
+    def timed_view(view: View) -> View:
+        snapshot = clock.timed("snapshot_view", view.snapshot_view)
+        _time_methods(view, clock, [name for name in vars(View) if not name.startswith("_")])
+        setattr(view, "snapshot_view", lambda *others: timed_view(snapshot(*others)))  # noqa: B010
+        return view
+
+    open_view = clock.timed("view", store.view)
+    setattr(store, "view", lambda *given, **options: timed_view(open_view(*given, **options)))  # noqa: B010
+    _time_methods(store, clock, ["get", "count"])
+
+
+def _time_methods(target: Any, clock: Stopwatch, names: Sequence[str]) -> None:
+    for name in names:
+        if isfunction(getattr(type(target), name)):
+            setattr(target, name, clock.timed(name, getattr(target, name)))
