@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
-from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
+from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.types import (
     BodyText,
     ContentType,
@@ -20,8 +20,6 @@ from recall_loop.state.types import (
     Utf8Text,
     not_blank,
 )
-
-DEFAULT_CONTENT_TYPES = (ContentType.FACT, ContentType.ARCHIVAL, ContentType.MESSAGE)
 
 
 class ChatMessage(BaseModel):

@@ -6,9 +6,31 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from recall_loop.state.types import ComplexityLevel, Identifier, Role, ScopeMode, Timestamp, UnitFloat, Utf8Text
+from recall_loop.state.types import (
+    ComplexityLevel,
+    ContentType,
+    Identifier,
+    Role,
+    ScopeMode,
+    Timestamp,
+    UnitFloat,
+    Utf8Text,
+)
 
 DEFAULT_TENANT = "default"
+DEFAULT_CONTENT_TYPES = (ContentType.FACT, ContentType.ARCHIVAL, ContentType.MESSAGE)
+TRAJECTORY_FILTERS = (
+    "execution_status",
+    "min_outcome_score",
+    "max_outcome_score",
+    "above_outcome_score",
+    "below_outcome_score",
+    "scored",
+    "tools_used",
+    "task_category",
+    "complexity_level",
+)
+"""The filters that only trajectories can meet."""
 
 
 class ExecutionStatus(StrEnum):
@@ -49,7 +71,7 @@ class Filters(BaseModel):
     Facts that newer ones have superseded are left out unless `include_superseded` is true. With `as_of` the times
     decide instead: what was there and true then. Both together give all that was there then.
 
-    The fields from `execution_status` on are of trajectories: with any of them nothing else matches. They are read
+    The fields of `TRAJECTORY_FILTERS` are of trajectories: with any of them nothing else matches. They are read
     from a record's attributes, as `recall_loop.state.trajectories.RunData` has them. A trajectory that gives no
     status is `unknown`; one without a number as its score is unscored, and outside of every bound.
     """
@@ -97,3 +119,10 @@ class Filters(BaseModel):
             if getattr(self, name) == ():
                 raise ValueError(f"{name}: at least one value, or leave it out")
         return self
+
+    @property
+    def default_content_types(self) -> tuple[ContentType, ...]:
+        """The content types of a search that names none: trajectories where a filter asks for them."""
+        if any(getattr(self, name) is not None for name in TRAJECTORY_FILTERS):
+            return (ContentType.TRAJECTORY,)
+        return DEFAULT_CONTENT_TYPES

@@ -31,13 +31,13 @@ from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.measures.retrieval_metrics import ndcg_at_10, percentile, recall_at_k
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, TimeBudget, make_late_interaction
-from recall_loop.memory.search.rerank.rerank import DEFAULT_POOL, Candidate, run_reranker
+from recall_loop.memory.search.rerank.rerank import DEFAULT_RERANK_POOL, Candidate, run_reranker
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.encoding.indexing import index_text
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
+from recall_loop.state.search import SearchParams
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SETS = ("locomo", "hotpotqa", "musique")
@@ -80,8 +80,8 @@ def ask(
 ) -> None:
     """Search one question, rerank what was found, and add the figures to `found`."""
     scope = Scope(tenant=question.collection)
-    options = SearchOptions(rerank=False, limit=DEFAULT_POOL, limit_per_type=False)
-    hits = search(store, question.question, scope=scope, options=options).hits
+    options = SearchParams(rerank=False, limit=DEFAULT_RERANK_POOL, limit_per_type=False)
+    hits = search(store, question.question, scope=scope, params=options).hits
     pool = [
         Candidate(hit.record.id, index_text(hit.record.model_dump(mode="json")), hit.score, rowids[hit.record.id])
         for hit in hits

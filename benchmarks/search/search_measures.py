@@ -15,15 +15,15 @@ from speed_stores import BareIndexes, match_any
 
 from recall_loop.evals.measures.retrieval_metrics import percentile
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.records.records import SearchHit
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.types import SearchMode
 from recall_loop.text.words.tokens import stems
 
 K, BATCH = 10, 12
-HYBRID = SearchOptions(mode=SearchMode.HYBRID, limit=K, limit_per_type=False)
+HYBRID = SearchParams(mode=SearchMode.HYBRID, limit=K, limit_per_type=False)
 VECTOR = replace(HYBRID, mode=SearchMode.VECTOR)
 EACH_TYPE = replace(HYBRID, limit_per_type=True)
 EVERYTHING = Filters()
@@ -72,15 +72,15 @@ class QueryRunner:
         self._connection = sqlite3.connect(f"{(store.path.resolve() / 'sidecar.sqlite3').as_uri()}?mode=ro", uri=True)
 
     def ask(
-        self, number: int, *, options: SearchOptions = HYBRID, filters: Filters = EVERYTHING, count: int = 1
+        self, number: int, *, options: SearchParams = HYBRID, filters: Filters = EVERYTHING, count: int = 1
     ) -> list[tuple[SearchHit, ...]]:
         """Search `count` questions from `number` on in one call; return their hits."""
         at = [(number + more) % len(self.pool.questions) for more in range(count)]
         found = search_many(
             self.store,
             [self.pool.questions[index] for index in at],
-            filters=filters,
-            options=options,
+            filters=[filters] * count,
+            params=options,
             vectors=self.pool.question_vectors[at],
         )
         return [response.hits for response in found]
@@ -209,7 +209,7 @@ def writes(store: MemoryStore, pool: TextPool, rounds: int) -> dict[str, Any]:
                 measured[name].wall += times.wall
                 measured[name].cpu += times.cpu
         vector = store.embedder.embed_queries([record["text"]])
-        hits = search_many(store, [record["text"]], options=HYBRID, vectors=vector)[0].hits
+        hits = search_many(store, [record["text"]], params=HYBRID, vectors=vector)[0].hits
         seen.append(record["id"] in {hit.record.id for hit in hits})
     figures = {name: times.figures() for name, times in measured.items()}
     return {"ms": figures, "found at once": sum(seen) / len(seen)}

@@ -26,12 +26,13 @@ from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.convert import convert_run
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
-from recall_loop.memory.trajectories.contrast.tiers import FAILURE_THRESHOLD, SUCCESS_THRESHOLD, Tier, TierThresholds
+from recall_loop.memory.trajectories.contrast.tiers import Tier, TierThresholds
 from recall_loop.memory.trajectories.indexing_text import searchable_text
 from recall_loop.memory.trajectories.scoring.outcome_scoring import apply_outcome, score_by_rules
 from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import RunData, trajectory_record
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import FAILURE_THRESHOLD, SUCCESS_THRESHOLD, TrajectorySearchParams
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "tau"
 K = 10
@@ -104,7 +105,10 @@ def quality(store: MemoryStore, questions: Sequence[Mapping[str, Any]]) -> dict[
     for question in questions:
         filters = Filters(tags=(question["filters"]["status"],)) if question.get("filters") else None
         hits = search_trajectories(
-            store, question["question"], scope=SCOPE, filters=filters, min_similarity=0.0, limit=LIMIT
+            store,
+            question["question"],
+            scope=SCOPE,
+            params=TrajectorySearchParams(filters=filters, min_similarity=0.0, limit=LIMIT),
         ).trajectories
         excluded = set(question.get("exclude") or ())
         ranked = [item.id for item in hits if item.id not in excluded]
@@ -133,10 +137,15 @@ def empty_answers(store: MemoryStore, questions: Sequence[Mapping[str, Any]]) ->
     """Count questions for which the old search shows nothing, and those for which this one does."""
     old = new = 0
     for question in questions:
-        bounds = ({"min_score": SUCCESS_THRESHOLD}, {"max_score": FAILURE_THRESHOLD})
-        tiers = [search_trajectories(store, question["question"], scope=SCOPE, **bound) for bound in bounds]
+        bounds = (
+            TrajectorySearchParams(min_score=SUCCESS_THRESHOLD),
+            TrajectorySearchParams(max_score=FAILURE_THRESHOLD),
+        )
+        tiers = [search_trajectories(store, question["question"], scope=SCOPE, params=bound) for bound in bounds]
         old += not any(found.all_items for found in tiers)
-        new += not search_trajectories(store, question["question"], scope=SCOPE, include_contrasts=True).all_items
+        new += not search_trajectories(
+            store, question["question"], scope=SCOPE, params=TrajectorySearchParams(include_contrasts=True)
+        ).all_items
     return old, new
 
 
@@ -148,7 +157,10 @@ def cost(store: MemoryStore, queries: Sequence[str], rounds: int) -> dict[str, d
         for name in names:
             started, used = time.perf_counter(), time.process_time()
             search_trajectories(
-                store, queries[number % len(queries)], scope=SCOPE, include_contrasts=name == "contrasts"
+                store,
+                queries[number % len(queries)],
+                scope=SCOPE,
+                params=TrajectorySearchParams(include_contrasts=name == "contrasts"),
             )
             if number >= WARM:
                 times[name].append(((time.perf_counter() - started) * 1e3, (time.process_time() - used) * 1e3))

@@ -28,11 +28,11 @@ from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.measures.retrieval_metrics import recall_at_k
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import RecallError
 from recall_loop.state.scope import Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType
 from recall_loop.text.words.tokens import STOP_WORDS
@@ -95,7 +95,7 @@ def recall(store: MemoryStore, questions: Sequence[LabelledQuestion], asked: Seq
     by_collection: dict[str, list[int]] = {}
     for number, question in enumerate(questions):
         by_collection.setdefault(question.collection, []).append(number)
-    options, total = SearchOptions(limit=CUT, fuzzy=level), 0.0
+    options, total = SearchParams(content_types=(ContentType.MESSAGE,), limit=CUT, fuzzy=level), 0.0
     for collection, numbers in by_collection.items():
         for start in range(0, len(numbers), _BATCH):
             part = numbers[start : start + _BATCH]
@@ -103,8 +103,7 @@ def recall(store: MemoryStore, questions: Sequence[LabelledQuestion], asked: Seq
                 store,
                 [asked[number] for number in part],
                 scope=Scope(tenant=collection),
-                content_types=(ContentType.MESSAGE,),
-                options=options,
+                params=options,
             )
             for number, response in zip(part, found, strict=True):
                 total += recall_at_k([hit.record.id for hit in response.hits], questions[number].gold, CUT)

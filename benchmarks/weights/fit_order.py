@@ -29,7 +29,6 @@ from unseen import fill_store, open_unseen
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.measures.retrieval_metrics import ndcg_at_10, recall_at_k
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.options import MAX_POOL, SearchOptions
 from recall_loop.memory.search.rerank.learned import learned_gains, order_features
 from recall_loop.memory.search.rerank.learned_order import ORDER_FEATURES, LearnedRanker
 from recall_loop.memory.search.rerank.search_parts import SearchParts
@@ -38,6 +37,7 @@ from recall_loop.policy.planning.query_forms import main_query
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.scope import Scope
+from recall_loop.state.search import MAX_RERANK_POOL, SearchParams
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 # Folder, kinds, and how much a question counts: small sets would drown among the questions of long chats.
@@ -63,7 +63,7 @@ def collect(data: Path, store: MemoryStore, kinds: str, weight: float) -> Iterab
     """Search every question once, and give its pool."""
     dataset = load_dataset(data, kinds)
     fill_store(store, dataset)
-    options = SearchOptions(limit=30, rerank_pool=MAX_POOL, time_suffixes=False)
+    options = SearchParams(limit=30, rerank_pool=MAX_RERANK_POOL, time_suffixes=False)
     for question in dataset.questions:
         if not question.scored:
             continue
@@ -72,7 +72,7 @@ def collect(data: Path, store: MemoryStore, kinds: str, weight: float) -> Iterab
         query = main_query(analyse_question(request, datetime.now(UTC)))
         pools: list[tuple[Any, list[int]]] = []
         parts = SearchParts(gains=recording(pools))
-        search_many(store, [query], scope=scope, options=options, spoken=[question.question], parts=parts)
+        search_many(store, [query], scope=scope, params=options, spoken=[question.question], parts=parts)
         for found, rowids in pools:
             rows = store.view(scope).rows(rowids)
             ids = [[rows[row].record.id, *(getattr(rows[row].record, "source_ids", None) or ())] for row in rowids]

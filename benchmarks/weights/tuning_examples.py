@@ -9,11 +9,11 @@ from pathlib import Path
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.encoding.indexing import index_text
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.types import ContentType
 
 PARTS = 6
@@ -71,8 +71,8 @@ def stated(folder: Path, names: Sequence[str], without: int | None) -> Iterator[
 
 def neighbours(store: MemoryStore, text: str, collection: str) -> list[str]:
     """Return the ids of what the untuned search finds."""
-    options = SearchOptions(limit=POOL, rerank_learned=False)
-    found = search_many(store, [text], scope=Scope(tenant=collection), options=options)
+    options = SearchParams(limit=POOL, rerank_learned=False)
+    found = search_many(store, [text], scope=Scope(tenant=collection), params=options)
     return [hit.record.id for each in found for hit in each.hits]
 
 

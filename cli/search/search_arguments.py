@@ -13,15 +13,13 @@ from recall_loop.cli.core.common import scope_from
 from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.truncation import FULL_PROFILE, TruncationProfile, parse_profile, profile_for
-from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
+from recall_loop.memory.search.query.search_response import SearchResponse
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, validate_model
-from recall_loop.state.request import DEFAULT_CONTENT_TYPES
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, Timestamp
-
-_TRAJECTORY_FILTERS = ("execution_status", "min_outcome_score", "max_outcome_score")
 
 
 class _ReferenceTime(BaseModel):
@@ -34,23 +32,12 @@ class SearchCommand:
 
     query: str
     scope: Scope
-    filters: Filters
-    content_types: tuple[ContentType, ...]
-    options: SearchOptions
+    params: SearchParams
     profile: TruncationProfile
-    reference_time: datetime | None
 
     def run(self, store: MemoryStore) -> SearchResponse:
         """Search `store`."""
-        return search(
-            store,
-            self.query,
-            scope=self.scope,
-            filters=self.filters,
-            content_types=self.content_types,
-            options=self.options,
-            reference_time=self.reference_time,
-        )
+        return search(store, self.query, scope=self.scope, params=self.params)
 
 
 def build_search(args: argparse.Namespace, settings: Settings) -> SearchCommand:
@@ -66,7 +53,9 @@ def build_search(args: argparse.Namespace, settings: Settings) -> SearchCommand:
     kinds = _kinds(args.types, filters)
     profile = FULL_PROFILE if args.full else parse_profile(args.profile) if args.profile else profile_for(scope, kinds)
     now = validate_model(_ReferenceTime, {"reference_time": args.reference_time}).reference_time
-    return SearchCommand(args.query, scope, filters, kinds, _options(args), profile, now)
+    params = _params(args, filters, kinds, now)
+    params.check_supported()
+    return SearchCommand(args.query, scope, params, profile)
 
 
 def _filters(args: argparse.Namespace) -> Filters:
@@ -76,8 +65,7 @@ def _filters(args: argparse.Namespace) -> Filters:
 
 def _kinds(given: str | None, filters: Filters) -> tuple[ContentType, ...]:
     if given is None:
-        asked = any(getattr(filters, name) is not None for name in _TRAJECTORY_FILTERS)
-        return (ContentType.TRAJECTORY,) if asked else DEFAULT_CONTENT_TYPES
+        return filters.default_content_types
     names: Sequence[str] = [part.strip() for part in given.split(",")]
     for name in names:
         if name not in list(ContentType):
@@ -85,16 +73,22 @@ def _kinds(given: str | None, filters: Filters) -> tuple[ContentType, ...]:
     return tuple(dict.fromkeys(ContentType(name) for name in names))
 
 
-def _options(args: argparse.Namespace) -> SearchOptions:
-    return SearchOptions(
-        mode=args.mode,
-        limit=args.limit,
-        limit_per_type=not args.no_limit_per_type,
-        order_by=args.order_by,
-        fuzzy=args.fuzzy,
-        apply_content_scoring=not args.no_content_scoring,
-        rerank=args.rerank,
-        rerank_budget_ms=args.rerank_budget_ms,
-        rerank_learned=args.rerank_learned,
-        debug=args.debug,
-    )
+def _params(
+    args: argparse.Namespace, filters: Filters, kinds: tuple[ContentType, ...], now: datetime | None
+) -> SearchParams:
+    given = {
+        "filters": filters,
+        "content_types": kinds,
+        "mode": args.mode,
+        "limit": args.limit,
+        "limit_per_type": not args.no_limit_per_type,
+        "order_by": args.order_by,
+        "fuzzy": args.fuzzy,
+        "apply_content_scoring": not args.no_content_scoring,
+        "rerank": args.rerank,
+        "rerank_budget_ms": args.rerank_budget_ms,
+        "rerank_learned": args.rerank_learned,
+        "reference_time": now,
+        "debug": args.debug,
+    }
+    return validate_model(SearchParams, given)

@@ -14,7 +14,7 @@ from recall_loop.cli.core.safe_text import sanitize
 from recall_loop.cli.core.screen import Screen, make_console, print_json
 from recall_loop.memory.search.present.serialization import response_to_json, truncate_hits
 from recall_loop.memory.search.present.truncation import TruncationProfile
-from recall_loop.memory.search.query.options import SearchResponse
+from recall_loop.memory.search.query.search_response import SearchResponse
 from recall_loop.state.display import CONTENT_TYPE_TEXTS, format_count
 from recall_loop.state.records.records import Record
 

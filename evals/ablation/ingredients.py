@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
+from recall_loop.memory.search.query.search_response import SearchResponse
 from recall_loop.memory.search.rerank.search_parts import SearchParts
 from recall_loop.memory.search.scoring.fusion import Fusion, query_numbers, share_of_best
 from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
@@ -21,6 +21,7 @@ from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.events import ProgressEvent
+from recall_loop.state.search import SearchParams
 from recall_loop.state.types import QuerySource, SearchMode, Strategy
 
 EXPERIENCE = "experience"
@@ -130,8 +131,8 @@ def _ranks(signal: NDArray[np.float64], of_query: NDArray[np.int64], starts: Sta
     return ranks
 
 
-def _search_without_reranking(*given: Any, options: SearchOptions, **others: Any) -> list[SearchResponse]:
-    return search_many(*given, options=replace(options, rerank=False), **others)
+def _search_without_reranking(*given: Any, params: SearchParams, **others: Any) -> list[SearchResponse]:
+    return search_many(*given, params=params.model_copy(update={"rerank": False}), **others)
 
 
 def _planning() -> list[Ingredient]:

@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderError, StoreError
 from recall_loop.state.records.records import SearchHit
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import Evidence, RecalledFact
+from recall_loop.state.search import SearchParams
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ConfidenceLabel
 from recall_loop.text.words.keys import fact_key
@@ -77,16 +77,16 @@ def broad_query(request: RetrieveRequest) -> str:
 
 
 def _call(request: RetrieveRequest, store: MemoryStore, settings: Settings, limit: int) -> Sequence[SearchHit]:
-    options = SearchOptions(mode=settings.search_mode, limit=limit, limit_per_type=False, time_suffixes=False)
+    params = SearchParams(
+        filters=request.filters,
+        content_types=request.content_types,
+        mode=settings.search_mode,
+        limit=limit,
+        limit_per_type=False,
+        time_suffixes=False,
+    )
     try:
-        return search(
-            store,
-            broad_query(request),
-            scope=request.read_scope(),
-            filters=request.filters,
-            content_types=request.content_types,
-            options=options,
-        ).hits
+        return search(store, broad_query(request), scope=request.read_scope(), params=params).hits
     except (StoreError, EmbedderError):
         return ()
 

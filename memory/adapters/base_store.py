@@ -38,11 +38,11 @@ from recall_loop.memory.adapters.store_items import (
     prefix_tags,
 )
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.query.options import MAX_RESULTS, SearchOptions
 from recall_loop.memory.store.encoding.indexing import digest
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError, validate_model
 from recall_loop.state.records.records import ArchivalEntry, Fact, Record
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
+from recall_loop.state.search import MAX_RESULTS, SearchParams
 from recall_loop.state.types import ContentType
 
 if TYPE_CHECKING:
@@ -194,9 +194,7 @@ class RecallLoopStore(BaseStore):
                 self._store,
                 op.query or "",
                 scope=self._scope,
-                filters=filters,
-                content_types=[self._kind],
-                options=SearchOptions(limit=limit, time_suffixes=False),
+                params=SearchParams(content_types=(self._kind,), filters=filters, limit=limit, time_suffixes=False),
             )
             items = [_item(hit.record, hit.similarity) for hit in found.hits]
             passing = [item for item in items if matches_filter(item.value, op.filter)]

@@ -1,18 +1,24 @@
-"""What a model may ask of the search tools. Scope and tenant are not among it."""
+"""Arguments that a model may give the memory tools, and what the tools share. Scope and tenant are never arguments."""
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from recall_loop.state.errors import InvalidInputError, validate_model
-from recall_loop.state.scope import Scope
-from recall_loop.state.types import BodyText, Role, Timestamp, UnitFloat, Utf8Text
+from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError, validate_model
+from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import SearchParams
+from recall_loop.state.types import BodyText, ContentType, OrderBy, Role, Timestamp, UnitFloat, Utf8Text
 
 ScopeProvider = Scope | Callable[[RunnableConfig], Scope]
-_MAX_TOOL_LIMIT = 50
+MAX_TOOL_LIMIT = 50
+_log = logging.getLogger(__name__)
 
 
 class SearchQuery(BaseModel):
@@ -21,11 +27,25 @@ class SearchQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     query: BodyText = Field(description="What to look for, in words.")
-    limit: int = Field(10, ge=1, le=_MAX_TOOL_LIMIT, description="Most results, of each kind.")
+    limit: int = Field(10, ge=1, le=MAX_TOOL_LIMIT, description="Most results, of each kind.")
     start_time: Timestamp | None = Field(None, description="Only what was made at or after this time (RFC 3339).")
     end_time: Timestamp | None = Field(None, description="Only what was made before this time (RFC 3339).")
     min_similarity: UnitFloat | None = Field(None, description="Least similarity to the query, 0 to 1.")
     newest_first: bool = Field(False, description="Order the best results by time, newest first.")
+
+    def to_params(self, content_types: tuple[ContentType, ...]) -> SearchParams:
+        """Return the search options; whatever isn't an option is a filter.
+
+        Raises:
+            InvalidInputError: the filters contradict one another.
+        """
+        filters = self.model_dump(exclude_none=True, exclude={"query", "limit", "newest_first"})
+        return SearchParams(
+            filters=validate_model(Filters, filters, "filters"),
+            content_types=content_types,
+            limit=self.limit,
+            order_by=OrderBy.CREATED_AT if self.newest_first else OrderBy.RELEVANCE,
+        )
 
 
 class FactQuery(SearchQuery):
@@ -48,25 +68,82 @@ class ArchivalQuery(SearchQuery):
     label: Utf8Text | None = Field(None, description="Only notes with exactly this label.")
 
 
-def resolve_scope(bound: ScopeProvider, config: RunnableConfig) -> Scope:
+_Query = TypeVar("_Query", bound=BaseModel)
+
+
+def make_memory_tool(
+    name: str,
+    description: str,
+    schema: type[_Query],
+    scope: object,
+    answer: Callable[[Scope, _Query], Mapping[str, Any]],
+) -> BaseTool:
+    """Return a LangChain tool, sync and async, that answers a query with JSON.
+
+    A wrong argument, and a store that can't be read, come back to the model as the tool's answer with status `error`.
+
+    Args:
+        name: the tool's name.
+        description: its description for the model.
+        schema: its arguments.
+        scope: a `Scope`, its fields, or a function of the run's configuration; None = the default tenant.
+        answer: returns the answer to a query within a scope.
+
+    Raises:
+        InvalidInputError: `scope` is none of these.
+    """
+    provider = _scope_provider(scope)
+
+    def call(config: RunnableConfig, **arguments: Any) -> str:
+        reach = resolve_scope(provider, config)
+        query = schema.model_construct(**arguments)  # LangChain has validated them
+        try:
+            return json.dumps(answer(reach, query), ensure_ascii=False)
+        except InvalidInputError as error:
+            raise ToolException(str(error)) from error
+        except (StoreError, EmbedderError) as error:
+            _log.warning("memory not searched", extra={"error_type": type(error).__name__})
+            raise ToolException(f"The memory can't be searched now ({type(error).__name__}).") from error
+
+    return StructuredTool.from_function(
+        call,
+        name=name,
+        description=description,
+        args_schema=schema,
+        handle_tool_error=True,
+        handle_validation_error=format_validation_error,
+    )
+
+
+def _scope_provider(scope: object) -> ScopeProvider:
+    if scope is None:
+        return Scope()
+    if isinstance(scope, Mapping):
+        return validate_model(Scope, scope, "scope")
+    if not isinstance(scope, Scope) and not callable(scope):
+        raise InvalidInputError("scope", scope, "a Scope, or a function of the run's configuration that returns one")
+    return scope
+
+
+def resolve_scope(provider: ScopeProvider, config: RunnableConfig) -> Scope:
     """Return whose memory a call reads.
 
     Raises:
-        InvalidInputError: the function gave no scope. "Nobody" must not become the default tenant (STORE-3), and a
-            model can do nothing about it: this ends the run.
+        InvalidInputError: the function returned no scope. "Nobody" must not become the default tenant (STORE-3), and
+            a model can do nothing about it: this ends the run.
     """
-    if isinstance(bound, Scope):
-        return bound
-    found: object = bound(config)
-    if isinstance(found, Mapping):
-        return validate_model(Scope, found, "scope")
-    if not isinstance(found, Scope):
-        raise InvalidInputError("scope", found, "a Scope, from the function that was given for it")
-    return found
+    if isinstance(provider, Scope):
+        return provider
+    scope: object = provider(config)
+    if isinstance(scope, Mapping):
+        return validate_model(Scope, scope, "scope")
+    if not isinstance(scope, Scope):
+        raise InvalidInputError("scope", scope, "a Scope, from the function that was given for it")
+    return scope
 
 
 def format_validation_error(error: object) -> str:
-    """Say which argument is wrong; without that a model could only guess."""
+    """Return which argument is wrong, and why; without that a model could only guess."""
     if not isinstance(error, ValidationError):
         return str(error)
     return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False))

@@ -8,15 +8,12 @@ to choose. Long texts are shortened by rank (SEARCH-8).
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langchain_core.tools import BaseTool
 
 from recall_loop.memory.adapters.tool_queries import (
     ArchivalQuery,
@@ -24,24 +21,21 @@ from recall_loop.memory.adapters.tool_queries import (
     MessageQuery,
     ScopeProvider,
     SearchQuery,
-    format_validation_error,
-    resolve_scope,
+    make_memory_tool,
 )
 from recall_loop.memory.adapters.trajectory_tool import trajectory_tool
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.truncation import TruncationProfile, parse_profile, profile_for, truncate_texts
-from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
-from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError, validate_model
-from recall_loop.state.request import DEFAULT_CONTENT_TYPES
-from recall_loop.state.scope import Filters, Scope
-from recall_loop.state.types import ContentType, OrderBy, ToolName
+from recall_loop.memory.search.query.search_response import SearchResponse
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, Scope
+from recall_loop.state.types import ContentType, ToolName
 from recall_loop.text.words.tokens import stems
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.records.records import Record
 
-_NON_FILTER_FIELDS = ("query", "limit", "newest_first")
 _DETAIL_FIELDS = (
     "author",
     "label",
@@ -53,7 +47,6 @@ _DETAIL_FIELDS = (
     "superseded_by",
     "source_ids",
 )
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -107,7 +100,7 @@ def memory_tools(
 
     Args:
         store: the store that is searched.
-        scope: what may be read; a function makes it of each call's configuration, for one agent that serves many
+        scope: what may be read; a function derives it from each call's configuration, for one agent that serves many
             users. None = the default tenant.
         tools: which of them.
         profile: how much of each text is shown, by rank: a profile, its name or its steps; None = by scope and kind.
@@ -115,19 +108,8 @@ def memory_tools(
     Raises:
         InvalidInputError: an argument is not allowed.
     """
-    bound = _checked(scope)
     shown = parse_profile(profile) if isinstance(profile, str) else profile
-    return [_tool(_name(name), store, bound, shown) for name in dict.fromkeys(tools)]
-
-
-def _checked(scope: object) -> ScopeProvider:
-    if scope is None:
-        return Scope()
-    if isinstance(scope, Mapping):
-        return validate_model(Scope, scope, "scope")
-    if not isinstance(scope, Scope) and not callable(scope):
-        raise InvalidInputError("scope", scope, "a Scope, or a function of the run's configuration that returns one")
-    return scope
+    return [_tool(_name(name), store, scope, shown) for name in dict.fromkeys(tools)]
 
 
 def _name(name: ToolName | str) -> ToolName:
@@ -137,49 +119,18 @@ def _name(name: ToolName | str) -> ToolName:
         raise InvalidInputError("tools", name, ", ".join(ToolName)) from error
 
 
-def _tool(name: ToolName, store: MemoryStore, scope: ScopeProvider, profile: TruncationProfile | None) -> BaseTool:
+def _tool(
+    name: ToolName, store: MemoryStore, scope: ScopeProvider | None, profile: TruncationProfile | None
+) -> BaseTool:
     if name is ToolName.TRAJECTORIES:
         return trajectory_tool(store, scope)
-    kind = _SEARCH_TOOLS[name]
+    tool = _SEARCH_TOOLS[name]
 
-    def searched(config: RunnableConfig, **given: Any) -> str:
-        reach = resolve_scope(scope, config)
-        try:
-            return _run_search(store, reach, kind, given, profile)
-        except InvalidInputError as error:
-            raise ToolException(str(error)) from error
-        except (StoreError, EmbedderError) as error:
-            _log.warning("memory not searched", extra={"error_type": type(error).__name__})
-            raise ToolException(f"The memory can't be searched now ({type(error).__name__}).") from error
+    def answer(reach: Scope, query: SearchQuery) -> dict[str, Any]:
+        response = search(store, query.query, scope=reach, params=query.to_params(tool.content_types))
+        return to_tool_output(response, profile)
 
-    return StructuredTool.from_function(
-        searched,
-        name=name.value,
-        description=kind.description,
-        args_schema=kind.schema,
-        handle_tool_error=True,
-        handle_validation_error=format_validation_error,
-    )
-
-
-def _run_search(
-    store: MemoryStore, scope: Scope, kind: _SearchTool, given: Mapping[str, Any], profile: TruncationProfile | None
-) -> str:
-    asked = kind.schema.model_validate(given)
-    filters = {
-        name: value for name, value in asked.model_dump(exclude_none=True).items() if name not in _NON_FILTER_FIELDS
-    }
-    response = search(
-        store,
-        asked.query,
-        scope=scope,
-        filters=validate_model(Filters, filters, "filters"),
-        content_types=kind.content_types,
-        options=SearchOptions(
-            limit=asked.limit, order_by=OrderBy.CREATED_AT if asked.newest_first else OrderBy.RELEVANCE
-        ),
-    )
-    return json.dumps(to_tool_output(response, profile), ensure_ascii=False)
+    return make_memory_tool(name.value, tool.description, tool.schema, scope, answer)
 
 
 def to_tool_output(response: SearchResponse, profile: TruncationProfile | None = None) -> dict[str, Any]:

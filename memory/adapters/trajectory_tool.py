@@ -5,23 +5,23 @@ Whose runs are searched is settled where the tool is made: scope and tenant are 
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import StructuredTool, ToolException
+from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ConfigDict, Field
 
-from recall_loop.memory.adapters.tool_queries import ScopeProvider, format_validation_error, resolve_scope
-from recall_loop.memory.trajectories.contrast.contrast_search import (
+from recall_loop.memory.adapters.tool_queries import MAX_TOOL_LIMIT, ScopeProvider, make_memory_tool
+from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
+from recall_loop.state.errors import validate_model
+from recall_loop.state.scope import ExecutionStatus, Scope
+from recall_loop.state.search import (
     DEFAULT_TRAJECTORY_LIMIT,
+    FAILURE_THRESHOLD,
+    SUCCESS_THRESHOLD,
     TRAJECTORY_MIN_SIMILARITY,
-    search_trajectories,
+    TrajectorySearchParams,
 )
-from recall_loop.memory.trajectories.contrast.tiers import FAILURE_THRESHOLD, SUCCESS_THRESHOLD
-from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError, validate_model
-from recall_loop.state.scope import ExecutionStatus, Filters
-from recall_loop.state.types import ComplexityLevel, UnitFloat, Utf8Text
+from recall_loop.state.types import BodyText, ComplexityLevel, UnitFloat, Utf8Text
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
@@ -34,21 +34,20 @@ TRAJECTORY_TOOL_DESCRIPTION = (
     "With include_contrasts the results come in tiers of learning value: successes, moderate, failures, and those "
     "that nobody has scored."
 )
-_FILTERS = ("execution_status", "tags", "tools_used", "task_category", "complexity_level")
-_MAX_RESULTS = 50
+_FILTERS = frozenset({"execution_status", "tags", "tools_used", "task_category", "complexity_level"})
 
 
 class TrajectoryQuery(BaseModel):
-    """What a model may ask of the tool."""
+    """A search of past runs."""
 
     model_config = ConfigDict(extra="forbid")
 
-    query: str = Field(description="What the runs should be about, in words.")
+    query: BodyText = Field(description="What the runs should be about, in words.")
     min_score: UnitFloat | None = Field(None, description="Least learning value, 0 to 1; leaves out runs without one.")
     max_score: UnitFloat | None = Field(None, description="Most learning value, 0 to 1; leaves out runs without one.")
     min_similarity: UnitFloat | None = Field(None, description="Least similarity to the query, 0 to 1.")
     limit: int = Field(
-        DEFAULT_TRAJECTORY_LIMIT, ge=1, le=_MAX_RESULTS, description="Most results; with contrasts for each tier."
+        DEFAULT_TRAJECTORY_LIMIT, ge=1, le=MAX_TOOL_LIMIT, description="Most results; with contrasts for each tier."
     )
     include_contrasts: bool = Field(False, description="Group by learning value, for what worked and what didn't.")
     execution_status: ExecutionStatus | None = Field(None, description="Only runs that ended so.")
@@ -60,45 +59,29 @@ class TrajectoryQuery(BaseModel):
 
 def trajectory_tool(
     store: MemoryStore,
-    scope: ScopeProvider,
+    scope: ScopeProvider | None,
     *,
     min_similarity: float = TRAJECTORY_MIN_SIMILARITY,
     success_threshold: float = SUCCESS_THRESHOLD,
     failure_threshold: float = FAILURE_THRESHOLD,
-) -> StructuredTool:
+) -> BaseTool:
     """Return the tool for the runs that `scope` may read; it answers with JSON.
 
-    A function as the scope makes it of each call's configuration. Wrong values, and a store that can't be read, come
-    back to the model as the tool's answer.
+    A function as the scope derives it from each call's configuration. Wrong values, and a store that can't be read,
+    come back to the model as the tool's answer.
+
+    Raises:
+        InvalidInputError: `scope` or a number is not allowed.
     """
+    numbers = {"success_threshold": success_threshold, "failure_threshold": failure_threshold}
+    defaults = validate_model(TrajectorySearchParams, {"min_similarity": min_similarity, **numbers})
 
-    def search(config: RunnableConfig, **given: Any) -> str:
-        reach = resolve_scope(scope, config)
-        asked = {name: value for name, value in given.items() if value is not None}
-        values = {name: asked.pop(name) for name in _FILTERS if asked.get(name)}
-        for name in _FILTERS:
-            asked.pop(name, None)
-        asked.setdefault("min_similarity", min_similarity)
-        try:
-            found = search_trajectories(
-                store,
-                scope=reach,
-                filters=validate_model(Filters, values, "filters"),
-                success_threshold=success_threshold,
-                failure_threshold=failure_threshold,
-                **asked,
-            )
-        except InvalidInputError as error:
-            raise ToolException(str(error)) from error
-        except (StoreError, EmbedderError) as error:
-            raise ToolException(f"The memory can't be searched now ({type(error).__name__}).") from error
-        return json.dumps(found.to_display(), ensure_ascii=False)
+    def answer(reach: Scope, query: TrajectoryQuery) -> dict[str, Any]:
+        given = query.model_dump(exclude_none=True, exclude={"query", *_FILTERS})
+        filters = {name: value for name in _FILTERS if (value := getattr(query, name))}
+        params = validate_model(
+            TrajectorySearchParams, {**defaults.model_dump(exclude_unset=True), **given, "filters": filters}
+        )
+        return search_trajectories(store, query.query, scope=reach, params=params).to_display()
 
-    return StructuredTool.from_function(
-        search,
-        name=TRAJECTORY_TOOL_NAME,
-        description=TRAJECTORY_TOOL_DESCRIPTION,
-        args_schema=TrajectoryQuery,
-        handle_tool_error=True,
-        handle_validation_error=format_validation_error,
-    )
+    return make_memory_tool(TRAJECTORY_TOOL_NAME, TRAJECTORY_TOOL_DESCRIPTION, TrajectoryQuery, scope, answer)

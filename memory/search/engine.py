@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
 from recall_loop.memory.search.query.query_preparation import PreparedQuery, prepare_queries
 from recall_loop.memory.search.query.query_spec import parse_queries
+from recall_loop.memory.search.query.search_response import SearchResponse
 from recall_loop.memory.search.rerank.rerank_stage import RerankStage, make_rerank_stage
 from recall_loop.memory.search.rerank.search_parts import DEFAULT_SEARCH_PARTS, SearchParts
 from recall_loop.memory.search.rerank.top_k import EARLIEST_TIME, RankedRow, score_candidates, select_top, to_hits
@@ -20,8 +19,8 @@ from recall_loop.memory.search.scoring.features import CandidatePool, TermStatis
 from recall_loop.memory.search.search_tracing import with_telemetry
 from recall_loop.memory.store.embed.embedders import validate_vectors
 from recall_loop.state.errors import UnsupportedOptionError
-from recall_loop.state.request import DEFAULT_CONTENT_TYPES
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.types import ContentType, SearchMode
 
 if TYPE_CHECKING:
@@ -42,23 +41,11 @@ def search(
     query: str,
     *,
     scope: Scope | None = None,
-    filters: Filters | None = None,
-    content_types: Sequence[ContentType] = DEFAULT_CONTENT_TYPES,
-    options: SearchOptions | None = None,
-    reference_time: datetime | None = None,
+    params: SearchParams | None = None,
     reranker: Reranker | None = None,
 ) -> SearchResponse:
     """Search one query; see `search_many`."""
-    return search_many(
-        store,
-        [query],
-        scope=scope,
-        filters=filters,
-        content_types=content_types,
-        options=options,
-        reference_time=reference_time,
-        reranker=reranker,
-    )[0]
+    return search_many(store, [query], scope=scope, params=params, reranker=reranker)[0]
 
 
 @with_telemetry
@@ -67,13 +54,11 @@ def search_many(
     queries: Sequence[str],
     *,
     scope: Scope | None = None,
-    filters: Filters | Sequence[Filters] | None = None,
-    content_types: Sequence[ContentType] = DEFAULT_CONTENT_TYPES,
-    options: SearchOptions | None = None,
+    params: SearchParams | None = None,
+    filters: Sequence[Filters] | None = None,
     limits: Sequence[int] | None = None,
     spoken: Sequence[str] | None = None,
     vectors: NDArray[np.float32] | None = None,
-    reference_time: datetime | None = None,
     reranker: Reranker | None = None,
     parts: SearchParts = DEFAULT_SEARCH_PARTS,
 ) -> list[SearchResponse]:
@@ -85,13 +70,11 @@ def search_many(
         store: the store to search.
         queries: what to look for; each may end in a time, such as `< 3 days` (SEARCH-10).
         scope: who may see what; absent = the default tenant.
-        filters: what results must satisfy; a list gives each query its own.
-        content_types: kinds of records.
-        options: how to search.
-        limits: a limit for each query (1–1000) instead of the options'.
+        params: the options of all queries; None = the defaults.
+        filters: filters for each query instead of those of `params`.
+        limits: a limit for each query (1–1000) instead of that of `params`.
         spoken: a wording of each query that is embedded instead of it.
         vectors: float32 [q, d] of length one; nothing is embedded.
-        reference_time: what times in queries count from; absent = now.
         reranker: orders the best candidates anew instead of the built-in late interaction; see
             `recall_loop.memory.search.rerank.custom_rerankers.as_reranker`.
         parts: what the search is made of; measurements hand in others.
@@ -99,28 +82,19 @@ def search_many(
     Raises:
         InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.
         StoreUnavailableError: the store can't be read.
-        UnsupportedOptionError: `rerank` is asked for, and the store can't do it; vectors are given for mode `fts`.
+        UnsupportedOptionError: `rerank` is asked for, and the store can't do it; vectors are given for mode `fts`, or
+            `fuzzy` for mode `vector`.
         EmbedderError: the embedder fails and the mode needs it.
     """
-    asked = parse_queries(
-        queries,
-        spoken=spoken,
-        limits=limits,
-        options=options or SearchOptions(),
-        filters=Filters() if filters is None else filters,
-        reference_time=reference_time,
-    )
-    kinds = (ContentType(content_types),) if isinstance(content_types, str) else tuple(content_types)
-    per_type = (options or SearchOptions()).limit_per_type
+    params = params or SearchParams()
+    params.check_supported()
+    asked = parse_queries(queries, params, spoken=spoken, limits=limits, filters=filters)
     narrowings = dict.fromkeys(query.filters for query in asked)
     places = {
-        narrowed: _FilteredSearch.of(store, scope or Scope(), narrowed, kinds, parts.fusion, per_type)
-        for narrowed in narrowings
+        narrowed: _FilteredSearch.of(store, scope or Scope(), narrowed, params, parts.fusion) for narrowed in narrowings
     }
-    known = None if vectors is None else _validate_given(store, vectors, len(queries), options or SearchOptions())
-    stage = make_rerank_stage(
-        store, scope or Scope(), options or SearchOptions(), reranker, given=known is not None, gains=parts.gains
-    )
+    known = None if vectors is None else _validate_given(store, vectors, len(queries), params)
+    stage = make_rerank_stage(store, scope or Scope(), params, reranker, given=known is not None, gains=parts.gains)
     looked = prepare_queries(
         store, [places[query.filters].view for query in asked], asked, known, with_tokens=stage.with_tokens
     )
@@ -133,10 +107,10 @@ def search_many(
 
 
 def _validate_given(
-    store: MemoryStore, vectors: NDArray[np.float32], count: int, options: SearchOptions
+    store: MemoryStore, vectors: NDArray[np.float32], count: int, params: SearchParams
 ) -> NDArray[np.float32]:
     """Return the vectors that the caller gave, checked; words alone have no use for them."""
-    if options.mode is SearchMode.FTS:
+    if params.mode is SearchMode.FTS:
         raise UnsupportedOptionError("vectors", f"{count} vectors", "none: mode fts looks up words alone")
     return validate_vectors(store.embedder, vectors, count, store.dimension)
 
@@ -159,17 +133,12 @@ class _FilteredSearch:
 
     @classmethod
     def of(
-        cls,
-        store: MemoryStore,
-        scope: Scope,
-        filters: Filters,
-        kinds: tuple[ContentType, ...],
-        fusion: Fusion,
-        per_type: bool,
+        cls, store: MemoryStore, scope: Scope, filters: Filters, params: SearchParams, fusion: Fusion
     ) -> _FilteredSearch:
         """Open the views."""
+        kinds = params.content_types or filters.default_content_types
         view = store.view(scope, filters, kinds).snapshot_view()
-        if not per_type or len(kinds) == 1:
+        if not params.limit_per_type or len(kinds) == 1:
             return cls(store, scope, filters, kinds, view, (view,), fusion)
         parts = (store.view(scope, filters, (kind,)).snapshot_view(view) for kind in kinds)
         return cls(store, scope, filters, kinds, view, tuple(part for part in parts if part.count()), fusion)

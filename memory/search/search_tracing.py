@@ -7,7 +7,8 @@ from functools import wraps
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
+from recall_loop.memory.search.query.search_response import SearchResponse
+from recall_loop.state.search import SearchParams
 from recall_loop.telemetry import metrics, names
 from recall_loop.telemetry.spans import error_type, set_attributes, span
 
@@ -22,8 +23,7 @@ def with_telemetry(search: SearchFunction) -> SearchFunction:
 
     @wraps(search)
     def call(*args: Any, **options: Any) -> list[SearchResponse]:
-        given = options.get("options")
-        mode = str((given if isinstance(given, SearchOptions) else SearchOptions()).mode)
+        mode = str((options.get("params") or SearchParams()).mode)
         labels: dict[str, Any] = {names.MODE: mode}
         began = perf_counter()
         try:

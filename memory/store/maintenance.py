@@ -198,7 +198,7 @@ class Maintenance:
     def make_token_vectors(self, progress: recovery.ProgressCallback | None = None) -> int:
         """Make the token vectors of records that have none, and keep them from now on; return how many.
 
-        Late interaction needs them (`SearchOptions.rerank`); they take some 3 kB for a turn of a conversation.
+        Late interaction needs them (`SearchParams.rerank`); they take some 3 kB for a turn of a conversation.
         Every write makes them, unless they were dropped.
 
         Raises:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.options import SearchResponse
+from recall_loop.memory.search.query.search_response import SearchResponse
 from recall_loop.policy.planning.round_plan import DEFAULT_PLANNING_PARTS, PlanningParts
 
 

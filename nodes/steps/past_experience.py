@@ -8,9 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.trajectories.capture.self_capture import SELF_CAPTURE_TAG, capture_run
-from recall_loop.memory.trajectories.contrast.contrast_search import TRAJECTORY_MIN_SIMILARITY
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.planning.experience import summarise_runs
 from recall_loop.state.agent_state import AgentState, ExperienceState
@@ -18,6 +16,7 @@ from recall_loop.state.errors import EmbedderError, StoreError
 from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import TRAJECTORY_MIN_SIMILARITY, SearchParams
 from recall_loop.state.types import ContentType
 
 SIMILAR_RUNS = 10
@@ -34,16 +33,11 @@ def load_experience(run: RunContext) -> ExperienceState | None:
     request = run.request
     scope = Scope(tenant=request.tenant, agent_id=request.agent_id, user_id=request.user_id)
     filters = Filters(tags=(SELF_CAPTURE_TAG,), min_similarity=TRAJECTORY_MIN_SIMILARITY)
-    options = SearchOptions(limit=SIMILAR_RUNS, time_suffixes=False)
+    params = SearchParams(
+        filters=filters, content_types=(ContentType.TRAJECTORY,), limit=SIMILAR_RUNS, time_suffixes=False
+    )
     try:
-        (found,) = search_many(
-            run.store,
-            [run.question.text],
-            scope=scope,
-            filters=filters,
-            content_types=[ContentType.TRAJECTORY],
-            options=options,
-        )
+        (found,) = search_many(run.store, [run.question.text], scope=scope, params=params)
     except (StoreError, EmbedderError) as error:  # the search that follows meets it too, and reports it
         _log.warning("no experience", extra={"error_type": type(error).__name__})
         return None

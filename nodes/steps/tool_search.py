@@ -17,12 +17,13 @@ from tenacity import (
     wait_exponential,
 )
 
-from recall_loop.memory.search.query.options import MAX_POOL, SearchOptions, SearchResponse
+from recall_loop.memory.search.query.search_response import SearchResponse
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.planning.round_plan import content_types_of, limit_parameter
 from recall_loop.state.agent_state import Plan, PlannedQuery
 from recall_loop.state.errors import EmbedderError, RecallError, StoreError
 from recall_loop.state.scope import Filters
+from recall_loop.state.search import MAX_RERANK_POOL, SearchParams
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ToolName
 from recall_loop.telemetry import names
@@ -90,12 +91,14 @@ def _search_group(plan: Plan, run: RunContext, queries: Sequence[PlannedQuery]) 
     if narrowed:
         tool = narrowed["tool"] or tool
         filters = Filters.model_validate(filters.model_dump(exclude_none=True) | narrowed["filters"])
-    options = SearchOptions(
+    params = SearchParams(
+        filters=filters,
+        content_types=content_types_of(ToolName(tool), run.request.content_types),
         mode=run.settings.search_mode,
         limit=plan["parameters"]["limit"],
         fuzzy=plan["parameters"].get("fuzzy", 0),
         time_suffixes=False,  # times in a question are the planner's
-        rerank_pool=MAX_POOL,
+        rerank_pool=MAX_RERANK_POOL,
         rerank_learned=run.settings.learned_order,
         debug=run.request.debug,
     )
@@ -103,9 +106,7 @@ def _search_group(plan: Plan, run: RunContext, queries: Sequence[PlannedQuery]) 
         run.store,
         [query["text"] for query in queries],
         scope=run.scope,
-        filters=filters,
-        content_types=content_types_of(ToolName(tool), run.request.content_types),
-        options=options,
+        params=params,
         spoken=[query["spoken"] or query["text"] for query in queries],
         limits=[plan["parameters"][limit_parameter(query["weight"])] for query in queries],
     )

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from recall_loop.memory.trajectories.contrast.contrast_search import DEFAULT_TRAJECTORY_LIMIT, TRAJECTORY_MIN_SIMILARITY
 from recall_loop.service.models.scope_models import QueryText
-from recall_loop.service.models.search_models import Fuzzy
-from recall_loop.state.request import DEFAULT_CONTENT_TYPES, ChatMessage
-from recall_loop.state.scope import Filters
+from recall_loop.service.models.search_models import ServiceSearchParams
+from recall_loop.state.request import ChatMessage
+from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, Filters
+from recall_loop.state.search import DEFAULT_TRAJECTORY_LIMIT, TrajectorySearchParams
 from recall_loop.state.types import (
     BodyText,
     ContentType,
@@ -21,9 +21,7 @@ from recall_loop.state.types import (
     Integer,
     MaxFacts,
     MaxIterations,
-    OrderBy,
     Role,
-    SearchMode,
     Timestamp,
     UnitFloat,
     Utf8Text,
@@ -55,31 +53,22 @@ class RetrieveArguments(_ToolArguments):
     write_answer: bool = Field(False, description="Have the memory's own chat model write an answer, where one is set.")
 
 
-class SearchArguments(_ToolArguments):
+class SearchArguments(ServiceSearchParams):
     """One search."""
 
     query: QueryText = Field(description="What to look for; may end in a time, such as `< 3 days`.")
-    filters: Filters = Field(Filters(), description="What results must satisfy; every one that is given.")
-    content_types: ContentTypes = Field(DEFAULT_CONTENT_TYPES, description="Kinds of memories to look through.")
-    mode: SearchMode = Field(SearchMode.AUTO, description="`vector`: meaning; `fts`: words; `hybrid`, `auto`: both.")
-    fuzzy: Fuzzy = 0
-    limit: Integer = Field(10, ge=1, le=MAX_HITS, description="Most results of each kind.")
-    order_by: OrderBy = Field(OrderBy.RELEVANCE, description="Best first, or newest first among the best.")
-    reference_time: Timestamp | None = Field(None, description="What a time in the query counts from.")
+    limit: Integer = Field(
+        10, ge=1, le=MAX_HITS, description="Most results, 1 to 100; of each content type where `limit_per_type`."
+    )
 
 
-class SearchTrajectoriesArguments(_ToolArguments):
+class SearchTrajectoriesArguments(TrajectorySearchParams):
     """A search of past runs."""
 
-    query: QueryText = Field(description="What the runs should be about, in words.")
-    min_score: UnitFloat | None = Field(None, description="Least learning value, 0 to 1; leaves out runs without one.")
-    max_score: UnitFloat | None = Field(None, description="Most learning value, 0 to 1; leaves out runs without one.")
-    min_similarity: UnitFloat = Field(TRAJECTORY_MIN_SIMILARITY, description="Least similarity to the query, 0 to 1.")
+    query: QueryText = Field(description="What the runs should be about; may end in a time, such as `< 3 days`.")
     limit: Integer = Field(
-        DEFAULT_TRAJECTORY_LIMIT, ge=1, le=MAX_HITS, description="Most runs; with contrasts of each tier."
+        DEFAULT_TRAJECTORY_LIMIT, ge=1, le=MAX_HITS, description="Most runs, 1 to 100; with contrasts of each tier."
     )
-    include_contrasts: bool = Field(False, description="Group by learning value, for what worked and what didn't.")
-    filters: Filters = Field(Filters(), description="What runs must satisfy: execution status, tags, tools used …")
 
 
 class NewRecord(_ToolArguments):

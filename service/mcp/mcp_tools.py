@@ -16,7 +16,6 @@ from recall_loop.graph.run import stream_retrieve
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.serialization import response_to_json
 from recall_loop.memory.search.present.truncation import FULL_PROFILE
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.sqlite.prepared_records import validate_and_prepare
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.service.mcp.mcp_models import (
@@ -119,16 +118,7 @@ def _result_text(result: RetrieveResult) -> str:
 
 def call_search(desk: ToolContext, asked: SearchArguments, _: ReportProgress) -> ToolResult:
     """Search once."""
-    options = SearchOptions(mode=asked.mode, limit=asked.limit, fuzzy=int(asked.fuzzy), order_by=asked.order_by)
-    found = search(
-        desk.store,
-        asked.query,
-        scope=desk.scope,
-        filters=asked.filters,
-        content_types=asked.content_types,
-        options=options,
-        reference_time=asked.reference_time,
-    )
+    found = search(desk.store, asked.query, scope=desk.scope, params=asked)
     results = SearchResults.model_validate(response_to_json(found, FULL_PROFILE))
     lines = [f"{hit.rank}. [{hit.content_type.value} {hit.id}] {_hit_prefix(hit)}{hit.content}" for hit in results.hits]
     missing = f"Nothing found among {results.allowed} records."
@@ -143,17 +133,7 @@ def _hit_prefix(hit: Any) -> str:
 
 def call_search_trajectories(desk: ToolContext, asked: SearchTrajectoriesArguments, _: ReportProgress) -> ToolResult:
     """Search past runs."""
-    found = search_trajectories(
-        desk.store,
-        asked.query,
-        scope=desk.scope,
-        min_score=asked.min_score,
-        max_score=asked.max_score,
-        min_similarity=asked.min_similarity,
-        limit=asked.limit,
-        include_contrasts=asked.include_contrasts,
-        filters=asked.filters,
-    )
+    found = search_trajectories(desk.store, asked.query, scope=desk.scope, params=asked)
     results = TrajectoryResults.of(found)
     return ToolResult(results.model_dump_json(exclude_none=True), results)
 

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.memory.search.present.truncation import FULL_PROFILE, TruncationProfile, parse_profile
-from recall_loop.memory.search.query.options import DEFAULT_POOL, MAX_RESULTS, SearchOptions
 from recall_loop.service.models.scope_models import QueryText, ScopeFields
-from recall_loop.state.request import DEFAULT_CONTENT_TYPES
-from recall_loop.state.scope import Filters, Scope
-from recall_loop.state.types import ContentType, FiniteFloat, Integer, OrderBy, Role, SearchMode, Timestamp
+from recall_loop.state.scope import Scope
+from recall_loop.state.search import Limit, SearchParams
+from recall_loop.state.types import ContentType, FiniteFloat, Role, Timestamp
 
 MAX_RERANK_BUDGET_MS = 10_000
-_TRAJECTORY_FILTERS = ("execution_status", "min_outcome_score", "max_outcome_score")
-Limit = Annotated[Integer, Field(ge=1, le=MAX_RESULTS)]
-Fuzzy = Annotated[
-    int,
-    Field(ge=0, le=2),
-    BeforeValidator(lambda level: int(level) if isinstance(level, bool) else level),
-    WithJsonSchema({"anyOf": [{"type": "integer", "enum": [0, 1, 2]}, {"type": "boolean"}]}),
-    Field(description="Typo tolerance of the words: 0 none, 1 some (also `true`), 2 high. Not in mode `vector`."),
-]
 
 
-class SearchRequest(ScopeFields):
-    """One search. Whose memory it is says the key alone."""
+class ServiceSearchParams(SearchParams):
+    """Options of a search over the network: fewer results by default, and a bounded budget."""
+
+    limit: Limit = Field(10, description="Most results, 1 to 1,000; of each content type where `limit_per_type`.")
+    rerank_budget_ms: FiniteFloat = Field(
+        0.0,
+        ge=0,
+        le=MAX_RERANK_BUDGET_MS,
+        description="Milliseconds for computing token vectors that aren't stored, 0 to 10,000.",
+    )
+
+
+class SearchRequest(ServiceSearchParams, ScopeFields):
+    """One search. The key alone says whose memory is searched."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -45,70 +47,12 @@ class SearchRequest(ScopeFields):
     )
 
     query: QueryText = Field(description="What to look for; may end in a time, such as `< 3 days`.")
-    filters: Filters = Field(Filters(), description="What results must satisfy; every one that is given.")
-    content_types: list[ContentType] | None = Field(
-        None,
-        min_length=1,
-        description="Absent = fact, archival and message; trajectory where a filter of trajectories is given.",
-    )
-    mode: SearchMode = Field(
-        SearchMode.AUTO, description="`vector`: meaning; `fts`: words; `hybrid`: both; `auto`: what fits the query."
-    )
-    fuzzy: Fuzzy = 0
-    limit: Limit = Field(10, description="Most results, 1 to 1,000; of each content type where `limit_per_type`.")
-    limit_per_type: bool = Field(True, description="Every content type has the limit for itself.")
-    order_by: OrderBy = Field(OrderBy.RELEVANCE, description="Best first, or newest first among the best.")
-    apply_content_scoring: bool = Field(True, description="Tool output and reasoning weigh less than what was said.")
-    rerank: bool | None = Field(
-        None, description="Look at the best once more, word by word; absent = where the store holds token vectors."
-    )
-    rerank_budget_ms: FiniteFloat = Field(
-        0.0,
-        ge=0,
-        le=MAX_RERANK_BUDGET_MS,
-        description="Milliseconds for token vectors that aren't stored, 0 to 10,000.",
-    )
-    rerank_pool: Integer = Field(
-        DEFAULT_POOL, ge=1, le=DEFAULT_POOL, description="How many of the best are looked at again."
-    )
-    rerank_learned: bool = Field(True, description="Let the learned order have its say where that is done.")
-    time_suffixes: bool = Field(True, description="Read a time at the end of the query as a filter.")
-    reference_time: Timestamp | None = Field(None, description="What such a time counts from; absent = the clock.")
     profile: str = Field(
         FULL_PROFILE.name,
         max_length=200,
         description="How much of each text: `full`, `local`, `constellation`, `messages`, or steps such as "
         "`2:full,5:1000,400` (ranks 1 and 2 whole, up to rank 5 at most 1000 characters, then 400).",
     )
-    debug: bool = Field(False, description="Give each leg's ranks and scores with every result.")
-
-    def kinds(self) -> tuple[ContentType, ...]:
-        """Return the kinds of records to look through."""
-        if self.content_types is not None:
-            return tuple(dict.fromkeys(self.content_types))
-        asked = any(getattr(self.filters, name) is not None for name in _TRAJECTORY_FILTERS)
-        return (ContentType.TRAJECTORY,) if asked else DEFAULT_CONTENT_TYPES
-
-    def options(self) -> SearchOptions:
-        """Return how to search.
-
-        Raises:
-            UnsupportedOptionError: an option that the mode can't honour (SEARCH-2).
-        """
-        return SearchOptions(
-            mode=self.mode,
-            limit=self.limit,
-            limit_per_type=self.limit_per_type,
-            order_by=self.order_by,
-            fuzzy=self.fuzzy,
-            apply_content_scoring=self.apply_content_scoring,
-            rerank=self.rerank,
-            rerank_budget_ms=self.rerank_budget_ms,
-            rerank_pool=self.rerank_pool,
-            rerank_learned=self.rerank_learned,
-            time_suffixes=self.time_suffixes,
-            debug=self.debug,
-        )
 
     def shown(self) -> TruncationProfile:
         """Return how much of each text is given.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from recall_loop.memory.search.query.options import SearchOptions
-from recall_loop.memory.trajectories.contrast.contrast_search import DEFAULT_TRAJECTORY_LIMIT, TRAJECTORY_MIN_SIMILARITY
 from recall_loop.memory.trajectories.contrast.labels import (
     EXECUTION_HEADING,
     LEARNING_VALUE_HEADING,
@@ -17,13 +15,12 @@ from recall_loop.memory.trajectories.contrast.labels import (
     learning_value_tooltip,
 )
 from recall_loop.memory.trajectories.contrast.results import TrajectoryDetails, TrajectoryItem, TrajectorySearchResult
-from recall_loop.memory.trajectories.contrast.tiers import FAILURE_THRESHOLD, SUCCESS_THRESHOLD
 from recall_loop.service.models.scope_models import ListParams, QueryText, ScopeFields
-from recall_loop.service.models.search_models import Fuzzy, Limit
 from recall_loop.state.records.records import Record
 from recall_loop.state.records.trajectories import RunData, run_attributes, run_from_record
-from recall_loop.state.scope import ExecutionStatus, Filters
-from recall_loop.state.types import Integer, SearchMode, Timestamp, UnitFloat
+from recall_loop.state.scope import ExecutionStatus
+from recall_loop.state.search import TrajectorySearchParams
+from recall_loop.state.types import Integer, Timestamp
 
 ScorerName = Literal["auto", "rules", "llm"]
 MAX_SCORED_RUNS = 200
@@ -56,7 +53,7 @@ class _LabelledModel(BaseModel):
     learning_value: Label = Field(description="How much can be learned from the run; no matter how it ended.")
 
 
-class TrajectorySearchRequest(ScopeFields):
+class TrajectorySearchRequest(TrajectorySearchParams, ScopeFields):
     """A search of past runs."""
 
     model_config = ConfigDict(
@@ -69,25 +66,6 @@ class TrajectorySearchRequest(ScopeFields):
     )
 
     query: QueryText = Field(description="What the runs should be about; may end in a time, such as `< 3 days`.")
-    min_score: UnitFloat | None = Field(None, description="Least learning value, 0 to 1; leaves out runs without one.")
-    max_score: UnitFloat | None = Field(None, description="Most learning value, 0 to 1; leaves out runs without one.")
-    min_similarity: UnitFloat = Field(TRAJECTORY_MIN_SIMILARITY, description="Least similarity to the query, 0 to 1.")
-    limit: Limit = Field(DEFAULT_TRAJECTORY_LIMIT, description="Most runs, 1 to 1,000; with contrasts of each tier.")
-    include_contrasts: bool = Field(False, description="Group by learning value, each tier searched for itself.")
-    success_threshold: UnitFloat = Field(SUCCESS_THRESHOLD, description="Learning value from which a run is a success.")
-    failure_threshold: UnitFloat = Field(FAILURE_THRESHOLD, description="Learning value up to which it is a failure.")
-    filters: Filters = Field(Filters(), description="What runs must satisfy; every one that is given.")
-    mode: SearchMode = Field(SearchMode.AUTO, description="`vector`: meaning; `fts`: words; `hybrid`, `auto`: both.")
-    fuzzy: Fuzzy = 0
-    reference_time: Timestamp | None = Field(None, description="What a time in the query counts from.")
-
-    def options(self) -> SearchOptions:
-        """Return how to search.
-
-        Raises:
-            UnsupportedOptionError: an option that the mode can't honour.
-        """
-        return SearchOptions(mode=self.mode, fuzzy=self.fuzzy)
 
 
 class TrajectoryHit(_LabelledModel):
@@ -258,7 +236,7 @@ class ScoringRequest(ScopeFields):
     model_config = ConfigDict(json_schema_extra={"examples": [{"scorer": "rules", "limit": 50}]})
 
     scorer: ScorerName = Field("auto", description="`rules`, `llm`, or `auto`: the model where one is set.")
-    limit: Annotated[Integer, Field(ge=1, le=MAX_SCORED_RUNS)] = Field(20, description="Most runs to try, 1 to 200.")
+    limit: Integer = Field(20, ge=1, le=MAX_SCORED_RUNS, description="Most runs to try, 1 to 200.")
     queued_only: bool = Field(False, description="Only runs that are queued, not all without a score.")
 
 

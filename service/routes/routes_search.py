@@ -37,13 +37,5 @@ async def search_memory(asked: SearchRequest, caller: CallerDep, store: StoreDep
 
 def _search(store: MemoryStore, tenant: str, asked: SearchRequest) -> Response:
     profile = asked.shown()
-    found = search(
-        store,
-        asked.query,
-        scope=asked.read_scope(tenant),
-        filters=asked.filters,
-        content_types=asked.kinds(),
-        options=asked.options(),
-        reference_time=asked.reference_time,
-    )
+    found = search(store, asked.query, scope=asked.read_scope(tenant), params=asked)
     return json_response(response_to_json(found, profile))

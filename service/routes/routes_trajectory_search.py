@@ -36,19 +36,5 @@ async def search_runs(asked: TrajectorySearchRequest, caller: CallerDep, store: 
 
 
 def _search(store: MemoryStore, tenant: str, asked: TrajectorySearchRequest) -> Response:
-    found = search_trajectories(
-        store,
-        asked.query,
-        scope=asked.read_scope(tenant),
-        min_score=asked.min_score,
-        max_score=asked.max_score,
-        min_similarity=asked.min_similarity,
-        limit=asked.limit,
-        include_contrasts=asked.include_contrasts,
-        success_threshold=asked.success_threshold,
-        failure_threshold=asked.failure_threshold,
-        filters=asked.filters,
-        options=asked.options(),
-        reference_time=asked.reference_time,
-    )
+    found = search_trajectories(store, asked.query, scope=asked.read_scope(tenant), params=asked)
     return json_response(TrajectoryResults.of(found), nulls=True)

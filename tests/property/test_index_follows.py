@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.index import tenant_cache as caching
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.types import ContentType, SearchMode
 from tests.embedders import WordHashEmbedder
 
@@ -41,8 +41,8 @@ def answers(store):
     found = []
     for mode in SearchMode:
         for filters in (Filters(), Filters(session="s1"), Filters(role="user")):
-            options = SearchOptions(mode=mode, limit=3, debug=True)
-            responses = search_many(store, QUERIES, filters=filters, options=options, content_types=KINDS)
+            options = SearchParams(filters=filters, content_types=KINDS, mode=mode, limit=3, debug=True)
+            responses = search_many(store, QUERIES, params=options)
             found += [
                 (response.allowed, [(hit.record.id, hit.score, hit.similarity, hit.window) for hit in response.hits])
                 for response in responses

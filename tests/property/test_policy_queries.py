@@ -17,8 +17,8 @@ from recall_loop.policy.planning.round_plan import (
     plan_next,
 )
 from recall_loop.policy.question.question import analyse_question
-from recall_loop.state.request import DEFAULT_CONTENT_TYPES, ChatMessage, RetrieveRequest
-from recall_loop.state.scope import Filters
+from recall_loop.state.request import ChatMessage, RetrieveRequest
+from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, Filters
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import QuerySource, Role
 from recall_loop.text.words.keys import jaccard, query_terms

@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.index import tenant_cache, vector_search
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.types import ContentType, SearchMode
 from recall_loop.text.words.tokens import stems
 from tests.embedders import WordHashEmbedder
@@ -413,9 +413,15 @@ def without(records: list[dict[str, Any]], deleted: set[str]) -> list[dict[str, 
 
 
 def compare(store: MemoryStore, world: World, asked: Asked, mode: SearchMode) -> None:
-    options = SearchOptions(mode=mode, limit=asked.limit, limit_per_type=asked.per_type, debug=True)
-    kinds = [ContentType(kind) for kind in asked.kinds]
-    found = search(store, asked.query, scope=asked.scope, filters=asked.filters, content_types=kinds, options=options)
+    params = SearchParams(
+        filters=asked.filters,
+        content_types=tuple(ContentType(kind) for kind in asked.kinds),
+        mode=mode,
+        limit=asked.limit,
+        limit_per_type=asked.per_type,
+        debug=True,
+    )
+    found = search(store, asked.query, scope=asked.scope, params=params)
     allowed = world.allowed(asked.scope, asked.filters, asked.kinds)
     places = {world.records[at]["id"]: at for at in allowed}
     ids = [hit.record.id for hit in found.hits]
@@ -524,7 +530,7 @@ def test_a_filter_that_keeps_one_in_a_thousand_fills_the_limit(way: str, request
         for mode in SearchMode:
             matching = sharing if mode is SearchMode.FTS else len(kept)
             for limit in (2, 10, 50):
-                found = search(store, query, filters=rare, options=SearchOptions(mode=mode, limit=limit))
+                found = search(store, query, params=SearchParams(filters=rare, mode=mode, limit=limit))
                 assert found.allowed == len(kept)
                 assert len(found.hits) == min(limit, matching)
                 assert all(hit.record.tags == ("rare",) for hit in found.hits)

@@ -21,7 +21,6 @@ from recall_loop.memory.intake.conversations.conversation import (
 )
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.encoding.indexing import supersession_key
 from recall_loop.policy.evidence.fact_support import CitedContext, is_supported
 from recall_loop.policy.facts.supersession import chronological, fact_value
@@ -29,6 +28,7 @@ from recall_loop.prompts.fact_replies import ExtractedFact, FactsReply
 from recall_loop.prompts.templates import RenderedPrompt, render_prompt
 from recall_loop.state.records.records import Fact, Message
 from recall_loop.state.scope import Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.types import ContentType, Role
 from recall_loop.text.words.keys import normalise
 from recall_loop.text.words.token_budget import estimate_tokens, fit_to_budget
@@ -152,9 +152,9 @@ def _line(message: Message, most: int) -> str:
 def _known_facts(store: MemoryStore, place: ConversationOwner, message: Message) -> list[str]:
     """Return known facts that are near to what is read, so that the model calls things by the same names."""
     scope = Scope(tenant=place.tenant, agent_id=place.agent_id, user_id=place.user_id)
-    options = SearchOptions(limit=_MAX_KNOWN_FACTS, time_suffixes=False)
+    params = SearchParams(content_types=(ContentType.FACT,), limit=_MAX_KNOWN_FACTS, time_suffixes=False)
     asked = message.text[:_MAX_MESSAGE_CHARS]
-    found = search(store, asked, scope=scope, content_types=[ContentType.FACT], options=options)
+    found = search(store, asked, scope=scope, params=params)
     parts = ((hit.record.subject, hit.record.fact_type, hit.record.object) for hit in found.hits)
     lines = [escape_text(" | ".join(part or "" for part in named)) for named in parts if named[0] and named[1]]
     return list(dict.fromkeys(lines))

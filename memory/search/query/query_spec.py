@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
-from recall_loop.memory.search.query.options import DEFAULT_POOL, SearchOptions
 from recall_loop.memory.search.query.time_suffix import apply_time_suffix
 from recall_loop.state.errors import InvalidInputError, display_value
 from recall_loop.state.scope import Filters
+from recall_loop.state.search import DEFAULT_RERANK_POOL, MAX_RESULTS, SearchParams
 from recall_loop.state.types import no_surrogates
 from recall_loop.text.time.time_expressions import TimeRange
 from recall_loop.text.words.tokens import stems
@@ -35,7 +35,7 @@ class ParsedQuery:
     query: str
     text: str
     embedded_text: str
-    options: SearchOptions
+    options: SearchParams
     filters: Filters
     time: TimeRange | None = None
 
@@ -47,40 +47,41 @@ class ParsedQuery:
 
 def parse_queries(
     queries: Sequence[str],
+    params: SearchParams,
     *,
     spoken: Sequence[str] | None,
     limits: Sequence[int] | None,
-    options: SearchOptions,
-    filters: Filters | Sequence[Filters],
-    reference_time: datetime | None,
+    filters: Sequence[Filters] | None,
 ) -> list[ParsedQuery]:
     """Return the queries with their wordings, options and filters: the same for all, or each its own.
 
     Raises:
         InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.
     """
-    each = [filters] * len(queries) if isinstance(filters, Filters) else filters
+    each = [params.filters] * len(queries) if filters is None else filters
     for name, values in (("spoken", spoken), ("limits", limits), ("filters", each)):
         if values is not None and len(values) != len(queries):
             raise InvalidInputError(name, list(values), f"one for each of the {len(queries)} queries")
     for text in (*queries, *(spoken or ())):
         _check(text)
-    reference = reference_time or datetime.now(UTC)
+    reference = params.reference_time or datetime.now(UTC)
     asked = []
     for number, query in enumerate(queries):
         mine = each[number]
-        text, narrowed = apply_time_suffix(query, mine, reference) if options.time_suffixes else (query, mine)
-        chosen = options if limits is None else _limited(options, limits[number])
+        text, narrowed = apply_time_suffix(query, mine, reference) if params.time_suffixes else (query, mine)
+        chosen = params if limits is None else _limited(params, limits[number])
         time = None if narrowed is mine else TimeRange(narrowed.start_time, narrowed.end_time)
         asked.append(ParsedQuery(query, text, spoken[number] if spoken else text, chosen, narrowed, time))
     return asked
 
 
-def _limited(options: SearchOptions, limit: int) -> SearchOptions:
-    """Return the options of a query with a limit of its own; a closer look is for who wants many results."""
-    pool = min(options.rerank_pool, max(DEFAULT_POOL, RERANKED_PER_RESULT * limit))
-    learned = options.rerank_learned and limit >= options.limit
-    return replace(options, limit=limit, rerank_pool=pool, rerank_learned=learned)
+def _limited(params: SearchParams, limit: int) -> SearchParams:
+    """Return the options of a query with a limit of its own; a large pool is for who wants many results."""
+    if type(limit) is not int or not 1 <= limit <= MAX_RESULTS:
+        raise InvalidInputError("limit", limit, f"an integer from 1 to {MAX_RESULTS}")
+    pool = min(params.rerank_pool, max(DEFAULT_RERANK_POOL, RERANKED_PER_RESULT * limit))
+    learned = params.rerank_learned and limit >= params.limit
+    return params.model_copy(update={"limit": limit, "rerank_pool": pool, "rerank_learned": learned})
 
 
 def _check(query: str) -> None:

@@ -14,13 +14,13 @@ from recall_loop.state.errors import RecallError, UnsupportedOptionError
 from recall_loop.state.types import SearchMode
 
 if TYPE_CHECKING:
-    from recall_loop.memory.search.query.options import SearchOptions
     from recall_loop.memory.search.query.query_preparation import PreparedQuery
     from recall_loop.memory.search.rerank.learned import OrderGains
     from recall_loop.memory.search.rerank.rerank import Reranker
     from recall_loop.memory.store.index.view import View
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.scope import Scope
+    from recall_loop.state.search import SearchParams
 
 
 @dataclass
@@ -94,7 +94,7 @@ def _prepare(
 def make_rerank_stage(
     store: MemoryStore,
     scope: Scope,
-    options: SearchOptions,
+    options: SearchParams,
     own: Reranker | None,
     *,
     given: bool,

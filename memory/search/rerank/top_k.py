@@ -19,12 +19,12 @@ from recall_loop.state.types import ContentType, OrderBy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.search.query.options import SearchOptions
     from recall_loop.memory.search.rerank.rerank import Reranker
     from recall_loop.memory.search.scoring.features import CandidateFeatures
     from recall_loop.memory.store.index.view import View
     from recall_loop.memory.store.sqlite.rows import Row
     from recall_loop.state.scope import Filters
+    from recall_loop.state.search import SearchParams
 
 _DIGITS = 6
 EARLIEST_TIME = datetime.min.replace(tzinfo=UTC)
@@ -75,7 +75,7 @@ class ScoredCandidates:
 
 
 def score_candidates(
-    found: CandidateFeatures, options: SearchOptions, fusion: Fusion = DEFAULT_FUSION
+    found: CandidateFeatures, options: SearchParams, fusion: Fusion = DEFAULT_FUSION
 ) -> list[ScoredCandidates]:
     """Fuse the legs, weigh by content before anything is cut (SEARCH-5), and return each query's part."""
     fused = fusion.fuse(found.signals, found.author_named, found.session_codes, found.starts)
@@ -111,7 +111,7 @@ def rank_positions(part: ScoredCandidates) -> NDArray[np.int64]:
     return np.lexsort((part.rowids, -part.scores))
 
 
-def select_top(part: ScoredCandidates, options: SearchOptions, filters: Filters) -> list[RankedRow]:
+def select_top(part: ScoredCandidates, options: SearchParams, filters: Filters) -> list[RankedRow]:
     """Drop what is too dissimilar and cut to the limit, of each kind or of all together (SEARCH-7)."""
     ranked = rank_positions(part)
     if filters.min_similarity:
@@ -138,7 +138,7 @@ def _leg(signal: NDArray[np.float64], place: int) -> dict[str, float]:
     return {"score": round(value, _DIGITS), "rank": int((signal > signal[place]).sum()) + 1}
 
 
-def to_hits(rows: Mapping[int, Row], picks: Sequence[RankedRow], options: SearchOptions) -> tuple[SearchHit, ...]:
+def to_hits(rows: Mapping[int, Row], picks: Sequence[RankedRow], options: SearchParams) -> tuple[SearchHit, ...]:
     """Return the results as the caller gets them; a record that was just deleted is left out."""
     found = [_hit(rows[chosen.rowid], chosen) for chosen in picks if chosen.rowid in rows]
     if options.order_by is OrderBy.CREATED_AT:

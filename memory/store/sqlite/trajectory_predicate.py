@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recall_loop.state.records.legacy_trajectories import STATUS_OF_OLD_TYPE
-from recall_loop.state.scope import ExecutionStatus, Filters
+from recall_loop.state.scope import TRAJECTORY_FILTERS, ExecutionStatus, Filters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,6 @@ _SIGNS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = MappingProxyType(
         "below_outcome_score": ("<", operator.lt),
     }
 )
-_FIELDS = (*_PATHS, *_SIGNS, "scored", "tools_used")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class ScorePredicate:
 
 def has_trajectory_filters(filters: Filters) -> bool:
     """Return whether a filter is given that only a trajectory can satisfy."""
-    return any(getattr(filters, name) is not None for name in _FIELDS)
+    return any(getattr(filters, name) is not None for name in TRAJECTORY_FILTERS)
 
 
 def column_values(filters: Filters) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -7,12 +7,11 @@ matches better, and no score lies between two tiers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
+from recall_loop.memory.search.query.search_response import SearchResponse
 from recall_loop.memory.trajectories.contrast.result_notes import (
     contrasts_message,
     count_message,
@@ -22,24 +21,21 @@ from recall_loop.memory.trajectories.contrast.result_notes import (
 )
 from recall_loop.memory.trajectories.contrast.results import TrajectoryDetails, TrajectoryItem, TrajectorySearchResult
 from recall_loop.memory.trajectories.contrast.tiers import (
-    FAILURE_THRESHOLD,
-    SUCCESS_THRESHOLD,
     Tier,
     TierThresholds,
+    combined_filters,
     stored_score,
     tier_filters,
-    with_bounds,
 )
 from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import DEFAULT_RERANK_POOL, SearchParams, TrajectorySearchParams
 from recall_loop.state.types import ContentType
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.records.records import SearchHit
 
-TRAJECTORY_MIN_SIMILARITY = 0.3
-DEFAULT_TRAJECTORY_LIMIT = 5
 _SUMMARY = 500
 _HIDDEN_ATTRIBUTES = frozenset({"turns", "scoring"})
 _Items = dict[Tier, tuple[TrajectoryItem, ...]]
@@ -66,16 +62,7 @@ def search_trajectories(
     query: str,
     *,
     scope: Scope,
-    min_score: float | None = None,
-    max_score: float | None = None,
-    min_similarity: float = TRAJECTORY_MIN_SIMILARITY,
-    limit: int = DEFAULT_TRAJECTORY_LIMIT,
-    include_contrasts: bool = False,
-    success_threshold: float = SUCCESS_THRESHOLD,
-    failure_threshold: float = FAILURE_THRESHOLD,
-    filters: Filters | None = None,
-    options: SearchOptions | None = None,
-    reference_time: datetime | None = None,
+    params: TrajectorySearchParams | None = None,
 ) -> TrajectorySearchResult:
     """Search the trajectories that `scope` may read.
 
@@ -84,46 +71,43 @@ def search_trajectories(
         query: what the run should be about; may end in a time, such as `< 3 days`.
         scope: who may see what. With an agent its own runs only, unless the scope's mode is `constellation`; without
             one those of all agents of the tenant. Another tenant's never (TRAJ-8).
-        min_score: least learning value in [0,1]; unscored runs are outside of every bound.
-        max_score: most learning value in [0,1].
-        min_similarity: least similarity in [0,1]; `filters.min_similarity` goes before it.
-        limit: most results, 1–1000; with contrasts for each tier.
-        include_contrasts: group by learning value, each tier searched for itself.
-        success_threshold: from this learning value on a run is a success.
-        failure_threshold: up to this learning value it is a failure; less than `success_threshold`.
-        filters: what results must satisfy besides: execution status, tags, tools used, task category, complexity …
-        options: how to search; its `limit` doesn't count.
-        reference_time: what times in the query count from; absent = now.
+        params: the options; None = the defaults.
 
     Raises:
-        InvalidInputError: a blank query, a number out of range, thresholds in the wrong order.
+        InvalidInputError: a blank query, or bounds of the score that leave none.
         StoreUnavailableError: the store can't be read.
+        UnsupportedOptionError: the mode can't honour an option.
         EmbedderError: the embedder fails and the mode needs it.
     """
-    thresholds = TierThresholds(success_threshold, failure_threshold)
-    asked = with_bounds(filters, min_score, max_score, min_similarity)
-    parts = tier_filters(asked, thresholds) if include_contrasts else {}
+    params = params or TrajectorySearchParams()
+    thresholds = TierThresholds(params.success_threshold, params.failure_threshold)
+    asked = combined_filters(params)
+    parts = tier_filters(asked, thresholds) if params.include_contrasts else {}
     # No part is left where a bound excludes every tier: the whole is searched then, which finds nothing.
     each = list(parts.values()) or [asked]
     responses = search_many(
         store,
         [query] * len(each),
         scope=scope,
+        params=_tier_params(params, len(each)),
         filters=each,
-        content_types=(ContentType.TRAJECTORY,),
-        options=_options(options, limit, len(each)),
-        reference_time=reference_time,
     )
     answer = _TierResponses(responses, thresholds)
-    if not include_contrasts:
+    if not params.include_contrasts:
         return _plain(query, answer, asked)
-    return _contrasted(query, answer, dict(zip(parts, responses, strict=False)), asked, limit)
+    return _contrasted(query, answer, dict(zip(parts, responses, strict=False)), asked, params.limit)
 
 
-def _options(options: SearchOptions | None, limit: int, parts: int) -> SearchOptions:
-    """Return the options of each part; together the parts rerank no more than one search would."""
-    given = options or SearchOptions()
-    return replace(given, limit=limit, rerank_pool=max(given.rerank_pool // parts, 1))
+def _tier_params(params: TrajectorySearchParams, tiers: int) -> SearchParams:
+    """Return the options of each tier's search; together the tiers rerank no more than one search would."""
+    return SearchParams(
+        content_types=(ContentType.TRAJECTORY,),
+        mode=params.mode,
+        fuzzy=params.fuzzy,
+        limit=params.limit,
+        rerank_pool=max(DEFAULT_RERANK_POOL // tiers, 1),
+        reference_time=params.reference_time,
+    )
 
 
 def _plain(query: str, answer: _TierResponses, asked: Filters) -> TrajectorySearchResult:

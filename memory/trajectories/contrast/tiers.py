@@ -17,11 +17,9 @@ from typing import Any, TypeGuard
 from pydantic import JsonValue
 
 from recall_loop.memory.store.sqlite.trajectory_predicate import SCORE_PATHS
-from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Filters
-
-SUCCESS_THRESHOLD = 0.7
-FAILURE_THRESHOLD = 0.3
+from recall_loop.state.search import FAILURE_THRESHOLD, SUCCESS_THRESHOLD, TrajectorySearchParams
 
 
 class Tier(StrEnum):
@@ -35,22 +33,10 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True)
 class TierThresholds:
-    """Where the tiers meet; 0 <= failure < success <= 1.
-
-    Raises:
-        InvalidInputError: a threshold is no such number.
-    """
+    """Where the tiers meet; 0 <= failure < success <= 1."""
 
     success: float = SUCCESS_THRESHOLD
     failure: float = FAILURE_THRESHOLD
-
-    def __post_init__(self) -> None:
-        """Refuse thresholds out of range, or in the wrong order."""
-        for name, value in (("success_threshold", self.success), ("failure_threshold", self.failure)):
-            if not _is_unit(value):
-                raise InvalidInputError(name, value, "a number from 0 to 1")
-        if not self.failure < self.success:
-            raise InvalidInputError("failure_threshold", self.failure, f"less than success_threshold ({self.success})")
 
     def tier(self, score: float | None) -> Tier:
         """Return the one tier that a score belongs to."""
@@ -110,24 +96,20 @@ def _with(filters: Filters, **changed: Any) -> Filters:
     return filters.model_copy(update=changed)
 
 
-def with_bounds(
-    filters: Filters | None, min_score: float | None, max_score: float | None, min_similarity: float
-) -> Filters:
-    """Return the filters with the bounds of a search; of two bounds the stricter holds.
+def combined_filters(params: TrajectorySearchParams) -> Filters:
+    """Return the filters of a search with its bounds of score and similarity; of two bounds the stricter holds.
 
     Raises:
-        InvalidInputError: a bound is no number from 0 to 1, or they leave no score.
+        InvalidInputError: the bounds leave no score.
     """
-    given = filters or Filters()
-    for name, value in (("min_score", min_score), ("max_score", max_score), ("min_similarity", min_similarity)):
-        if value is not None and not _is_unit(value):
-            raise InvalidInputError(name, value, "a number from 0 to 1")
-    lows = [value for value in (min_score, given.min_outcome_score) if value is not None]
-    highs = [value for value in (max_score, given.max_outcome_score) if value is not None]
+    given = params.filters
+    lows = [value for value in (params.min_score, given.min_outcome_score) if value is not None]
+    highs = [value for value in (params.max_score, given.max_outcome_score) if value is not None]
     if lows and highs and max(lows) > min(highs):
         raise InvalidInputError("min_score", max(lows), f"at most max_score ({min(highs)})")
-    values = given.model_dump(exclude_none=True)
-    values["min_similarity"] = given.min_similarity if given.min_similarity is not None else min_similarity
-    values |= {"min_outcome_score": max(lows)} if lows else {}
-    values |= {"max_outcome_score": min(highs)} if highs else {}
-    return validate_model(Filters, values, "filters")
+    return _with(
+        given,
+        min_similarity=params.min_similarity if given.min_similarity is None else given.min_similarity,
+        min_outcome_score=max(lows, default=None),
+        max_outcome_score=min(highs, default=None),
+    )

@@ -152,6 +152,15 @@ async def test_past_runs(served):
     assert "t1" in result.content[0].text
 
 
+async def test_content_types_follow_from_the_filters(served):
+    """A filter of trajectories searches trajectories, as over HTTP. Proves: OPS-6, SEARCH-3."""
+    async with client_of(served, "read") as client:
+        unscored = await client.call_tool("search", {"query": "ferry", "filters": {"scored": False}})
+        named = await client.call_tool("search", {"query": "ferry", "filters": {"role": "user"}, "rerank_pool": 100})
+    assert (ids(unscored), data(unscored)["content_types"]) == ({"t1"}, ["trajectory"])
+    assert data(named)["content_types"] == ["fact", "archival", "message"]
+
+
 async def test_what_is_added_is_found_and_can_be_erased(served):
     """Proves: OPS-6, STORE-2, STORE-6 (all or none; nothing is replaced)."""
     async with client_of(served, "write") as writer, client_of(served, "admin") as admin:

@@ -20,6 +20,7 @@ from recall_loop.memory.search.engine import search
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
 from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.types import ContentType
 from tests.embedders import WordHashEmbedder
 
@@ -177,7 +178,7 @@ def test_a_conversation_whose_messages_have_no_positions_goes_on_behind_them(sto
     talk = graph(remember(store, tenant="acme"), checkpointer=InMemorySaver())
     for lines in (("New 1.", "New 2."), ("New 3.",)):
         talk.invoke(say(*lines), thread())
-    hits = search(store, "New Old", scope=ACME, content_types=MESSAGES).hits
+    hits = search(store, "New Old", scope=ACME, params=SearchParams(content_types=MESSAGES)).hits
     windows = {hit.record.text: hit.window.split("\n") for hit in hits}
     assert windows["Old 1."] == ["Old 1.", "Old 2."] and windows["New 1."] == ["Old 2.", "New 1.", "New 2."]
     assert windows["New 3."] == ["New 2.", "New 3."]

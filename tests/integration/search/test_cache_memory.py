@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.index import tenant_cache
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.types import SearchMode
 from tests.embedders import WordHashEmbedder
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-VECTOR = SearchOptions(mode=SearchMode.VECTOR)
+VECTOR = SearchParams(mode=SearchMode.VECTOR)
 WORDS = ["ferry", "island", "bread", "window", "lamp", "north", "cat", "bicycle", "train", "office"]
 
 
@@ -35,11 +35,11 @@ def test_loaded_vectors_are_held_to_the_memory_limit_of_the_caches(
                 ({"id": f"{scope.tenant}{at}", "kind": "message", "text": text} for at, text in enumerate(texts)),
                 tenant=scope.tenant,
             )
-        assert search(store, "ferry", scope=far, options=VECTOR).hits
+        assert search(store, "ferry", scope=far, params=VECTOR).hits
         assert store.view(near).count()
         held = store.cache._tenants
         monkeypatch.setattr(tenant_cache, "CACHED_BYTES", sum(kept.nbytes() for kept in held.values()) + 1_000)
-        assert search(store, "ferry", scope=near, options=VECTOR).hits
+        assert search(store, "ferry", scope=near, params=VECTOR).hits
         assert list(held) == ["far", "near"]
-        search(store, "ferry", scope=near, options=VECTOR)
+        search(store, "ferry", scope=near, params=VECTOR)
         assert list(held) == ["near"]

@@ -10,13 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.search.engine import search, search_many
-from recall_loop.memory.search.query.options import SearchOptions, SearchResponse
+from recall_loop.memory.search.query.search_response import SearchResponse
 from recall_loop.memory.store.index import tenant_cache
 from recall_loop.memory.store.index.dot_products import dot_products
 from recall_loop.memory.store.index.vector_search import top_positions, top_positive_positions
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.types import SearchMode
 from tests.embedders import WordHashEmbedder
 
@@ -44,10 +45,10 @@ def test_a_batch_that_is_compared_finds_what_each_query_finds_in_the_index(store
     stored.cache.clear()
     asked, real = [], View.nearest
     monkeypatch.setattr(View, "nearest", lambda *given: asked.append(len(given[1])) or real(*given))
-    options = SearchOptions(mode=mode, limit=5, limit_per_type=per_type)
-    alone = [search(stored, query, options=options) for query in QUERIES]
+    options = SearchParams(mode=mode, limit=5, limit_per_type=per_type)
+    alone = [search(stored, query, params=options) for query in QUERIES]
     assert asked == [1] * len(QUERIES)
-    together = search_many(stored, QUERIES, options=options)
+    together = search_many(stored, QUERIES, params=options)
     assert asked == [1] * len(QUERIES)
     assert [[hit.record.id for hit in found.hits] for found in together] == [
         [hit.record.id for hit in found.hits] for found in alone
@@ -75,10 +76,10 @@ def test_a_batch_gives_exactly_what_its_queries_give_alone(
     with monkeypatch.context() as patch:
         patch.setattr(tenant_cache, "INDEXED_ROWS", 200_000 if held else 0)
         stored.cache.clear()
-        each, options = [limits.randint(1, 20) for _ in chosen], SearchOptions(mode=mode, debug=True)
-        together = search_many(stored, chosen, options=options, limits=each, filters=filters)
+        each, options = [limits.randint(1, 20) for _ in chosen], SearchParams(filters=filters, mode=mode, debug=True)
+        together = search_many(stored, chosen, params=options, limits=each)
         alone = [
-            search_many(stored, [query], options=options, limits=[limit], filters=filters)[0]
+            search_many(stored, [query], params=options, limits=[limit])[0]
             for query, limit in zip(chosen, each, strict=True)
         ]
     assert [_told(found) for found in together] == [_told(found) for found in alone]

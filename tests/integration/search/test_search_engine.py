@@ -7,12 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from recall_loop.memory.search.engine import search, search_many
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.search.rerank.custom_rerankers import as_reranker
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.errors import EmbedderError, InvalidInputError, UnsupportedOptionError
-from recall_loop.state.request import DEFAULT_CONTENT_TYPES
-from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.errors import EmbedderError, InvalidInputError, UnsupportedOptionError, validate_model
+from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, Filters, Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.types import ContentType, OrderBy, SearchMode
 from tests.embedders import WordHashEmbedder
 
@@ -75,8 +74,8 @@ def values(response):
 
 
 def asked(store, query, *, scope=None, filters=None, content_types=DEFAULT_CONTENT_TYPES, **options):
-    chosen = SearchOptions(**options)
-    return search(store, query, scope=scope, filters=filters, content_types=content_types, options=chosen)
+    params = SearchParams(filters=filters or Filters(), content_types=content_types, **options)
+    return search(store, query, scope=scope, params=params)
 
 
 # Modes and scores
@@ -395,7 +394,7 @@ def test_a_query_of_thousands_of_different_words_is_searched(filled, mode):
 
 def test_no_content_type_is_refused(filled):
     """Proves: SEARCH-3."""
-    with pytest.raises(InvalidInputError, match="content_types"):
+    with pytest.raises(ValueError, match="content_types"):
         asked(filled, "cat", content_types=())
 
 
@@ -440,19 +439,19 @@ QUERIES = ["cat name", "Which platform does the night train to Vienna leave from
 @pytest.mark.parametrize("mode", MODES)
 def test_several_queries_at_once_give_what_each_gives_alone(filled, mode):
     """Proves: SEARCH-1, LOOP-9."""
-    options = SearchOptions(mode=mode, debug=True, rerank=False)
-    together = search_many(filled, QUERIES, options=options)
+    options = SearchParams(mode=mode, debug=True, rerank=False)
+    together = search_many(filled, QUERIES, params=options)
     assert [response.query for response in together] == QUERIES
     for query, response in zip(QUERIES, together, strict=True):
-        assert response == search(filled, query, options=options)
+        assert response == search(filled, query, params=options)
 
 
 @pytest.mark.parametrize("mode", [SearchMode.VECTOR, SearchMode.HYBRID, SearchMode.AUTO])
 def test_queries_that_are_reranked_together_get_the_same_order(filled, mode):
     """One product of matrices serves all their tokens, so the last digits may differ. Proves: SEARCH-1."""
-    options = SearchOptions(mode=mode)
-    for query, response in zip(QUERIES, search_many(filled, QUERIES, options=options), strict=True):
-        alone = search(filled, query, options=options)
+    options = SearchParams(mode=mode)
+    for query, response in zip(QUERIES, search_many(filled, QUERIES, params=options), strict=True):
+        alone = search(filled, query, params=options)
         assert [hit.record.id for hit in response.hits] == [hit.record.id for hit in alone.hits]
         pairs = zip(response.hits, alone.hits, strict=True)
         assert all(together.score == pytest.approx(single.score, abs=1e-5) for together, single in pairs)
@@ -460,9 +459,9 @@ def test_queries_that_are_reranked_together_get_the_same_order(filled, mode):
 
 def test_each_query_may_have_a_limit_of_its_own(filled):
     """Proves: SEARCH-1."""
-    together = search_many(filled, QUERIES[:2], options=SearchOptions(limit=9), limits=[1, 3])
+    together = search_many(filled, QUERIES[:2], limits=[1, 3], params=SearchParams(limit=9))
     alone = [
-        search(filled, query, options=SearchOptions(limit=limit))
+        search(filled, query, params=SearchParams(limit=limit))
         for query, limit in zip(QUERIES[:2], (1, 3), strict=True)
     ]
     assert together == alone
@@ -499,13 +498,13 @@ def test_a_typo_is_forgiven_where_that_is_asked_for(embedder, typed, mode):
                 {"id": "b", "kind": "archival", "text": "A casserole of beans."},
             ]
         )
-        exact = search(store, "telescope", options=SearchOptions(mode=mode))
+        exact = search(store, "telescope", params=SearchParams(mode=mode))
         for level in (1, 2):
-            found = search(store, typed, options=SearchOptions(mode=mode, fuzzy=level))
+            found = search(store, typed, params=SearchParams(mode=mode, fuzzy=level))
             assert found.hits[0].record.id == "a"
             assert found.corrected is not None and found.corrected.lower() in ("telescope", "telescoped")
             assert found.hits[0].similarity < exact.hits[0].similarity
-        strict = search(store, typed, options=SearchOptions(mode=mode))
+        strict = search(store, typed, params=SearchParams(mode=mode))
         assert strict.corrected is None
         if mode is SearchMode.FTS:
             assert strict.hits == ()
@@ -517,8 +516,8 @@ def test_an_exact_match_outranks_a_corrected_one(embedder):
         texts = {"a": "We met a bather by the lake.", "b": "We met a baker by the lake."}
         store.upsert([{"id": key, "kind": "archival", "text": text} for key, text in texts.items()])
         for level in (0, 1, 2):
-            options = SearchOptions(mode=SearchMode.FTS, fuzzy=level)
-            assert search(store, "bather lake", options=options).hits[0].record.id == "a"
+            options = SearchParams(mode=SearchMode.FTS, fuzzy=level)
+            assert search(store, "bather lake", params=options).hits[0].record.id == "a"
 
 
 # Times in queries
@@ -543,17 +542,19 @@ def test_a_time_at_the_end_of_a_query_is_a_filter(embedder):
     now = datetime(2026, 3, 28, 18, tzinfo=UTC)
     with MemoryStore.in_memory(embedder=embedder) as store:
         dated(store)
-        found = search(store, "ferry < 3 days", reference_time=now)
+        found = search(store, "ferry < 3 days", params=SearchParams(reference_time=now))
         assert {hit.record.id for hit in found.hits} == {"d26", "d27", "d28"}
         assert found.query == "ferry < 3 days" and found.time_range is not None
         assert found.filters.start_time == found.time_range.start
         explicit = search(
-            store, "ferry < 3 days", reference_time=now, filters=Filters(start_time="2026-03-27T00:00:00Z")
+            store,
+            "ferry < 3 days",
+            params=SearchParams(filters=Filters(start_time="2026-03-27T00:00:00Z"), reference_time=now),
         )
         assert {hit.record.id for hit in explicit.hits} == {"d27", "d28"}
-        plain = search(store, "ferry < 3 days", reference_time=now, options=SearchOptions(time_suffixes=False))
+        plain = search(store, "ferry < 3 days", params=SearchParams(reference_time=now, time_suffixes=False))
         assert plain.time_range is None and len(plain.hits) == 28
-        assert search(store, '"ferry < 3 days"', reference_time=now).time_range is None
+        assert search(store, '"ferry < 3 days"', params=SearchParams(reference_time=now)).time_range is None
 
 
 def test_queries_with_different_times_are_searched_at_once(embedder):
@@ -562,11 +563,11 @@ def test_queries_with_different_times_are_searched_at_once(embedder):
     with MemoryStore.in_memory(embedder=embedder) as store:
         dated(store)
         queries = ["ferry < 3 days", "ferry", "ferry > 3 weeks", "< 2 days"]
-        options = SearchOptions(rerank=False)
-        together = search_many(store, queries, reference_time=now, options=options)
+        options = SearchParams(rerank=False, reference_time=now)
+        together = search_many(store, queries, params=options)
         assert [response.query for response in together] == queries
         for query, response in zip(queries, together, strict=True):
-            assert response == search(store, query, reference_time=now, options=options)
+            assert response == search(store, query, params=options)
         assert [hit.record.id for hit in together[3].hits] == ["d28", "d27"]
         assert together[3].legs == ("time",)
 
@@ -575,16 +576,16 @@ def test_vectors_that_are_given_are_not_embedded_again(filled, embedder):
     """Proves: SEARCH-1."""
     queries = ["who mends roofs", "ferry times"]
     given = embedder.embed_queries(queries)
-    unranked = search_many(filled, queries, options=SearchOptions(rerank=False))
+    unranked = search_many(filled, queries, params=SearchParams(rerank=False))
     assert search_many(filled, queries, vectors=given) == unranked  # late interaction would embed the queries
-    wanted = search_many(filled, queries, vectors=given, options=SearchOptions(rerank=True))
-    ranked = search_many(filled, queries, options=SearchOptions(rerank=True))
+    wanted = search_many(filled, queries, vectors=given, params=SearchParams(rerank=True))
+    ranked = search_many(filled, queries, params=SearchParams(rerank=True))
     for one, other in zip(wanted, ranked, strict=True):
         assert [hit.record.id for hit in one.hits] == [hit.record.id for hit in other.hits]
     with pytest.raises(EmbedderError):
         search_many(filled, queries, vectors=given[:1])
     with pytest.raises(UnsupportedOptionError):
-        search_many(filled, queries, vectors=given, options=SearchOptions(mode=SearchMode.FTS))
+        search_many(filled, queries, vectors=given, params=SearchParams(mode=SearchMode.FTS))
 
 
 # Reranking
@@ -613,7 +614,7 @@ def test_a_reranker_that_fails_leaves_the_first_order_and_says_why(filled):
     def broken(query, texts):
         raise RuntimeError("out of order")
 
-    plain = search(filled, "what is the cat called", options=SearchOptions(rerank=False))
+    plain = search(filled, "what is the cat called", params=SearchParams(rerank=False))
     for reranker in (as_reranker(broken), as_reranker(lambda query, texts: [float("nan")] * len(texts))):
         found = search(filled, "what is the cat called", reranker=reranker)
         assert found.hits == plain.hits
@@ -623,8 +624,8 @@ def test_a_reranker_that_fails_leaves_the_first_order_and_says_why(filled):
 def test_late_interaction_runs_where_token_vectors_are_stored(filled):
     """Proves: SEARCH-5, SEARCH-9."""
     query = "what is the cat called"
-    plain = search(filled, query, options=SearchOptions(rerank=False))
-    left_alone, wanted = search(filled, query), search(filled, query, options=SearchOptions(rerank=True))
+    plain = search(filled, query, params=SearchParams(rerank=False))
+    left_alone, wanted = search(filled, query), search(filled, query, params=SearchParams(rerank=True))
     assert left_alone == wanted and not wanted.degraded
     assert [hit.score for hit in wanted.hits] != [hit.score for hit in plain.hits]
     assert {hit.record.id: hit.similarity for hit in wanted.hits} == {
@@ -638,9 +639,9 @@ def test_reranking_that_cannot_be_had_is_an_error_and_not_ignored():
         store.upsert([{"id": "a", "kind": "archival", "text": "a ferry"}])
         assert len(search(store, "ferry").hits) == 1
         with pytest.raises(UnsupportedOptionError) as caught:
-            search(store, "ferry", options=SearchOptions(rerank=True))
+            search(store, "ferry", params=SearchParams(rerank=True))
         assert caught.value.field == "rerank"
         with pytest.raises(UnsupportedOptionError):
-            search(store, "ferry", options=SearchOptions(rerank=False), reranker=preferring("ferry"))
+            search(store, "ferry", reranker=preferring("ferry"), params=SearchParams(rerank=False))
     with pytest.raises(InvalidInputError):
-        SearchOptions(rerank_budget_ms=-1)
+        validate_model(SearchParams, {"rerank_budget_ms": -1})

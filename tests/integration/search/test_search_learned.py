@@ -13,7 +13,6 @@ from recall_loop.cli.search.search_arguments import build_search
 from recall_loop.cli.search.search_verb import add_parser
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.search.engine import search, search_many
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.search.rerank import learned
 from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, TimeBudget
 from recall_loop.memory.search.rerank.learned_order import MIN_POOL, ORDER_FEATURES
@@ -25,6 +24,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.write.stored_tokens import StoredTokens
 from recall_loop.service.models.search_models import SearchRequest
 from recall_loop.state.records.records import ArchivalEntry, Message
+from recall_loop.state.search import SearchParams
 from recall_loop.state.settings.settings import Settings
 
 QUESTION = "When does the ferry to the island leave?"
@@ -51,7 +51,7 @@ def talk() -> Iterator[MemoryStore]:
 
 
 def found(store: MemoryStore, **options: object) -> list[tuple[str, float]]:
-    response = search(store, QUESTION, options=SearchOptions(limit=20, **options))  # type: ignore[arg-type]
+    response = search(store, QUESTION, params=SearchParams(limit=20, **options))  # type: ignore[arg-type]
     return [(hit.record.id, hit.score) for hit in response.hits]
 
 
@@ -75,9 +75,9 @@ def test_a_small_pool_keeps_the_mixed_score(talk: MemoryStore) -> None:
 
 def test_supporting_queries_go_without(talk: MemoryStore) -> None:
     """Proves: RANK-2 (what a query gets doesn't depend on the others of its call)."""
-    options = SearchOptions(limit=20)
-    main, support = search_many(talk, [QUESTION, "choir news"], options=options, limits=[20, 6])
-    alone = search(talk, "choir news", options=SearchOptions(limit=6, rerank_learned=False))
+    options = SearchParams(limit=20)
+    main, support = search_many(talk, [QUESTION, "choir news"], params=options, limits=[20, 6])
+    alone = search(talk, "choir news", params=SearchParams(limit=6, rerank_learned=False))
     assert [(hit.record.id, hit.score) for hit in main.hits] == found(talk)
     assert [(hit.record.id, hit.score) for hit in support.hits] == [(hit.record.id, hit.score) for hit in alone.hits]
 
@@ -107,7 +107,7 @@ def test_features_say_what_they_are_named_for(talk: MemoryStore, monkeypatch: py
         return values
 
     monkeypatch.setattr(learned, "order_features", watched)
-    search(talk, "What did Ana say of the ferry?", options=SearchOptions(limit=20))
+    search(talk, "What did Ana say of the ferry?", params=SearchParams(limit=20))
     ((values, records),) = seen
     assert values.shape == (len(records), len(ORDER_FEATURES))
     assert np.isfinite(values).all()
@@ -137,8 +137,8 @@ def test_a_reranker_of_ones_own_has_the_last_word(talk: MemoryStore) -> None:
     assert codec is not None
     assert isinstance(talk.embedder, TokenEmbedder)
     own = Backwards(talk.embedder, codec, StoredTokens(talk.sqlite, "default", codec), TimeBudget(), {})
-    turned = search(talk, QUESTION, options=SearchOptions(limit=40), reranker=own)
-    plain = search(talk, QUESTION, options=SearchOptions(limit=40, rerank_learned=False))
+    turned = search(talk, QUESTION, reranker=own, params=SearchParams(limit=40))
+    plain = search(talk, QUESTION, params=SearchParams(limit=40, rerank_learned=False))
     assert own.asked == QUESTION
     assert not turned.degraded
     assert turned.hits[0].record.id == plain.hits[-1].record.id
@@ -156,10 +156,10 @@ def test_the_setting_leaves_it_out_of_the_loop(talk: MemoryStore) -> None:
 
 def test_a_search_over_http_and_in_the_command_line_leaves_it_out() -> None:
     """Proves: RANK-2, OPS-1, OPS-2."""
-    assert SearchRequest(query="ferry").options().rerank_learned
-    assert not SearchRequest(query="ferry", rerank_learned=False).options().rerank_learned
+    assert SearchRequest(query="ferry").rerank_learned
+    assert not SearchRequest(query="ferry", rerank_learned=False).rerank_learned
     parser = argparse.ArgumentParser()
     add_parser(parser.add_subparsers())
     for words, wanted in (([], True), (["--no-rerank-learned"], False)):
         given = parser.parse_args(["search", "ferry", "--store", "x", *words])
-        assert build_search(given, Settings()).options.rerank_learned is wanted
+        assert build_search(given, Settings()).params.rerank_learned is wanted

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.types import SearchMode
 from tests.embedders import WordHashEmbedder
 
@@ -26,7 +26,7 @@ def store_of(*batches, embedder=None):
 
 
 def values(store, query, mode=SearchMode.AUTO, scope=MINE, filters=None, **options):
-    found = search(store, query, scope=scope, filters=filters, options=SearchOptions(mode=mode, **options))
+    found = search(store, query, scope=scope, params=SearchParams(filters=filters or Filters(), mode=mode, **options))
     return [(hit.record.id, hit.score, hit.similarity, hit.window) for hit in found.hits]
 
 
@@ -86,7 +86,7 @@ def test_the_same_ids_in_two_tenants_are_two_records(mode):
     mine = {"id": "a", "kind": "fact", "text": "coffee beans of mine"}
     theirs = {**mine, "text": "coffee beans of theirs"}
     with store_of(([mine], "mine"), ([theirs], "theirs")) as store:
-        found = search(store, "coffee beans", scope=MINE, options=SearchOptions(mode=mode))
+        found = search(store, "coffee beans", scope=MINE, params=SearchParams(mode=mode))
         assert [hit.record.text for hit in found.hits] == ["coffee beans of mine"]
 
 

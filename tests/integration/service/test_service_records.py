@@ -309,6 +309,39 @@ def test_a_search_takes_the_engine_s_options(client):
     assert (empty["hits"], empty["allowed"], empty["filters"]) == ([], 0, {"session": "tuesday"})
 
 
+RUN = {"execution": {"status": "failed"}, "outcome_score": 0.5, "metadata": {"tools_used": ["book"]}}
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"tools_used": ["book"]},
+        {"scored": True},
+        {"task_category": "travel"},
+        {"complexity_level": "simple"},
+        {"execution_status": "failed"},
+        {"min_outcome_score": 0.4},
+        {"max_outcome_score": 0.6},
+        {"above_outcome_score": 0.4},
+        {"below_outcome_score": 0.6},
+    ],
+)
+def test_any_filter_of_trajectories_searches_trajectories(client, filters):
+    """Only three of the nine were known once: `tools_used` alone found nothing. Proves: SEARCH-3, TRAJ-8."""
+    attributes = {**RUN, "task_category": "travel", "complexity_level": "simple"}
+    run = {"id": "r-1", "kind": "trajectory", "text": "Book the ferry.", "attributes": attributes}
+    client.post("/api/memory/records", json={"records": [run, {"id": "f-1", **FACT}]})
+    found = client.post("/api/memory/search", json={"query": "ferry", "filters": filters}).json()
+    assert ([hit["id"] for hit in found["hits"]], found["content_types"]) == (["r-1"], ["trajectory"])
+
+
+def test_the_rerank_pool_goes_to_100(client):
+    """The documented range; it ended at 50 here. Proves: SEARCH-5."""
+    asked = {"query": "harbour", "rerank_pool": 100}
+    assert client.post("/api/memory/search", json=asked).status_code == 200
+    problem(client.post("/api/memory/search", json={**asked, "rerank_pool": 101}), 422, "rerank_pool")
+
+
 @pytest.mark.parametrize(
     ("asked", "field"),
     [

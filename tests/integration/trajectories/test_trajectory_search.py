@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from recall_loop.memory.adapters.trajectory_tool import trajectory_tool
 from recall_loop.memory.search.engine import search, search_many
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.trajectories.contrast.contrast_search import TRAJECTORY_MIN_SIMILARITY, search_trajectories
+from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.memory.trajectories.contrast.tiers import TierThresholds
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.trajectories import Execution, RunData, RunMetadata, trajectory_record
 from recall_loop.state.scope import ExecutionStatus, Filters, Scope
+from recall_loop.state.search import TRAJECTORY_MIN_SIMILARITY, SearchParams, TrajectorySearchParams
 from recall_loop.state.types import ComplexityLevel, ContentType, SearchMode
 from tests.embedders import WordHashEmbedder
 
@@ -64,6 +64,10 @@ def store_of(*records, embedder=None, **elsewhere):
     return store
 
 
+def search_runs(store, query, scope=HERE, **params):
+    return search_trajectories(store, query, scope=scope, params=TrajectorySearchParams(**params))
+
+
 def ids(items):
     return [item.id for item in items]
 
@@ -76,18 +80,13 @@ def test_one_moderate_run_is_found():
     embedder = AtAnAngle()
     with store_of(run_record("t1", 0.5, steps=2, tools=("draft",)), embedder=embedder) as store:
         words = (
-            search(
-                store,
-                QUERY,
-                content_types=(ContentType.TRAJECTORY,),
-                options=SearchOptions(mode=SearchMode.FTS),
-            )
+            search(store, QUERY, params=SearchParams(content_types=(ContentType.TRAJECTORY,), mode=SearchMode.FTS))
             .hits[0]
             .similarity
         )
         # The mean of words and meaning is to be 0.50.
         embedder.cosine = 0.35 + math.log((1 - words) / words) / 8
-        found = search_trajectories(store, QUERY, scope=HERE, include_contrasts=True)
+        found = search_runs(store, QUERY, include_contrasts=True)
     assert (found.successes, found.failures, found.moderate, found.unscored) == ((), (), (), ())
     assert ids(found.relevant_experiences) == ["t1"]
     assert "0 successes" in found.message and "0 failures" in found.message and "1 moderate" in found.message
@@ -103,7 +102,9 @@ def test_rich_data_need_no_fallback():
     scores = [0.9, 0.8, 0.7, 0.7, 0.6, 0.5, 0.5, 0.3, 0.2, 0.0, None, None]
     records = [run_record(f"t{number}", score) for number, score in enumerate(scores)]
     with store_of(*records) as store:
-        found = search_trajectories(store, STORY, scope=HERE, include_contrasts=True, limit=10)
+        found = search_trajectories(
+            store, STORY, scope=HERE, params=TrajectorySearchParams(limit=10, include_contrasts=True)
+        )
     assert sorted(ids(found.successes)) == ["t0", "t1", "t2", "t3"]
     assert sorted(ids(found.moderate)) == ["t4", "t5", "t6"]
     assert sorted(ids(found.failures)) == ["t7", "t8", "t9"]
@@ -119,8 +120,12 @@ def test_all_moderate_runs_are_found():
     """Proves: TRAJ-7 (the third case: five runs from 0.4 to 0.6), TRAJ-6 (unscored ones among them)."""
     records = [run_record(f"t{number}", 0.4 + number / 20) for number in range(5)]
     with store_of(*records, run_record("new")) as store:
-        found = search_trajectories(store, STORY, scope=HERE, include_contrasts=True, limit=10)
-        best = search_trajectories(store, STORY, scope=HERE, include_contrasts=True, limit=2)
+        found = search_trajectories(
+            store, STORY, scope=HERE, params=TrajectorySearchParams(limit=10, include_contrasts=True)
+        )
+        best = search_trajectories(
+            store, STORY, scope=HERE, params=TrajectorySearchParams(limit=2, include_contrasts=True)
+        )
     assert sorted(ids(found.relevant_experiences)) == ["new", "t0", "t1", "t2", "t3", "t4"]
     assert found.moderate == found.unscored == ()
     assert "5 moderate and 1 unscored" in found.message
@@ -142,7 +147,10 @@ def test_no_tier_starves():
         *crowd, run_record("bad", 0.1, "ferry somewhere else entirely"), run_record("none", None, "ferry")
     ) as store:
         found = search_trajectories(
-            store, "ferry north granary", scope=HERE, include_contrasts=True, limit=1, min_similarity=0.0
+            store,
+            "ferry north granary",
+            scope=HERE,
+            params=TrajectorySearchParams(min_similarity=0.0, limit=1, include_contrasts=True),
         )
     assert (len(found.successes), ids(found.failures), ids(found.unscored)) == (1, ["bad"], ["none"])
 
@@ -172,16 +180,21 @@ def test_every_run_is_in_one_tier_and_no_relevant_one_is_hidden(seed, size, cuts
             store,
             query,
             scope=HERE,
-            include_contrasts=True,
-            limit=100,
-            min_similarity=least,
-            success_threshold=success,
-            failure_threshold=failure,
+            params=TrajectorySearchParams(
+                min_similarity=least,
+                limit=100,
+                include_contrasts=True,
+                success_threshold=success,
+                failure_threshold=failure,
+            ),
         )
-        one = search_trajectories(store, query, scope=HERE, include_contrasts=True, limit=1, min_similarity=least)
-        everything = search(
-            store, query, content_types=(ContentType.TRAJECTORY,), options=SearchOptions(limit=1000)
-        ).hits
+        one = search_trajectories(
+            store,
+            query,
+            scope=HERE,
+            params=TrajectorySearchParams(min_similarity=least, limit=1, include_contrasts=True),
+        )
+        everything = search(store, query, params=SearchParams(content_types=(ContentType.TRAJECTORY,), limit=1000)).hits
     relevant = {hit.record.id for hit in everything if hit.similarity >= least}
     # Everything relevant is there, in one group each, and in the group of its score.
     assert sorted(ids(found.all_items)) == sorted(relevant)
@@ -197,10 +210,12 @@ def test_every_run_is_in_one_tier_and_no_relevant_one_is_hidden(seed, size, cuts
 def test_an_empty_answer_says_why():
     """Proves: TRAJ-6."""
     with store_of() as store:
-        nothing = search_trajectories(store, "ferry", scope=HERE, include_contrasts=True)
+        nothing = search_runs(store, "ferry", include_contrasts=True)
     with store_of(run_record("t1", 0.5, "granary")) as store:
-        unlike = search_trajectories(store, "zeppelin", scope=HERE, include_contrasts=True, min_similarity=0.99)
-        plain = search_trajectories(store, "zeppelin", scope=HERE, min_similarity=0.99)
+        unlike = search_trajectories(
+            store, "zeppelin", scope=HERE, params=TrajectorySearchParams(min_similarity=0.99, include_contrasts=True)
+        )
+        plain = search_runs(store, "zeppelin", min_similarity=0.99)
     assert "No trajectory" in nothing.message and nothing.all_items == ()
     assert unlike.message == plain.message and "at least 0.99" in unlike.message and unlike.allowed == 1
 
@@ -214,7 +229,7 @@ def test_bounds_of_the_score():
     with store_of(*records, run_record("none")) as store:
 
         def found(**bounds):
-            return search_trajectories(store, STORY, scope=HERE, limit=50, **bounds)
+            return search_runs(store, STORY, limit=50, **bounds)
 
         assert len(found().trajectories) == 12
         assert sorted(ids(found(min_score=0.7, max_score=0.9).trajectories)) == ["t7", "t8", "t9"]
@@ -248,7 +263,12 @@ def test_filters_of_runs():
         for name, filters in cases.items():
             for part in filters:
                 for contrasts in (False, True):
-                    found = search_trajectories(store, STORY, scope=HERE, filters=part, include_contrasts=contrasts)
+                    found = search_trajectories(
+                        store,
+                        STORY,
+                        scope=HERE,
+                        params=TrajectorySearchParams(filters=part, include_contrasts=contrasts),
+                    )
                     assert ids(found.all_items) == [name]
 
 
@@ -258,7 +278,9 @@ def test_other_tenants_and_agents_stay_out():
     with store_of(*mine, run_record("t3", 0.5, agent_id="a3"), theirs=[run_record("x", 0.9, agent_id="a1")]) as store:
 
         def found(**scope):
-            result = search_trajectories(store, STORY, scope=Scope(**scope), include_contrasts=True)
+            result = search_trajectories(
+                store, STORY, scope=Scope(**scope), params=TrajectorySearchParams(include_contrasts=True)
+            )
             return sorted(ids(result.all_items))
 
         assert found(agent_id="a1") == ["t1"]
@@ -278,8 +300,9 @@ def test_wrong_values_are_errors():
             {"min_similarity": -1},
             {"limit": 0},
         ):
-            with pytest.raises(InvalidInputError):
-                search_trajectories(store, STORY, scope=HERE, include_contrasts=True, **wrong)
+            with pytest.raises(ValueError, match=next(iter(wrong)).replace("success", "failure")):
+                params = TrajectorySearchParams(include_contrasts=True, **wrong)
+                search_trajectories(store, STORY, scope=HERE, params=params)
         with pytest.raises(InvalidInputError, match="query"):
             search_trajectories(store, " ", scope=HERE)
 
@@ -302,7 +325,7 @@ def test_the_query_is_embedded_once_for_all_tiers():
     """Proves: TRAJ-5 (contrasts cost no further embedding)."""
     embedder = Counting()
     with store_of(*(run_record(f"t{number}", number / 4) for number in range(5)), embedder=embedder) as store:
-        search_trajectories(store, STORY, scope=HERE, include_contrasts=True)
+        search_runs(store, STORY, include_contrasts=True)
     assert embedder.queries == [STORY]
 
 
@@ -310,7 +333,9 @@ def test_queries_may_have_filters_of_their_own():
     """Proves: SEARCH-3 (several queries in one call, each with its own filters)."""
     with store_of(run_record("t1", 0.9), run_record("t2", 0.1)) as store:
         each = [Filters(min_outcome_score=0.5), Filters(max_outcome_score=0.5), Filters()]
-        answers = search_many(store, [STORY] * 3, filters=each, content_types=(ContentType.TRAJECTORY,))
+        answers = search_many(
+            store, [STORY] * 3, filters=each, params=SearchParams(content_types=(ContentType.TRAJECTORY,))
+        )
         assert [sorted(hit.record.id for hit in answer.hits) for answer in answers] == [["t1"], ["t2"], ["t1", "t2"]]
         with pytest.raises(InvalidInputError, match="filters"):
             search_many(store, [STORY] * 2, filters=each)
@@ -358,9 +383,11 @@ def test_records_from_before_the_migration_are_found_by_status_and_score(name):
     ]
     _, status, score = OLD[name]
     with store_of(*records) as store:
-        found = search_trajectories(store, STORY, scope=HERE, filters=Filters(execution_status=status))
+        found = search_trajectories(
+            store, STORY, scope=HERE, params=TrajectorySearchParams(filters=Filters(execution_status=status))
+        )
         assert ids(found.trajectories) == [name]
-        whole = search_trajectories(store, STORY, scope=HERE, include_contrasts=True)
+        whole = search_runs(store, STORY, include_contrasts=True)
         groups = {
             "successes": whole.successes,
             "failures": whole.failures,

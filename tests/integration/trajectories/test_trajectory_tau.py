@@ -15,6 +15,7 @@ from recall_loop.memory.trajectories.indexing_text import searchable_text
 from recall_loop.memory.trajectories.scoring.outcome_scoring import apply_outcome, score_by_rules
 from recall_loop.state.records.trajectories import trajectory_record
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import TrajectorySearchParams
 from tests.embedders import WordHashEmbedder
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
@@ -53,6 +54,9 @@ def test_contrasts_reach_what_two_thresholds_hide(runs, scored):
         between = [name for name, run in scored.items() if TierThresholds().tier(run.outcome_score) is Tier.MODERATE]
         for name in between[::25]:
             found = search_trajectories(
-                store, texts[name][:1500], scope=Scope(), include_contrasts=True, limit=5, min_similarity=0.5
+                store,
+                texts[name][:1500],
+                scope=Scope(),
+                params=TrajectorySearchParams(min_similarity=0.5, limit=5, include_contrasts=True),
             )
             assert name in [item.id for item in found.all_items]

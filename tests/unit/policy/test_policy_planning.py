@@ -21,8 +21,8 @@ from recall_loop.policy.planning.round_plan import (
 from recall_loop.policy.planning.strategies import order_strategies, strategy_queries
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.records.records import RECORD_ADAPTER, SearchHit
-from recall_loop.state.request import DEFAULT_CONTENT_TYPES, RetrieveRequest
-from recall_loop.state.scope import Filters
+from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, Filters
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, QuerySource, Strategy, ToolName
 from recall_loop.text.words.keys import query_terms

@@ -18,6 +18,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_ADAPTER
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import SearchParams
 from tests.embedders import WordHashEmbedder
 
 SINGLE = ["lives_in"]
@@ -46,7 +47,10 @@ def store():
 
 
 def found(store, **filters):
-    return {hit.record.id for hit in search(store, "where does Ann live", filters=Filters(**filters)).hits}
+    return {
+        hit.record.id
+        for hit in search(store, "where does Ann live", params=SearchParams(filters=Filters(**filters))).hits
+    }
 
 
 def ends(store, scope=None):

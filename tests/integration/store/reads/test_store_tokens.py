@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.write.stored_tokens import has_tokens_for
 from recall_loop.state.errors import StoreReadOnlyError, UnsupportedOptionError
+from recall_loop.state.search import SearchParams
 from tests.embedders import WordHashEmbedder
 
 TURNS = [
@@ -27,7 +27,7 @@ def rows(store):
 
 def reranks(store):
     """Tell whether late interaction runs where nothing is said."""
-    plain, left_alone = (search(store, "ferry", options=SearchOptions(rerank=rerank)) for rerank in (False, None))
+    plain, left_alone = (search(store, "ferry", params=SearchParams(rerank=rerank)) for rerank in (False, None))
     return [hit.score for hit in plain.hits] != [hit.score for hit in left_alone.hits]
 
 

@@ -19,7 +19,6 @@ from pydantic import BaseModel
 
 from recall_loop.memory.intake.files.export import export_lines
 from recall_loop.memory.search.engine import search, search_many
-from recall_loop.memory.search.query.options import SearchOptions
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.encoding.indexing import supersession_key_of
@@ -29,6 +28,7 @@ from recall_loop.memory.store.sqlite.rows import Row
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.types import ContentType, SearchMode
 from tests.embedders import WordHashEmbedder
 
@@ -154,12 +154,12 @@ def responses(store: MemoryStore) -> Iterator[Any]:
     ]
     for mode in SearchMode:
         for scope in scopes:
-            options = SearchOptions(mode=mode, limit=100, debug=True)
-            for found in search_many(store, queries, scope=scope, content_types=KINDS, options=options):
+            options = SearchParams(content_types=KINDS, mode=mode, limit=100, debug=True)
+            for found in search_many(store, queries, scope=scope, params=options):
                 yield found.allowed, found.legs, [plain(hit) for hit in found.hits]
     for fuzzy in (1, 2):
-        options = SearchOptions(mode=SearchMode.HYBRID, fuzzy=fuzzy, limit=100)
-        for found in search_many(store, misspelt, scope=MINE, content_types=KINDS, options=options):
+        options = SearchParams(content_types=KINDS, mode=SearchMode.HYBRID, fuzzy=fuzzy, limit=100)
+        for found in search_many(store, misspelt, scope=MINE, params=options):
             typed = set(found.query.split())
             mended = [word for word in (found.corrected or "").split() if word not in typed]
             yield mended, [plain(hit) for hit in found.hits]
@@ -356,7 +356,7 @@ def test_the_reads_do_read() -> None:
 
 def test_token_vectors_and_reranking_stay_inside(embedder: MiniLmEmbedder) -> None:
     """Rows of another tenant are asked for by number, and give nothing. Proves: STORE-3, STORE-7."""
-    options = SearchOptions(rerank=True, rerank_budget_ms=60_000, limit=100, debug=True)
+    options = SearchParams(content_types=KINDS, rerank=True, rerank_budget_ms=60_000, limit=100, debug=True)
     given = []
     for theirs in (True, False):
         with MemoryStore.in_memory(embedder=embedder) as store:
@@ -368,7 +368,7 @@ def test_token_vectors_and_reranking_stay_inside(embedder: MiniLmEmbedder) -> No
             neighbours = source.neighbours(everything)
             assert {at for pair in neighbours.values() for at in pair} <= mine | {None}
             assert set(neighbours) | set(source.tokens(everything)) <= mine == set(source.texts(everything))
-            hits = search(store, "ferry lamp", scope=MINE, content_types=KINDS, options=options).hits
+            hits = search(store, "ferry lamp", scope=MINE, params=options).hits
             given.append(plain([hits, source.texts(everything), neighbours]))
     assert_silent(given)
     assert given[0] == given[1]
@@ -409,7 +409,7 @@ def test_a_scope_that_names_nobody_sees_nothing() -> None:
             assert store.get(EVERY_RECORD, scope=scope) == []
             assert list(store.scan(scope)) == []
             for mode in SearchMode:
-                found = search(store, f"ferry {SECRET}text", scope=scope, options=SearchOptions(mode=mode))
+                found = search(store, f"ferry {SECRET}text", scope=scope, params=SearchParams(mode=mode))
                 assert (found.hits, found.allowed) == ((), 0)
 
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.search.query.lexical import bm25, idf
-from recall_loop.memory.search.query.options import DEFAULT_POOL, MAX_POOL, MAX_RESULTS, SearchOptions
 from recall_loop.memory.search.query.query_spec import parse_queries
 from recall_loop.memory.search.scoring.content_scoring import content_factors
 from recall_loop.memory.search.scoring.fusion import Fusion, session_prior, share_of_best
@@ -18,9 +17,10 @@ from recall_loop.memory.search.scoring.similarity import (
     semantic_similarity,
 )
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
+from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError, validate_model
 from recall_loop.state.records.records import Message
-from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.scope import Scope
+from recall_loop.state.search import DEFAULT_RERANK_POOL, MAX_RERANK_POOL, MAX_RESULTS, SearchParams
 from recall_loop.state.types import OrderBy, SearchMode
 from tests.embedders import WordHashEmbedder
 
@@ -199,7 +199,7 @@ def test_tool_responses_weigh_less():
 def test_limits_out_of_range_are_refused(limit):
     """Proves: SEARCH-2, SEARCH-3."""
     with pytest.raises(InvalidInputError) as caught:
-        SearchOptions(limit=limit)
+        validate_model(SearchParams, {"limit": limit})
     assert caught.value.field == "limit" and "1" in caught.value.allowed
 
 
@@ -207,21 +207,21 @@ def test_limits_out_of_range_are_refused(limit):
 def test_typo_tolerance_is_an_error_where_no_words_are_looked_up(fuzzy):
     """Proves: SEARCH-2."""
     with pytest.raises(UnsupportedOptionError) as caught:
-        SearchOptions(fuzzy=fuzzy, mode=SearchMode.VECTOR)
+        SearchParams(fuzzy=fuzzy, mode=SearchMode.VECTOR).check_supported()
     assert caught.value.field == "fuzzy"
-    assert SearchOptions(fuzzy=fuzzy).fuzzy == int(fuzzy) and type(SearchOptions(fuzzy=fuzzy).fuzzy) is int
+    assert SearchParams(fuzzy=fuzzy).fuzzy == int(fuzzy) and type(SearchParams(fuzzy=fuzzy).fuzzy) is int
 
 
-@pytest.mark.parametrize("fuzzy", [3, -1, "1", None, 0.5])
+@pytest.mark.parametrize("fuzzy", [3, -1, "one", None, 0.5])
 def test_unknown_levels_are_refused(fuzzy):
     """Proves: SEARCH-2."""
-    with pytest.raises(InvalidInputError, match="0, 1 or 2"):
-        SearchOptions(fuzzy=fuzzy)
+    with pytest.raises(InvalidInputError, match="0, 1, 2"):
+        validate_model(SearchParams, {"fuzzy": fuzzy})
 
 
 def test_modes_and_orders_may_be_given_by_name():
     """A name must not be accepted and then ignored. Proves: SEARCH-1, SEARCH-2."""
-    chosen = SearchOptions(mode="fts", order_by="created_at")
+    chosen = SearchParams(mode="fts", order_by="created_at")
     assert chosen.mode is SearchMode.FTS and chosen.order_by is OrderBy.CREATED_AT
 
 
@@ -229,25 +229,24 @@ def test_modes_and_orders_may_be_given_by_name():
 def test_unknown_modes_and_orders_are_refused(field, value):
     """Proves: SEARCH-2, SEARCH-3."""
     with pytest.raises(InvalidInputError) as caught:
-        SearchOptions(**{field: value})
+        validate_model(SearchParams, {field: value})
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize("pool", [0, -1, MAX_POOL + 1, 1.0, True, None])
+@pytest.mark.parametrize("pool", [0, -1, MAX_RERANK_POOL + 1, 1.5, True, None])
 def test_pools_out_of_range_are_refused(pool):
     """Proves: SEARCH-5."""
     with pytest.raises(InvalidInputError, match=r"rerank_pool.*an integer from 1 to 100"):
-        SearchOptions(rerank_pool=pool)
+        validate_model(SearchParams, {"rerank_pool": pool})
 
 
 @pytest.mark.parametrize(
-    ("pool", "expected"), [(MAX_POOL, [100, 80, 50, 50]), (DEFAULT_POOL, [50, 50, 50, 50]), (7, [7, 7, 7, 7])]
+    ("pool", "expected"),
+    [(MAX_RERANK_POOL, [100, 80, 50, 50]), (DEFAULT_RERANK_POOL, [50, 50, 50, 50]), (7, [7, 7, 7, 7])],
 )
 def test_a_large_pool_is_for_queries_that_want_many_results(pool, expected):
     """Proves: SEARCH-5. A search with several queries reranks what each would alone, up to the usual pool."""
-    options = SearchOptions(rerank_pool=pool)
+    options = SearchParams(rerank_pool=pool)
     given_limits = [30, 20, 12, 1]
-    asked = parse_queries(
-        ["a", "b", "c", "d"], spoken=None, limits=given_limits, options=options, filters=Filters(), reference_time=None
-    )
+    asked = parse_queries(["a", "b", "c", "d"], options, spoken=None, limits=given_limits, filters=None)
     assert [query.options.rerank_pool for query in asked] == expected

@@ -12,9 +12,16 @@ from recall_loop.memory.trajectories.contrast.result_notes import (
     fallback_message,
     tier_note,
 )
-from recall_loop.memory.trajectories.contrast.tiers import Tier, TierThresholds, stored_score, tier_filters, with_bounds
-from recall_loop.state.errors import InvalidInputError
+from recall_loop.memory.trajectories.contrast.tiers import (
+    Tier,
+    TierThresholds,
+    combined_filters,
+    stored_score,
+    tier_filters,
+)
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import Filters
+from recall_loop.state.search import TrajectorySearchParams
 
 
 @pytest.mark.parametrize(
@@ -27,13 +34,13 @@ from recall_loop.state.scope import Filters
         (float("nan"), 0.3, "success_threshold"),
         (0.7, float("nan"), "failure_threshold"),
         (True, 0.3, "success_threshold"),
-        ("0.7", 0.3, "success_threshold"),
+        ("high", 0.3, "success_threshold"),
     ],
 )
 def test_thresholds_are_checked(success, failure, field):
     """Proves: TRAJ-5 (failure < success, both in [0,1])."""
     with pytest.raises(InvalidInputError) as caught:
-        TierThresholds(success, failure)
+        validate_model(TrajectorySearchParams, {"success_threshold": success, "failure_threshold": failure})
     assert caught.value.field == field
 
 
@@ -72,7 +79,7 @@ def test_bounds_hold_in_every_tier(score, low, high, above, below):
     if low is not None and high is not None and low > high:
         return
     given_ = Filters(above_outcome_score=above, below_outcome_score=below)
-    asked = with_bounds(given_, low, high, 0.0)
+    asked = combined_filters(TrajectorySearchParams(filters=given_, min_score=low, max_score=high))
     parts = tier_filters(asked, TierThresholds())
     found = [tier for tier, part in parts.items() if passes(score, part)]
     assert found == ([TierThresholds().tier(score)] if passes(score, asked) else [])
@@ -82,17 +89,14 @@ def test_bounds_hold_in_every_tier(score, low, high, above, below):
 
 def test_the_stricter_bound_holds_and_an_empty_range_is_an_error():
     """Proves: TRAJ-5, SEARCH-2."""
-    asked = with_bounds(Filters(min_outcome_score=0.2, max_outcome_score=0.9, min_similarity=0.6), 0.4, 0.95, 0.1)
+    filters = Filters(min_outcome_score=0.2, max_outcome_score=0.9, min_similarity=0.6)
+    asked = combined_filters(TrajectorySearchParams(filters=filters, min_score=0.4, max_score=0.95, min_similarity=0.1))
     assert (asked.min_outcome_score, asked.max_outcome_score, asked.min_similarity) == (0.4, 0.9, 0.6)
     with pytest.raises(InvalidInputError, match="min_score"):
-        with_bounds(None, 0.8, 0.2, 0.0)
-    for name, values in {
-        "min_score": (2, None, 0.0),
-        "max_score": (None, -1, 0.0),
-        "min_similarity": (None, None, 7),
-    }.items():
+        combined_filters(TrajectorySearchParams(min_score=0.8, max_score=0.2))
+    for name, value in {"min_score": 2, "max_score": -1, "min_similarity": 7}.items():
         with pytest.raises(InvalidInputError, match=name):
-            with_bounds(None, *values)
+            validate_model(TrajectorySearchParams, {name: value})
 
 
 @pytest.mark.parametrize(("value", "score"), [(0, 0.0), (0.5, 0.5), (None, None), ("0.9", None), (True, None)])

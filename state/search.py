@@ -1,0 +1,131 @@
+"""Search options, shared by the library, HTTP, MCP, the command line and the LangChain tools (SEARCH-1, TRAJ-5)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
+
+from recall_loop.state.errors import UnsupportedOptionError
+from recall_loop.state.scope import Filters
+from recall_loop.state.types import (
+    ContentType,
+    FiniteFloat,
+    Integer,
+    OrderBy,
+    SearchMode,
+    Timestamp,
+    UnitFloat,
+    no_boolean,
+)
+
+MAX_RESULTS = 1000
+DEFAULT_RERANK_POOL = 50
+"""How many of the best candidates a reranker sees by default."""
+
+MAX_RERANK_POOL = 100
+"""Most candidates that a reranker sees; beyond that hardly anything moves into the first ten."""
+
+DEFAULT_TRAJECTORY_LIMIT = 5
+TRAJECTORY_MIN_SIMILARITY = 0.3
+SUCCESS_THRESHOLD = 0.7
+FAILURE_THRESHOLD = 0.3
+
+Limit = Annotated[int, Field(ge=1, le=MAX_RESULTS), BeforeValidator(no_boolean)]
+FuzzyLevel = Annotated[
+    int,
+    Field(ge=0, le=2),
+    BeforeValidator(lambda level: int(level) if isinstance(level, bool) else level),
+    WithJsonSchema({"anyOf": [{"type": "integer", "enum": [0, 1, 2]}, {"type": "boolean"}]}),
+    Field(description="Typo tolerance of the words: 0 none, 1 some (also `true`), 2 high. Not in mode `vector`."),
+]
+
+
+class _CommonParams(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    filters: Filters = Field(Filters(), description="Conditions that every result meets; all that are given must hold.")
+    mode: SearchMode = Field(
+        SearchMode.AUTO, description="`vector`: meaning; `fts`: words; `hybrid`: both; `auto`: what fits the query."
+    )
+    fuzzy: FuzzyLevel = 0
+    reference_time: Timestamp | None = Field(
+        None, description="The time that `< 3 days` in a query counts back from; absent = the clock."
+    )
+
+    def check_supported(self) -> None:
+        """Check options that are valid each for itself against one another.
+
+        Raises:
+            UnsupportedOptionError: the mode can't honour an option (SEARCH-2).
+        """
+        if self.fuzzy and self.mode is SearchMode.VECTOR:
+            raise UnsupportedOptionError("fuzzy", self.fuzzy, "0: mode vector looks up no words")
+
+
+class SearchParams(_CommonParams):
+    """Options of a search. Absent content types are inferred from the filters (`searched_types`)."""
+
+    content_types: tuple[ContentType, ...] | None = Field(
+        None,
+        min_length=1,
+        description="Absent = fact, archival and message; trajectory where a filter of trajectories is given.",
+    )
+    limit: Limit = Field(30, description="Most results, 1 to 1,000; of each content type where `limit_per_type`.")
+    limit_per_type: bool = Field(True, description="Apply the limit to every content type separately.")
+    order_by: OrderBy = Field(OrderBy.RELEVANCE, description="Best first, or newest first among the best.")
+    apply_content_scoring: bool = Field(True, description="Weigh tool output and reasoning less than what was said.")
+    rerank: bool | None = Field(
+        None, description="Rerank the best by their token vectors; absent = where the store holds token vectors."
+    )
+    rerank_budget_ms: FiniteFloat = Field(
+        0.0, ge=0, description="Milliseconds for computing token vectors that aren't stored."
+    )
+    rerank_pool: Integer = Field(
+        DEFAULT_RERANK_POOL, ge=1, le=MAX_RERANK_POOL, description="How many of the best are reranked, 1 to 100."
+    )
+    rerank_learned: bool = Field(True, description="Apply the learned order where results are reranked.")
+    time_suffixes: bool = Field(True, description="Read a time at the end of the query as a filter.")
+    debug: bool = Field(False, description="Return the ranks and scores of each retriever with every result.")
+
+    @field_validator("content_types", mode="before")
+    @classmethod
+    def _one_name(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("content_types")
+    @classmethod
+    def _no_duplicates(cls, value: tuple[ContentType, ...] | None) -> tuple[ContentType, ...] | None:
+        return value and tuple(dict.fromkeys(value))
+
+    @property
+    def searched_types(self) -> tuple[ContentType, ...]:
+        """The content types that are searched: those given, or those that the filters imply."""
+        return self.content_types or self.filters.default_content_types
+
+
+class TrajectorySearchParams(_CommonParams):
+    """Options of a search of past runs, with or without contrasts."""
+
+    filters: Filters = Field(Filters(), description="Conditions that every run meets: status, tags, tools used …")
+    limit: Limit = Field(DEFAULT_TRAJECTORY_LIMIT, description="Most runs, 1 to 1,000; with contrasts of each tier.")
+    min_score: UnitFloat | None = Field(None, description="Least learning value, 0 to 1; leaves out runs without one.")
+    max_score: UnitFloat | None = Field(None, description="Most learning value, 0 to 1; leaves out runs without one.")
+    min_similarity: UnitFloat = Field(
+        TRAJECTORY_MIN_SIMILARITY, description="Least similarity to the query, 0 to 1; the filter of this name wins."
+    )
+    include_contrasts: bool = Field(False, description="Group by learning value; each tier is searched separately.")
+    success_threshold: UnitFloat = Field(SUCCESS_THRESHOLD, description="Learning value from which a run is a success.")
+    failure_threshold: UnitFloat = Field(
+        FAILURE_THRESHOLD,
+        description="Learning value up to which a run is a failure; less than `success_threshold`.",
+        validate_default=True,
+    )
+
+    @field_validator("failure_threshold")
+    @classmethod
+    def _below_success(cls, value: float, info: ValidationInfo) -> float:
+        success = info.data.get("success_threshold")
+        if success is not None and not value < success:
+            raise ValueError(f"less than success_threshold ({success})")
+        return value
