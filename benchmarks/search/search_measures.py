@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,8 @@ from recall_loop.text.words.tokens import stems
 
 K, BATCH = 10, 12
 HYBRID = SearchParams(mode=SearchMode.HYBRID, limit=K, limit_per_type=False)
-VECTOR = replace(HYBRID, mode=SearchMode.VECTOR)
-EACH_TYPE = replace(HYBRID, limit_per_type=True)
+VECTOR = HYBRID.model_copy(update={"mode": SearchMode.VECTOR})
+EACH_TYPE = HYBRID.model_copy(update={"limit_per_type": True})
 EVERYTHING = Filters()
 WARM = 20
 _AT_ONCE = 10_000
