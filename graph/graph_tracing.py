@@ -15,8 +15,8 @@ from opentelemetry.trace import Span
 from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import RunHolder, RunInputs, current_holder
 from recall_loop.state.agent_state import AgentState, InputState
-from recall_loop.state.cancellation import raise_if_cancelled
 from recall_loop.state.context import Context
+from recall_loop.state.run.cancellation import raise_if_cancelled
 from recall_loop.telemetry import metrics, names
 from recall_loop.telemetry.run_watch import RunSpan, current_run
 from recall_loop.telemetry.spans import allow_content, set_attributes, span

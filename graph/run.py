@@ -17,9 +17,9 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.run_context import RunInputs
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, validate_model
-from recall_loop.state.events import ProgressEvent
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
+from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.settings.settings import Settings
 
 RequestInput = RetrieveRequest | Mapping[str, Any] | str

@@ -20,7 +20,7 @@ from recall_loop.policy.planning.refinement import refine_reasons
 from recall_loop.policy.stopping import RunProgress, stop_figures
 from recall_loop.state.agent_state import AgentState, PoolEntry, QueryOutcome
 from recall_loop.state.context import Context
-from recall_loop.state.events import NoveltyMeasured, QueryYield
+from recall_loop.state.run.events import NoveltyMeasured, QueryYield
 from recall_loop.state.types import Route
 
 _log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from recall_loop.policy.evidence.merging import QueryHits, merge_hits
 from recall_loop.policy.planning.round_plan import QueryFingerprinter
 from recall_loop.state.agent_state import AgentState, Plan, QueryOutcome, ToolCallEntry
 from recall_loop.state.context import Context
-from recall_loop.state.events import CallCompleted
+from recall_loop.state.run.events import CallCompleted
 
 _TOP_HITS = 10
 

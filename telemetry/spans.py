@@ -18,7 +18,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
-from recall_loop.state.cancellation import RunCancelledError
+from recall_loop.state.run.cancellation import RunCancelledError
 from recall_loop.telemetry.names import ERROR_TYPE, SCOPE
 
 Attributes = Mapping[str, AttributeValue | None]

@@ -20,7 +20,7 @@ from recall_loop.policy.planning.round_plan import REFINE_ORIGIN, PlanningParts
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.events import ProgressEvent
+from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.search import SearchParams
 from recall_loop.state.types import QuerySource, SearchMode, Strategy
 

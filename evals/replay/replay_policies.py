@@ -18,9 +18,9 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
 from recall_loop.nodes.runtime.run_context import RunInputs
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.events import ProgressEvent
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RecalledFact, RetrieveResult
+from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.settings.settings import Settings
 
 OLD, NEW = "old", "new"

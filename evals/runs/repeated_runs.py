@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from recall_loop.state.events import ProgressEvent
+from recall_loop.state.run.events import ProgressEvent
 from recall_loop.text.words.keys import jaccard, query_terms
 
 

@@ -21,7 +21,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from opentelemetry.context import Context
 
 from recall_loop.llm.structured.reply_parsing import message_text
-from recall_loop.state.cancellation import cancellation_event, raise_if_cancelled
+from recall_loop.state.run.cancellation import cancellation_event, raise_if_cancelled
 from recall_loop.telemetry.spans import use_context
 
 R = TypeVar("R")

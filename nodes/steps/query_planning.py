@@ -15,7 +15,7 @@ from recall_loop.policy.planning.experience import Experience
 from recall_loop.policy.planning.round_plan import PlanningContext, PlanningResult, plan_next
 from recall_loop.state.agent_state import AgentState, PlannedQuery, PoolEntry
 from recall_loop.state.errors import StoreError
-from recall_loop.state.events import QueriesPlanned
+from recall_loop.state.run.events import QueriesPlanned
 from recall_loop.state.scope import Scope
 
 _log = logging.getLogger(__name__)

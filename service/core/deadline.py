@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from recall_loop.state.cancellation import cancellable
 from recall_loop.state.errors import RecallError
+from recall_loop.state.run.cancellation import cancellable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

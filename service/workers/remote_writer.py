@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome
 from recall_loop.memory.store.store import UPSERT_CHUNK, MemoryStore
 from recall_loop.service.core.ipc_protocol import WriterUnavailableError, decode_message, encode_message, raise_error
-from recall_loop.state.cancellation import cancellation_event
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
+from recall_loop.state.run.cancellation import cancellation_event
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
 
 if TYPE_CHECKING:

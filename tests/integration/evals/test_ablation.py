@@ -26,7 +26,7 @@ from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.events import ProgressEvent
+from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.settings.settings import Settings
 from tests.integration.evals import ablation_world
 from tests.unit.evals.public_formats import write_dataset

@@ -13,7 +13,7 @@ import pytest
 
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.events import ProgressEvent
+from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.settings.settings import Settings
 from tests.embedders import WordHashEmbedder
 from tests.integration.graph.worlds import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recall_loop.evals.runs.repeated_runs import CallLog
-from recall_loop.state.events import CallCompleted, NoveltyMeasured, QueriesPlanned
+from recall_loop.state.run.events import CallCompleted, NoveltyMeasured, QueriesPlanned
 
 
 def planned(*queries: str, tool: str = "search_all") -> QueriesPlanned:

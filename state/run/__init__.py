@@ -1,0 +1,1 @@
+"""A run in progress: the events that it reports, and its cancellation."""
