@@ -71,7 +71,7 @@ class Filters(BaseModel):
     Facts that newer ones have superseded are left out unless `include_superseded` is true. With `as_of` the times
     decide instead: what was there and true then. Both together give all that was there then.
 
-    The fields of `TRAJECTORY_FILTERS` are of trajectories: with any of them nothing else matches. They are read
+    The fields from `execution_status` on are of trajectories: with any of them nothing else matches. They are read
     from a record's attributes, as `recall_loop.state.trajectories.RunData` has them. A trajectory that gives no
     status is `unknown`; one without a number as its score is unscored, and outside of every bound.
     """
