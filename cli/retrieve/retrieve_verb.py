@@ -13,6 +13,7 @@ from recall_loop.cli.retrieve.request_options import add_request_options
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.request import RetrieveRequest
     from recall_loop.state.result import RetrieveResult
+    from recall_loop.state.run.events import ProgressEvent
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
