@@ -35,7 +35,7 @@ from recall_loop.state.scope import Scope
 from recall_loop.state.search import SearchParams
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType
-from recall_loop.text.words.tokens import STOP_WORDS
+from recall_loop.text.words.stop_words import STOP_WORDS
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "locomo"
 CUT = 10

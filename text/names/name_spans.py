@@ -1,18 +1,17 @@
-"""Words as written, and the runs of them that name something: the ground of `phrases.py` and `names.py`.
+"""Words as written, and runs of words that name something: the basis of `phrases` and `proper_names`.
 
 Rules for a naming run:
 
-1. A run is capitalised words with single blanks between them. Inside a run stand connecting words (of,
-   the, de, van, &), initials (`J. K.`), honorifics with their full stop, and short numbers (`Apollo 11`).
-   A possessive ends the run: `Melanie's Pottery Class` gives two.
-2. Acronyms (NASA, U.S.), words that join letters and digits (GPT-4) and words with a capital inside
-   (iPhone) count as capitalised. In a sentence written in capitals only the letter-digit words count.
-3. Function words, question words and verbs of asking at either end are cut off, and a run of month and
-   day names and numbers is left to `times.py`.
-4. The first word of a sentence has its capital from the sentence. It counts only when it is no ordinary
-   word: no form of a word in `ordinary.txt` or of a lower-case term of the related-terms table, not
-   written in lower case elsewhere in the text, and without an ending such as -ing or -tion; or when the
-   text writes it with a capital inside a sentence.
+1. A run is capitalised words with single blanks between them. It may contain connecting words (of, the, de, van, &),
+   initials (`J. K.`), honorifics with their full stop, and short numbers (`Apollo 11`). A possessive ends the run:
+   `Melanie's Pottery Class` gives two.
+2. Acronyms (NASA, U.S.), words of letters and digits (GPT-4) and words with a capital inside (iPhone) count as
+   capitalised. In a sentence in capitals only the words of letters and digits count.
+3. Function words, question words and verbs of asking are cut off at both ends, and a run of month and day names and
+   numbers is left to `time_expressions`.
+4. The first word of a sentence is capitalised because of its position. It counts only if it is not an ordinary word:
+   no form of a word in `ordinary.txt` or of a lower-case term of the related-terms table, not in lower case elsewhere
+   in the text, and without an ending such as -ing or -tion; or if it is capitalised inside a sentence, too.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ CALENDAR = word_set(
 CHAT_CAPITALS = word_set(
     "lol omg btw fyi imo imho idk tbh ngl rofl lmao asap faq tv ok diy ps pm am eta rsvp aka ceo cto cfo"
 )
-_NAMES_IN_CAPITALS = word_set("it us who")
+_NAMES_IF_CAPITALS = word_set("it us who")
 _EMPTY = STOP_WORDS | ASKING_WORDS | {"&"}
 _WORD = re.compile(r"[^\W\d_]\.(?:[^\W\d_]\.)+|c\+\+|C\+\+|[CcFf]#(?!\w)|&|[^\W_]+(?:['\u2019\-\u2010\u2011][^\W_]+)*")
 _SENTENCE_END = re.compile(r"[.!?:;\u2026\u3002\uff01\uff1f\n\u201c\"*\u2022|>\]()\[]|(?:^|\s)[-\u2013\u2014](?:\s|$)")
@@ -49,7 +48,7 @@ _ORDINARY_ENDING = re.compile(r".{2,}(?:ing|ings|tion|tions|ness|ment|ments|ly|f
 
 
 class SurfaceWord(NamedTuple):
-    """One word as written, without a possessive ending; `start` and `end` are offsets of `surface`."""
+    """One word as written, without a possessive ending; `start` and `end` are its offsets."""
 
     surface: str
     plain: str
@@ -71,7 +70,7 @@ class SurfaceWord(NamedTuple):
 
     @property
     def chat(self) -> bool:
-        """Whether it is a shorthand that is written in capitals and names nothing (LOL, CEO)."""
+        """Whether it is a shorthand in capitals that is no name (LOL, CEO)."""
         return self.plain in CHAT_CAPITALS
 
 
@@ -194,7 +193,7 @@ def _short_number(token: SurfaceWord) -> bool:
 
 
 def _trimmed(run: list[SurfaceWord]) -> Iterator[list[SurfaceWord]]:
-    """Yield the run without function words at its ends; nothing for calendar words and bare numbers."""
+    """Yield the run without function words at its ends; nothing if only calendar words and numbers are left."""
     first, last = 0, len(run)
     while first < last and _empty_word(run[first]):
         first += 1
@@ -207,4 +206,4 @@ def _trimmed(run: list[SurfaceWord]) -> Iterator[list[SurfaceWord]]:
 
 def _empty_word(word: SurfaceWord) -> bool:
     """Tell whether it is a function word; `IT`, `US` and `WHO` in capitals are names."""
-    return word.plain in _EMPTY and not (word.plain in _NAMES_IN_CAPITALS and word.surface.isupper())
+    return word.plain in _EMPTY and not (word.plain in _NAMES_IF_CAPITALS and word.surface.isupper())

@@ -1,4 +1,4 @@
-"""Entities and noun phrases by rule (QUERY-1): what a text names, and what it is about."""
+"""Entities and noun phrases of a text, by rule (QUERY-1)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def find_entities(text: str) -> tuple[str, ...]:
 def find_noun_phrases(text: str) -> list[str]:
     """Return runs of one to four content words between stop words and punctuation, as in RAKE.
 
-    Verbs of asking (tell, show, know, say) and words that only make up a question end a run.
-    Longer runs are cut into pieces of four. Each phrase comes once, in order, as written.
+    Verbs of asking (tell, show, know, say) and words that belong to the question form end a run. Longer runs are cut
+    into pieces of four. Each phrase comes once, in order, as written.
     """
     phrases: list[str] = []
     run: list[SurfaceWord] = []
@@ -60,11 +60,11 @@ def find_noun_phrases(text: str) -> list[str]:
 
 
 def unique_folded(items: Iterable[str]) -> list[str]:
-    """Return `items` without those that differ from an earlier one in case or accents only."""
-    kept: dict[str, str] = {}
+    """Return `items` without those that differ from an earlier one only in case or accents."""
+    unique: dict[str, str] = {}
     for item in items:
-        kept.setdefault(fold(item), item)
-    return list(kept.values())
+        unique.setdefault(fold(item), item)
+    return list(unique.values())
 
 
 def _title(found: re.Match[str]) -> str:

@@ -1,26 +1,23 @@
-"""People and organizations that a text names, told by the words around a name (LOOP-7, STOP-5).
+"""People and organizations in a text, recognised by the words around a name (LOOP-7, STOP-5).
 
-No list of given names is used, so a name in any language can be found, and a name that stands alone
-without any of these signs is not claimed.
+There is no list of given names, so names in any language are found; a name without any of these signs is left out.
 
-A person is a naming run (`spans.py`) of one to four words, without digits, acronyms or words for
-organizations and places in it, with at least one of these signs:
+A person is a naming run (`name_spans`) of one to four words, without digits, acronyms or words for organizations and
+places, with at least one of these signs:
 
 1. an honorific before it (`Dr. Lee`), a possessive after it (`Anna's`);
-2. a word that introduces people before it: named, called, with, by, about, a word for a relative, friend
-   or colleague (`my sister Ruth`), a greeting or thanks (`Hi Ruth`);
-3. a verb of saying, feeling, moving or doing after it (`Ruth said`, `Ruth is moving`), or an auxiliary of a
-   question before it and neither a name nor a preposition or article after it (`did Ruth buy`);
-4. `and` or `or` between it and a person on either side; a colon after it at the beginning of a line (a
-   speaker).
+2. a word that introduces people before it: named, called, with, by, about, a word for a relative, friend or colleague
+   (`my sister Ruth`), a greeting or thanks (`Hi Ruth`);
+3. a verb of saying, feeling, moving or doing after it (`Ruth said`, `Ruth is moving`), or an auxiliary of a question
+   before it and neither a name nor a preposition or article after it (`did Ruth buy`);
+4. `and` or `or` between it and a person on either side; a colon after it at the beginning of a line (a speaker).
 
-A run after `in`, `at`, `into`, `near` or after travelling (`moved to`, `trip to`) is a place unless another
-sign than 3 speaks for it. Technologies and the like that the related-terms table writes with a capital are
-never people.
+A run after `in`, `at`, `into`, `near` or after travelling (`moved to`, `trip to`) is a place unless a sign other than
+3 applies. Technologies and other terms with a capital in the related-terms table are never people.
 
-An organization is a run that contains a word for one (Inc, University, Bank, Club, Team), an acronym that
-is no country and no chat shorthand, or a run after `works at`, `joined`, `CEO of`, `hired by` and the
-like, or after `at` where no word for a place ends it.
+An organization is a run that contains a word for one (Inc, University, Bank, Club, Team), an acronym that is no
+country and no chat shorthand, or a run after `works at`, `joined`, `CEO of`, `hired by` and the like, or after `at`
+unless it ends in a word for a place.
 """
 
 from __future__ import annotations
@@ -99,10 +96,10 @@ _NAME = re.compile(r"[^\W\d_]+(?:['\u2019\-\u2010\u2011][^\W\d_]+)*\.?")
 def find_people(text: str) -> tuple[str, ...]:
     """Return the people that `text` names, as written, each once and in order; see the module's rules."""
     tokens = list(surface_words(text))
-    place = {token.start: at for at, token in enumerate(tokens)}
+    index = {token.start: at for at, token in enumerate(tokens)}
     runs = [run for run in naming_runs(text, tokens) if _may_be_person(run)]
-    bounds = [(place[run[0].start], place[run[0].start] + len(run)) for run in runs]
-    persons = [_person_here(text, tokens, at, end) for at, end in bounds]
+    bounds = [(index[run[0].start], index[run[0].start] + len(run)) for run in runs]
+    persons = [_is_person(text, tokens, at, end) for at, end in bounds]
     _spread(tokens, bounds, persons, range(len(runs)))
     _spread(tokens, bounds, persons, range(len(runs) - 1, -1, -1))
     names = [_name(text, run) for run in runs]
@@ -114,20 +111,20 @@ def find_people(text: str) -> tuple[str, ...]:
 def find_organizations(text: str) -> tuple[str, ...]:
     """Return the organizations that `text` names, as written, each once and in order."""
     tokens = list(surface_words(text))
-    place = {token.start: at for at, token in enumerate(tokens)}
-    found = [run for run in naming_runs(text, tokens) if _is_organization(tokens, run, place[run[0].start])]
-    return tuple(unique_folded(text[run[0].start : run[-1].end] for run in found))
+    index = {token.start: at for at, token in enumerate(tokens)}
+    runs = (run for run in naming_runs(text, tokens) if _is_organization(tokens, run, index[run[0].start]))
+    return tuple(unique_folded(text[run[0].start : run[-1].end] for run in runs))
 
 
 def _spread(
     tokens: list[SurfaceWord], bounds: list[tuple[int, int]], persons: list[bool], order: Sequence[int]
 ) -> None:
     """Mark, in the given order, runs that `and` or `or` joins to a run already marked."""
-    for last, this in pairwise(order):
-        left, right = min(last, this), max(last, this)
+    for previous, current in pairwise(order):
+        left, right = min(previous, current), max(previous, current)
         between = tokens[bounds[left][1] : bounds[right][0]]
-        if persons[last] and len(between) == 1 and between[0].plain in ("and", "or"):
-            persons[this] = True
+        if persons[previous] and len(between) == 1 and between[0].plain in ("and", "or"):
+            persons[current] = True
 
 
 def _name(text: str, run: Sequence[SurfaceWord]) -> str:
@@ -144,7 +141,7 @@ def _may_be_person(run: Sequence[SurfaceWord]) -> bool:
     return not any(word.acronym for word in run) and fold(" ".join(word.plain for word in run)) not in proper_terms()
 
 
-def _person_here(text: str, tokens: list[SurfaceWord], at: int, end: int) -> bool:
+def _is_person(text: str, tokens: list[SurfaceWord], at: int, end: int) -> bool:
     """Apply signs 1 to 4 to the run of `tokens` from `at` to `end`."""
     last = tokens[end - 1]
     before = tokens[at - 1].plain if at else ""

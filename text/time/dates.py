@@ -1,12 +1,12 @@
 """Calendar arithmetic for time expressions: half-open UTC ranges around a day.
 
-Every function may raise OverflowError or ValueError where a result leaves the years 1 to 9999;
-`times.py` drops such expressions.
+Every function may raise OverflowError or ValueError if a result is outside the years 1 to 9999; `time_expressions`
+drops such expressions.
 """
 
 from __future__ import annotations
 
-from calendar import monthrange
+from calendar import isleap, monthrange
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
@@ -16,11 +16,11 @@ WEEK = timedelta(weeks=1)
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 LATEST = datetime.max.replace(tzinfo=UTC)
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-"""First month of each season: meteorological, of the northern half of the world."""
+"""First month of each meteorological season of the northern hemisphere."""
 
 
 class DateSpan(NamedTuple):
-    """A half-open range of time in UTC, with the size of calendar unit that it is."""
+    """A half-open range of time in UTC, with its calendar unit."""
 
     start: datetime
     end: datetime
@@ -28,7 +28,7 @@ class DateSpan(NamedTuple):
 
 
 def to_utc(moment: datetime) -> datetime:
-    """Return `moment` in UTC; without a zone it is read as UTC."""
+    """Return `moment` in UTC; a time without a zone is taken as UTC."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
@@ -38,7 +38,7 @@ def midnight(moment: datetime) -> datetime:
 
 
 def day_of(moment: datetime) -> DateSpan:
-    """Return the day that holds `moment`."""
+    """Return the day that contains `moment`."""
     start = midnight(moment)
     return DateSpan(start, start + DAY, "day")
 
@@ -49,21 +49,20 @@ def day(year: int, month: int, number: int) -> DateSpan:
 
 
 def week_of(moment: datetime) -> DateSpan:
-    """Return the week, from Monday, that holds `moment`."""
+    """Return the week, from Monday, that contains `moment`."""
     start = midnight(moment) - moment.weekday() * DAY
     return DateSpan(start, start + WEEK, "week")
 
 
 def weekend_of(moment: datetime) -> DateSpan:
-    """Return Saturday and Sunday of the week that holds `moment`."""
+    """Return Saturday and Sunday of the week that contains `moment`."""
     monday = week_of(moment).start
     return DateSpan(monday + 5 * DAY, monday + WEEK, "range")
 
 
 def month(year: int, number: int) -> DateSpan:
     """Return one calendar month."""
-    start = datetime(year, number, 1, tzinfo=UTC)
-    return DateSpan(start, shift_months(start, 1), "month")
+    return months(year, number, 1)._replace(kind="month")
 
 
 def months(year: int, first: int, count: int) -> DateSpan:
@@ -78,9 +77,8 @@ def year(number: int) -> DateSpan:
 
 
 def shift_months(moment: datetime, count: int) -> datetime:
-    """Return the same day `count` months later; the month's last day where it has no such day."""
-    total = moment.year * 12 + moment.month - 1 + count
-    to_year, to_month = divmod(total, 12)
+    """Return the same day `count` months later, or that month's last day if it has no such day."""
+    to_year, to_month = divmod(moment.year * 12 + moment.month - 1 + count, 12)
     if not 1 <= to_year <= 9999:
         raise OverflowError(f"year {to_year} is outside of 1 to 9999")
     return moment.replace(year=to_year, month=to_month + 1, day=min(moment.day, monthrange(to_year, to_month + 1)[1]))
@@ -88,22 +86,18 @@ def shift_months(moment: datetime, count: int) -> datetime:
 
 def shift(moment: datetime, count: int, unit: str) -> datetime:
     """Return `moment` moved by `count` units: minute, hour, day, week, month or year, calendar-exact."""
-    if unit == "month":
-        return shift_months(moment, count)
-    if unit == "year":
-        return shift_months(moment, 12 * count)
-    return moment + timedelta(**{unit + "s": count})
+    if unit in ("month", "year"):
+        return shift_months(moment, count if unit == "month" else 12 * count)
+    return moment + timedelta(**{f"{unit}s": count})
 
 
 def unit_of(moment: datetime, unit: str) -> DateSpan:
-    """Return the day, week, weekend, month or year that holds `moment`; an hour or a minute is its day."""
-    if unit == "week":
-        return week_of(moment)
-    if unit == "weekend":
-        return weekend_of(moment)
+    """Return the week, weekend, month or year that contains `moment`; for a smaller unit, its day."""
     if unit == "month":
         return month(moment.year, moment.month)
-    return year(moment.year) if unit == "year" else day_of(moment)
+    if unit == "year":
+        return year(moment.year)
+    return {"week": week_of, "weekend": weekend_of}.get(unit, day_of)(moment)
 
 
 def nearest_weekday(moment: datetime, weekday: int, direction: int) -> DateSpan:
@@ -118,19 +112,18 @@ def latest_month(moment: datetime, number: int) -> DateSpan:
 
 
 def latest_day(moment: datetime, number: int, of_month: int) -> DateSpan:
-    """Return the latest such day that has begun at `moment`; for 29 February that of a leap year."""
-    for back in range(9):
-        to_year = moment.year - back
-        if (of_month, number) == (2, 29) and monthrange(to_year, 2)[1] != 29:
+    """Return the latest such day that has begun at `moment`; 29 February is that of a leap year."""
+    for of_year in range(moment.year, moment.year - 9, -1):
+        if (of_month, number) == (2, 29) and not isleap(of_year):
             continue
-        found = day(to_year, of_month, number)
-        if found.start <= moment:
-            return found
+        latest = day(of_year, of_month, number)
+        if latest.start <= moment:
+            return latest
     raise ValueError("no such day")
 
 
 def season(number: int, name: str) -> DateSpan:
-    """Return the season that begins in year `number`: winter 2022 ends in February 2023."""
+    """Return the season that begins in year `number`; winter 2022 ends in February 2023."""
     return months(number, SEASONS[name], 3)
 
 

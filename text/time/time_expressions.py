@@ -1,4 +1,4 @@
-"""Time expressions: what span of time a text names, and the time suffixes of a query (SEARCH-10)."""
+"""Time expressions: the times that a text names, and the time suffixes of a query (SEARCH-10)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SUFFIX = re.compile(
 class TimeExpression:
     """A time as written, and the range it means: UTC, start inclusive, end exclusive.
 
-    `kind` is the calendar unit that the range is, or "range" for any other; `at` is where the text begins.
+    `kind` is the calendar unit of the range, or "range" for any other length; `at` is the offset of the text.
     """
 
     text: str
@@ -65,21 +65,17 @@ def parse_times(text: str, reference: datetime) -> tuple[TimeExpression, ...]:
     first wins, then the longer one. Impossible dates and dates outside the years 1 to 9999 are left out.
     """
     now = dates.to_utc(reference)
-    found = (
-        (match.start(), -match.end(), order, match, rule)
-        for order, (pattern, rule) in enumerate(_rules_for(text))
-        for match in pattern.finditer(text)
-    )
+    matches = [(match, rule) for pattern, rule in _rules_for(text) for match in pattern.finditer(text)]
     expressions: list[TimeExpression] = []
     end = 0
-    for start, _, _, match, rule in sorted(found, key=lambda item: item[:3]):
-        if start < end:
+    for match, rule in sorted(matches, key=lambda pair: (pair[0].start(), -pair[0].end())):
+        if match.start() < end:
             continue
         try:
             span = rule(match, now)
         except (OverflowError, ValueError):
-            continue  # 30 February, or a year that no calendar has: not a time
-        expressions.append(TimeExpression(match[0], span.start, span.end, span.kind, start))
+            continue  # 30 February, or a year outside the calendar: not a time
+        expressions.append(TimeExpression(match[0], *span, match.start()))
         end = match.end()
     return _sharing_years(text, expressions)
 
@@ -117,7 +113,7 @@ def _in_year(time: TimeExpression, later: TimeExpression) -> TimeExpression:
 
 
 def _rules_for(text: str) -> Rules:
-    """Return the rules that can match: trying all on every text would take longer than all the rest."""
+    """Return the rules that can match: trying all of them on every text would dominate the time of parsing."""
     lower = text.lower()
     numbered = NUMBERED_RULES if _DIGIT.search(text) else ()
     return numbered + (WORDED_RULES if any(word in lower for word in TIME_WORDS) else ())
@@ -131,8 +127,8 @@ def has_date(text: str) -> bool:
 def render_time(expression: TimeExpression) -> list[str]:
     """Return up to four short renderings of a time as people write it, the closest first.
 
-    A day gives "7 May 2023", "May 7, 2023" and "May 2023", a month "May 2023" and "2023", anything
-    longer than three months its years, anything else its months and years.
+    A day gives "7 May 2023", "May 7, 2023" and "May 2023", a month "May 2023" and "2023", anything longer than three
+    months its years, anything else its months and years.
     """
     start, last = expression.start, expression.end - _INSTANT
     rendered: list[str] = []
@@ -149,29 +145,28 @@ def render_time(expression: TimeExpression) -> list[str]:
 
 
 def split_time_suffix(query: str, reference: datetime) -> tuple[str, TimeRange | None]:
-    """Split a time suffix off `query` (SEARCH-10); without one the query comes back as it is, and None.
+    """Split a time suffix off `query` (SEARCH-10); without one, return the query as it is, and None.
 
-    `< 3 days` is within the last 3 days, `> 2 weeks` longer ago, `1-3 months` between the two, `2 days ago`
-    that time ± 1 day. Units are minute to year; months and years are calendar-exact. Only the end of the
-    query is looked at: a suffix that a quotation mark follows is literal text, and so is `2 days ago?`.
-    `reference` itself lies within `< N`. The text before the suffix may be blank. `3 years old` is an age
-    and no suffix.
+    `< 3 days` is within the last 3 days, `> 2 weeks` longer ago, `1-3 months` between the two, `2 days ago` that time
+    ± 1 day. Units are minute to year; months and years are calendar-exact. Only the end of the query counts: a suffix
+    before a quotation mark is literal text, and so is `2 days ago?`. `reference` itself lies within `< N`. The text
+    before the suffix may be blank. `3 years old` is an age, not a suffix.
     """
-    found = _SUFFIX.search(query)
-    if found is None:
+    suffix = _SUFFIX.search(query)
+    if suffix is None:
         return query, None
-    return query[: found.start()].rstrip(), _suffix_range(found, dates.to_utc(reference))
+    return query[: suffix.start()].rstrip(), _suffix_range(suffix, dates.to_utc(reference))
 
 
-def _suffix_range(found: re.Match[str], now: datetime) -> TimeRange:
-    if found["sign"]:
-        edge = _back(now, found["count"], found["unit"])
-        return TimeRange(edge, _later(now, _INSTANT)) if found["sign"] == "<" else TimeRange(None, edge)
-    if found["low"] and int(found["low"]) != int(found["high"]):
-        near, far = sorted((int(found["low"]), int(found["high"])))
-        start, end = (_back(now, str(count), found["range_unit"]) for count in (far, near))
+def _suffix_range(suffix: re.Match[str], now: datetime) -> TimeRange:
+    if suffix["sign"]:
+        edge = _back(now, suffix["count"], suffix["unit"])
+        return TimeRange(edge, _later(now, _INSTANT)) if suffix["sign"] == "<" else TimeRange(None, edge)
+    if suffix["low"] and int(suffix["low"]) != int(suffix["high"]):
+        near, far = sorted((int(suffix["low"]), int(suffix["high"])))
+        start, end = (_back(now, str(count), suffix["range_unit"]) for count in (far, near))
         return TimeRange(start, max(end, start + _INSTANT))
-    middle = _back(now, found["about"] or found["low"], found["about_unit"] or found["range_unit"])
+    middle = _back(now, suffix["about"] or suffix["low"], suffix["about_unit"] or suffix["range_unit"])
     return TimeRange(max(middle, dates.EARLIEST + _MARGIN) - _MARGIN, _later(middle, _MARGIN))
 
 

@@ -1,6 +1,6 @@
-"""Keys: when two queries, two facts or two pieces of evidence are the same (LOOP-4, RANK-1).
+"""Identity of queries and facts: when two of them are the same (LOOP-4, RANK-1).
 
-Keys are plain strings, equal on every machine and in every run; a key is for comparing, not for showing.
+Keys are plain strings, equal on every machine and in every run; they are for comparing, not for display.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _LONGEST_PLAIN = 200
 _HASH_DIGITS = 32
 _SEPARATOR = " / "
 _NO_LETTER = re.compile(r"[\W_]")
-# C# is not C, but a hash tag is its word.
+# C# is not C, but a hash tag is the same as its word.
 _SHARP = re.compile(r"(?<=[^\W\d_])#(?!\w)")
 _SHARP_STANDIN = "\u266f"
 
 
 @lru_cache(maxsize=4096)
 def _punctuation_folded(character: str) -> str:
-    """Return the blank or nothing for punctuation; symbols and emoji stand for themselves."""
+    """Return a blank or nothing for punctuation; symbols and emoji stay."""
     if character == "'":
         return ""
     category = unicodedata.category(character)
@@ -36,8 +36,8 @@ def _punctuation_folded(character: str) -> str:
 def normalise(text: str) -> str:
     """Return `text` with case, compatibility forms, accents, punctuation and white space folded.
 
-    Negations stay (`don't` gives `dont`), symbols and emoji too. A text of punctuation alone keeps
-    it. Normalising twice changes nothing.
+    Negations stay (`don't` gives `dont`), and so do symbols and emoji. A text of nothing but punctuation keeps it.
+    The function is idempotent.
     """
     folded = fold(text)
     sharp = _SHARP.sub(_SHARP_STANDIN, folded)
@@ -46,25 +46,25 @@ def normalise(text: str) -> str:
 
 
 def query_terms(query: str) -> frozenset[str]:
-    """Return the stems of the query's content words; of all its words where no content word is left.
+    """Return the stems of the query's content words, or of all its words if there is no content word (LOOP-4).
 
-    A query without any word (emoji, punctuation) gives its normalised parts; a blank one the empty set.
-    Unlike `content_words` this doesn't look at word order: a word that only makes up the question
-    (`long` beside `how`) is dropped wherever it stands.
+    Variants in case, space, punctuation, stop words, word form and word order have the same terms. A query without
+    any word (emoji, punctuation) gives its normalised parts, a blank one the empty set. Unlike `content_words` this
+    ignores word order: a word that belongs to the question form (`long` with `how`) is dropped wherever it is.
     """
-    found = set(words(query))
-    tails = {tail for opener in found for tail in QUESTION_TAILS.get(opener, ())}
-    kept = found - STOP_WORDS
-    chosen = kept - tails or kept or found
+    every = set(words(query))
+    tails = {tail for opener in every for tail in QUESTION_TAILS.get(opener, ())}
+    kept = every - STOP_WORDS
+    chosen = kept - tails or kept or every
     return frozenset(map(stem, chosen)) or frozenset(normalise(query).split())
 
 
 def fact_key(record: Record) -> str:
     """Return the semantic identity of a record (RANK-1).
 
-    A fact with subject and type is known by these and its object; where it has no object its text
-    stands in for it, since the value stands only there. Any other fact is known by its normalised text.
-    A message is itself (its id), archival entries and trajectories are their kind, label and text.
+    A fact with subject and type is identified by these and its object, or its text if it has no object. Any other
+    fact is identified by its normalised text, a message by its id, and an archival entry or a trajectory by its kind,
+    label and text.
     """
     if record.kind is ContentType.MESSAGE:
         return f"{record.kind.value}:{record.id}"
@@ -78,10 +78,10 @@ def fact_key(record: Record) -> str:
 
 
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    """Return the Jaccard overlap of two term sets in [0,1]; 0 where both are empty."""
+    """Return the Jaccard overlap of two term sets in [0,1]; 0 if both are empty."""
     shared = len(a & b)
-    every = len(a) + len(b) - shared
-    return shared / every if every else 0.0
+    union = len(a) + len(b) - shared
+    return shared / union if union else 0.0
 
 
 def _short(text: str) -> str:

@@ -1,14 +1,12 @@
 """Related terms for query expansion (QUERY-1, LOOP-7), from a small table written for this project.
 
-A table is tab-separated UTF-8 text, one relation a line; blank lines and lines that begin with `#` are
-skipped:
+A table is tab-separated UTF-8 text, one relation a line; blank lines and lines that begin with `#` are skipped:
 
     syn<TAB>head<TAB>member|member      head and members all mean about the same
     broader<TAB>head<TAB>member|member  each member is a broader term of head
     narrower<TAB>head<TAB>member|member each member is a narrower term of head
 
-Terms are matched by the stems of their words, so `taught` needs its own entry and
-`teachers` doesn't.
+Terms are matched by the stems of their words, so `taught` needs an entry and `teachers` doesn't.
 """
 
 from __future__ import annotations
@@ -19,17 +17,19 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.text.words.tokens import fold, stem, words
 
 RELATIONS = ("syn", "broader", "narrower")
+_INVERSE = {"broader": "narrower", "narrower": "broader"}
 _FIELDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class RelatedTerms:
-    """Terms related to one term, as the table writes them; never the term itself, each once."""
+    """Terms related to one term, as written in the table, each once and without the term itself."""
 
     synonyms: tuple[str, ...] = ()
     broader: tuple[str, ...] = ()
@@ -40,29 +40,27 @@ RelatedTermsTable = Mapping[str, RelatedTerms]
 _NOTHING = RelatedTerms()
 
 
-@dataclass(frozen=True, slots=True)
-class _Relation:
+class _Relation(NamedTuple):
     relation: str
     head: str
     members: tuple[str, ...]
 
 
 def term_key(term: str) -> str:
-    """Return the key by which a table finds `term`: the stems of all its words, in order."""
+    """Return the key of `term` in a table: the stems of all its words, in order."""
     return " ".join(map(stem, words(term)))
 
 
 def related_terms(term: str, table: RelatedTermsTable | None = None) -> RelatedTerms:
-    """Return what `table` (default: the built-in one) knows about `term`; empty tuples for nothing."""
-    known = load_related_terms() if table is None else table
-    return known.get(term_key(term), _NOTHING)
+    """Return the related terms of `term` in `table` (default: the built-in one); empty if it has none."""
+    return (_built_in() if table is None else table).get(term_key(term), _NOTHING)
 
 
 def load_related_terms(extra: Path | None = None) -> RelatedTermsTable:
-    """Return the built-in table, merged with the user's own in `extra` where given.
+    """Return the built-in table, merged with the user's table in the file `extra` if given.
 
     Raises:
-        InvalidInputError: `extra` can't be read as UTF-8 text, or names the file and number of a bad line.
+        InvalidInputError: `extra` can't be read as UTF-8 text, or a line is bad; names the file and the line number.
     """
     if extra is None:
         return _built_in()
@@ -119,27 +117,25 @@ def _line(raw: str, place: str) -> _Relation:
     return _Relation(relation, head, members)
 
 
-def _index(lines: Iterable[_Relation]) -> RelatedTermsTable:
-    found: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {}
+def _index(relations: Iterable[_Relation]) -> RelatedTermsTable:
+    related: dict[str, dict[str, dict[str, str]]] = {}
 
-    def add(term: str, slot: int, others: Iterable[str]) -> None:
-        key = term_key(term)
-        slots = found.setdefault(key, ({}, {}, {}))
+    def relate(term: str, relation: str, others: Iterable[str]) -> None:
+        slots = related.setdefault(term_key(term), {name: {} for name in RELATIONS})
         for other in others:
-            other_key = term_key(other)
-            if other_key != key:
-                slots[slot].setdefault(other_key, other)
+            slots[relation].setdefault(term_key(other), other)
 
-    for line in lines:
-        if line.relation == "syn":
-            group = (line.head, *line.members)
-            for term in group:
-                add(term, 0, group)
+    for relation, head, members in relations:
+        if relation == "syn":
+            for term in (head, *members):
+                relate(term, relation, (head, *members))
         else:
-            here = RELATIONS.index(line.relation)
-            add(line.head, here, line.members)
-            for member in line.members:
-                add(member, 3 - here, (line.head,))
-    return MappingProxyType(
-        {key: RelatedTerms(*(tuple(slot.values()) for slot in slots)) for key, slots in found.items()}
-    )
+            relate(head, relation, members)
+            for member in members:
+                relate(member, _INVERSE[relation], (head,))
+    return MappingProxyType({key: _without_itself(key, slots) for key, slots in related.items()})
+
+
+def _without_itself(key: str, slots: Mapping[str, Mapping[str, str]]) -> RelatedTerms:
+    others = (tuple(term for other, term in slots[name].items() if other != key) for name in RELATIONS)
+    return RelatedTerms(*others)

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
-from recall_loop.text.words.graphemes import ATTACHED_CHARACTERS, LINKERS, splits_cluster
+import regex
+
 from recall_loop.text.words.tokens import MARKS, UNSPACED, stem, words
 
 ELLIPSIS = "\u2026"
-_CHUNK = re.compile(rf"[{UNSPACED}](?:[{MARKS}{ATTACHED_CHARACTERS}]|(?<=[{LINKERS}])[{UNSPACED}])*|[^\s{UNSPACED}]+")
-_PIECE = re.compile(rf"(?:[^\W_][{MARKS}{ATTACHED_CHARACTERS}]*)+|[\W_]+")
+# Besides marks, these belong to the character before them: joiners, Japanese half-width voicing.
+_ATTACHED = "\u200d\u200c\uff9e\uff9f"
+# Signs of Burmese and Khmer writing that bind the consonants on both sides into one.
+_LINKERS = "\u1039\u17d2"
+_CHUNK = re.compile(rf"[{UNSPACED}](?:[{MARKS}{_ATTACHED}]|(?<=[{_LINKERS}])[{UNSPACED}])*|[^\s{UNSPACED}]+")
+_PIECE = re.compile(rf"(?:[^\W_][{MARKS}{_ATTACHED}]*)+|[\W_]+")
+_GRAPHEME_CLUSTER = regex.compile(r"\X")
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -23,17 +31,16 @@ class _Chunk(NamedTuple):
 
 
 def best_snippet(text: str, terms: Collection[str], limit: int) -> str:
-    """Return the part of `text` that holds the most different `terms`, in at most `limit` characters.
+    """Return the part of `text` with the most different `terms`, in at most `limit` characters.
 
     Args:
         text: The text to cut; outer white space is dropped.
         terms: Query terms as stems (`query_terms`).
-        limit: Most characters (code points) of the result, ellipses included; below 1 gives "".
+        limit: Most characters (code points) of the result, including ellipses; below 1 gives "".
 
-    The window begins and ends between words, with an ellipsis at each cut side, and grows evenly around the
-    words that match. Of equal windows the first wins; without a match it is the head of the text. A
-    word longer than the window is cut, and never inside of a grapheme cluster: a single one that is longer
-    than `limit` is left out.
+    The window begins and ends between words, with an ellipsis at each cut side, and grows evenly around the words
+    that match. Of equal windows the first wins; without a match it is the start of the text. A word longer than the
+    window is cut, but never inside a grapheme cluster: a single cluster longer than `limit` is left out.
     """
     whole = text.strip()
     if len(whole) <= limit:
@@ -47,13 +54,10 @@ def best_snippet(text: str, terms: Collection[str], limit: int) -> str:
 
 
 def _chunks(text: str, wanted: frozenset[str], size: int) -> Iterator[_Chunk]:
-    """Yield the words of `text` with what is written against them; one too long comes in pieces."""
-    for found in _CHUNK.finditer(text):
-        start, end = found.span()
-        if end - start <= size:
-            yield _Chunk(start, end, _matching(text[start:end], wanted))
-            continue
-        for piece in _PIECE.finditer(text, start, end):
+    """Yield the words of `text` with adjoining punctuation; one that is too long comes in pieces."""
+    for chunk in _CHUNK.finditer(text):
+        start, end = chunk.span()
+        for piece in [chunk] if end - start <= size else _PIECE.finditer(text, start, end):
             yield _Chunk(*piece.span(), _matching(piece.group(), wanted))
 
 
@@ -68,30 +72,22 @@ def _stems_of(chunk: str) -> frozenset[str]:
 
 
 def _best_window(chunks: list[_Chunk], size: int) -> tuple[int, int]:
-    """Return first and last chunk of the run within `size` characters that has the most different terms.
+    """Return the first and last chunk of the run within `size` characters that has the most different terms.
 
-    Of runs with equally many the one with more matching words wins, then the earlier.
+    Of runs with equally many, the one with more matching words wins, then the earlier one.
     """
     hits = [at for at, chunk in enumerate(chunks) if chunk.terms]
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     best, best_rank, left = (0, 0), (0, 0), 0
     for right, at in enumerate(hits):
-        for term in chunks[at].terms:
-            counts[term] = counts.get(term, 0) + 1
+        counts.update(chunks[at].terms)
         while left < right and chunks[at].end - chunks[hits[left]].start > size:
-            _drop(counts, chunks[hits[left]].terms)
+            counts.subtract(chunks[hits[left]].terms)
             left += 1
-        rank = (len(counts), right - left + 1)
+        rank = (sum(count > 0 for count in counts.values()), right - left + 1)
         if rank > best_rank:
             best, best_rank = (hits[left], at), rank
     return best
-
-
-def _drop(counts: dict[str, int], terms: frozenset[str]) -> None:
-    for term in terms:
-        counts[term] -= 1
-        if not counts[term]:
-            del counts[term]
 
 
 def _widened(chunks: list[_Chunk], first: int, last: int, limit: int) -> tuple[int, int]:
@@ -122,6 +118,6 @@ def _shown(text: str, chunks: list[_Chunk], first: int, last: int, limit: int) -
 
 
 def _cut(word: str, size: int) -> str:
-    while size > 0 and splits_cluster(word, size):
-        size -= 1
-    return word[:size]
+    """Return the longest start of `word` of at most `size` characters that splits no grapheme cluster."""
+    ends = (cluster.end() for cluster in _GRAPHEME_CLUSTER.finditer(word))
+    return word[: max(takewhile(lambda end: end <= size, ends), default=0)]

@@ -1,9 +1,9 @@
 """English function words, written for this project.
 
-The lists hold words as `tokens.words` gives them: casefolded, without apostrophes, contractions cut
-to their stem word (`don't` gives `do`); the spellings that people type without the apostrophe
-(`dont`, `whats`) stand in the list themselves. `may` is left out on purpose: the month matters more
-to a memory than the auxiliary. So are `id`, `ill`, `shed`, `shell` and `wed`, which are words.
+The lists have words as `tokens.words` returns them: casefolded, without apostrophes, contractions cut to their first
+word (`don't` gives `do`); spellings without the apostrophe (`dont`, `whats`) are listed too. `may` is left out on
+purpose: the month matters more to a memory than the auxiliary. So are `id`, `ill`, `shed`, `shell` and `wed`, which
+are content words.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ STOP_WORDS: frozenset[str] = QUESTION_WORDS.union(
     word_set(_CHAT),
     word_set(_BARE_CONTRACTIONS),
 )
-"""Words that say nothing about what a text is about; holds `QUESTION_WORDS` too."""
+"""Words that tell nothing about the subject of a text, including `QUESTION_WORDS`."""
 
 ASKING_WORDS: frozenset[str] = word_set(
     """tell tells told telling show shows showed list lists find finds found know knows knew known knowing
@@ -76,4 +76,4 @@ QUESTION_TAILS: dict[str, frozenset[str]] = {
     "what": word_set("kind kinds sort sorts type types"),
     "which": word_set("kind kinds sort sorts type types"),
 }
-"""Words that belong to the question itself, but only straight after the key."""
+"""Words that belong to the question form, but only directly after the key."""

@@ -1,4 +1,4 @@
-"""Token budgets without a tokenizer: an estimate that rather says too many than too few."""
+"""Token budgets without a tokenizer, by an estimate that is rather too high than too low."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _WIDE = re.compile(rf"[{UNSPACED}]|[^\x00-\u024f\s]")
 
 
 def estimate_tokens(text: str) -> int:
-    """Return about how many tokens a common language model's tokenizer makes of `text`, rounded up.
+    """Estimate how many tokens a common language model's tokenizer makes of `text`, rounded up.
 
-    It is the largest of 1.3 for each word, one for each word and sign of punctuation, and a quarter of the
-    characters; a character outside the Latin script counts as a token. Empty text gives 0. Long numbers
-    and rare words may take up to half as much again.
+    It is the largest of 1.3 for each word, one for each word and punctuation character, and a quarter of the number
+    of characters; a character outside the Latin script counts as a token. Empty text gives 0. Long numbers and rare
+    words may take up to half as much again.
     """
     narrow, wide = (text, 0) if text.isascii() else _WIDE.subn(" ", text)
     words, signs = len(_WORD.findall(narrow)), len(_SIGN.findall(narrow))
@@ -29,10 +29,9 @@ def estimate_tokens(text: str) -> int:
 
 
 def fit_to_budget(texts: Sequence[str], budget: int, separator: str = "\n") -> list[str]:
-    """Return the longest head of `texts` whose joined estimate is within `budget` tokens.
+    """Return the longest prefix of `texts` whose joined estimate is within `budget` tokens.
 
-    Nothing is cut or skipped: the order is a ranking, and what comes first goes in first. A budget below the
-    first text's estimate gives an empty list.
+    Nothing is cut or skipped: the order is a ranking. A budget below the first text's estimate gives an empty list.
     """
     used = 0
     between = estimate_tokens(separator)

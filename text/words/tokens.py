@@ -1,8 +1,8 @@
-"""Words and stems: the one way in which Recall Loop cuts text for indexing and for queries.
+"""Words and stems: the single tokenizer of Recall Loop, for indexing and for queries.
 
-Every token consists of letters, digits and combining marks only, so that any full-text index keeps it whole:
-`c++` becomes `cpp`, `c#` becomes `csharp`, `O'Brien` becomes `obrien`. Accents are folded (`José`
-finds `Jose`). Scripts that put no blanks between words give one token for each character.
+Every token consists of letters, digits and combining marks only, so that any full-text index keeps it whole: `c++`
+becomes `cpp`, `c#` becomes `csharp`, `O'Brien` becomes `obrien`. Accents are folded (`José` finds `Jose`). Scripts
+without blanks between words give one token for each character.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ import re
 import threading
 import unicodedata
 from functools import lru_cache
+from itertools import pairwise
 
 import Stemmer
 
-from recall_loop.text.words.stop_words import QUESTION_TAILS, QUESTION_WORDS, STOP_WORDS
-
-__all__ = ["QUESTION_WORDS", "STOP_WORDS", "content_words", "fold", "stem", "stems", "words"]
+from recall_loop.text.words.stop_words import QUESTION_TAILS, STOP_WORDS
 
 _LONGEST_STEMMED = 64
 _ACCENTS = re.compile("[\u0300-\u036f]+")
-# Apostrophes of all makes become one; characters that print nothing vanish.
+# All kinds of apostrophes become one; characters without width vanish.
 _PLAIN = {ord(c): "'" for c in "\u2018\u2019\u201b\u02bc\u02b9\uff07\u0060\u00b4"} | {
     code: None for code in (0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF)
 }
@@ -33,20 +32,8 @@ _SPECIAL = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", ".net": "dotnet"}
 _NEGATED = {"can't": "can", "won't": "will", "shan't": "shall", "ain't": "is"}
 
 
-def _marks() -> str:
-    """Return a character class of all combining marks, which the pattern for letters omits."""
-    runs: list[list[int]] = []
-    for code in range(0x300, 0x20000):
-        if unicodedata.category(chr(code))[0] != "M":
-            continue
-        if runs and runs[-1][1] == code - 1:
-            runs[-1][1] = code
-        else:
-            runs.append([code, code])
-    return "".join(f"{chr(first)}-{chr(last)}" for first, last in runs)
-
-
-MARKS = _marks()
+# All combining marks, for a character class: `\w` doesn't include them.
+MARKS = "".join(char for char in map(chr, range(0x300, 0x20000)) if unicodedata.category(char)[0] == "M")
 _LETTER = rf"[^\W_{UNSPACED}][{MARKS}]*"
 _TOKEN = re.compile(
     r"(?<!\w)(?:c\+\+|[cf]#|(?<!\.)\.net)(?![\w+#])"
@@ -70,8 +57,7 @@ _local = threading.local()
 def fold(text: str) -> str:
     """Return `text` in one spelling: casefolded, compatibility forms and accents folded.
 
-    Typographic apostrophes become `'`, and characters without width vanish. Folding twice
-    changes nothing.
+    Typographic apostrophes become `'`, and characters without width vanish. The function is idempotent.
     """
     if text.isascii():
         return text.lower().replace("`", "'")
@@ -84,8 +70,8 @@ def fold(text: str) -> str:
 def words(text: str) -> list[str]:
     """Return the word tokens of `text` in order, folded.
 
-    The possessive `'s` and contracted endings are dropped (`she'll` gives `she`, `don't` gives `do`),
-    digit groups are joined (`1,000` gives `1000`), hyphens and underscores separate.
+    The possessive `'s` and contracted endings are dropped (`she'll` gives `she`, `don't` gives `do`), digit groups are
+    joined (`1,000` gives `1000`), hyphens and underscores separate words.
     """
     return [token if token.isalnum() else _plain(token) for token in _tokens(fold(text))]
 
@@ -100,14 +86,13 @@ def _plain(token: str) -> str:
     if token in _SPECIAL:
         return _SPECIAL[token]
     if "'" in token:
-        cut = _NEGATED.get(token) or _SUFFIX.sub("", token) or token
-        return cut.replace("'", "")
-    return token.replace(",", "")
+        token = _NEGATED.get(token) or _SUFFIX.sub("", token) or token
+    return token.replace("'", "").replace(",", "")
 
 
 @lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
-    # A PyStemmer object keeps a buffer of its own and must not be shared between threads.
+    # A PyStemmer object has a buffer and must not be shared between threads.
     stemmer = getattr(_local, "stemmer", None)
     if stemmer is None:
         stemmer = _local.stemmer = Stemmer.Stemmer("english", 0)
@@ -120,24 +105,20 @@ def stem(word: str) -> str:
 
 
 def stems(text: str) -> list[str]:
-    """Return the stems of all words that are no stop words, in order, repeats kept.
+    """Return the stems of all words but stop words, in order, with repeats.
 
-    Documents and queries are both indexed by this, so the two always agree.
+    Both documents and queries are indexed by these stems, so the two always agree.
     """
     kept = [word for word in words(text) if word not in STOP_WORDS]
     return [_stem(word) if len(word) <= _LONGEST_STEMMED else word for word in kept]
 
 
 def content_words(text: str) -> list[str]:
-    """Return the words that say what `text` is about: each once, in order (QUERY-3).
+    """Return the words that tell what `text` is about, each once, in order (QUERY-3).
 
-    Stop words and question words are left out, and so are words that only make up the question:
-    `long` in "how long", `knows` in "who knows".
+    Stop words and question words are left out, and so are words that belong to the question form: `long` in "how
+    long", `knows` in "who knows".
     """
-    kept: dict[str, None] = {}
-    before = ""
-    for word in words(text):
-        if word not in STOP_WORDS and word not in QUESTION_TAILS.get(before, ()):
-            kept[word] = None
-        before = word
-    return list(kept)
+    pairs = pairwise(["", *words(text)])
+    kept = (word for before, word in pairs if word not in STOP_WORDS and word not in QUESTION_TAILS.get(before, ()))
+    return list(dict.fromkeys(kept))

@@ -1,4 +1,4 @@
-"""Text that is put between tags: what was said or stored is data, and must not close or open a tag."""
+"""Escapes text between tags: whatever was said or stored is data, and must not open or close a tag."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from xml.sax.saxutils import escape
 
 
 def escape_text(text: str) -> str:
-    """Return `text` on one line, with the signs of tags as entities."""
+    """Return `text` on one line, with tag characters as entities."""
     return escape(" ".join(text.split()))

@@ -29,7 +29,8 @@ from rapidfuzz.distance import OSA
 from recall_loop.memory.search.query.lexical import TermGroup
 from recall_loop.memory.search.query.spelling_index import MAX_LENGTH, SpellingIndex, has_digit
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.text.words.tokens import STOP_WORDS, fold, stem, words
+from recall_loop.text.words.stop_words import STOP_WORDS
+from recall_loop.text.words.tokens import fold, stem, words
 
 __all__ = [
     "LEVELS",

@@ -1,12 +1,12 @@
-"""Where a text may be cut, and snippets that are cut there alone."""
+"""Snippets are cut between grapheme clusters only."""
 
 from __future__ import annotations
 
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.text.words.graphemes import splits_cluster
 from recall_loop.text.words.snippets import ELLIPSIS, best_snippet
 
 CLUSTERS = [
@@ -28,6 +28,8 @@ CLUSTERS = [
     "\u0646\u200c",
     "\uff76\uff9e",
 ]
+# White space separates whatever stands beside it, and so does a sign that is written before a character.
+_CLUSTER = regex.compile(r"(?!\p{Grapheme_Cluster_Break=Prepend})\X|.", regex.DOTALL)
 PARTS = st.lists(st.sampled_from([*CLUSTERS, " ", "-", "word", "東"]), max_size=60)
 
 
@@ -40,20 +42,22 @@ def ends(parts: list[str]) -> set[int]:
     return places
 
 
+def splits_cluster(text: str, at: int) -> bool:
+    """Tell whether a cut of `text` before the character at `at` splits a cluster."""
+    if text[at - 1 : at].isspace() or text[at : at + 1].isspace():
+        return False
+    return at > 0 and at not in {cluster.end() for cluster in _CLUSTER.finditer(text)}
+
+
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_a_cluster_is_never_split_and_ends_at_the_next(cluster: str) -> None:
     """Proves: SEARCH-8."""
     text = f"x{cluster}x{cluster}{cluster}東"
     allowed = ends(["x", cluster, "x", cluster, cluster, "東"])
     assert {at for at in range(len(text) + 1) if not splits_cluster(text, at)} == allowed
-
-
-@given(st.text(max_size=40), st.integers(-3, 45))
-def test_any_text_can_be_asked(text: str, at: int) -> None:
-    """The ends are never inside of a cluster. Proves: SEARCH-8."""
-    assert splits_cluster(text, at) in (True, False)
-    assert not splits_cluster(text, 0)
-    assert not splits_cluster(text, len(text))
+    shown = [best_snippet(text, [], limit).rstrip(ELLIPSIS) for limit in range(1, len(text) + 1)]
+    assert {len(part) for part in shown} <= allowed
+    assert all(text.startswith(part) for part in shown)
 
 
 @given(PARTS, st.sets(st.sampled_from(["word", "a", "東"])), st.integers(1, 40))

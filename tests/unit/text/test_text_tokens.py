@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from recall_loop.text.words.tokens import QUESTION_WORDS, STOP_WORDS, content_words, fold, stem, stems, words
+from recall_loop.text.words.stop_words import QUESTION_WORDS, STOP_WORDS
+from recall_loop.text.words.tokens import content_words, fold, stem, stems, words
 
 
 @pytest.mark.parametrize(
