@@ -115,9 +115,9 @@ def apply(store: MemoryStore, call: dict[str, Any]) -> None:
         case "erase":
             store.erase(Scope(conversation_id=f"c{call['conversation']}"))
         case "rebuild":
-            store.rebuild()
+            store.maintenance.rebuild()
         case "compact":
-            store.compact()
+            store.maintenance.compact()
 
 
 def expected(before: dict[str, str], call: dict[str, Any]) -> dict[str, str]:
@@ -160,7 +160,7 @@ def check(folder: Path, scenario: str) -> None:
     entries = [json.loads(line) for line in lines if line.endswith("}")]
     with MemoryStore.open(folder / "store", embedder=LetterCountEmbedder()) as store:
         assert store.degraded_reason is None, store.degraded_reason
-        report = store.verify()
+        report = store.maintenance.verify()
         assert report.sound, report.findings
         if scenario == "ingest":
             check_ingest(folder, store, {"ingested": True} in entries)

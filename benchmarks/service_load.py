@@ -270,7 +270,7 @@ async def run(args: argparse.Namespace, console: Console, folder: Path) -> bool:
         status = served.end()
         console.print(f"the service ended with {status}")
         with MemoryStore.open(folder / "memory") as store:
-            report = store.verify()
+            report = store.maintenance.verify()
             console.print(f"store verify: {'sound' if report.sound else report.findings[:5]}")
         return good and status == 0 and report.sound
     finally:

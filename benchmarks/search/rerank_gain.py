@@ -111,7 +111,7 @@ def measure(folder: Path, place: Path, most: int | None, made: int) -> dict[str,
     with MemoryStore.open(place, embedder=MiniLmEmbedder()) as store:
         if not rowids_by_id(store, next(iter(dataset.collections))):
             ingest(store, dataset, list(dataset.collections))
-        store.make_token_vectors()
+        store.maintenance.make_token_vectors()
         rowids = {name: rowids_by_id(store, name) for name in dataset.collections}
         asked = [question for question in dataset.questions if question.gold][:most]
         for index, question in enumerate(asked):

@@ -69,12 +69,9 @@ def open_store(settings: Settings, *, create: bool = False, read_only: bool = Fa
         InvalidInputError: no path was given.
         StoreError: it can't be opened so.
     """
-    from recall_loop.memory.store.chroma.chroma_server import server_from_settings
-    from recall_loop.memory.store.embed.embedder_factory import make_embedder
     from recall_loop.memory.store.store import MemoryStore
 
-    path, embedder, url = store_path(settings), make_embedder(settings), server_from_settings(settings)
-    return MemoryStore.open(path, embedder=embedder, create=create, read_only=read_only, url=url)
+    return MemoryStore.from_settings(settings, store_path(settings), create=create, read_only=read_only)
 
 
 def check_readable(paths: Iterable[Path]) -> None:

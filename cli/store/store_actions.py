@@ -14,8 +14,6 @@ from recall_loop.cli.core.progress_bars import progress_bar
 from recall_loop.cli.core.safe_text import sanitize_json
 from recall_loop.cli.core.screen import Screen, print_json
 from recall_loop.memory.intake.files.export import export_lines
-from recall_loop.memory.store.chroma.chroma_server import server_from_settings
-from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.recovery.verify import verify_folder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.display import format_count
@@ -33,7 +31,8 @@ def info(_: argparse.Namespace, settings: Settings) -> int:
         rows: dict[str, Any] = {"path": store.path, "size on disk": _size(Path(str(store.path)))}
         rows |= {"embedder": store.embedder.name, "dimension": store.embedder.dimension}
         rows |= {"generation": store.generation, "tenant": scope.tenant}
-        rows |= {name: value for name, value in store.info().items() if name in ("url", "collection") and value}
+        info = store.maintenance.info()
+        rows |= {name: info[name] for name in ("url", "collection") if info[name]}
     screen = Screen()
     for name, value in {**rows, **counts, "records": sum(counts.values())}.items():
         screen.line(f"{name:<13} {value:,}" if isinstance(value, int) else f"{name:<13} {value}")
@@ -72,14 +71,14 @@ def rebuild(args: argparse.Namespace, settings: Settings) -> int:
     """Rebuild the indexes, with a bar on a terminal (STORE-5)."""
     with (
         _opened_for_rebuild(args, settings) as (store, embedded),
-        progress_bar("rebuild", int(store.info()["records"]), "records") as advance,
+        progress_bar("rebuild", int(store.maintenance.info()["records"]), "records") as advance,
     ):
         embedder = store.embedder if args.re_embed and not embedded else None
         if args.token_vectors == "drop":
-            store.drop_token_vectors()
-        store.rebuild(embedder=embedder, progress=lambda done, _: advance(done, done))
+            store.maintenance.drop_token_vectors()
+        store.maintenance.rebuild(embedder=embedder, progress=lambda done, _: advance(done, done))
         if args.token_vectors == "make":
-            store.make_token_vectors()
+            store.maintenance.make_token_vectors()
         generation, repairs = store.generation, list(store.repairs)
     screen = Screen()
     for repair in repairs:
@@ -93,9 +92,8 @@ def _opened_for_rebuild(args: argparse.Namespace, settings: Settings) -> Iterato
     """Yield the store, and whether opening it has embedded every record with another embedder."""
     if args.move and settings.chroma_url is None:
         raise InvalidInputError("--move", True, "only with --url, the server to move to")
-    path, embedder, url = store_path(settings), make_embedder(settings), server_from_settings(settings)
     open_deferred = partial(
-        MemoryStore.open, path, embedder=embedder, create=False, url=url, move=args.move, defer=True
+        MemoryStore.from_settings, settings, store_path(settings), create=False, move=args.move, defer=True
     )
     try:
         store, embedded = open_deferred(), False
@@ -116,8 +114,8 @@ def compact(_: argparse.Namespace, settings: Settings) -> int:
 
 
 def _compact(store: MemoryStore) -> None:
-    with progress_bar("compact", int(store.info()["records"]), "records") as advance:
-        store.compact(progress=lambda done, _: advance(done, done))
+    with progress_bar("compact", int(store.maintenance.info()["records"]), "records") as advance:
+        store.maintenance.compact(progress=lambda done, _: advance(done, done))
 
 
 def delete(args: argparse.Namespace, settings: Settings) -> int:

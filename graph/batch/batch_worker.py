@@ -14,8 +14,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, Any
 
 from recall_loop.graph.batch.batch_answer import run_request
-from recall_loop.memory.store.chroma.chroma_server import server_from_settings
-from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.minilm import limit_threads
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import RecallError, WorkerError
@@ -28,13 +26,7 @@ def main() -> None:
     settings = setup["settings"]
     limit_threads(setup["processors"])
     try:
-        store = MemoryStore.open(
-            setup["path"],
-            embedder=make_embedder(settings),
-            create=False,
-            read_only=True,
-            url=server_from_settings(settings),
-        )
+        store = MemoryStore.from_settings(settings, setup["path"], create=False, read_only=True)
     except (RecallError, OSError) as error:
         pickle.dump((None, WorkerError(f"a worker process can't open the store: {error}")), replies)
         replies.flush()

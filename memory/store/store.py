@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -12,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import TypeAdapter, ValidationError
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
-from recall_loop.memory.store.chroma.chroma_server import ChromaServer
+from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
+from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
-from recall_loop.memory.store.index.tenant_cache import TenantCaches
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.recovery import opening, recovery
-from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
 from recall_loop.memory.store.recovery.repair import SIDECAR_FILE
+from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.sqlite import record_queries
 from recall_loop.memory.store.sqlite.predicate import compile_predicate
 from recall_loop.memory.store.sqlite.prepared_records import (
@@ -37,11 +38,12 @@ from recall_loop.memory.store.write.stored_tokens import StoredTokens
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, invalid_input_from
 from recall_loop.state.records.records import Fact, Record
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
-from recall_loop.state.types import ContentType, Identifier
+from recall_loop.state.types import ContentType, Identifier, ScopeMode
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.opening import OpenStoreFiles
+    from recall_loop.state.settings.settings import Settings
 
 _TENANT: TypeAdapter[str] = TypeAdapter(Identifier)
 # Chroma takes a thousand rows at a time for little more than the price of a quarter as many.
@@ -49,42 +51,34 @@ UPSERT_CHUNK = 1000
 ContentTypeNames = Iterable[ContentType | str]
 
 
-class MemoryStore(Maintenance):
+class MemoryStore:
     """Facts, archival entries, messages and trajectories of many tenants.
 
     A write is acknowledged (its call returns) when it stands in the SQLite sidecar and in Chroma;
     from then on it survives the death of the process (STORE-4). The sidecar is the commit point:
-    readers see a chunk of at most 1,000 records wholly or not at all. A write that raises
+    readers see all of a chunk of at most 1,000 records, or nothing of it. A write that raises
     `StoreUnavailableError` because Chroma failed is not acknowledged: its chunk stands in the
     sidecar, is readable, and reaches Chroma with the next write or open; repeating it is safe.
 
     Every method may be called from several threads. Writes take turns; those that wait at the same time share a
-    transaction, and each still gets its own answer (`together`).
+    transaction, and each still gets its own answer (`group_commit`).
 
     Attributes:
         path: the store's folder; None in memory.
-        embedder: the embedder that texts and queries need.
         read_only: whether it was opened for reading only.
-        repairs: what opening had to repair, in words; empty most of the time.
+        repairs: the repairs that opening and writing made, in words; empty most of the time.
+        maintenance: verifying, rebuilding, compacting, token vectors, and facts about the store as a whole.
         context_windows: whether messages that are written are indexed and embedded with their neighbours;
             measurements leave it out.
     """
 
-    def __init__(self, opened: OpenStoreFiles, embedder: Embedder) -> None:
-        """Take over what `open` or `in_memory` opened."""
-        self.path = opened.path
-        self.embedder = embedder
-        self.read_only = opened.read_only
-        self.sqlite = opened.sqlite
-        self.cache = TenantCaches()
-        self.repairs = opened.repairs
-        self._opened = opened
-        self._lock = threading.RLock()
-        self._link = ChromaConnection(opened, self._lock)
-        self._group_commit = GroupCommit(self._lock, self._write_together)
-        self._marker = recovery.marker_of(opened.sqlite)
-        self._failed_write: str | None = None
+    def __init__(self, files: OpenStoreFiles, embedder: Embedder) -> None:
+        """Take over the files that `open` or `in_memory` opened."""
+        self.path, self.read_only, self.repairs = files.path, files.read_only, files.repairs
         self.context_windows = True
+        self._session = StoreSession(files, embedder)
+        self._group_commit = GroupCommit(self._session.lock, self._write_together)
+        self.maintenance = Maintenance(self._session)
 
     @classmethod
     def open(
@@ -98,7 +92,7 @@ class MemoryStore(Maintenance):
         url: str | ChromaServer | None = None,
         move: bool = False,
         defer: bool = False,
-    ) -> MemoryStore:
+    ) -> Self:
         """Open the store in folder `path`, and repair it if a crash left it in need.
 
         Args:
@@ -106,7 +100,7 @@ class MemoryStore(Maintenance):
             embedder: absent = `MiniLmEmbedder()`.
             create: make a new store if there is none.
             read_only: take no lock and never write; sees what a writer commits meanwhile.
-            re_embed: if the store was made with another embedder, embed everything anew.
+            re_embed: if the store was made with another embedder, embed everything again.
             url: address of the Chroma server that holds the vectors; the folder then holds the rest. A
                 store remembers its server, so that only the first open needs it.
             move: make `url` the store's server from now on, whatever it was.
@@ -122,21 +116,60 @@ class MemoryStore(Maintenance):
         given: object = path
         if not isinstance(given, str | Path) or not str(given).strip():
             raise InvalidInputError("path", path, "the path of a folder")
-        place = ChromaServer(url) if isinstance(url, str) else url
-        embedder = embedder or opening.default_embedder()
-        opened = opening.open_folder(
-            Path(path), embedder, place, create=create, read_only=read_only, re_embed=re_embed, move=move
+        server = ChromaServer(url) if isinstance(url, str) else url
+        embedder = embedder or make_embedder()
+        files = opening.open_folder(
+            Path(path), embedder, server, create=create, read_only=read_only, re_embed=re_embed, move=move
         )
-        store = cls(opened, embedder)
+        store = cls(files, embedder)
         if not read_only and not defer:
             store._connect()
         return store
 
+    @classmethod
+    def from_settings(
+        cls,
+        settings: Settings,
+        path: str | Path | None = None,
+        *,
+        embedder: Embedder | None = None,
+        create: bool = True,
+        read_only: bool = False,
+        re_embed: bool = False,
+        move: bool = False,
+        defer: bool = False,
+    ) -> Self:
+        """Open a store with the embedder and the Chroma server that settings name; for the rest see `open`.
+
+        Args:
+            settings: they name folder, embedder and server.
+            path: another folder than that of the settings.
+            embedder: another embedder than that of the settings.
+            create: make a new store if there is none.
+            read_only: take no lock and never write.
+            re_embed: if the store was made with another embedder, embed everything again.
+            move: make the server of the settings the store's own.
+            defer: leave Chroma unopened until it is needed.
+
+        Raises:
+            InvalidInputError: neither `path` nor the settings name a folder.
+        """
+        return cls.open(
+            path or settings.store_path or "",
+            embedder=embedder or make_embedder(settings),
+            create=create,
+            read_only=read_only,
+            re_embed=re_embed,
+            url=server_from_settings(settings),
+            move=move,
+            defer=defer,
+        )
+
     def _connect(self) -> None:
         try:
-            self._link.connect()
+            self._session.connection.connect()
         except ChromaError as error:
-            self.degrade(error)
+            self._session.degrade(error)
         except BaseException:
             self.close()
             raise
@@ -147,9 +180,9 @@ class MemoryStore(Maintenance):
         return (Path(path) / SIDECAR_FILE).exists()
 
     @classmethod
-    def in_memory(cls, *, embedder: Embedder | None = None) -> MemoryStore:
+    def in_memory(cls, *, embedder: Embedder | None = None) -> Self:
         """Return a store that lives in this process's memory only and has the whole API."""
-        embedder = embedder or opening.default_embedder()
+        embedder = embedder or make_embedder()
         return cls(opening.open_in_memory(embedder), embedder)
 
     def __enter__(self) -> Self:
@@ -164,10 +197,46 @@ class MemoryStore(Maintenance):
 
     def close(self) -> None:
         """Close files and give the lock back; a second call does nothing."""
-        with self._lock:
-            self._link.disconnect()
-            self.cache.clear()
-            self._opened.close()
+        self._session.close()
+
+    @property
+    def writable(self) -> bool:
+        """Whether writes are taken."""
+        return not self.read_only
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedder that texts and queries need."""
+        return self._session.embedder
+
+    @property
+    def generation(self) -> str:
+        """Id of the index generation; a new one starts when everything is embedded again or compacted."""
+        return self._session.marker["generation"]
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self._session.dimension
+
+    @property
+    def degraded_reason(self) -> str | None:
+        """Why the store works with less than everything, or None (SEARCH-9).
+
+        Without Chroma reads stay complete and exact; without the lexical index they lack its retriever; after a
+        write that failed they are complete, and the reason stays until a write succeeds. Answers quote it, so that it
+        names no address; `degraded_detail` has Chroma's own words, and so has the log.
+        """
+        return self._session.degraded_reason
+
+    @property
+    def degraded_detail(self) -> str | None:
+        """The same in full, for whoever runs the store."""
+        return self._session.degraded_detail
+
+    def exclusive(self) -> AbstractContextManager[object]:
+        """Hold other threads' writes off, so that what is read stays true until it is written."""
+        return self._group_commit.exclusive_writes()
 
     def upsert(
         self, records: Iterable[Record | Mapping[str, Any]], *, tenant: str = DEFAULT_TENANT
@@ -187,13 +256,13 @@ class MemoryStore(Maintenance):
         tenant = _tenant(tenant)
         if isinstance(records, Record | Mapping | str | bytes):
             raise InvalidInputError("records", records, "a list of records")
-        self._check_writable()
+        self._session.check_writable()
         source, outcomes = enumerate(records), list[WriteOutcome]()
         chunk = list(islice(source, UPSERT_CHUNK))
         if len(chunk) < UPSERT_CHUNK:  # all there is
             drafts, rejected = _prepared(tenant, chunk)
             return _outcomes(chunk, drafts, rejected, self._group_commit.write(list(drafts.values())))
-        with self._writing(), ChromaDelivery(self._link.deliver) as delivery:
+        with self._session.writing(), ChromaDelivery(self._session.connection.deliver) as delivery:
             while chunk:
                 outcomes += self._write_chunk(tenant, chunk, delivery)
                 chunk = list(islice(source, UPSERT_CHUNK))
@@ -207,16 +276,16 @@ class MemoryStore(Maintenance):
 
     def _write_records(self, drafts: Sequence[PreparedRecord]) -> commits.ChunkResult:
         return commits.write_records(
-            self.sqlite, self.embedder, self.dimension, drafts, context_windows=self.context_windows
+            self._session.sqlite, self.embedder, self.dimension, drafts, context_windows=self.context_windows
         )
 
     def _write_together(self, group: Sequence[PendingWrite]) -> None:
         """Write the drafts of several calls at once; where that fails, one call after the other."""
         try:
-            with self._writing():
+            with self._session.writing():
                 drafts = [draft for one in group for draft in one.prepared]
                 written = self._write_records(drafts)
-                self._link.deliver(written.pending)
+                self._session.connection.deliver(written.pending)
         except StoreUnavailableError as error:
             if isinstance(error.__cause__, ChromaError):  # it fails for all of them
                 for one in group:
@@ -246,36 +315,57 @@ class MemoryStore(Maintenance):
             StoreUnavailableError: Chroma or SQLite fails; see the class.
             StoreReadOnlyError: the store is open for reading only.
         """
-        tenant, wanted, deleted = _tenant(tenant), _ids(ids), 0
-        with self._writing():
-            for start in range(0, len(wanted), recovery.CHUNK):
-                deleted += commits.delete_records(self.sqlite, tenant, wanted[start : start + recovery.CHUNK])
-                self._link.flush_after_commit()
+        tenant, wanted = _tenant(tenant), _ids(ids)
+        starts = range(0, len(wanted), recovery.CHUNK)
+        return self._delete(tenant, (wanted[start : start + recovery.CHUNK] for start in starts))
+
+    def erase(self, scope: Scope) -> int:
+        """Delete every record of a scope: a user, an agent, a conversation, or a whole tenant (STORE-6).
+
+        Neighbours' windows lose them too. `maintenance.compact` then takes the bytes off the disk.
+
+        Returns:
+            How many records there were.
+
+        Raises:
+            InvalidInputError: the scope is a constellation; name the agent alone.
+            StoreUnavailableError: Chroma or SQLite fails; repeating the call finishes it.
+            StoreReadOnlyError: the store is open for reading only.
+        """
+        if scope.mode is ScopeMode.CONSTELLATION:
+            raise InvalidInputError("scope", scope.mode.value, "local: the records of other agents are not yours")
+        rest = partial(record_queries.first_ids, self._session.sqlite, compile_predicate(scope), recovery.CHUNK)
+        return self._delete(scope.tenant, iter(rest, []))
+
+    def _delete(self, tenant: str, chunks: Iterable[list[str]]) -> int:
+        deleted = 0
+        with self._session.writing():
+            for ids in chunks:
+                deleted += commits.delete_records(self._session.sqlite, tenant, ids)
+                self._session.connection.flush_after_commit()
         return deleted
 
     def get(self, ids: Iterable[str], *, scope: Scope) -> list[Record]:
         """Return records by id, in the order of `ids`; what is missing or out of scope is left out."""
-        self._current()
         wanted = _ids(ids)
-        found = record_queries.read_by_id(self.sqlite, compile_predicate(scope), wanted)
+        found = record_queries.read_by_id(self._session.current_database(), compile_predicate(scope), wanted)
         return [found[record_id] for record_id in wanted if record_id in found]
 
     def view(self, scope: Scope, filters: Filters | None = None, content_types: ContentTypeNames | None = None) -> View:
-        """Return the door for searches: what `scope` may read, narrowed by filters and content types.
+        """Return the view for searches: the records that `scope` may read, narrowed by filters and content types.
 
         Raises:
             InvalidInputError: an unknown content type, or none at all.
         """
-        self._current()
-        return View(self, compile_predicate(scope, filters, content_types))
+        self._session.current_database()
+        return View(self._session, compile_predicate(scope, filters, content_types))
 
     def count(
         self, scope: Scope | None = None, filters: Filters | None = None, content_types: ContentTypeNames | None = None
     ) -> int:
         """Return how many records `scan` would give."""
-        self._current()
         predicate = compile_predicate(scope or Scope(), filters, content_types)
-        return record_queries.count_matching(self.sqlite, predicate)
+        return record_queries.count_matching(self._session.current_database(), predicate)
 
     def scan(
         self, scope: Scope | None = None, filters: Filters | None = None, content_types: ContentTypeNames | None = None
@@ -286,9 +376,8 @@ class MemoryStore(Maintenance):
 
         Records that are written while it runs may or may not be given; the order is stable.
         """
-        self._current()
         predicate = compile_predicate(scope or Scope(), filters, content_types)
-        return record_queries.iterate_records(self.sqlite, predicate)
+        return record_queries.iterate_records(self._session.current_database(), predicate)
 
     def page(
         self,
@@ -307,23 +396,20 @@ class MemoryStore(Maintenance):
         Raises:
             InvalidInputError: an unknown content type, or none at all.
         """
-        self._current()
         return record_queries.read_page(
-            self.sqlite, compile_predicate(scope or Scope(), filters, content_types), after, limit
+            self._session.current_database(), compile_predicate(scope or Scope(), filters, content_types), after, limit
         )
 
     def tenants(self) -> list[str]:
         """Return the tenants that have records, sorted."""
-        self._current()
-        return record_queries.list_tenants(self.sqlite)
+        return record_queries.list_tenants(self._session.current_database())
 
     def facts_by_key(self, tenant: str, keys: Iterable[str]) -> dict[str, list[Fact]]:
         """Return all facts of a tenant with the given supersession keys, in the order in which they were first written.
 
         Superseded facts are among them. `encoding.indexing.supersession_key` gives a fact's key.
         """
-        self._current()
-        return record_queries.facts_by_key(self.sqlite, tenant, keys)
+        return record_queries.facts_by_key(self._session.current_database(), tenant, keys)
 
     def superseded_sources(self, scope: Scope, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Return the records that superseded facts of a scope were drawn from, each with its successor and the time.
@@ -331,16 +417,14 @@ class MemoryStore(Maintenance):
         Only what the facts `ids` superseded counts, directly or through others: the value is one of `ids`, and the time
         (ISO 8601) from which the content of the record doesn't hold any more.
         """
-        self._current()
-        return record_queries.superseded_sources(self.sqlite, scope, ids)
+        return record_queries.superseded_sources(self._session.current_database(), scope, ids)
 
     def next_position(self, scope: Scope, session: str | None) -> int | None:
         """Return the position after the last message of a scope's session; None where messages there have no position.
 
         Messages with a position come before all that have none.
         """
-        self._current()
-        return record_queries.next_position(self.sqlite, scope, session)
+        return record_queries.next_position(self._session.current_database(), scope, session)
 
     def distinct_attribute(
         self,
@@ -350,8 +434,8 @@ class MemoryStore(Maintenance):
         content_types: ContentTypeNames | None = None,
     ) -> list[Any]:
         """Return the distinct values of an attribute, such as `item.namespace`; records without it are left out."""
-        self._current()
-        return record_queries.distinct_attribute(self.sqlite, compile_predicate(scope, filters, content_types), path)
+        predicate = compile_predicate(scope, filters, content_types)
+        return record_queries.distinct_attribute(self._session.current_database(), predicate, path)
 
     def token_source(self, tenant: str) -> StoredTokens | None:
         """Return the token vectors of a tenant; None where the embedder gives none.
@@ -360,7 +444,7 @@ class MemoryStore(Maintenance):
             EmbedderError: the file of their projection is missing or damaged.
         """
         codec = codec_for_embedder(self.embedder)
-        return None if codec is None else StoredTokens(self.sqlite, tenant, codec)
+        return None if codec is None else StoredTokens(self._session.sqlite, tenant, codec)
 
 
 def _prepared(tenant: str, chunk: list[tuple[int, Any]]) -> tuple[dict[int, PreparedRecord], dict[int, WriteOutcome]]:

@@ -16,7 +16,6 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from recall_loop.memory.store.chroma.chroma_server import server_from_settings
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.calibration_loader import load_calibration
@@ -101,15 +100,13 @@ class GraphResources:
             return self._opened[path]
 
     def _open(self, path: str) -> MemoryStore:
-        embedder = make_embedder(self.settings)
         if not path:
-            return MemoryStore.in_memory(embedder=embedder)
-        store = MemoryStore.open(
+            return MemoryStore.in_memory(embedder=make_embedder(self.settings))
+        store = MemoryStore.from_settings(
+            self.settings,
             path,
-            embedder=embedder,
             create=self.writable and path == self.settings.store_path,  # a caller's path must hold one already
             read_only=not (self.writable or self.settings.capture_runs),
-            url=server_from_settings(self.settings),
         )
         if not store.read_only:  # nobody else can close it: with its graph, or at the end of the process
             weakref.finalize(self, store.close)

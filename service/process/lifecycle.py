@@ -153,7 +153,7 @@ class Service:
         except EmbedderError as error:
             lacking.append(HealthIssue("texts can't be embedded", str(error)))
         try:
-            reason = self.store.probe()
+            reason = self.store.maintenance.probe()
             lacking += [HealthIssue("the store works without one of its parts", reason)] if reason else []
         except StoreError as error:
             missing.append(HealthIssue("the store can't be read", str(error)))
@@ -216,7 +216,7 @@ class Service:
         while True:
             await asyncio.sleep(_PROBE_SECONDS)
             with suppress(RecallError):  # /ready and the requests meet it too, and tell
-                await RequestExecutor(spare, _OPENING_SECONDS).run(self.store.probe)
+                await RequestExecutor(spare, _OPENING_SECONDS).run(self.store.maintenance.probe)
 
     def _close(self, pools: list[ThreadPoolExecutor]) -> None:
         for pool in pools:

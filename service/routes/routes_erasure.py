@@ -116,7 +116,7 @@ def _try_compact(store: MemoryStore) -> bool:
     work = current_executor()
     for left in reversed(range(_TRIES)):
         try:
-            store.compact()
+            store.maintenance.compact()
         except StoreUnavailableError as error:
             _log.warning("compaction after an erasure failed: %s", error)
             if not left or work.cancelled.is_set() or work.remaining < _PAUSE_SECONDS:
@@ -131,4 +131,4 @@ def _describe_remains(store: MemoryStore, *, compacted: bool) -> str:
     if store.path is None:
         return _IN_MEMORY
     words = _COMPACTED if compacted else _NOT_YET
-    return words + (_ON_SERVER if store.info()["url"] else "")
+    return words + (_ON_SERVER if store.maintenance.info()["url"] else "")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from multiprocessing.connection import Client
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome
 from recall_loop.memory.store.store import UPSERT_CHUNK, MemoryStore
 from recall_loop.service.core.ipc_protocol import WriterUnavailableError, decode_message, encode_message, raise_error
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from recall_loop.memory.store.embed.embedders import Embedder
+    from recall_loop.memory.store.recovery.opening import OpenStoreFiles
+    from recall_loop.memory.store.recovery.recovery import ProgressCallback
+    from recall_loop.memory.store.recovery.store_session import StoreSession
     from recall_loop.state.settings.settings import Settings
 
 _POLL_SECONDS = 0.5
@@ -38,6 +42,10 @@ class RemoteWriterStore(MemoryStore):
     """
 
     writer_socket: Path | None = None
+
+    def __init__(self, files: OpenStoreFiles, embedder: Embedder) -> None:
+        super().__init__(files, embedder)
+        self.maintenance = _RemoteMaintenance(self._session, self._ask)
 
     @property
     def writable(self) -> bool:
@@ -69,10 +77,6 @@ class RemoteWriterStore(MemoryStore):
         """As `MemoryStore.erase`, by the owner."""
         return int(self._ask({"op": "erase", "scope": scope.model_dump(mode="json")})["count"])
 
-    def compact(self, *, progress: Any = None) -> None:
-        """As `MemoryStore.compact`, by the owner; it tells no progress."""
-        self._ask({"op": "compact"})
-
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         if self.writer_socket is None:
             raise WriterUnavailableError("nobody writes to this store")
@@ -86,6 +90,18 @@ class RemoteWriterStore(MemoryStore):
             ) from error
         raise_error(answer)
         return answer
+
+
+class _RemoteMaintenance(Maintenance):
+    """The maintenance of a store that another process writes."""
+
+    def __init__(self, session: StoreSession, ask: Callable[[dict[str, Any]], object]) -> None:
+        super().__init__(session)
+        self._ask = ask
+
+    def compact(self, *, progress: ProgressCallback | None = None) -> None:
+        """As `Maintenance.compact`, by the owner; it reports no progress."""
+        self._ask({"op": "compact"})
 
 
 def _receive_reply(connection: Connection) -> dict[str, Any]:
@@ -103,11 +119,6 @@ def open_remote_writer(owner: Path, settings: Settings, embedder: Embedder) -> R
     Raises:
         StoreError: it can't be opened.
     """
-    from recall_loop.memory.store.chroma.chroma_server import server_from_settings
-
-    path, url = str(settings.store_path), server_from_settings(settings)
-    store = RemoteWriterStore.open(path, embedder=embedder, create=False, read_only=True, url=url)
-    if not isinstance(store, RemoteWriterStore):
-        raise TypeError("a store opens as the class that was asked")
+    store = RemoteWriterStore.from_settings(settings, embedder=embedder, create=False, read_only=True)
     store.writer_socket = owner
     return store

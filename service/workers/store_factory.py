@@ -52,8 +52,6 @@ def open_persistent_store(settings: Settings, embedder: Embedder, *, read_only: 
     Raises:
         StoreError: it can't be opened.
     """
-    from recall_loop.memory.store.chroma.chroma_server import server_from_settings
     from recall_loop.memory.store.store import MemoryStore
 
-    path, url = str(settings.store_path), server_from_settings(settings)
-    return MemoryStore.open(path, embedder=embedder, create=not read_only, read_only=read_only, url=url)
+    return MemoryStore.from_settings(settings, embedder=embedder, create=not read_only, read_only=read_only)

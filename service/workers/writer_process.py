@@ -92,7 +92,7 @@ def _erase(store: MemoryStore, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _compact(store: MemoryStore, _: dict[str, Any]) -> dict[str, Any]:
-    store.compact()
+    store.maintenance.compact()
     return {}
 
 

@@ -68,7 +68,7 @@ def test_what_was_kept_up_answers_as_what_is_loaded_anew(monkeypatch, changes, m
         for change in changes:
             write(store, change)
             kept_up = answers(store)
-            store.cache.clear()
+            store._session.cache.clear()
             assert kept_up == answers(store)
 
 
@@ -83,7 +83,7 @@ def test_a_tenant_too_large_for_the_index_is_answered_alike(monkeypatch, changes
         with monkeypatch.context() as patch:
             patch.setattr(caching, "INDEXED_ROWS", 0)
             patch.setattr(caching, "READ_ROWS", 3)
-            store.cache.clear()
+            store._session.cache.clear()
             alone = answers(store)
     assert alone[0] == with_index[0]
     assert alone[1].rows == with_index[1].rows
@@ -101,5 +101,5 @@ def test_vectors_follow_too():
         after = view.vectors(view.rowids())[1]
         changed = [number for number in range(5) if not np.allclose(before[number], after[number], atol=1e-3)]
         assert changed == [1, 2, 3]
-        store.cache.clear()
+        store._session.cache.clear()
         assert np.array_equal(view.vectors(view.rowids())[1], after)

@@ -526,7 +526,7 @@ def test_a_filter_that_keeps_one_in_a_thousand_fills_the_limit(way: str, request
     with pytest.MonkeyPatch.context() as patch:
         for name, value in WAYS[way].items():
             patch.setattr(tenant_cache, name, value)
-        store.cache.clear()
+        store._session.cache.clear()
         for mode in SearchMode:
             matching = sharing if mode is SearchMode.FTS else len(kept)
             for limit in (2, 10, 50):

@@ -10,8 +10,6 @@ from urllib.request import urlopen
 
 from recall_loop.graph.batch.batch_answer import run_request
 from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine
-from recall_loop.memory.store.chroma.chroma_server import server_from_settings
-from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import RecallError, WorkerError
 
@@ -49,13 +47,7 @@ class RayWorker:
         if own != setup["version"]:
             raise WorkerError(f"recall-loop {own} is installed there, and {setup['version']} asks")
         _check_chroma(setup["url"])
-        store = MemoryStore.open(
-            setup["path"],
-            embedder=make_embedder(self._settings),
-            create=False,
-            read_only=True,
-            url=server_from_settings(self._settings),
-        )
+        store = MemoryStore.from_settings(self._settings, setup["path"], create=False, read_only=True)
         if store.generation != setup["generation"]:
             store.close()
             raise WorkerError(f"{setup['path']} is of another generation there: copy or share the folder anew")

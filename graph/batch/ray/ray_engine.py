@@ -61,7 +61,7 @@ def ray_blocker(store: MemoryStore, settings: Settings) -> str | None:
     from recall_loop.graph.batch.batch_engines import multiprocess_blocker
 
     why = multiprocess_blocker(store, settings)
-    if why is None and not store.info().get("url"):
+    if why is None and not store.maintenance.info().get("url"):
         why = f"the store keeps its vectors in its own folder; `store rebuild --store {store.path} --url URL --move`"
         why += " brings them to a Chroma server"
     return why
@@ -79,7 +79,7 @@ class RayEngine:
         self.slots = cluster.actors * concurrency
         self._cluster, self._deaths = cluster, 0
         self._ray = _import_ray()
-        info = store.info()
+        info = store.maintenance.info()
         setup = {
             "path": str(store.path.resolve()) if store.path else None,
             "settings": settings,

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from recall_loop.state.settings.settings import Settings
 
 
-def make_embedder(settings: Settings) -> Embedder:
-    """Return the embedder that `settings` names.
+def make_embedder(settings: Settings | None = None) -> Embedder:
+    """Return the embedder that `settings` names; without settings the embedded default.
 
     Raises:
         InvalidInputError: tuned weights that can't be read, or are given beside an embedder that has no use for them.
     """
+    if settings is None:
+        return MiniLmEmbedder()
     weights = settings.minilm_weights
     if weights is not None and settings.embedder != "minilm":
         raise InvalidInputError("minilm_weights", weights, f"nothing beside embedder={settings.embedder}")

@@ -89,13 +89,6 @@ def chroma_files_state(path: Path | None, meta: Mapping[str, str]) -> Literal["c
     return "closed" if same else "changed"
 
 
-def default_embedder() -> Embedder:
-    """Return the embedder for stores that name none."""
-    from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
-
-    return MiniLmEmbedder()
-
-
 def open_in_memory(embedder: Embedder) -> OpenStoreFiles:
     """Open a new store in memory."""
     sidecar = SqliteDatabase(None)

@@ -253,7 +253,7 @@ def test_items_survive_a_restart(tmp_path):
             if turn == 0:
                 items.put(("n",), "k", {"content": "gulls"})
             assert items.search(("n",), query="gulls")[0].value == {"content": "gulls"}
-            assert memory.verify().sound
+            assert memory.maintenance.verify().sound
 
 
 # The same operations on LangGraph's own store

@@ -226,7 +226,7 @@ def test_one_very_long_word(world):
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_odd_characters_in_every_text(world, graph, text):
     """Proves: STORE-3, SEARCH-3 (as question, tenant, user, agent, tag and label they are just text)."""
-    before = world.info()["records"]
+    before = world.maintenance.info()["records"]
     for more in (
         {"messages": [{"role": "user", "content": text}]},
         {"tenant": text},
@@ -239,7 +239,7 @@ def test_odd_characters_in_every_text(world, graph, text):
         assert comparable_json(graph.invoke(valley_request(DIRECT) | _for_graph(more))) == comparable_json(result)
         if "messages" not in more and "goal" not in more:
             assert result.facts == ()
-    assert world.info()["records"] == before
+    assert world.maintenance.info()["records"] == before
 
 
 def _for_graph(more: dict[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def test_loaded_vectors_are_held_to_the_memory_limit_of_the_caches(
             )
         assert search(store, "ferry", scope=far, params=VECTOR).hits
         assert store.view(near).count()
-        held = store.cache._tenants
+        held = store._session.cache._tenants
         monkeypatch.setattr(tenant_cache, "CACHED_BYTES", sum(kept.nbytes() for kept in held.values()) + 1_000)
         assert search(store, "ferry", scope=near, params=VECTOR).hits
         assert list(held) == ["far", "near"]

@@ -42,7 +42,7 @@ def stored(tmp_path_factory):
 def test_a_batch_that_is_compared_finds_what_each_query_finds_in_the_index(stored, monkeypatch, mode, per_type, own):
     monkeypatch.setattr(tenant_cache, "SCANNED_ROWS", 30)
     monkeypatch.setattr(tenant_cache, "CACHED_ROWS", 1_000 if own else 0)
-    stored.cache.clear()
+    stored._session.cache.clear()
     asked, real = [], View.nearest
     monkeypatch.setattr(View, "nearest", lambda *given: asked.append(len(given[1])) or real(*given))
     options = SearchParams(mode=mode, limit=5, limit_per_type=per_type)
@@ -75,7 +75,7 @@ def test_a_batch_gives_exactly_what_its_queries_give_alone(
     """Records, their order, scores, similarities and what each leg says. Proves: SEARCH-1, SEARCH-3."""
     with monkeypatch.context() as patch:
         patch.setattr(tenant_cache, "INDEXED_ROWS", 200_000 if held else 0)
-        stored.cache.clear()
+        stored._session.cache.clear()
         each, options = [limits.randint(1, 20) for _ in chosen], SearchParams(filters=filters, mode=mode, debug=True)
         together = search_many(stored, chosen, params=options, limits=each)
         alone = [
@@ -84,7 +84,7 @@ def test_a_batch_gives_exactly_what_its_queries_give_alone(
         ]
     assert [_told(found) for found in together] == [_told(found) for found in alone]
     assert any(found.hits for found in alone)
-    stored.cache.clear()
+    stored._session.cache.clear()
 
 
 def _told(found: SearchResponse) -> list[object]:

@@ -52,7 +52,7 @@ def answers(store: MemoryStore, count: int = 20) -> None:
 
 def healed(store: MemoryStore) -> None:
     assert store.degraded_reason is None
-    report = store.verify()
+    report = store.maintenance.verify()
     assert report.sound, report.findings
 
 
@@ -84,7 +84,7 @@ def test_chroma_locked_by_another_process(store: MemoryStore, monkeypatch: pytes
         assert store.count() == 20
         squatter.communicate()
     # It comes back without a write, when a search tries it again.
-    with store.searching() as chroma:
+    with store._session.searching() as chroma:
         assert chroma is not None
     healed(store)
 
@@ -139,19 +139,19 @@ def test_a_broken_lexical_index(tmp_path: Path, what: str, way: str) -> None:
             store.upsert(turn(n, "again") for n in range(20))
             raise StoreUnavailableError("the damage was not in the way")
         if store.degraded_reason is None:
-            store.note_lexical_failure(ValueError("met by a search"))
+            store._session.sqlite.lexical_damage = "the lexical index can't be searched: met by a search"
         assert "lexical" in (store.degraded_reason or "")
         answers(store)
         if way == "write":
             assert store.upsert([turn(30)])[0].status == "created"
         elif way == "rebuild":
-            store.rebuild()
+            store.maintenance.rebuild()
         else:
             (tmp_path / "sidecar.suspect").touch()
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         answers(store, 21 if way == "write" else 20)
         healed(store)
-        assert len(read_rows(store.sqlite, "default", [1, 2, 3])) == 3
+        assert len(read_rows(store._session.sqlite, "default", [1, 2, 3])) == 3
 
 
 FULL = """
@@ -188,7 +188,7 @@ print(len(acknowledged))
 LIMIT = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, resource.RLIM_INFINITY))"
 LIFT = """resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     store.upsert([turn(200_000)])
-    assert store.degraded_reason is None and store.verify().sound, store.verify().findings"""
+    assert store.degraded_reason is None and store.maintenance.verify().sound, store.maintenance.verify().findings"""
 
 
 def run_full(path: Path, root: Path, limit: str, again: str) -> int:

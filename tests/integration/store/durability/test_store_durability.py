@@ -69,8 +69,8 @@ def same(left, right):
 
 def assert_whole(store):
     """Both sides hold the same rows and revisions, and nothing is pending."""
-    assert store.degraded_reason is None and store.info()["pending"] == 0
-    with store.searching() as chroma, store.sqlite.reading() as connection:
+    assert store.degraded_reason is None and store.maintenance.info()["pending"] == 0
+    with store._session.searching() as chroma, store._session.sqlite.reading() as connection:
         sidecar = set(connection.execute("SELECT key, rowid, revision, record FROM records JOIN bodies USING (rowid)"))
         assert {(row.key, row.rowid, row.revision) for row in chroma.rows()} == {row[:3] for row in sidecar}
         indexed = connection.execute("SELECT count(*) FROM fts").fetchone()[0]
@@ -158,7 +158,7 @@ def test_chroma_failing_in_a_write_is_not_acknowledged_and_heals(tmp_path):
     with MemoryStore.open(tmp_path, embedder=Lengths()) as store:
         store.upsert([turn(1)])
         # A real failure of Chroma: its client is closed under the store.
-        store._link.chroma._client.close()
+        store._session.connection.chroma._client.close()
         with pytest.raises(StoreUnavailableError, match="not acknowledged"):
             store.upsert([turn(2)])
         assert "Chroma" in store.degraded_reason
@@ -175,7 +175,7 @@ def test_a_store_whose_chroma_cannot_be_opened_still_reads(tmp_path):
     shutil.rmtree(tmp_path / "chroma")
     (tmp_path / "chroma").write_text("a file where the folder was")
     with MemoryStore.open(tmp_path, embedder=Lengths()) as store:
-        assert "Chroma" in store.degraded_reason and store.info()["degraded_reason"]
+        assert "Chroma" in store.degraded_reason and store.maintenance.info()["degraded_reason"]
         assert store.count() == 4 and sorted(store.view(ALL).lexical(stems("text"), 9)) == [1, 2, 3, 4]
         assert len(store.view(ALL).nearest(np.ones((1, 4)), 3)[0]) == 3
         with pytest.raises(StoreUnavailableError, match="nothing was written"):
@@ -209,7 +209,7 @@ def test_a_reader_sees_what_the_writer_commits_and_never_writes(tmp_path):
             assert view.count() == 2 and view.vectors([2])[0].any()
             assert view.rows([1])[1].window == "text 1\ntext 2"
             assert sorted(view.nearest(np.ones((1, 4)), 5)[0]) == [1, 2]
-            for write in (lambda: reader.upsert([turn(3)]), lambda: reader.delete(["m1"]), reader.rebuild):
+            for write in (lambda: reader.upsert([turn(3)]), lambda: reader.delete(["m1"]), reader.maintenance.rebuild):
                 with pytest.raises(StoreReadOnlyError):
                     write()
         writer.delete(["m1"])
@@ -225,7 +225,7 @@ def test_another_embedder_is_refused_by_name_and_can_re_embed(tmp_path):
         with pytest.raises(EmbedderMismatchError, match=r"lengths:1 .*lengths:2.*store rebuild --store .* --re-embed"):
             MemoryStore.open(tmp_path, embedder=Lengths("2"), read_only=read_only)
     with MemoryStore.open(tmp_path, embedder=Lengths("2"), re_embed=True) as store:
-        assert store.generation != first and store.info()["fingerprint"] == "lengths:2"
+        assert store.generation != first and store.maintenance.info()["fingerprint"] == "lengths:2"
         assert_whole(store)
         with MemoryStore.in_memory(embedder=Lengths("2")) as fresh:
             fresh.upsert(turn(n) for n in range(300))
@@ -240,7 +240,7 @@ def test_rebuild_changes_the_embedder_of_an_open_store(tmp_path):
     with MemoryStore.open(tmp_path, embedder=Lengths("1")) as store:
         store.upsert([turn(n) for n in range(10)])
         before = store.view(ALL).vectors([1])[0]
-        store.rebuild(embedder=Lengths("2"), progress=lambda done, total: seen.append((done, total)))
+        store.maintenance.rebuild(embedder=Lengths("2"), progress=lambda done, total: seen.append((done, total)))
         assert not np.allclose(store.view(ALL).vectors([1])[0], before, atol=1e-3)
         assert seen[-1] == (10, 10)
         store.upsert([turn(11)])
@@ -258,8 +258,8 @@ def test_an_embedder_that_fails_leaves_the_store_as_it_was(tmp_path):
         store.upsert([turn(1)])
         before = content(store)
         with pytest.raises(EmbedderError):
-            store.rebuild(embedder=Wrong("3"))
-        store.embedder = Wrong("1")
+            store.maintenance.rebuild(embedder=Wrong("3"))
+        store._session.embedder = Wrong("1")
         with pytest.raises(EmbedderError, match="shape"):
             store.upsert([turn(2)])
         assert same(content(store), before)
@@ -272,7 +272,7 @@ def test_chroma_is_rebuilt_from_the_sidecar(tmp_path, damage):
     with MemoryStore.open(tmp_path, embedder=Lengths()) as store:
         store.upsert([turn(n) for n in range(10)])
         before = content(store)
-        side = store._link.chroma
+        side = store._session.connection.chroma
         if damage == "fewer rows":
             side.delete([next(iter(side.rows())).key])
         elif damage == "other generation":
@@ -344,7 +344,7 @@ def test_erased_words_are_nowhere_on_disk_after_compaction(tmp_path):
         store.upsert([turn(n, "zanzibarword") if n == 3 else turn(n) for n in range(8)])
         store.view(ALL).rows(store.view(ALL).rowids())
         store.delete(["m3"])
-        store.compact()
+        store.maintenance.compact()
         files = [file for file in tmp_path.rglob("*") if file.is_file()]
         found = [file.name for file in files if b"zanzibarword" in file.read_bytes().lower()]
         assert found == []
@@ -362,7 +362,7 @@ def test_in_memory_stores_do_not_share_rows():
         assert one.view(ALL).nearest(query, 5) == [[1]] and two.view(ALL).nearest(query, 5) == [[1, 2]]
         two.delete(["m1"])
         assert two.view(ALL).nearest(query, 5) == [[2]]
-        one.rebuild()
+        one.maintenance.rebuild()
         assert one.path is None and one.view(ALL).nearest(query, 5) == [[1]]
         assert_whole(one)
 

@@ -59,7 +59,7 @@ def collections(server: ChromaProcess) -> set[str]:
 
 
 def healed(store: MemoryStore, count: int) -> None:
-    report = store.verify()
+    report = store.maintenance.verify()
     assert report.sound, report.findings
     assert report.records == report.chroma_rows == count
     assert store.degraded_reason is None
@@ -75,24 +75,24 @@ def test_a_store_on_a_server_does_everything(server: ChromaProcess, tmp_path: Pa
         healed(one, 299)
         healed(two, 1)
         assert not (tmp_path / "a" / "chroma").exists()
-        with one.searching() as chroma:
+        with one._session.searching() as chroma:
             assert chroma is not None and len(chroma.nearest(QUERY, 7)[0]) == 7
         view = one.view(Scope())
         assert len(view.nearest(QUERY, 5)[0]) == 5 and len(view.lexical(stems("plain words 17"), 3)) == 3
-        own = {one.info()["collection"], two.info()["collection"]}
+        own = {one.maintenance.info()["collection"], two.maintenance.info()["collection"]}
         assert len(own) == 2 and all(name.startswith(COLLECTION_NAME) for name in own)
-        one.rebuild()
+        one.maintenance.rebuild()
         one.erase(Scope())
-        one.compact()
+        one.maintenance.compact()
         healed(one, 0)
         # One collection a store: those that were replaced are gone from the server.
-        assert collections(server) - before == {one.info()["collection"], two.info()["collection"]}
+        assert collections(server) - before == {each.maintenance.info()["collection"] for each in (one, two)}
     # The store remembers where its vectors are; a reader sees what the writer adds.
     with opened(tmp_path / "b") as writer, opened(tmp_path / "b", read_only=True) as reader:
-        assert reader.info()["url"] == server.url
+        assert reader.maintenance.info()["url"] == server.url
         writer.upsert([turn(2)])
         assert reader.count() == 2 and len(reader.view(Scope()).nearest(QUERY, 5)[0]) == 2
-        with reader.searching() as chroma:
+        with reader._session.searching() as chroma:
             assert chroma is not None and chroma.count() == 2
 
 
@@ -104,7 +104,7 @@ def test_a_server_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pyt
     try:
         with opened(tmp_path / "s", server.url) as store, opened(tmp_path / "s", read_only=True) as reader:
             store.upsert(turn(n) for n in range(20))
-            with reader.searching() as chroma:
+            with reader._session.searching() as chroma:
                 assert chroma is not None
             server.kill()
             with pytest.raises(StoreUnavailableError, match=r"not acknowledged|nothing was written"):
@@ -113,20 +113,19 @@ def test_a_server_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pyt
                 count = held.count()
                 assert count in (20, 21) and len(held.view(Scope()).lexical(stems("plain"), 99)) == count
                 assert len(held.view(Scope()).nearest(QUERY, 9)[0]) == 9
-                with held.searching() as chroma:
+                with held._session.searching() as chroma:
                     assert chroma is None or held is reader
             assert (store.degraded_reason or "") in ("Chroma can't be reached", "Chroma can't be written")
-            assert (
-                "Error: " in (store.degraded_detail or "") and store.info()["degraded_reason"] == store.degraded_detail
-            )
+            assert "Error: " in (store.degraded_detail or "")
+            assert store.maintenance.info()["degraded_reason"] == store.degraded_detail
             with pytest.raises(StoreUnavailableError, match="nothing was written"):
                 store.delete(["m1"])
             server.start()
-            with store.searching() as chroma:
+            with store._session.searching() as chroma:
                 assert chroma is not None
             store.upsert([turn(30)])
             healed(store, 21)
-            with reader.searching() as chroma:
+            with reader._session.searching() as chroma:
                 assert chroma is not None and chroma.count() == 21
             server.kill()
         # Opened while it is away: reads, and heals when it is back.
@@ -151,7 +150,7 @@ def test_a_lost_sidecar_or_folder_is_rebuilt_from_the_server(server: ChromaProce
     path = tmp_path / "s"
     with opened(path, server.url) as store:
         store.upsert((turn(n) for n in range(30)), tenant="acme")
-        before, collection = list(store.scan(Scope(tenant="acme"))), store.info()["collection"]
+        before, collection = list(store.scan(Scope(tenant="acme"))), store.maintenance.info()["collection"]
     for file in path.glob("sidecar.sqlite3*"):
         file.unlink()
     with opened(path) as store:
@@ -176,7 +175,7 @@ def test_another_server_is_refused_and_moving_is_possible(server: ChromaProcess,
         opened(tmp_path / "local", server.url)
     with opened(tmp_path / "local", server.url, move=True) as store:
         healed(store, 2)
-        assert store.info()["url"] == server.url
+        assert store.maintenance.info()["url"] == server.url
     with pytest.raises(InvalidInputError, match=r"to which .* belongs; to move it"):
         opened(tmp_path / "local", f"http://127.0.0.1:{free_port()}", read_only=True)
     with opened(tmp_path / "local") as store:
@@ -202,7 +201,7 @@ def test_settings_name_the_server_and_the_key_is_written_nowhere(server: ChromaP
     with opened(tmp_path / "s", place) as store:
         store.upsert([turn(1)])
         healed(store, 1)
-        assert "secret-key" not in str(store.info())
+        assert "secret-key" not in str(store.maintenance.info())
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert not [file for file in files if b"secret-key" in file.read_bytes()]
     assert {"sidecar.sqlite3", "server.json"} <= {file.name for file in files}

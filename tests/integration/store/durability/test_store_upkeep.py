@@ -43,9 +43,9 @@ def turn(number: int, text: str = "plain", **fields: object) -> dict[str, object
 
 
 def sides(store: MemoryStore) -> None:
-    report = store.verify()
+    report = store.maintenance.verify()
     assert report.sound, report.findings
-    assert report.records == report.chroma_rows == store.info()["records"]
+    assert report.records == report.chroma_rows == store.maintenance.info()["records"]
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +89,11 @@ def test_a_sound_store_verifies_open_closed_and_read_only(large: Path) -> None:
     assert report.sound, report.findings
     assert report.records == report.chroma_rows == LARGE
     with opened(large, read_only=True) as reader:
-        assert reader.verify().sound
+        assert reader.maintenance.verify().sound
     assert {file: file.read_bytes() for file in before} == before
     with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
         store.upsert([turn(1)])
-        assert store.verify().sound
+        assert store.maintenance.verify().sound
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_damaged_chroma_is_rebuilt_from_the_sidecar(large: Path, small: Path, 
     chosen, count = (small, SMALL) if what.endswith("database") else (large, LARGE)
     copy = copied(chosen, tmp_path)
     damage(copy, what)
-    with opened(copy, read_only=True) as reader, reader.searching() as chroma:
+    with opened(copy, read_only=True) as reader, reader._session.searching() as chroma:
         assert chroma is None and reader.degraded_reason is not None and reader.count() == count
     with opened(copy) as store:
         assert store.degraded_reason is None
@@ -221,7 +221,7 @@ def test_a_damaged_sidecar_is_kept_aside_and_rebuilt_from_chroma(
     try:
         with opened(copy) as store:
             list(store.scan())
-            store.verify()
+            store.maintenance.verify()
     except StoreUnavailableError:
         # Met in the middle of the file: noted, and examined at the next open.
         assert (copy / "sidecar.suspect").exists()
@@ -307,14 +307,14 @@ def test_erased_bytes_are_gone_after_compaction(
             tenant="acmetenant",
         )
         store.upsert([turn(1, "keeper")], tenant="other")
-        with store.sqlite.reading() as connection:
+        with store._session.sqlite.reading() as connection:
             query = "SELECT own, context FROM records JOIN vectors USING (rowid) WHERE id = ? AND tenant = 'acmetenant'"
             own, context = connection.execute(query, (gone[0],)).fetchone()
         assert b"secretword" in bytes_of(tmp_path)
         count = store.delete(gone, tenant="acmetenant") if scope is None else store.erase(scope)
         assert count == len(gone)
         assert scope is None or store.erase(scope) == 0
-        store.compact()
+        store.maintenance.compact()
         # While the store is still open, and once more when it was searched and closed.
         words = [b"secretword", *([b"acmetenant"] if what == "tenant" else []), own[4:], context[4:]]
         words += [np.frombuffer(context, dtype=np.float16).astype(np.float32).tobytes()[8:]]
@@ -340,9 +340,9 @@ def test_compaction_removes_a_damaged_sidecar_that_was_kept(tmp_path: Path) -> N
     file.write_bytes(data)
     with opened(tmp_path) as store:
         store.delete(["m1"])
-        assert [note for note in store.verify().notes if "sidecar.damaged-1" in note]
-        store.compact()
-        assert store.verify().notes == ()
+        assert [note for note in store.maintenance.verify().notes if "sidecar.damaged-1" in note]
+        store.maintenance.compact()
+        assert store.maintenance.verify().notes == ()
     assert b"secretword" not in bytes_of(tmp_path)
 
 
@@ -354,7 +354,7 @@ def test_a_scope_that_reaches_other_agents_is_not_erased(tmp_path: Path) -> None
             store.erase(Scope(agent_id="a", mode="constellation"))
         assert store.erase(Scope(agent_id="a")) == 1 and store.count() == 1
     with opened(tmp_path, read_only=True) as reader:
-        for write in (reader.compact, lambda: reader.erase(Scope())):
+        for write in (reader.maintenance.compact, lambda: reader.erase(Scope())):
             with pytest.raises(StoreReadOnlyError):
                 write()
 
@@ -370,10 +370,10 @@ def test_a_reader_follows_compaction_and_is_told_of_another_embedder(tmp_path: P
         with opened(tmp_path, read_only=True) as reader:
             assert reader.count() == 2
             writer.delete(["m1"])
-            writer.compact()
+            writer.maintenance.compact()
             assert reader.count() == 1 and reader.generation == writer.generation
             assert reader.view(Scope()).rowids().tolist() == [2]
-            writer.rebuild(embedder=Other())
+            writer.maintenance.rebuild(embedder=Other())
             for read in (reader.count, lambda: reader.view(Scope()), lambda: list(reader.scan())):
                 with pytest.raises(EmbedderMismatchError, match="made with embedder word-hashes:2"):
                     read()
@@ -404,7 +404,7 @@ if {step!r} == "old one away":
     chroma_files.Path.rename = rename
 else:
     setattr(owner, name, die)
-store.compact()
+store.maintenance.compact()
 """
 
 
@@ -420,7 +420,7 @@ def test_a_kill_within_compaction_loses_nothing(tmp_path: Path, root: Path, step
     with opened(tmp_path) as store:
         assert store.count() == 29
         sides(store)
-        store.compact()
+        store.maintenance.compact()
         sides(store)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chroma", "sidecar.sqlite3", "writer.lock"]
 
@@ -429,7 +429,7 @@ def test_what_chroma_leaves_in_unused_room_is_zeroed(tmp_path: Path) -> None:
     """Proves: STORE-6. Chroma writes uninitialised memory to the disk; words of deleted records were found in it."""
     with opened(tmp_path) as store:
         store.upsert([turn(1)])
-        store.rebuild()
+        store.maintenance.rebuild()
         store.upsert([turn(2)])
     header = next(tmp_path.rglob("header.bin"))
     data = header.with_name("data_level0.bin")

@@ -45,7 +45,7 @@ class Follower:
         self.tenant, self.version, self.rows = tenant, 0, {}
 
     def follow(self, store):
-        found = read_changes(store.sqlite, self.tenant, self.version)
+        found = read_changes(store._session.sqlite, self.tenant, self.version)
         assert found is not None and np.all(np.diff(found.rowids) > 0)
         for rowid in found.rowids.tolist():
             self.rows.pop(rowid, None)
@@ -93,18 +93,18 @@ def test_following_changes_always_equals_a_fresh_read(steps):
 def test_changes_name_the_row_its_neighbours_and_what_was_deleted(store):
     """Proves: STORE-3, STORE-7."""
     store.upsert([turn(f"m{n}", f"text {n}", position=n) for n in range(6)])
-    assert read_changes(store.sqlite, DEFAULT_TENANT, 0).rowids.tolist() == [1, 2, 3, 4, 5, 6]
+    assert read_changes(store._session.sqlite, DEFAULT_TENANT, 0).rowids.tolist() == [1, 2, 3, 4, 5, 6]
     store.upsert([turn("m1", "text 1", position=1)])
-    assert read_changes(store.sqlite, DEFAULT_TENANT, 1).rowids.tolist() == []
+    assert read_changes(store._session.sqlite, DEFAULT_TENANT, 1).rowids.tolist() == []
     store.upsert([turn("m1", "other", position=1)])
-    assert read_changes(store.sqlite, DEFAULT_TENANT, 1).rowids.tolist() == [1, 2, 3]
+    assert read_changes(store._session.sqlite, DEFAULT_TENANT, 1).rowids.tolist() == [1, 2, 3]
     store.delete(["m4"])
-    found = read_changes(store.sqlite, DEFAULT_TENANT, 2)
+    found = read_changes(store._session.sqlite, DEFAULT_TENANT, 2)
     assert (found.version, found.rowids.tolist()) == (3, [4, 5, 6])
     store.upsert([turn("x", "elsewhere")], tenant="other")
-    assert read_changes(store.sqlite, DEFAULT_TENANT, 3).rowids.size == 0
-    assert read_changes(store.sqlite, "nobody", 0).version == 0
-    assert read_changes(store.sqlite, DEFAULT_TENANT, 4) is None
+    assert read_changes(store._session.sqlite, DEFAULT_TENANT, 3).rowids.size == 0
+    assert read_changes(store._session.sqlite, "nobody", 0).version == 0
+    assert read_changes(store._session.sqlite, DEFAULT_TENANT, 4) is None
 
 
 def test_forgotten_deletions_are_no_answer(store, monkeypatch):
@@ -114,9 +114,10 @@ def test_forgotten_deletions_are_no_answer(store, monkeypatch):
     store.upsert([turn("m", "one")], tenant="other")
     for n in range(5):
         store.delete([f"m{n}"])
-    assert [read_changes(store.sqlite, DEFAULT_TENANT, since) is None for since in range(7)] == [True] * 3 + [False] * 4
-    assert read_changes(store.sqlite, DEFAULT_TENANT, 3).rowids.tolist() == [3, 4, 5]
-    assert read_changes(store.sqlite, "other", 0).rowids.tolist() == [7]
+    sqlite = store._session.sqlite
+    assert [read_changes(sqlite, DEFAULT_TENANT, since) is None for since in range(7)] == [True] * 3 + [False] * 4
+    assert read_changes(sqlite, DEFAULT_TENANT, 3).rowids.tolist() == [3, 4, 5]
+    assert read_changes(store._session.sqlite, "other", 0).rowids.tolist() == [7]
 
 
 def test_embedding_anew_changes_every_row(tmp_path):
@@ -124,9 +125,9 @@ def test_embedding_anew_changes_every_row(tmp_path):
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         store.upsert([turn(f"m{n}", f"text {n}") for n in range(3)])
         store.upsert([turn("m", "one")], tenant="other")
-        store.rebuild(embedder=WordHashEmbedder())
-        assert read_changes(store.sqlite, DEFAULT_TENANT, 1).rowids.tolist() == [1, 2, 3]
-        assert read_changes(store.sqlite, "other", 1).rowids.tolist() == [4]
+        store.maintenance.rebuild(embedder=WordHashEmbedder())
+        assert read_changes(store._session.sqlite, DEFAULT_TENANT, 1).rowids.tolist() == [1, 2, 3]
+        assert read_changes(store._session.sqlite, "other", 1).rowids.tolist() == [4]
 
 
 _OF_3 = (
@@ -171,7 +172,7 @@ def test_a_store_of_schema_1_is_upgraded_when_it_is_opened_for_writing(tmp_path,
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         store.upsert([turn(f"m{n}", f"text {n}") for n in range(3)])
         before = read(store, DEFAULT_TENANT)
-        with store.searching() as side:
+        with store._session.searching() as side:
             collection = side._collection.id
     downgrade(tmp_path)
     with pytest.raises(StoreUnavailableError, match="schema 1; open it once for writing"):
@@ -179,13 +180,13 @@ def test_a_store_of_schema_1_is_upgraded_when_it_is_opened_for_writing(tmp_path,
     if lost:
         (tmp_path / "sidecar.sqlite3").unlink()
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
-        assert store.info()["schema"] == 3 and store.degraded_reason is None
+        assert store.maintenance.info()["schema"] == 3 and store.degraded_reason is None
         assert read(store, DEFAULT_TENANT) == before
-        with store.searching() as side:
+        with store._session.searching() as side:
             assert side.marker()["schema"] == "3" and side._collection.id == collection
-        assert (read_changes(store.sqlite, DEFAULT_TENANT, 0) is None) != lost
+        assert (read_changes(store._session.sqlite, DEFAULT_TENANT, 0) is None) != lost
         store.delete(["m0"])
-        found = read_changes(store.sqlite, DEFAULT_TENANT, 1)
+        found = read_changes(store._session.sqlite, DEFAULT_TENANT, 1)
         assert (found.version, found.rowids.tolist()) == (2, [1, 2])
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder(), read_only=True) as reader:
         assert reader.view(Scope()).nearest(np.ones((1, 32)), 5) and reader.degraded_reason is None
@@ -207,8 +208,8 @@ def test_a_store_of_schema_2_is_upgraded_and_its_facts_can_be_superseded(tmp_pat
     if lost:
         (tmp_path / "sidecar.sqlite3").unlink()
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
-        assert store.info()["schema"] == 3 and store.degraded_reason is None
+        assert store.maintenance.info()["schema"] == 3 and store.degraded_reason is None
         assert read(store, DEFAULT_TENANT) == before
         new = {"id": "f3", "text": "Ann lives in Bergen.", "subject": "ann", "fact_type": "Lives in"}
         assert write_facts(store, [new], single_valued=["lives_in"]).superseded == ("f1",)
-        assert store.verify().sound
+        assert store.maintenance.verify().sound

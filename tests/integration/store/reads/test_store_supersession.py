@@ -171,11 +171,11 @@ def test_on_disk_both_sides_agree_and_an_erased_conversation_leaves_no_copy(tmp_
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         write_facts(store, [HOMES[0] | {"conversation_id": "c1"}], single_valued=SINGLE)
         write_facts(store, [home("f-zanzibar", "Zanzibar", 3, conversation_id="c2")], single_valued=SINGLE)
-        assert found(store) == {"f-zanzibar"} and store.verify().sound
+        assert found(store) == {"f-zanzibar"} and store.maintenance.verify().sound
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         assert store.erase(Scope(conversation_id="c2")) == 1
-        assert ends(store) == {"f1": None} and found(store) == {"f1"} and store.verify().sound
-        store.compact()
+        assert ends(store) == {"f1": None} and found(store) == {"f1"} and store.maintenance.verify().sound
+        store.maintenance.compact()
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder(), read_only=True) as store:
         assert found(store) == {"f1"}
     for path in (path for path in tmp_path.rglob("*") if path.is_file()):
@@ -258,7 +258,7 @@ def test_looking_for_what_facts_superseded_uses_its_index(store):
     predicate = compile_predicate(Scope(user_id="u", agent_id="a"))
     query = record_queries.SUPERSEDED_SOURCES.format(where=predicate.where)
     params = (*predicate.params, "[]", "default", *predicate.params)
-    with store.sqlite.reading() as connection:
+    with store._session.sqlite.reading() as connection:
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", params)]
     lookups = [line for line in plan if line.startswith("SEARCH r")]
     assert len(lookups) == 2 and all("records_superseded" in line for line in lookups), plan

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.store.write.stored_tokens import has_tokens_for
 from recall_loop.state.errors import StoreReadOnlyError, UnsupportedOptionError
 from recall_loop.state.search import SearchParams
 from tests.embedders import WordHashEmbedder
@@ -21,7 +19,7 @@ TURNS = [
 def rows(store):
     """Return the ids of records with token vectors, with the bytes of these."""
     query = "SELECT r.id, t.vectors FROM tokens t JOIN records r ON r.rowid = t.rowid ORDER BY r.id"
-    with store.sqlite.reading() as connection:
+    with store._session.sqlite.reading() as connection:
         return dict(connection.execute(query))
 
 
@@ -50,19 +48,19 @@ def test_they_can_be_dropped_and_made_again(tmp_path, embedder):
     with MemoryStore.open(tmp_path / "store", embedder=embedder) as store:
         store.upsert(TURNS)
         whole = rows(store)
-        store.drop_token_vectors()
+        store.maintenance.drop_token_vectors()
         store.upsert([{"id": "later", "kind": "fact", "text": "The ferry is late."}])
         assert rows(store) == {} and not reranks(store)
         seen = []
-        assert store.make_token_vectors(lambda done, total: seen.append((done, total))) == 4
+        assert store.maintenance.make_token_vectors(lambda done, total: seen.append((done, total))) == 4
         assert seen == [(4, 4)] and reranks(store)
         assert {key: rows(store)[key] for key in whole} == whole
-        assert store.make_token_vectors() == 0
+        assert store.maintenance.make_token_vectors() == 0
     with (
         MemoryStore.open(tmp_path / "store", embedder=embedder, read_only=True) as reader,
         pytest.raises(StoreReadOnlyError),
     ):
-        reader.drop_token_vectors()
+        reader.maintenance.drop_token_vectors()
 
 
 def test_another_embedder_makes_its_own_or_none(tmp_path, embedder):
@@ -72,8 +70,8 @@ def test_another_embedder_makes_its_own_or_none(tmp_path, embedder):
         store.upsert(TURNS)
         assert rows(store) == {}
         with pytest.raises(UnsupportedOptionError):
-            store.make_token_vectors()
-        store.rebuild(embedder=embedder)
-        assert list(rows(store)) == ["m0", "m1", "m2"] and has_tokens_for(store.sqlite, codec_for_embedder(embedder))
+            store.maintenance.make_token_vectors()
+        store.maintenance.rebuild(embedder=embedder)
+        assert list(rows(store)) == ["m0", "m1", "m2"] and store.token_source("default").stored
     with MemoryStore.open(path, embedder=WordHashEmbedder(), re_embed=True) as store:
         assert rows(store) == {} and len(search(store, "ferry").hits) == 3

@@ -35,8 +35,8 @@ def turns(number, text="word"):
 
 def assert_equal_sides(store, records):
     """Both sides hold the same rows at the same revisions, and nothing is pending."""
-    assert store.degraded_reason is None and store.info()["pending"] == 0
-    with store.searching() as chroma, store.sqlite.reading() as connection:
+    assert store.degraded_reason is None and store.maintenance.info()["pending"] == 0
+    with store._session.searching() as chroma, store._session.sqlite.reading() as connection:
         kept = set(connection.execute("SELECT key, rowid, revision FROM records"))
         assert {(row.key, row.rowid, row.revision) for row in chroma.rows()} == kept and len(kept) == records
 
@@ -57,11 +57,11 @@ def test_every_row_is_read_once_however_long_the_pages_are(tmp_path, monkeypatch
     """Proves: STORE-7."""
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         store.upsert(turns(45))
-        whole = {row.key: row.vector for row in store._link.chroma.rows(vectors=True)}
+        whole = {row.key: row.vector for row in store._session.connection.chroma.rows(vectors=True)}
         for ids, batch in ((7, 3), (9, 45), (45, 10), (46, 1000)):
             monkeypatch.setattr(chroma_index, "_IDS", ids)
-            monkeypatch.setattr(store._link.chroma, "_batch", batch)
-            found = list(store._link.chroma.rows(vectors=True))
+            monkeypatch.setattr(store._session.connection.chroma, "_batch", batch)
+            found = list(store._session.connection.chroma.rows(vectors=True))
             assert len(found) == 45
             assert all((row.vector == whole[row.key]).all() for row in found)
 
@@ -70,7 +70,7 @@ def test_chroma_failing_under_a_chunk_is_not_acknowledged_and_heals(tmp_path):
     """Proves: STORE-4, SEARCH-9."""
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         store.upsert(turns(1))
-        store._link.chroma._client.close()  # a real failure: its client is gone
+        store._session.connection.chroma._client.close()  # a real failure: its client is gone
         with pytest.raises(StoreUnavailableError, match="not acknowledged"):
             store.upsert(turns(35))
         assert store.degraded_reason is not None and 1 < store.count() <= 35

@@ -53,7 +53,7 @@ def test_threads_read_their_writes(tmp_path: Path) -> None:
         with store, ThreadPoolExecutor(6) as pool:
             list(pool.map(partial(write_and_read, store), [f"writer{n}" for n in range(6)]))
             assert store.count() == 6 * 5
-            assert store.verify().sound, store.verify().findings
+            assert store.maintenance.verify().sound, store.maintenance.verify().findings
 
 
 async def test_tasks_read_their_writes(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ async def test_tasks_read_their_writes(tmp_path: Path) -> None:
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         names = [f"task{n}" for n in range(4)]
         await asyncio.gather(*(asyncio.to_thread(write_and_read, store, name) for name in names))
-        assert store.count() == 4 * 5 and store.verify().sound
+        assert store.count() == 4 * 5 and store.maintenance.verify().sound
 
 
 SECOND = """
@@ -97,7 +97,7 @@ def test_two_processes_on_one_path(tmp_path: Path, root: Path) -> None:
                 store.upsert(batch("writer", round_))
             assert int(child.communicate(timeout=100)[0]) >= 1
         assert child.returncode == 0
-        assert store.verify().sound
+        assert store.maintenance.verify().sound
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         try:
             MemoryStore.open(tmp_path, embedder=WordHashEmbedder())

@@ -72,7 +72,7 @@ def test_waiting_writes_share_a_run_and_keep_their_own_answers(store):
         ([fact("a", "newer")], "t1"),
         ([{"id": "worse"}], "t2"),
     ]
-    before = store.info()["records"]
+    before = store.maintenance.info()["records"]
     with together(store, calls) as futures:
         given = [statuses(future) for future in futures]
     assert given == [
@@ -101,7 +101,7 @@ def test_neighbours_of_waiting_writes_share_windows(store):
         windows = {row.record.id: row.window for row in view.rows(view.rowids()).values()}
         assert windows["m3"] == "turn 2\nturn 3\nturn 4" and windows["m0"] == "turn 0\nturn 1"
     assert_equal_sides(store, 12)
-    assert store.verify().sound
+    assert store.maintenance.verify().sound
 
 
 @pytest.mark.parametrize("error", [EmbedderError("no vectors"), ZeroDivisionError("a bug")])
@@ -121,7 +121,7 @@ def test_what_fails_for_one_call_is_its_own(store, error):
 def test_chroma_failing_is_told_to_every_call(store):
     """Proves: STORE-4, SEARCH-9 (not one of them is acknowledged, and repeating them is)."""
     store.upsert([fact("first")])
-    store._link.chroma._client.close()  # a real failure: its client is gone
+    store._session.connection.chroma._client.close()  # a real failure: its client is gone
     with together(store, [([fact(f"f{n}")], "default") for n in range(5)]) as futures:
         errors = [future.exception() for future in futures]
     assert all(isinstance(error, StoreUnavailableError) for error in errors)
@@ -219,4 +219,4 @@ def test_a_kill_under_many_writers_loses_nothing_acknowledged(tmp_path, after):
         kept = {record.id.removeprefix("m-"): int(record.text.split("-")[1]) for record in store.scan()}
         assert all(kept[key] >= number for key, number in last.items())
         assert_equal_sides(store, len(kept))
-        assert store.verify().sound
+        assert store.maintenance.verify().sound

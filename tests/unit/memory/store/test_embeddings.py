@@ -127,21 +127,21 @@ def test_messages_and_facts_are_embedded_as_talk_and_all_else_is_not(tmp_path, e
         assert stored_vectors(store) == {"m": said.tobytes(), "f": said.tobytes(), "a": written.tobytes()}
         tokens = stored_tokens(store)
         assert tokens["m"] == tokens["f"] != tokens["a"]
-        store.rebuild(embedder=MiniLmEmbedder(None))
+        store.maintenance.rebuild(embedder=MiniLmEmbedder(None))
         assert stored_vectors(store) == dict.fromkeys("mfa", written.tobytes())
-        store.rebuild(embedder=embedder)
+        store.maintenance.rebuild(embedder=embedder)
         assert stored_vectors(store)["m"] == said.tobytes() and stored_tokens(store) == tokens
 
 
 def stored_vectors(store) -> dict[str, bytes]:
     """Return the own vectors of a store's records by id."""
-    with store.sqlite.reading() as connection:
+    with store._session.sqlite.reading() as connection:
         return dict(connection.execute("SELECT r.id, v.own FROM records r JOIN vectors v ON v.rowid = r.rowid"))
 
 
 def stored_tokens(store) -> dict[str, bytes]:
     """Return the packed token vectors of a store's records by id."""
-    with store.sqlite.reading() as connection:
+    with store._session.sqlite.reading() as connection:
         return dict(connection.execute("SELECT r.id, t.vectors FROM records r JOIN tokens t ON t.rowid = r.rowid"))
 
 

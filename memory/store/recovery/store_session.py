@@ -1,0 +1,128 @@
+"""An open store as its parts share it: files, caches, the lock of its writers, and why it works with less."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.store.chroma.chroma_index import ChromaError
+from recall_loop.memory.store.index.tenant_cache import TenantCaches
+from recall_loop.memory.store.recovery import recovery, repair
+from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
+from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
+    from recall_loop.memory.store.embed.embedders import Embedder
+    from recall_loop.memory.store.recovery.opening import OpenStoreFiles
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+
+
+class StoreSession:
+    """An open store.
+
+    Attributes:
+        files: the open files.
+        sqlite: the SQLite sidecar among them.
+        embedder: embeds texts and queries; replaced when everything is embedded again.
+        cache: data of tenants in memory.
+        lock: held by whoever writes.
+        connection: the connection to Chroma.
+        marker: the generation marker, as last read.
+    """
+
+    def __init__(self, files: OpenStoreFiles, embedder: Embedder) -> None:
+        self.files = files
+        self.sqlite = files.sqlite
+        self.embedder = embedder
+        self.cache = TenantCaches()
+        self.lock = threading.RLock()
+        self.connection = ChromaConnection(files, self.lock)
+        self.marker = recovery.marker_of(files.sqlite)
+        self._failed_write: str | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return int(self.marker["dimension"])
+
+    @property
+    def degraded_reason(self) -> str | None:
+        """Why the store works with less than everything, or None; see `MemoryStore.degraded_reason`."""
+        return self.connection.reason or self.sqlite.lexical_damage or self._failed_write
+
+    @property
+    def degraded_detail(self) -> str | None:
+        """The same in full, for whoever runs the store."""
+        return self.connection.detail if self.connection.reason is not None else self.degraded_reason
+
+    def degrade(self, error: ChromaError) -> None:
+        """Note that Chroma failed; see `degraded_reason`."""
+        self.connection.degrade(error)
+
+    def searching(self) -> AbstractContextManager[ChromaIndex | None]:
+        """Give Chroma for a search, or None while it can't be used."""
+        return self.connection.searching()
+
+    def check_writable(self) -> None:
+        """Raise `StoreReadOnlyError` where the store is open for reading only."""
+        if self.files.read_only:
+            raise StoreReadOnlyError(f"{self.files.path}: the store is open for reading only")
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the lock for a write, after repairing what an earlier failure has left.
+
+        Raises:
+            StoreReadOnlyError: the store is open for reading only.
+            StoreUnavailableError: Chroma or SQLite fails; the reason is kept until a write succeeds.
+        """
+        with self.lock:
+            self.check_writable()
+            try:
+                if self.sqlite.lexical_damage is not None:
+                    self.repair_lexical_index()
+                self.connection.prepare()
+                yield
+            except StoreUnavailableError as error:
+                if not isinstance(error.__cause__, ChromaError):  # those are noted by the connection
+                    self._failed_write = f"the last write failed: {error}"
+                raise
+            self._failed_write = None
+
+    def repair_lexical_index(self) -> None:
+        """Rebuild the lexical index if it is damaged, and note the repair."""
+        repair.repair_lexical_index(self.files.path, self.sqlite, self.files.repairs)
+
+    def reset(self, embedder: Embedder | None = None) -> None:
+        """Take over a new generation, with another embedder if one is given, and forget everything in memory."""
+        self.embedder = embedder or self.embedder
+        self.marker = recovery.marker_of(self.sqlite)
+        self.cache.clear()
+
+    def forget_failed_write(self) -> None:
+        """Note that everything has been written again since a write failed."""
+        self._failed_write = None
+
+    def current_database(self) -> SqliteDatabase:
+        """Return the database for a read, after taking over the generation that another process may have started.
+
+        Raises:
+            EmbedderMismatchError: another process has embedded the store with another embedder.
+        """
+        if self.files.read_only:
+            found = self.sqlite.fetch("SELECT value FROM meta WHERE key = 'generation'")
+            if found and found[0][0] != self.marker["generation"]:
+                with self.lock:
+                    repair.check_embedder(self.files.path, recovery.marker_of(self.sqlite), self.embedder)
+                    self.reset()
+        return self.sqlite
+
+    def close(self) -> None:
+        """Close files and give the lock back; a second call does nothing."""
+        with self.lock:
+            self.connection.disconnect()
+            self.cache.clear()
+            self.files.close()
