@@ -34,8 +34,12 @@ check: setup  ## Every gate that CI runs, in .venv
 snapshots: setup  ## Write the files under tests/snapshots anew; read the difference before committing it
 	$(PYTHON) -m pytest -q --update-snapshots
 
-docs: setup  ## Write the parts of README and docs that are made from the code anew
+docs: setup  ## Write the parts of README and docs that are generated from the code
 	$(PYTHON) -m pytest -q tests/unit/project/test_docs.py --update-snapshots
+	$(PYTHON) docs/draw_floors.py
+
+site: setup  ## Build the documentation site into build/site; any warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)mkdocs build --strict -q -d build/site
 
 demo: setup  ## Ask a small memory some questions, with no key and no network
 	$(BIN)recall-loop demo
