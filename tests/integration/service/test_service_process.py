@@ -180,7 +180,7 @@ def test_figures_are_those_of_all_workers(workers: Workers) -> None:
 
 def test_a_killed_owner_and_a_killed_worker_are_replaced(workers: Workers) -> None:
     """Proves: OPS-1, STORE-4 (writes answer 503 with Retry-After meanwhile; reads go on; nothing is lost)."""
-    (owner,) = workers.children("service.owner")
+    (owner,) = workers.children("writer_process")
     before = workers.children("spawn_main")
     assert len(before) == 2
     assert workers.write("before-kill").status_code == 200
@@ -193,7 +193,7 @@ def test_a_killed_owner_and_a_killed_worker_are_replaced(workers: Workers) -> No
         assert refused.json()["type"].endswith("store_unavailable")
     assert "before-kill" in workers.found()
     wait_until(lambda: workers.write("after-kill").status_code == 200)
-    assert workers.children("service.owner") != [owner]
+    assert workers.children("writer_process") != [owner]
     wait_until(lambda: len(set(workers.children("spawn_main")) - set(before)) == 1)
     assert {"before-kill", "after-kill"} <= workers.found()
 
