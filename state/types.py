@@ -177,12 +177,14 @@ def _to_utc(value: datetime) -> datetime:
         raise ValueError("a date-time between the years 1 and 9999 in UTC") from error
 
 
+MAX_TEXT_CHARS = 1_000_000
+
 Utf8Text = Annotated[str, AfterValidator(no_surrogates)]
 Identifier = Annotated[
     str, Field(min_length=1, max_length=512), AfterValidator(no_surrogates), AfterValidator(not_blank)
 ]
 BodyText = Annotated[
-    str, Field(min_length=1, max_length=1_000_000), AfterValidator(no_surrogates), AfterValidator(not_blank)
+    str, Field(min_length=1, max_length=MAX_TEXT_CHARS), AfterValidator(no_surrogates), AfterValidator(not_blank)
 ]
 Timestamp = Annotated[datetime, BeforeValidator(_timestamp_input), AfterValidator(_to_utc)]
 Integer = Annotated[int, BeforeValidator(no_boolean)]

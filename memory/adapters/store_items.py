@@ -9,11 +9,11 @@ from langgraph.store.base import MatchCondition, get_text_at_path, tokenize_path
 
 from recall_loop.memory.store.encoding.indexing import digest
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.types import MAX_TEXT_CHARS
 
 ITEM_ATTRIBUTE = "langgraph_store"
 INDEXED_TAG = "langgraph-store:indexed"
 _WHOLE = "$"
-_MOST_TEXT = 1_000_000
 _ORDER_OPERATORS = ("$gt", "$gte", "$lt", "$lte")
 
 
@@ -45,7 +45,7 @@ def indexable_text(value: Mapping[str, Any], fields: Sequence[str]) -> str | Non
             parts += [text if len(leaves) == 1 or not name else f"{name}: {text}" for name, text in leaves]
         else:
             parts += get_text_at_path(value, tokenize_path(path))
-    text = "\n".join(part for part in parts if part.strip())[:_MOST_TEXT]
+    text = "\n".join(part for part in parts if part.strip())[:MAX_TEXT_CHARS]
     return text if text.strip() else None
 
 

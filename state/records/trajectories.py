@@ -17,19 +17,24 @@ from recall_loop.state.errors import validate_model
 from recall_loop.state.records.legacy_trajectories import is_legacy, merge_extra, upgrade_legacy
 from recall_loop.state.records.records import Record, Trajectory
 from recall_loop.state.scope import ExecutionStatus
-from recall_loop.state.types import ComplexityLevel, FiniteFloat, Integer, Role, Timestamp, UnitFloat, Utf8Text
+from recall_loop.state.types import (
+    MAX_TEXT_CHARS,
+    ComplexityLevel,
+    FiniteFloat,
+    Integer,
+    Role,
+    Timestamp,
+    UnitFloat,
+    Utf8Text,
+)
 
 NonNegativeCount = Annotated[Integer, Field(ge=0)]
 NonNegativeSeconds = Annotated[FiniteFloat, Field(ge=0)]
-_MOST_TEXT = 1_000_000
-
-
-def _written(value: datetime) -> str:
-    return value.isoformat()
 
 
 # Written with its offset, so that a run reads back equal to what was stored.
-OffsetTimestamp = Annotated[Timestamp, PlainSerializer(_written, return_type=str, when_used="json-unless-none")]
+_ISO_FORMAT = PlainSerializer(datetime.isoformat, return_type=str, when_used="json-unless-none")
+OffsetTimestamp = Annotated[Timestamp, _ISO_FORMAT]
 
 
 class _FrozenModel(BaseModel):
@@ -199,7 +204,7 @@ def trajectory_record(run: RunData, *, id: str, text: str | None = None, **field
     Raises:
         InvalidInputError: a field is not allowed.
     """
-    shown = (text if text is not None and text.strip() else run_as_text(run))[:_MOST_TEXT]
+    shown = (text if text is not None and text.strip() else run_as_text(run))[:MAX_TEXT_CHARS]
     moment = run.metadata.end_time or run.metadata.start_time
     made = {"created_at": moment, **fields, "id": id, "text": shown, "attributes": run_attributes(run)}
     return validate_model(Trajectory, made, "trajectory")

@@ -6,8 +6,9 @@ the model can't be asked for stays unread until the next time, and no message is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.llm.endpoint.call_limits import Limits, Usage
@@ -26,7 +27,7 @@ from recall_loop.policy.evidence.fact_support import CitedContext, is_supported
 from recall_loop.policy.facts.supersession import chronological, fact_value
 from recall_loop.prompts.fact_replies import ExtractedFact, FactsReply
 from recall_loop.prompts.templates import RenderedPrompt, render_prompt
-from recall_loop.state.records.records import Fact, Message
+from recall_loop.state.records.records import Fact, Message, Record
 from recall_loop.state.scope import Scope
 from recall_loop.state.search import SearchParams
 from recall_loop.state.types import ContentType, Role
@@ -51,9 +52,9 @@ class ExtractionResult:
     """What came of reading messages for facts.
 
     Attributes:
-        created: ids of facts that are new.
+        created: ids of new facts.
         superseded: ids of older facts that new ones contradict.
-        withdrawn: ids of facts that were drawn from words which have been changed since.
+        withdrawn: ids of facts that were drawn from text which has changed since.
         unsupported: facts that the model named and its messages don't say; they were dropped.
         unread: messages that are still to be read.
         calls: calls of the model.
@@ -73,9 +74,9 @@ class ExtractionResult:
 
 def extract_facts(
     store: MemoryStore,
-    place: ConversationOwner,
+    owner: ConversationOwner,
     messages: Sequence[Message],
-    door: ChatClient,
+    client: ChatClient,
     *,
     limits: Limits,
     prompt_tokens: int,
@@ -85,9 +86,9 @@ def extract_facts(
 
     Args:
         store: the store, open for writing, which holds `messages`.
-        place: whose conversation it is; the facts are of the same owners.
+        owner: whose conversation it is; the facts are of the same owners.
         messages: its messages, oldest first; of those by user and assistant the unread ones are read.
-        door: the language model.
+        client: asks the language model.
         limits: what all calls together may cost.
         prompt_tokens: most tokens of one prompt, by estimate.
         single_valued: fact types that have one value at a time whatever the model says.
@@ -97,227 +98,192 @@ def extract_facts(
         EmbedderError: the embedder fails; likewise.
     """
     spoken = [message for message in messages if message.role in CONVERSATION_ROLES]
-    waiting = [at for at, message in enumerate(spoken) if not is_extracted(message)]
-    told, used = ExtractionResult(), Usage()
-    while waiting:
-        prompt, places = _prompt(store, place, spoken, waiting, prompt_tokens)
-        reply = door.ask(prompt, FactsReply, limits.less(used))
+    unread = [position for position, message in enumerate(spoken) if not is_extracted(message)]
+    extractor, result, used = _FactExtractor(store, owner, single_valued), ExtractionResult(), Usage()
+    while unread:
+        context = spoken[max(0, unread[0] - _CONTEXT_MESSAGES) : unread[0]]
+        candidates = [spoken[position] for position in unread[:MAX_PROMPT_MESSAGES]]
+        prompt, count = extractor.prompt(context, candidates, prompt_tokens)
+        reply = client.ask(prompt, FactsReply, limits.less(used))
         used += reply.usage
         if reply.value is None:
             failure = reply.failure
             reason, detail = (failure.reason.value, failure.detail) if failure else ("no_reply", "")
-            told.failure = {"reason": reason, "detail": detail}
+            result.failure = {"reason": reason, "detail": detail}
             break
-        batch = [spoken[at] for at in places]
-        facts, unsupported = _facts(place, reply.value, batch, _context_texts(spoken, places[0]))
-        told.unsupported += unsupported
-        _write(store, place, batch, facts, single_valued, told)
-        waiting = waiting[len(places) :]
-    told.unread, told.calls, told.tokens = len(waiting), used.calls, used.tokens
-    return told
+        batch = candidates[:count]
+        facts = _supported_facts(reply.value, batch, context)
+        result.unsupported += len(reply.value.facts) - len(facts)
+        extractor.write(batch, facts, result)
+        unread = unread[count:]
+    result.unread, result.calls, result.tokens = len(unread), used.calls, used.tokens
+    return result
 
 
-# What the model is shown
+_CitedFact = tuple[ExtractedFact, list[Message]]
 
 
-def _prompt(
-    store: MemoryStore, place: ConversationOwner, spoken: Sequence[Message], waiting: Sequence[int], tokens: int
-) -> tuple[RenderedPrompt, list[int]]:
-    """Return a prompt of about `tokens` tokens, and the places of the messages that are numbered in it."""
-    bare = render_prompt(EXTRACTION_PROMPT, earlier="", known="", messages="")
-    room = tokens - estimate_tokens(bare.system) - estimate_tokens(bare.user) - reply_schema_tokens(FactsReply)
-    first = waiting[0]
-    earlier = fit_to_budget(
-        [_line(message, _MAX_CONTEXT_CHARS) for message in spoken[max(0, first - _CONTEXT_MESSAGES) : first]][::-1],
-        int(_EARLIER_SHARE * room),
-    )[::-1]
-    known = fit_to_budget(_known_facts(store, place, spoken[first]), int(_KNOWN_SHARE * room))
-    left = room - sum(estimate_tokens(line) for line in (*earlier, *known))
-    places = list(waiting[:MAX_PROMPT_MESSAGES])
-    lines = [f"{number}. {_line(spoken[at], _MAX_MESSAGE_CHARS)}" for number, at in enumerate(places, 1)]
-    shown = fit_to_budget(lines, left) or lines[:1]  # a first message that is too long by itself is shown all the same
-    prompt = render_prompt(
-        EXTRACTION_PROMPT, earlier="\n".join(earlier), known="\n".join(known), messages="\n".join(shown)
-    )
-    return prompt, places[: len(shown)]
-
-
-def _line(message: Message, most: int) -> str:
-    day = message.created_at.date().isoformat() if message.created_at else ""
-    who = " ".join(part for part in ((message.role or Role.USER).value, message.author, day) if part)
-    text = escape_text(message.text)
-    return f"[{escape_text(who)}] {text if len(text) <= most else text[:most] + '…'}"
-
-
-def _known_facts(store: MemoryStore, place: ConversationOwner, message: Message) -> list[str]:
-    """Return known facts that are near to what is read, so that the model calls things by the same names."""
-    scope = Scope(tenant=place.tenant, agent_id=place.agent_id, user_id=place.user_id)
-    params = SearchParams(content_types=(ContentType.FACT,), limit=_MAX_KNOWN_FACTS, time_suffixes=False)
-    asked = message.text[:_MAX_MESSAGE_CHARS]
-    found = search(store, asked, scope=scope, params=params)
-    parts = ((hit.record.subject, hit.record.fact_type, hit.record.object) for hit in found.hits)
-    lines = [escape_text(" | ".join(part or "" for part in named)) for named in parts if named[0] and named[1]]
-    return list(dict.fromkeys(lines))
-
-
-# What is made of its reply
-
-
-def _context_texts(spoken: Sequence[Message], first: int) -> list[str]:
-    return [message.text for message in spoken[max(0, first - _CONTEXT_MESSAGES) : first]]
-
-
-def _facts(
-    place: ConversationOwner, reply: FactsReply, batch: Sequence[Message], beside: Sequence[str]
-) -> tuple[list[tuple[ExtractedFact, list[Message]]], int]:
-    """Return the facts that their messages say, with these, and how many others there were."""
-    found, dropped = [], 0
+def _supported_facts(reply: FactsReply, batch: Sequence[Message], context: Sequence[Message]) -> list[_CitedFact]:
+    """Return the facts that the messages they cite say, with these messages."""
+    names = [message.author for message in batch if message.author]
+    beside = [*(message.text for message in (*context, *batch)), *names]
+    supported = []
     for fact in reply.facts:
         cited = [batch[number - 1] for number in dict.fromkeys(fact.cites) if 1 <= number <= len(batch)]
-        names = [message.author for message in batch if message.author]
-        said = CitedContext(
-            [message.text for message in cited], [*beside, *(message.text for message in batch), *names]
-        )
+        said = CitedContext([message.text for message in cited], beside)
         if cited and is_supported(fact.subject, fact.object, fact.text, said):
-            found.append((fact, cited))
-        else:
-            dropped += 1
-    return found, dropped
+            supported.append((fact, cited))
+    return supported
 
 
-def _write(
-    store: MemoryStore,
-    place: ConversationOwner,
-    batch: Sequence[Message],
-    facts: Sequence[tuple[ExtractedFact, list[Message]]],
-    single_valued: Collection[str],
-    told: ExtractionResult,
-) -> None:
-    """Write facts, and that their messages were read, in one transaction.
-
-    Asking takes long: what was erased or changed meanwhile is left as it is now, and no fact is drawn from it. A fact
-    that cites it among others may say it too: it is dropped, and those others are read once more.
-    """
-    with store.exclusive():
-        now = {record.id: record for record in store.get([one.id for one in batch], scope=Scope(tenant=place.tenant))}
-        same = {message.id for message in batch if now.get(message.id) == message}
-        whole = [(fact, cited) for fact, cited in facts if same.issuperset(one.id for one in cited)]
-        done = same.difference(*({one.id for one in cited} for fact, cited in facts if (fact, cited) not in whole))
-        made, single = _records(store, place, whole, {normalise(name) for name in single_valued})
-        drawn = {message.id: [fact.id for fact in made if message.id in fact.source_ids] for message in batch}
-        stale = {old for message in batch if message.id in done for old in stale_fact_ids(message)}
-        withdrawn = _withdraw_facts(store, place, stale - {fact.id for fact in made}, done)
-        along = [mark_extracted(message, drawn[message.id]) for message in batch if message.id in done]
-        written = write_facts(
-            store, made, tenant=place.tenant, single_valued=single_valued, single_ids=single, along=along
-        )
-    told.withdrawn += withdrawn
-    told.created += [outcome.id for outcome in written.outcomes if outcome.id and outcome.status == "created"]
-    told.superseded += written.superseded
+def _line(message: Message, max_chars: int) -> str:
+    day = message.created_at.date().isoformat() if message.created_at else ""
+    speaker = " ".join(part for part in ((message.role or Role.USER).value, message.author, day) if part)
+    text = escape_text(message.text)
+    return f"[{escape_text(speaker)}] {text if len(text) <= max_chars else text[:max_chars] + '…'}"
 
 
-def _single(fact: ExtractedFact, cited: Sequence[Message], types: Collection[str]) -> bool:
-    """Tell whether one value holds at a time; what only the assistant said ends nothing that a user said."""
-    if normalise(fact.fact_type) in types:
-        return True
-    return fact.single and any(message.role is Role.USER for message in cited)
-
-
-def _records(
-    store: MemoryStore,
-    place: ConversationOwner,
-    facts: Sequence[tuple[ExtractedFact, list[Message]]],
-    types: Collection[str],
-) -> tuple[list[Fact], set[str]]:
-    """Return facts as records, joined with what is known of the very same ones, and which of them are single."""
-    made: dict[str, Fact] = {}
-    single: set[str] = set()
-    for fact, cited in sorted(facts, key=lambda found: _moment(_last(found[1]))):
-        alone = _single(fact, cited, types)
-        record = _record(store, place, fact, cited, made, alone)
-        made[record.id] = record
-        single |= {record.id} if alone else set()
-    return list(made.values()), single
-
-
-def _last(cited: Sequence[Message]) -> Message:
-    return max(cited, key=_moment)
-
-
-def _moment(message: Message) -> tuple[bool, Any, int]:
+def _time_key(message: Message) -> tuple[bool, Any, int]:
     return (message.created_at is not None, message.created_at, message.position or 0)
 
 
-def _record(
-    store: MemoryStore,
-    place: ConversationOwner,
-    fact: ExtractedFact,
-    cited: Sequence[Message],
-    made: dict[str, Fact],
-    single: bool,
-) -> Fact:
-    """Return a fact as a record whose id is the same whenever it is drawn again.
+@dataclass(frozen=True)
+class _FactExtractor:
+    """Prompts for a conversation's facts, and writes them to its store."""
 
-    What is said once more while it holds adds its messages to the same record. What is said again after it had been
-    superseded, or after another value of a type that has one at a time, is a new record: it holds anew from then on.
-    """
-    last = _last(cited)
-    sources = [message.id for message in cited]
-    for name in _candidate_ids(place, fact):
-        known = made.get(name) or next(iter(store.get([name], scope=Scope(tenant=place.tenant))), None)
-        if not isinstance(known, Fact):
-            break
-        if set(sources) <= set(known.source_ids):
-            return known
-        if known.superseded_by is None and not (single and _has_later_value(store, place, known, made)):
-            return known.model_copy(update={"source_ids": tuple(dict.fromkeys((*known.source_ids, *sources)))})
-    return Fact(
-        id=name,
-        text=fact.text,
-        subject=fact.subject,
-        fact_type=fact.fact_type,
-        object=fact.object,
-        source_ids=tuple(sources),
-        created_at=last.created_at,
-        position=last.position,
-        session=place.session,
-        **place.owner_fields(),
-    )
+    store: MemoryStore
+    owner: ConversationOwner
+    single_valued: Collection[str]
 
+    def prompt(
+        self, context: Sequence[Message], candidates: Sequence[Message], tokens: int
+    ) -> tuple[RenderedPrompt, int]:
+        """Return a prompt of about `tokens` tokens, and how many of the candidates are numbered in it."""
+        bare = render_prompt(EXTRACTION_PROMPT, earlier="", known="", messages="")
+        room = tokens - estimate_tokens(bare.system) - estimate_tokens(bare.user) - reply_schema_tokens(FactsReply)
+        latest_first = [_line(message, _MAX_CONTEXT_CHARS) for message in reversed(context)]
+        earlier = fit_to_budget(latest_first, int(_EARLIER_SHARE * room))[::-1]
+        known = fit_to_budget(self._known_facts(candidates[0]), int(_KNOWN_SHARE * room))
+        left = room - sum(estimate_tokens(line) for line in (*earlier, *known))
+        lines = [f"{number}. {_line(message, _MAX_MESSAGE_CHARS)}" for number, message in enumerate(candidates, 1)]
+        shown = fit_to_budget(lines, left) or lines[:1]  # a first message that is too long is shown all the same
+        prompt = render_prompt(
+            EXTRACTION_PROMPT, earlier="\n".join(earlier), known="\n".join(known), messages="\n".join(shown)
+        )
+        return prompt, len(shown)
 
-def _has_later_value(store: MemoryStore, place: ConversationOwner, known: Fact, made: dict[str, Fact]) -> bool:
-    """Tell whether another value was said of the same thing after a fact, whether or not that ended it."""
-    name = supersession_key(known)
-    if name is None:
-        return False
-    beside = {one.id: one for one in store.facts_by_key(place.tenant, [name]).get(name, [])}
-    beside |= {one.id: one for one in made.values() if supersession_key(one) == name}
-    told = [one.id for one in chronological((beside | {known.id: known}).values())]
-    after = told[told.index(known.id) + 1 :]
-    return any(fact_value(beside[one]) != fact_value(known) for one in after)
+    def _known_facts(self, message: Message) -> list[str]:
+        """Return known facts near to a message, so that the model calls things by the same names."""
+        response = search(
+            self.store,
+            message.text[:_MAX_MESSAGE_CHARS],
+            scope=Scope(tenant=self.owner.tenant, agent_id=self.owner.agent_id, user_id=self.owner.user_id),
+            params=SearchParams(content_types=(ContentType.FACT,), limit=_MAX_KNOWN_FACTS, time_suffixes=False),
+        )
+        parts = ((hit.record.subject, hit.record.fact_type, hit.record.object) for hit in response.hits)
+        lines = [escape_text(" | ".join(part or "" for part in named)) for named in parts if named[0] and named[1]]
+        return list(dict.fromkeys(lines))
 
+    def write(self, batch: Sequence[Message], facts: Sequence[_CitedFact], result: ExtractionResult) -> None:
+        """Write facts, and that their messages were read, in one transaction.
 
-def _candidate_ids(place: ConversationOwner, fact: ExtractedFact) -> Iterator[str]:
-    """Yield the ids that a fact may have, one for each time that it began to hold."""
-    parts = [normalise(part) for part in (fact.subject, fact.fact_type, fact.object)]
-    times = 0
-    while True:
-        yield place.key("fact", *parts, str(times))
-        times += 1
+        Asking takes long: what was erased or changed meanwhile is left as it is now, and no fact is drawn from it. A
+        fact that cites it among others may depend on it: it is dropped, and those others are read once more.
+        """
+        with self.store.exclusive():
+            now = self._stored(message.id for message in batch)
+            same = {message.id for message in batch if now.get(message.id) == message}
+            kept = [(fact, cited) for fact, cited in facts if same.issuperset(one.id for one in cited)]
+            dropped = [cited for fact, cited in facts if (fact, cited) not in kept]
+            read = same.difference(*({one.id for one in cited} for cited in dropped))
+            records, single = self._records(kept)
+            drawn = {message.id: [fact.id for fact in records if message.id in fact.source_ids] for message in batch}
+            stale = {old for message in batch if message.id in read for old in stale_fact_ids(message)}
+            result.withdrawn += self._withdraw_facts(stale - {fact.id for fact in records}, read)
+            written = write_facts(
+                self.store,
+                records,
+                tenant=self.owner.tenant,
+                single_valued=self.single_valued,
+                single_ids=single,
+                along=[mark_extracted(message, drawn[message.id]) for message in batch if message.id in read],
+            )
+        result.created += [outcome.id for outcome in written.outcomes if outcome.id and outcome.status == "created"]
+        result.superseded += written.superseded
 
+    def _stored(self, ids: Iterable[str]) -> dict[str, Record]:
+        return {record.id: record for record in self.store.get(ids, scope=Scope(tenant=self.owner.tenant))}
 
-def _withdraw_facts(
-    store: MemoryStore, place: ConversationOwner, stale: Collection[str], reread: Collection[str]
-) -> list[str]:
-    """Delete facts that only changed messages said; others lose those messages as their sources. Return the former."""
-    gone: list[str] = []
-    kept: list[Any] = []
-    for fact in store.get(sorted(stale), scope=Scope(tenant=place.tenant)):
-        left = tuple(source for source in fact.source_ids if source not in reread)
-        if left:
-            kept.append(fact.model_copy(update={"source_ids": left}))
-        else:
-            gone.append(fact.id)
-    store.upsert(kept, tenant=place.tenant)
-    store.delete(gone, tenant=place.tenant)
-    return gone
+    def _records(self, facts: Sequence[_CitedFact]) -> tuple[list[Fact], set[str]]:
+        """Return facts as records, joined with known ones that are the same, and the ids of single-valued ones."""
+        types = {normalise(name) for name in self.single_valued}
+        records: dict[str, Fact] = {}
+        single: set[str] = set()
+        for fact, cited in sorted(facts, key=lambda pair: max(map(_time_key, pair[1]))):
+            # What only the assistant said ends nothing that a user said.
+            said_single = fact.single and any(message.role is Role.USER for message in cited)
+            is_single = said_single or normalise(fact.fact_type) in types
+            record = self._record(fact, cited, records, is_single)
+            records[record.id] = record
+            single |= {record.id} if is_single else set()
+        return list(records.values()), single
+
+    def _record(self, fact: ExtractedFact, cited: Sequence[Message], new: dict[str, Fact], is_single: bool) -> Fact:
+        """Return a fact as a record whose id is the same whenever it is drawn again.
+
+        What is said once more while it holds adds its messages to the same record. What is said again after it had
+        been superseded, or after another value of a type that has one at a time, is a new record: it holds again from
+        then on.
+        """
+        last = max(cited, key=_time_key)
+        sources = [message.id for message in cited]
+        for record_id in self._candidate_ids(fact):
+            known = new.get(record_id) or self._stored([record_id]).get(record_id)
+            if not isinstance(known, Fact):
+                break
+            if set(sources) <= set(known.source_ids):
+                return known
+            if known.superseded_by is None and not (is_single and self._has_later_value(known, new)):
+                return known.model_copy(update={"source_ids": tuple(dict.fromkeys((*known.source_ids, *sources)))})
+        return Fact(
+            id=record_id,
+            text=fact.text,
+            subject=fact.subject,
+            fact_type=fact.fact_type,
+            object=fact.object,
+            source_ids=tuple(sources),
+            created_at=last.created_at,
+            position=last.position,
+            session=self.owner.session,
+            **self.owner.owner_fields(),
+        )
+
+    def _candidate_ids(self, fact: ExtractedFact) -> Iterator[str]:
+        """Yield the ids that a fact may have, one for each time that it began to hold."""
+        parts = [normalise(part) for part in (fact.subject, fact.fact_type, fact.object)]
+        return (self.owner.key("fact", *parts, str(times)) for times in count())
+
+    def _has_later_value(self, known: Fact, new: dict[str, Fact]) -> bool:
+        """Tell whether another value was said of the same thing after a fact, whether or not that ended it."""
+        key = supersession_key(known)
+        if key is None:
+            return False
+        facts = {fact.id: fact for fact in self.store.facts_by_key(self.owner.tenant, [key]).get(key, [])}
+        facts |= {fact.id: fact for fact in new.values() if supersession_key(fact) == key} | {known.id: known}
+        ordered = chronological(facts.values())
+        later = ordered[[fact.id for fact in ordered].index(known.id) + 1 :]
+        return any(fact_value(fact) != fact_value(known) for fact in later)
+
+    def _withdraw_facts(self, stale: Collection[str], reread: Collection[str]) -> list[str]:
+        """Delete facts that only changed messages said; others lose these as sources. Return the deleted ids."""
+        deleted: list[str] = []
+        kept: list[Record] = []
+        for fact in self.store.get(sorted(stale), scope=Scope(tenant=self.owner.tenant)):
+            sources = tuple(source for source in fact.source_ids if source not in reread)
+            if sources:
+                kept.append(fact.model_copy(update={"source_ids": sources}))
+            else:
+                deleted.append(fact.id)
+        self.store.upsert(kept, tenant=self.owner.tenant)
+        self.store.delete(deleted, tenant=self.owner.tenant)
+        return deleted

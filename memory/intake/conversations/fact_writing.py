@@ -3,12 +3,13 @@
     write_facts(store, [{"id": "f2", "text": "Ada lives in Bergen.", "subject": "Ada", "fact_type": "lives_in",
                          "object": "Bergen"}], single_valued=["lives_in"])
 
-`MemoryStore.upsert` writes what it is given and nothing else. This looks at the other facts of the same slot first.
+`MemoryStore.upsert` writes what it is given and nothing else. This looks first at the other facts of the same owners,
+subject and type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ def write_facts(
     Two facts contradict each other if they have the same owners (agent, group, user), the same subject and fact type
     in normalised form, another object (another text, where there is none), and the type is single-valued. The older
     one, by `created_at`, then `position`, gets `superseded_by` and `valid_until`; nothing is deleted. A fact that is
-    older than what is known is superseded at once. Facts of any other type stand beside each other.
+    older than the known one is superseded at once. Facts of any other type stand beside each other.
 
     Args:
         store: the store, open for writing.
@@ -65,45 +66,37 @@ def write_facts(
     if isinstance(single_valued, str):
         raise InvalidInputError("single_valued", single_valued, "a list of fact types")
     now = datetime.now(UTC)
-    given = [_with_created_at(_parse_fact(fact, f"facts.{at}"), now) for at, fact in enumerate(facts)]
+    given = [_parse_fact(fact, f"facts.{at}", now) for at, fact in enumerate(facts)]
     types = {normalise(name) for name in single_valued}
     with store.exclusive():
-        final = {fact.id: fact for fact in given}
-        older = _apply_supersession(store, tenant, final, types, single_ids)
-        outcomes = store.upsert([*final.values(), *older, *along], tenant=tenant)
-    places = {record_id: at for at, record_id in enumerate(final)}
-    return FactWriteResult(
-        tuple(outcomes[places[fact.id]] for fact in given), tuple(fact.id for fact in older if fact.superseded_by)
-    )
+        new = {fact.id: fact for fact in given}
+        single = [fact for fact in new.values() if fact.id in single_ids or normalise(fact.fact_type or "") in types]
+        older = _apply_supersession(store, tenant, new, single)
+        outcomes = dict(zip(new, store.upsert([*new.values(), *older, *along], tenant=tenant), strict=False))
+    superseded = tuple(fact.id for fact in older if fact.superseded_by)
+    return FactWriteResult(tuple(outcomes[fact.id] for fact in given), superseded)
 
 
-def _parse_fact(fact: Fact | Mapping[str, Any], where: str) -> Fact:
-    if isinstance(fact, Fact):
-        return fact
-    if not isinstance(fact, Mapping):
+def _parse_fact(fact: Fact | Mapping[str, Any], where: str, now: datetime) -> Fact:
+    if not isinstance(fact, Mapping | Fact):
         raise InvalidInputError("facts", fact, "facts, or mappings with their fields")
-    return validate_model(Fact, fact, where)
+    parsed = fact if isinstance(fact, Fact) else validate_model(Fact, fact, where)
+    return parsed if parsed.created_at is not None else parsed.model_copy(update={"created_at": now})
 
 
-def _with_created_at(fact: Fact, now: datetime) -> Fact:
-    return fact if fact.created_at is not None else fact.model_copy(update={"created_at": now})
-
-
-def _apply_supersession(
-    store: MemoryStore, tenant: str, final: dict[str, Fact], types: Collection[str], single_ids: Collection[str]
-) -> list[Fact]:
-    """Put the ends of new facts into `final`, and return the older ones that have to change."""
-    single = [fact for fact in final.values() if fact.id in single_ids or normalise(fact.fact_type or "") in types]
-    places = {fact.id: supersession_key(fact) for fact in single}
-    slots = {place for place in places.values() if place is not None}
-    known = store.facts_by_key(tenant, slots) if slots else {}
+def _apply_supersession(store: MemoryStore, tenant: str, new: dict[str, Fact], single: Sequence[Fact]) -> list[Fact]:
+    """Put the ends of new single-valued facts into `new`, and return the older facts that have to change."""
+    by_key: dict[str, list[Fact]] = {}
+    for fact in single:
+        if (key := supersession_key(fact)) is not None:
+            by_key.setdefault(key, []).append(fact)
+    known = store.facts_by_key(tenant, by_key) if by_key else {}
     older: list[Fact] = []
-    for place in sorted(slots):
-        here = [fact for fact in known.get(place, []) if fact.id not in final]
-        new = [fact for fact in final.values() if places.get(fact.id) == place]
-        for fact in supersession_changes([*here, *new]):
-            if fact.id in final:
-                final[fact.id] = fact
+    for key, facts in sorted(by_key.items()):
+        others = [fact for fact in known.get(key, []) if fact.id not in new]
+        for fact in supersession_changes([*others, *facts]):
+            if fact.id in new:
+                new[fact.id] = fact
             else:
                 older.append(fact)
     return older

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.intake.conversations.conversation import ConversationOwner
-from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_message
+from recall_loop.memory.parsing.chat_messages import parse_messages
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages
 from recall_loop.memory.trajectories.capture.masking import Masking
 from recall_loop.state.records.trajectories import run_from_record, trajectory_record
@@ -22,7 +22,7 @@ LANGGRAPH_RUN_TYPE = "langgraph"
 
 def record_turn(
     store: MemoryStore,
-    place: ConversationOwner,
+    owner: ConversationOwner,
     messages: Sequence[object],
     *,
     masking: Masking = DEFAULT_MASKING,
@@ -31,30 +31,27 @@ def record_turn(
     """Write the thread's last turn, from the last user's message on, as a trajectory; return its id.
 
     A turn has the same id each time. The same turn again is left as it is, with the score that it may have by now; one
-    that has grown since is written anew and waits for a score. None where no user said anything.
+    that has grown since is rewritten and waits for a score. None if no user said anything.
 
     Raises:
         InvalidInputError: something among them is no message.
         StoreUnavailableError: the store fails.
     """
-    heard = [part for at, given in enumerate(messages) for part in parse_message(given, f"messages.{at}")]
-    starts = [at for at, one in enumerate(heard) if one.role is Role.USER and one.content.strip()]
+    parsed = parse_messages(messages)
+    starts = [at for at, message in enumerate(parsed) if message.role is Role.USER and message.content.strip()]
     if not starts:
         return None
-    turn = heard[starts[-1] :]
-    answered = turn[-1].role is Role.ASSISTANT and bool(turn[-1].content.strip()) and not turn[-1].calls
+    turn = parsed[starts[-1] :]
+    first, last = turn[0], turn[-1]
+    answered = last.role is Role.ASSISTANT and bool(last.content.strip()) and not last.calls
     status = "completed" if answered else None
-    info = RunInfo(run_id=place.conversation_id, run_type=LANGGRAPH_RUN_TYPE, run_status=status)
+    info = RunInfo(run_id=owner.conversation_id, run_type=LANGGRAPH_RUN_TYPE, run_status=status)
     run = convert_messages(turn, info, masking).model_copy(update={"scoring_pending": True})
-    name = place.key("run", *_identity(turn[0], len(starts)))
+    record_id = owner.key("run", *(("id", first.id) if first.id else ("text", str(len(starts)), first.content)))
     with store.exclusive():
-        known = next(iter(store.get([name], scope=Scope(tenant=place.tenant))), None)
+        known = next(iter(store.get([record_id], scope=Scope(tenant=owner.tenant))), None)
         if known is None or run_from_record(known).turns != run.turns:
-            created = known.created_at if known is not None else turn[0].timestamp or now
-            record = trajectory_record(run, id=name, created_at=created, session=place.session, **place.owner_fields())
-            store.upsert([record], tenant=place.tenant)
-    return name
-
-
-def _identity(asked: SourceMessage, number: int) -> tuple[str, ...]:
-    return ("id", asked.id) if asked.id else ("text", str(number), asked.content)
+            created = known.created_at if known is not None else first.timestamp or now
+            fields: dict[str, Any] = {"created_at": created, "session": owner.session, **owner.owner_fields()}
+            store.upsert([trajectory_record(run, id=record_id, **fields)], tenant=owner.tenant)
+    return record_id
