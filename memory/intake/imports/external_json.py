@@ -16,7 +16,7 @@ _BOM = "\ufeff"
 
 
 def load_json(path: Path) -> Any:
-    """Return the one JSON value that a file holds; None where it holds one object a line.
+    """Return the one JSON value that a file holds; None if it holds one object a line.
 
     Raises:
         SourceError: it is missing, or neither of both.
@@ -35,7 +35,7 @@ def load_json(path: Path) -> Any:
 
 
 def iter_objects(path: Path, value: Any, words: str) -> Iterator[tuple[str, dict[str, Any] | InvalidLine]]:
-    """Yield the objects of a list, or of the file's lines where `value` is None, each with its place.
+    """Yield the objects of a list, or of the file's lines where `value` is None, each with its location.
 
     Raises:
         SourceError: `value` is no list.

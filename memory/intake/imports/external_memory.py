@@ -1,7 +1,7 @@
-"""What other memory systems hold, one item at a time, on its way to becoming records.
+"""Items of other memory systems, one at a time, on their way to becoming records.
 
-A `Source` is one place of theirs: a file or a folder, opened for reading only. Its items may be read twice:
-first to see whether all of it can be read, then to write.
+An `ImportSource` is a file or a folder of theirs, opened for reading only. Its items may be read twice: first to see
+whether all of it can be read, then to write.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,7 +33,7 @@ class ImportItem:
     """One item of a source.
 
     Exactly one of `fields` (a record's fields), `reason` (why it can't be used) and `left_out` (why it isn't
-    wanted) is given. `place` says where it stands, `raw` is what stands there as text.
+    wanted) is given. `location` says where it is in the source, `raw` is its text there.
     """
 
     location: str
@@ -47,7 +48,7 @@ class ImportSource(Protocol):
 
     Attributes:
         path: the file or folder.
-        words: what it is, for a person.
+        description: what it is, for a person.
     """
 
     path: Path
@@ -64,16 +65,17 @@ class ImportSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DefaultOwner:
-    """Whose an item is where it names nobody itself. A conversation of the item's own always wins."""
+    """The owner of items that name none themselves."""
 
     user_id: str | None = None
     agent_id: str | None = None
     group_id: str | None = None
 
     def fill(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields with what they leave open."""
-        own = {"user_id": self.user_id, "agent_id": self.agent_id, "group_id": self.group_id}
-        return fields | {name: value for name, value in own.items() if value is not None and not fields.get(name)}
+        """Return the fields, completed where they name no user, agent or group."""
+        return fields | {
+            name: value for name, value in asdict(self).items() if value is not None and not fields.get(name)
+        }
 
 
 def to_json_checked(value: Any) -> Any:
@@ -83,13 +85,11 @@ def to_json_checked(value: Any) -> Any:
         ValueError: it holds something that JSON has no word for, nests too deeply, or holds more than 100,000
             values: a small file can describe a huge value by naming one part many times.
     """
-    left = [_MAX_VALUES]
-    return _plain(value, 0, left)
+    return _to_json(value, 0, count())
 
 
-def _plain(value: Any, depth: int, left: list[int]) -> Any:
-    left[0] -= 1
-    if left[0] < 0:
+def _to_json(value: Any, depth: int, visited: Iterator[int]) -> Any:
+    if next(visited) >= _MAX_VALUES:
         raise ValueError(f"more than {_MAX_VALUES:,} values")
     if depth > _MAX_DEPTH:
         raise ValueError(f"more than {_MAX_DEPTH} levels of nesting")
@@ -100,16 +100,16 @@ def _plain(value: Any, depth: int, left: list[int]) -> Any:
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {str(key): _plain(part, depth + 1, left) for key, part in value.items()}
+        return {str(key): _to_json(part, depth + 1, visited) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part, depth + 1, left) for part in value]
+        return [_to_json(part, depth + 1, visited) for part in value]
     if isinstance(value, set | frozenset):
-        return sorted((_plain(part, depth + 1, left) for part in value), key=str)
+        return sorted((_to_json(part, depth + 1, visited) for part in value), key=str)
     raise ValueError(f"a value of kind {type(value).__name__}, which JSON has no word for")
 
 
 def stable_id(*parts: str) -> str:
-    """Return the parts joined by slashes; what is too long for an id ends in a hash of the whole instead."""
+    """Return the parts joined by slashes; a result that is too long for an id ends in a hash of the whole."""
     whole = "/".join(parts)
     if len(whole) <= _MAX_ID_LENGTH:
         return whole
@@ -123,14 +123,14 @@ def known_role(value: object) -> str | None:
 
 
 def to_identifier(value: object) -> str | None:
-    """Return a foreign id or name as text: numbers are written out, what is blank is none."""
+    """Return a foreign id or name as text; None for blank text and for what is neither text nor a whole number."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     return str(value) if str(value).strip() else None
 
 
 def is_past(moment: object, *, day: bool = False) -> bool:
-    """Return whether an ISO date or time lies in the past; of a `day` whether it is over. No date: no."""
+    """Tell whether an ISO date or time lies in the past, or with `day` whether that day is over; False for no date."""
     if not isinstance(moment, str):
         return False
     try:

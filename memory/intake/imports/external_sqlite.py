@@ -40,9 +40,9 @@ def open_readonly(path: Path) -> Iterator[sqlite3.Connection]:
         raise SourceError(f"{path}: no such file")
     if not is_sqlite(path):
         raise SourceError(f"{path}: not an SQLite file")
-    alone = _is_unopened_wal(path)
+    unopened = _is_unopened_wal(path)
     before = _state(path)
-    uri = f"{path.absolute().as_uri()}?mode=ro" + ("&immutable=1" if alone else "")
+    uri = f"{path.absolute().as_uri()}?mode=ro" + ("&immutable=1" if unopened else "")
     try:
         connection = sqlite3.connect(uri, uri=True, isolation_level=None)
         try:
@@ -54,7 +54,7 @@ def open_readonly(path: Path) -> Iterator[sqlite3.Connection]:
             connection.close()
     except sqlite3.Error as error:
         raise SourceError(f"{path}: can't be read: {error}") from error
-    if alone and _state(path) != before:
+    if unopened and _state(path) != before:
         raise SourceError(f"{path}: was opened by another program while it was read; run again")
 
 
@@ -69,7 +69,7 @@ def column_names(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def iter_rows(connection: sqlite3.Connection, table: str, wanted: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield a table's rows by their number, as far as the table has the wanted columns.
+    """Yield a table's rows by their number, with those of the wanted columns that the table has.
 
     Rows are read a page at a time, so that a program that is writing never waits for long.
     """

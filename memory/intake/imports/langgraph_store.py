@@ -21,7 +21,7 @@ from recall_loop.memory.intake.imports.external_sqlite import column_names, iter
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import ContentType
 
-# Where documents keep their words, as far as LangGraph's and LangMem's examples agree.
+# Where documents keep their text, as far as LangGraph's and LangMem's examples agree.
 TEXT_FIELDS = ("text", "content", "memory", "data", "page_content", "content.content")
 _COLUMNS = ["prefix", "key", "value", "created_at", "updated_at", "expires_at"]
 _PLACEHOLDERS = {
@@ -35,36 +35,32 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 class NamespaceTemplate:
-    """A template such as `memories.{user}.*`: which namespaces are wanted, and what their parts mean.
+    """A template such as `memories.{user}.*`: the wanted namespaces, and the meaning of their parts.
 
     Raises:
-        InvalidInputError: it names a part that there is not.
+        InvalidInputError: it names an unknown part.
     """
 
     def __init__(self, template: str) -> None:
-        allowed = "parts with dots between them, each a word, * or one of " + ", ".join(
-            f"{{{name}}}" for name in _PLACEHOLDERS
-        )
         self._parts = template.split(".")
-        named = [found[1] for part in self._parts if (found := _PLACEHOLDER.fullmatch(part))]
-        loose = [
-            part
-            for part in self._parts
-            if not part or (("{" in part or "}" in part) and not _PLACEHOLDER.fullmatch(part))
-        ]
-        if loose or len(set(named)) < len(named) or not set(named) <= set(_PLACEHOLDERS):
+        matches = [_PLACEHOLDER.fullmatch(part) for part in self._parts]
+        names = [match[1] for match in matches if match]
+        words = [part for part, match in zip(self._parts, matches, strict=True) if not match]
+        malformed = any(not word or "{" in word or "}" in word for word in words)
+        if malformed or len(set(names)) < len(names) or not set(names) <= set(_PLACEHOLDERS):
+            known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
+            allowed = f"parts with dots between them, each a word, * or one of {known}"
             raise InvalidInputError("namespace", template, allowed)
 
     def match(self, namespace: str) -> dict[str, str] | None:
-        """Return the record's fields that a namespace names; None where it isn't wanted."""
+        """Return the record's fields that a namespace names; None if it isn't wanted."""
         given = namespace.split(".")
         if len(given) != len(self._parts):
             return None
         fields = {}
         for part, value in zip(self._parts, given, strict=True):
-            named = _PLACEHOLDER.fullmatch(part)
-            if named:
-                fields[_PLACEHOLDERS[named[1]]] = value
+            if placeholder := _PLACEHOLDER.fullmatch(part):
+                fields[_PLACEHOLDERS[placeholder[1]]] = value
             elif part not in ("*", value):
                 return None
         return fields
@@ -75,10 +71,10 @@ class LangGraphStoreSource:
 
     Args:
         path: the SQLite file.
-        owner: whose an item is where its namespace doesn't say.
-        namespaces: template of `NamespaceTemplate`; absent = every namespace, and none of them says whose it is.
-        text_fields: where the text stands in a document, as dotted paths; the first that holds text counts.
-        expired: take items too whose time to live is over.
+        owner: owner of items whose namespace names none.
+        namespaces: template of `NamespaceTemplate`; absent = every namespace, and none of them names an owner.
+        text_fields: dotted paths to the text in a document; the first that holds text counts.
+        expired: also take items whose time to live is over.
 
     Raises:
         SourceError: it is not such a file.
@@ -113,19 +109,19 @@ class LangGraphStoreSource:
 
     def _item(self, row: dict[str, Any]) -> ImportItem:
         namespace, key = str(row["prefix"]), str(row["key"])
-        place = f"{namespace} / {key}"
+        location = f"{namespace} / {key}"
         text = row["value"].decode("utf-8", "replace") if isinstance(row["value"], bytes) else str(row["value"])
-        whose = self._namespaces.match(namespace) if self._namespaces else {}
-        if whose is None:
-            return ImportItem(place, text, left_out="in another namespace")
+        owner_fields = self._namespaces.match(namespace) if self._namespaces else {}
+        if owner_fields is None:
+            return ImportItem(location, text, left_out="in another namespace")
         # Times without a zone are SQLite's own, which are UTC.
         if not self._expired and is_past(row.get("expires_at")):
-            return ImportItem(place, text, left_out="expired")
+            return ImportItem(location, text, left_out="expired")
         try:
             value = to_json_checked(json.loads(text))
         except (ValueError, RecursionError) as error:
-            return ImportItem(place, text, reason=f"value: not JSON: {str(error) or 'nested too deeply'}")
-        words, field = document_text(value, self._fields)
+            return ImportItem(location, text, reason=f"value: not JSON: {str(error) or 'nested too deeply'}")
+        document, field = document_text(value, self._fields)
         attributes = {"namespace": namespace.split("."), "key": key, "value": value}
         if field is not None:
             attributes |= {"text_field": field}
@@ -136,12 +132,12 @@ class LangGraphStoreSource:
         fields: dict[str, Any] = {
             "id": stable_id("langgraph-store", namespace, key),
             "kind": ContentType.FACT,
-            "text": words,
+            "text": document,
             "created_at": row.get("created_at"),
             "updated_at": row.get("updated_at"),
             "attributes": attributes,
         }
-        return ImportItem(place, text, fields=self._owner.fill(fields | whose))
+        return ImportItem(location, text, fields=self._owner.fill(fields | owner_fields))
 
 
 def document_text(value: Any, fields: tuple[str, ...]) -> tuple[str, str | None]:

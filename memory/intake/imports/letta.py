@@ -21,7 +21,7 @@ from recall_loop.memory.parsing.json_lines import InvalidLine
 from recall_loop.state.types import ContentType
 
 _PASSAGE = ("id", "text", "metadata", "metadata_", "tags", "created_at", "updated_at", "agent_id", "file_name")
-# Vectors are made anew, and the rest says how Letta made them.
+# Vectors are computed again; the rest says how Letta computed them.
 _DROPPED = ("embedding", "embedding_config", "is_deleted")
 _LISTS = ("passages", "archival_memory", "results")
 
@@ -31,7 +31,7 @@ class LettaSource:
 
     Args:
         path: a list of passages (or one a line), or an agent file.
-        owner: whose an item is that names nobody.
+        owner: owner of items that name none.
 
     Raises:
         SourceError: it is neither.
@@ -54,31 +54,31 @@ class LettaSource:
             return
         if isinstance(value, dict):
             value = [value] if "text" in value else _passage_list(value)
-        for place, found in iter_objects(self.path, value, "a list of passages"):
-            if isinstance(found, InvalidLine):
-                yield ImportItem(place, found.raw, reason=found.reason)
+        for location, item in iter_objects(self.path, value, "a list of passages"):
+            if isinstance(item, InvalidLine):
+                yield ImportItem(location, item.raw, reason=item.reason)
             else:
-                yield _passage(place, found.get("passage", found), self._owner)
+                yield _passage(location, item.get("passage", item), self._owner)
 
 
 def _passage_list(value: dict[str, Any]) -> Any:
     return next((value[name] for name in _LISTS if isinstance(value.get(name), list)), None)
 
 
-def _passage(place: str, passage: Any, owner: DefaultOwner) -> ImportItem:
+def _passage(location: str, passage: Any, owner: DefaultOwner) -> ImportItem:
     raw = to_json_text(passage)
     if not isinstance(passage, dict):
-        return ImportItem(place, raw, reason="not a passage but something else")
+        return ImportItem(location, raw, reason="not a passage but something else")
     if passage.get("is_deleted"):
-        return ImportItem(place, raw, left_out="deleted")
+        return ImportItem(location, raw, left_out="deleted")
     if to_identifier(passage.get("id")) is None:
-        return ImportItem(place, raw, reason="id: missing; every passage of Letta has one")
+        return ImportItem(location, raw, reason="id: missing; every passage of Letta has one")
     metadata = passage.get("metadata") or passage.get("metadata_") or {}
     rest = {key: value for key, value in passage.items() if key not in (*_PASSAGE, *_DROPPED) and value is not None}
     try:
         attributes = to_json_checked({**(metadata if isinstance(metadata, dict) else {"metadata": metadata}), **rest})
     except ValueError as error:
-        return ImportItem(place, raw, reason=f"metadata: {error}")
+        return ImportItem(location, raw, reason=f"metadata: {error}")
     fields: dict[str, Any] = {
         "id": to_identifier(passage["id"]),
         "kind": ContentType.ARCHIVAL,
@@ -90,7 +90,7 @@ def _passage(place: str, passage: Any, owner: DefaultOwner) -> ImportItem:
         "updated_at": passage.get("updated_at"),
         "attributes": attributes,
     }
-    return ImportItem(place, raw, fields=owner.fill(fields))
+    return ImportItem(location, raw, fields=owner.fill(fields))
 
 
 def _agent_file(value: dict[str, Any], owner: DefaultOwner) -> Iterator[ImportItem]:
@@ -105,8 +105,8 @@ def _agent_file(value: dict[str, Any], owner: DefaultOwner) -> Iterator[ImportIt
             if block_id in blocks:
                 used.add(block_id)
                 yield _block(name, blocks[block_id], owner)
-        for place, message in enumerate(agent.get("messages") or [], start=1):
-            yield _message(name, f"agent {name}, message {place}", message, owner)
+        for position, message in enumerate(agent.get("messages") or [], start=1):
+            yield _message(name, f"agent {name}, message {position}", message, owner)
     for block_id, block in blocks.items():
         if block_id not in used:
             yield _block(None, block, owner)
@@ -114,10 +114,10 @@ def _agent_file(value: dict[str, Any], owner: DefaultOwner) -> Iterator[ImportIt
 
 def _block(agent: str | None, block: dict[str, Any], owner: DefaultOwner) -> ImportItem:
     label = to_identifier(block.get("label")) or "block"
-    place = f"agent {agent}, block {label}" if agent else f"block {label}"
+    location = f"agent {agent}, block {label}" if agent else f"block {label}"
     text, raw = block.get("value"), to_json_text(block)
     if isinstance(text, str) and not text.strip():
-        return ImportItem(place, raw, left_out="empty blocks")
+        return ImportItem(location, raw, left_out="empty blocks")
     fields: dict[str, Any] = {
         "id": stable_id("letta", agent or "shared", "block", label),
         "kind": ContentType.ARCHIVAL,
@@ -126,21 +126,21 @@ def _block(agent: str | None, block: dict[str, Any], owner: DefaultOwner) -> Imp
         "agent_name": agent,
         "attributes": {"description": block["description"]} if isinstance(block.get("description"), str) else {},
     }
-    return ImportItem(place, raw, fields=owner.fill(fields))
+    return ImportItem(location, raw, fields=owner.fill(fields))
 
 
-def _message(agent: str, place: str, message: Any, owner: DefaultOwner) -> ImportItem:
+def _message(agent: str, location: str, message: Any, owner: DefaultOwner) -> ImportItem:
     raw = to_json_text(message)
     if not isinstance(message, dict):
-        return ImportItem(place, raw, reason="not a message but something else")
+        return ImportItem(location, raw, reason="not a message but something else")
     if message.get("role") == "system":
-        return ImportItem(place, raw, left_out="system prompts")
+        return ImportItem(location, raw, left_out="system prompts")
     text = _message_text(message)
     if not text.strip():
-        return ImportItem(place, raw, left_out="messages without words")
-    # Ids in an agent file count from 0 in each file: what was said and when is what stays.
-    told = to_json_text([message.get("created_at"), message.get("role"), text])
-    digest = hashlib.sha256(told.encode("utf-8")).hexdigest()[:24]
+        return ImportItem(location, raw, left_out="messages without words")
+    # Ids count from 0 in each agent file; time, role and text identify a message across files.
+    identity = to_json_text([message.get("created_at"), message.get("role"), text])
+    digest = hashlib.sha256(identity.encode("utf-8")).hexdigest()[:24]
     fields: dict[str, Any] = {
         "id": stable_id("letta", agent, "message", digest),
         "kind": ContentType.MESSAGE,
@@ -151,7 +151,7 @@ def _message(agent: str, place: str, message: Any, owner: DefaultOwner) -> Impor
         "conversation_id": stable_id("letta", agent),
         "created_at": message.get("created_at"),
     }
-    return ImportItem(place, raw, fields=owner.fill(fields))
+    return ImportItem(location, raw, fields=owner.fill(fields))
 
 
 def _message_text(message: dict[str, Any]) -> str:

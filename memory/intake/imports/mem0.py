@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from recall_loop.memory.intake.imports.external_json import iter_objects, load_json, to_json_text
 from recall_loop.memory.intake.imports.external_memory import DefaultOwner, ImportItem, SourceError
@@ -30,10 +30,8 @@ _QDRANT, _CHROMA = "meta.json", "chroma.sqlite3"
 _PAGE = 1000
 
 
-class _MemoryReader(Protocol):
-    """Yields `(place, id, payload)`, or `(place, raw, InvalidLine)` for what can't be read."""
-
-    def __call__(self) -> Iterator[tuple[str, str, dict[str, Any] | InvalidLine]]: ...
+# Location, id and payload of each memory; an `InvalidLine` in place of the payload of one that can't be read.
+_Memories = Iterator[tuple[str, str, dict[str, Any] | InvalidLine]]
 
 
 class Mem0Source:
@@ -41,10 +39,10 @@ class Mem0Source:
 
     Args:
         path: the folder of the vector store, or a file with an export.
-        owner: whose a memory is that names nobody.
+        owner: owner of memories that name none.
         collection: its name. Absent = `mem0`, or the only one that there is.
         history: mem0's history file.
-        expired: take memories too whose expiration date is over.
+        expired: also take memories whose expiration date is over.
 
     Raises:
         SourceError: there is no store of mem0, or it can't be read.
@@ -68,17 +66,17 @@ class Mem0Source:
 
     def items(self) -> Iterator[ImportItem]:
         """Yield the memories, then the messages of the history file."""
-        for place, name, payload in self._memories():
+        for location, memory_id, payload in self._memories():
             if isinstance(payload, InvalidLine):
-                yield ImportItem(place, payload.raw, reason=payload.reason)
+                yield ImportItem(location, payload.raw, reason=payload.reason)
                 continue
-            events = self._history.events_of(name) if self._history else []
-            yield memory_item(place, name, payload, self._owner, events, expired=self._expired)
+            events = self._history.events_of(memory_id) if self._history else []
+            yield memory_item(location, memory_id, payload, self._owner, events, expired=self._expired)
         if self._history:
             yield from self._history.messages(self._owner)
 
 
-def _open(path: Path, collection: str | None) -> tuple[str, _MemoryReader]:
+def _open(path: Path, collection: str | None) -> tuple[str, Callable[[], _Memories]]:
     if (path / _QDRANT).is_file():
         name = _choose_collection(path, collection, _qdrant_collections(path))
         return f"mem0, collection {name} (Qdrant)", lambda: _qdrant(path / "collection" / name / "storage.sqlite")
@@ -99,43 +97,39 @@ def _open(path: Path, collection: str | None) -> tuple[str, _MemoryReader]:
     return "mem0, export", lambda: _export(path)
 
 
-def _choose_collection(path: Path, wanted: str | None, there: list[str]) -> str:
-    memories = [name for name in there if name not in _INTERNAL_COLLECTIONS and not name.endswith(_ENTITIES)]
-    if wanted is not None and wanted in there:
+def _choose_collection(path: Path, wanted: str | None, names: list[str]) -> str:
+    memories = [name for name in names if name not in _INTERNAL_COLLECTIONS and not name.endswith(_ENTITIES)]
+    if wanted is not None and wanted in names:
         return wanted
     if wanted is None and DEFAULT_COLLECTION in memories:
         return DEFAULT_COLLECTION
     if wanted is None and len(memories) == 1:
         return memories[0]
-    raise InvalidInputError("collection", wanted, f"one of {path}: {', '.join(sorted(there)) or 'there is none'}")
+    raise InvalidInputError("collection", wanted, f"one of {path}: {', '.join(sorted(names)) or 'there is none'}")
 
 
 def _qdrant_collections(path: Path) -> list[str]:
     try:
-        found = json.loads((path / _QDRANT).read_text(encoding="utf-8"))
-        names = list(found["collections"])
+        names = list(json.loads((path / _QDRANT).read_text(encoding="utf-8"))["collections"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SourceError(f"{path / _QDRANT}: not Qdrant's list of collections") from error
     # A name is a folder's: whoever wrote the list must not lead us elsewhere.
     return [name for name in names if isinstance(name, str) and name == Path(name).name and name not in ("", "..")]
 
 
-def _qdrant(file: Path) -> Iterator[tuple[str, str, dict[str, Any] | InvalidLine]]:
+def _qdrant(file: Path) -> _Memories:
     with open_readonly(file) as connection:
         if "points" not in table_names(connection):
             raise SourceError(f"{file}: no points of Qdrant in it")
         for number, row in iter_rows(connection, "points", ["point"]):
-            place, data = f"point {number}", row.get("point")
+            data = row.get("point")
             try:
-                given, payload = read_point(data if isinstance(data, bytes) else b"")
+                point_id, payload = read_point(data if isinstance(data, bytes) else b"")
             except ValueError as error:
-                yield (
-                    place,
-                    "",
-                    InvalidLine(str(error), repr(data[:200]) if isinstance(data, bytes) else to_json_text(data)),
-                )
+                raw = repr(data[:200]) if isinstance(data, bytes) else to_json_text(data)
+                yield f"point {number}", "", InvalidLine(str(error), raw)
             else:
-                yield f"point {given}", point_record_id(given), payload
+                yield f"point {point_id}", point_record_id(point_id), payload
 
 
 def _chroma_collections(path: Path) -> list[str]:
@@ -145,14 +139,14 @@ def _chroma_collections(path: Path) -> list[str]:
         return [str(row["name"]) for _, row in iter_rows(connection, "collections", ["name"])]
 
 
-def _chroma(path: Path, name: str) -> Iterator[tuple[str, str, dict[str, Any] | InvalidLine]]:
+def _chroma(path: Path, name: str) -> _Memories:
     """Read a copy of the database, through Chroma: opening a store of an older version changes its files."""
     with tempfile.TemporaryDirectory(prefix="recall-loop-import-") as folder:
         copy_database(path / _CHROMA, Path(folder) / _CHROMA)
         yield from _chroma_rows(path, Path(folder), name)
 
 
-def _chroma_rows(path: Path, folder: Path, name: str) -> Iterator[tuple[str, str, dict[str, Any] | InvalidLine]]:
+def _chroma_rows(path: Path, folder: Path, name: str) -> _Memories:
     from chromadb.errors import ChromaError
 
     from recall_loop.memory.store.chroma.chroma_client import open_client
@@ -163,12 +157,12 @@ def _chroma_rows(path: Path, folder: Path, name: str) -> Iterator[tuple[str, str
         collection = client.get_collection(name, embedding_function=None)
         for start in range(0, collection.count(), _PAGE):
             page = collection.get(limit=_PAGE, offset=start, include=["metadatas", "documents"])
-            for given, payload, document in zip(page["ids"], page["metadatas"], page["documents"], strict=True):
-                # Chroma gives them in another order each time, and equal records are told by equal text.
+            for record_id, payload, document in zip(page["ids"], page["metadatas"], page["documents"], strict=True):
+                # Chroma gives fields in another order each time; equal records are recognised by equal text.
                 fields = dict(sorted((payload or {}).items()))
                 if document is not None:
                     fields.setdefault("data", document)
-                yield f"record {given}", str(given), fields
+                yield f"record {record_id}", str(record_id), fields
     except (ChromaError, ValueError, KeyError, TypeError) as error:
         raise SourceError(f"{path}: Chroma can't read it: {error}") from error
     finally:
@@ -176,25 +170,25 @@ def _chroma_rows(path: Path, folder: Path, name: str) -> Iterator[tuple[str, str
             client.close()
 
 
-def _export(path: Path) -> Iterator[tuple[str, str, dict[str, Any] | InvalidLine]]:
+def _export(path: Path) -> _Memories:
     value = load_json(path)
     if isinstance(value, dict) and isinstance(value.get("results"), list):
         value = value["results"]
-    for place, found in iter_objects(path, value, "what mem0's get_all gives"):
-        if isinstance(found, InvalidLine):
-            yield place, "", found
-        elif not isinstance(found.get("id"), str | int) or isinstance(found["id"], bool):
-            yield place, "", InvalidLine("id: missing; every memory of mem0 has one", to_json_text(found))
+    for location, memory in iter_objects(path, value, "what mem0's get_all gives"):
+        if isinstance(memory, InvalidLine):
+            yield location, "", memory
+        elif not isinstance(memory.get("id"), str | int) or isinstance(memory["id"], bool):
+            yield location, "", InvalidLine("id: missing; every memory of mem0 has one", to_json_text(memory))
         else:
-            yield place, point_record_id(found["id"]), _payload(found)
+            yield location, point_record_id(memory["id"]), _payload(memory)
 
 
-def _payload(found: dict[str, Any]) -> dict[str, Any]:
+def _payload(memory: dict[str, Any]) -> dict[str, Any]:
     """Return an exported memory as the vector store holds it."""
-    inner = found.get("metadata")
-    outer = {key: value for key, value in found.items() if key not in ("id", "memory", "metadata", "score")}
-    if inner is not None and not isinstance(inner, dict):
-        outer["metadata"] = inner
-        inner = None
+    metadata = memory.get("metadata")
+    inner = metadata if isinstance(metadata, dict) else {}
+    outer = {key: value for key, value in memory.items() if key not in ("id", "memory", "metadata", "score")}
+    if not isinstance(metadata, dict):
+        outer["metadata"] = metadata
     given = {key: value for key, value in outer.items() if value is not None}
-    return {**(inner or {}), **given, "data": found.get("memory", found.get("data"))}
+    return {**inner, **given, "data": memory.get("memory", memory.get("data"))}

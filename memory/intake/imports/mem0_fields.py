@@ -25,7 +25,7 @@ from recall_loop.state.types import ContentType
 
 HISTORY_ATTRIBUTE = "mem0_history"
 _MAPPED_FIELDS = ("data", "user_id", "agent_id", "run_id", "actor_id", "role", "created_at", "updated_at")
-# Made by mem0 from the text, and worth nothing without it.
+# mem0 makes these from the text; they are useless without it.
 _DERIVED_FIELDS = ("hash", "text_lemmatized")
 _PROCEDURAL = "procedural_memory"
 _EVENT_COLUMNS = ["memory_id", "old_memory", "event", "created_at", "updated_at", "actor_id", "role"]
@@ -34,7 +34,7 @@ HistoryEvent = dict[str, Any]
 
 
 def memory_item(
-    place: str,
+    location: str,
     memory_id: str,
     payload: Mapping[str, Any],
     owner: DefaultOwner,
@@ -42,15 +42,15 @@ def memory_item(
     *,
     expired: bool,
 ) -> ImportItem:
-    """Return one memory as an item; `expired` says that memories whose time is over are wanted too."""
+    """Return one memory as an item; with `expired` also one whose time is over."""
     try:
         clean = to_json_checked(payload)
-    except ValueError as error:  # nor can it be shown
-        return ImportItem(place, reason=f"payload: {error}")
+    except ValueError as error:  # it can't be shown either
+        return ImportItem(location, reason=f"payload: {error}")
     raw = to_json_text({"id": memory_id, "payload": clean})
     if not expired and is_past(clean.get("expiration_date"), day=True):
-        return ImportItem(place, raw, left_out="expired")
-    return ImportItem(place, raw, fields=owner.fill(_fields(memory_id, clean, events)))
+        return ImportItem(location, raw, left_out="expired")
+    return ImportItem(location, raw, fields=owner.fill(_fields(memory_id, clean, events)))
 
 
 def _fields(memory_id: str, payload: Mapping[str, Any], events: list[HistoryEvent]) -> dict[str, Any]:
@@ -83,13 +83,13 @@ def _changed(event: HistoryEvent) -> bool:
     return event.get("event") == "UPDATE" and isinstance(event.get("old_memory"), str)
 
 
-def point_record_id(given: str | int) -> str:
+def point_record_id(point_id: str | int) -> str:
     """Return the id of a point as a record's id: UUIDs as they are, numbers with a word before them."""
-    return given if isinstance(given, str) else f"mem0-{given}"
+    return point_id if isinstance(point_id, str) else f"mem0-{point_id}"
 
 
 class Mem0History:
-    """mem0's history file: how memories were worded before, and the messages that it still keeps.
+    """mem0's history file: former wordings of memories, and the messages that it still keeps.
 
     Raises:
         SourceError: the file can't be read, or is something else.
@@ -105,7 +105,7 @@ class Mem0History:
                 self._events[str(event["memory_id"])].append(event)
 
     def events_of(self, memory_id: str) -> list[HistoryEvent]:
-        """Return what happened to a memory, oldest first; nothing where the file doesn't know it."""
+        """Return the events of a memory, oldest first; none if the file doesn't know it."""
         return self._events.get(memory_id, [])
 
     def messages(self, owner: DefaultOwner) -> Iterator[ImportItem]:
@@ -115,21 +115,20 @@ class Mem0History:
                 yield from self._messages(connection, owner)
 
     def _messages(self, connection: sqlite3.Connection, owner: DefaultOwner) -> Iterator[ImportItem]:
-        for number, said in iter_rows(connection, "messages", _MESSAGE_COLUMNS):
-            place = f"{self.path.name}, message {number}"
-            scope = _scope(str(said.get("session_scope") or ""))
+        for number, row in iter_rows(connection, "messages", _MESSAGE_COLUMNS):
+            scope = _scope(str(row.get("session_scope") or ""))
             fields: dict[str, Any] = {
-                "id": stable_id("mem0-message", str(said.get("id"))),
+                "id": stable_id("mem0-message", str(row.get("id"))),
                 "kind": ContentType.MESSAGE,
-                "text": said.get("content"),
-                "role": known_role(said.get("role")),
-                "author": to_identifier(said.get("name")),
+                "text": row.get("content"),
+                "role": known_role(row.get("role")),
+                "author": to_identifier(row.get("name")),
                 "user_id": scope.get("user_id"),
                 "agent_id": scope.get("agent_id"),
-                "conversation_id": scope.get("run_id") or to_identifier(said.get("session_scope")),
-                "created_at": said.get("created_at"),
+                "conversation_id": scope.get("run_id") or to_identifier(row.get("session_scope")),
+                "created_at": row.get("created_at"),
             }
-            yield ImportItem(place, to_json_text(said), fields=owner.fill(fields))
+            yield ImportItem(f"{self.path.name}, message {number}", to_json_text(row), fields=owner.fill(fields))
 
 
 def _scope(text: str) -> dict[str, str]:
