@@ -1,9 +1,8 @@
 """LangGraph's long-term store on Recall Loop (OPS-5): `compile(store=RecallLoopStore(memory))`.
 
 An item is a record of kind archival (or fact), so that the loop finds what langmem's tools or a graph's nodes have put
-there, and the other way round nothing else is touched: the adapter sees its own items only. Namespace, key and value
-stand in the record's attributes, the text that is indexed is that of the item's `fields`, and each prefix of the
-namespace is a tag, which both legs of a search filter by.
+there; the adapter itself sees its own items only. The record's attributes hold namespace, key and value, the text of
+the item's `fields` is indexed, and each prefix of the namespace is a tag, which both retrievers filter by.
 """
 
 from __future__ import annotations
@@ -55,9 +54,9 @@ _WIDENING_FACTOR = 4
 class RecallLoopStore(BaseStore):
     """A LangGraph store whose items are records of one tenant of a `MemoryStore`.
 
-    Searches with a query run both legs (words and meaning) and give each item's similarity in [0,1] as its score, best
-    item first. Where fewer items match than are asked for, those that aren't indexed follow, without a score; so do
-    matches beyond the best 1,000. Without a query items come in the order in which they were first put.
+    Searches with a query run both retrievers (words and meaning) and give each item's similarity in [0,1] as its score,
+    best item first. If fewer items match than are wanted, those that aren't indexed follow, without a score; so do matches
+    beyond the best 1,000. Without a query items come in the order in which they were first put.
 
     A batch reads before it writes; of several puts with one namespace and key the last one counts. There is no time to
     live: a `ttl` is an error. Every method may be called from several threads; the asynchronous ones run in threads.
@@ -73,7 +72,7 @@ class RecallLoopStore(BaseStore):
         kind: Literal["archival", "fact"] = "archival",
         fields: Sequence[str] = ("$",),
     ) -> None:
-        """Bind a store, and whose items these are; nothing of it can be chosen by a call.
+        """Bind a store and the owners of the items; no call can choose others.
 
         Args:
             store: the store, open for writing where items are put.
@@ -96,18 +95,18 @@ class RecallLoopStore(BaseStore):
         self._store, self._kind, self._fields = store, ContentType(kind), tuple(fields)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do what is asked, reads first, and return results in the order of `ops`.
+        """Run the operations, reads first, and return results in the order of `ops`.
 
         Raises:
             InvalidInputError: an operation is not allowed; nothing was written.
             UnsupportedOptionError: a time to live is asked for.
             StoreUnavailableError: the store fails.
         """
-        asked = list(ops)
-        puts = {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}
+        ops = list(ops)
+        puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
         for op in puts.values():
             _check(op)
-        results = [self._answer(op) for op in asked]
+        results = [self._read(op) for op in ops]
         if puts:
             self._put(list(puts.values()))
         return results
@@ -116,12 +115,12 @@ class RecallLoopStore(BaseStore):
         """As `batch`; nothing that blocks runs on the event loop."""
         return await asyncio.to_thread(self.batch, list(ops))
 
-    def _answer(self, op: Op) -> Result:
+    def _read(self, op: Op) -> Result:
         if isinstance(op, PutOp):
             return None
         if isinstance(op, GetOp):
-            found = self._store.get([self._id(op.namespace, op.key)], scope=self._scope)
-            return _without_score(_item(found[0])) if found and ITEM_ATTRIBUTE in found[0].attributes else None
+            records = self._store.get([self._id(op.namespace, op.key)], scope=self._scope)
+            return _without_score(_item(records[0])) if records and ITEM_ATTRIBUTE in records[0].attributes else None
         if isinstance(op, SearchOp):
             return self._search(op)
         if isinstance(op, ListNamespacesOp):
@@ -136,18 +135,14 @@ class RecallLoopStore(BaseStore):
     def _put(self, ops: Sequence[PutOp]) -> None:
         now = datetime.now(UTC)
         with self._store.exclusive():
-            ids = [self._id(op.namespace, op.key) for op in ops]
-            known = {record.id: record for record in self._store.get(ids, scope=Scope(tenant=self._scope.tenant))}
-            made = [
-                self._record(record_id, op, known.get(record_id), now)
-                for record_id, op in zip(ids, ops, strict=True)
-                if op.value is not None
-            ]
-            refused = [outcome for outcome in self._store.upsert(made, tenant=self._scope.tenant) if outcome.error]
-            gone = [record_id for record_id, op in zip(ids, ops, strict=True) if op.value is None]
-            self._store.delete(gone, tenant=self._scope.tenant)
-        if refused:
-            raise InvalidInputError("value", refused[0].id, refused[0].error or "")
+            by_id = {self._id(op.namespace, op.key): op for op in ops}
+            known = {record.id: record for record in self._store.get(by_id, scope=Scope(tenant=self._scope.tenant))}
+            written = [self._record(key, op, known.get(key), now) for key, op in by_id.items() if op.value is not None]
+            outcomes = self._store.upsert(written, tenant=self._scope.tenant)
+            self._store.delete([key for key, op in by_id.items() if op.value is None], tenant=self._scope.tenant)
+        for outcome in outcomes:
+            if outcome.error:
+                raise InvalidInputError("value", outcome.id, outcome.error)
 
     def _record(self, record_id: str, op: PutOp, known: Record | None, now: datetime) -> Record:
         value = normalise_containers(op.value or {})
@@ -187,7 +182,7 @@ class RecallLoopStore(BaseStore):
         return ranked[op.offset : wanted]
 
     def _ranked(self, op: SearchOp, wanted: int) -> list[SearchItem]:
-        """Return items by relevance: all that are wanted, or all that the filter lets through of the best 1,000."""
+        """Return items by relevance: as many as are wanted, or those of the best 1,000 that pass the filter."""
         limit, filters = min(wanted, MAX_RESULTS), self._filters(op.namespace_prefix, INDEXED_TAG)
         while True:
             found = search(
@@ -248,13 +243,13 @@ def _without_score(item: SearchItem) -> Item:
 
 def _item(record: Record, score: float | None = None) -> SearchItem:
     """Return a record as an item."""
-    held: Any = record.attributes[ITEM_ATTRIBUTE]
-    made = record.created_at or datetime.now(UTC)
+    stored: Any = record.attributes[ITEM_ATTRIBUTE]
+    created_at = record.created_at or datetime.now(UTC)
     return SearchItem(
-        namespace=tuple(held["namespace"]),
-        key=held["key"],
-        value=held["value"],
-        created_at=made,
-        updated_at=record.updated_at or made,
+        namespace=tuple(stored["namespace"]),
+        key=stored["key"],
+        value=stored["value"],
+        created_at=created_at,
+        updated_at=record.updated_at or created_at,
         score=score,
     )

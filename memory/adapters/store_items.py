@@ -1,4 +1,4 @@
-"""What the LangGraph store keeps of an item, and how items are filtered. Pure functions."""
+"""Tags and text of an item of the LangGraph store, and the filters of items. Pure functions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def prefix_tags(owners: OwnerIds, namespace: Sequence[str]) -> list[str]:
 
 
 def indexable_text(value: Mapping[str, Any], fields: Sequence[str]) -> str | None:
-    """Return the text of a value's fields, which is what an item is found by; None where they hold none.
+    """Return the text of a value's fields, by which an item is found; None if they hold none.
 
     The whole value (`$`) is written as lines of `name: text`, or as its text alone where it has only one.
     """
@@ -50,7 +50,7 @@ def indexable_text(value: Mapping[str, Any], fields: Sequence[str]) -> str | Non
 
 
 def normalise_containers(value: Any) -> Any:
-    """Return a value with mappings as dictionaries and tuples as lists; what else is no JSON is left to be refused."""
+    """Return a value with mappings as dictionaries and tuples as lists; whatever else is no JSON is refused later."""
     if isinstance(value, Mapping):
         return {name: normalise_containers(item) for name, item in value.items()}
     return [normalise_containers(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""Whatever a source hands in, as plain JSON values that a record can hold. Nothing is dropped."""
+"""Any foreign value as plain JSON that a record can hold. Nothing is dropped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNFIT = re.compile("[\x00\ud800-\udfff]")
 
 
 def clean_text(text: str) -> str:
-    """Return `text` with what no store can hold (NUL, lone surrogates) as the replacement sign U+FFFD."""
+    """Return `text` with characters that no store can hold (NUL, lone surrogates) replaced by U+FFFD."""
     if text.isascii() and "\x00" not in text:
         return text
     return _UNFIT.sub("\ufffd", text)
@@ -48,8 +48,6 @@ def _number(value: float) -> JsonValue:
 def _container(value: object, depth: int) -> JsonValue:
     if depth >= _MAX_JSON_DEPTH:
         return clean_text(_dump_deep(value))
-    if type(value) is dict:
-        return {clean_text(str(key)): to_json_value(item, depth + 1) for key, item in value.items()}
     if isinstance(value, BaseModel):
         value = {name: getattr(value, name) for name in type(value).model_fields}
     if isinstance(value, Mapping):
@@ -59,7 +57,7 @@ def _container(value: object, depth: int) -> JsonValue:
 
 
 def _dump_deep(value: object) -> str:
-    """Return what is nested too deep as text: JSON where Python's writer can go so deep."""
+    """Return a value that is nested too deeply as text: JSON if Python's writer can go so deep."""
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (RecursionError, ValueError, TypeError):
@@ -77,7 +75,7 @@ def _scalar_text(value: object) -> str:
 
 
 def to_json_object(value: Mapping[str, object]) -> dict[str, JsonValue]:
-    """Return a mapping as a JSON object, without what is None or empty."""
+    """Return a mapping as a JSON object, without None and empty values."""
     return {
         clean_text(str(key)): to_json_value(item) for key, item in value.items() if item not in (None, "", [], {}, ())
     }

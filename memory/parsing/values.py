@@ -1,4 +1,4 @@
-"""Small values of foreign records: texts, counts and times, or None where they are none."""
+"""Small values of foreign records: texts, counts and times; None for anything else."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from recall_loop.memory.parsing.to_json import clean_text
 
 _MILLISECONDS_FROM = 1e11  # seconds reach this in the year 5138
-_MOST_COUNT = 2**53
+_MAX_NUMBER = 2**53
 
 
 def to_text(value: Any) -> str | None:
-    """Return `value` as text without what no store can hold; None stays None, and blank text is None."""
+    """Return `value` as text without characters that no store can hold; None stays None, and blank text is None."""
     if value is None:
         return None
     text = clean_text(value if isinstance(value, str) else str(getattr(value, "value", value)))
@@ -20,20 +20,19 @@ def to_text(value: Any) -> str | None:
 
 
 def to_error(value: Any) -> str | None:
-    """Return an error as text; `false`, 0 and what is empty say that there is none."""
+    """Return an error as text; `false`, 0 and empty values say that there is none."""
     return to_text(value) if value else None
 
 
 def to_count(value: Any) -> int | None:
     """Return a whole number from 0 up, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST_COUNT:
-        return None
-    return int(value)
+    seconds = to_seconds(value)
+    return None if seconds is None else int(seconds)
 
 
 def to_seconds(value: Any) -> float | None:
     """Return a number of seconds from 0 up, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST_COUNT:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MAX_NUMBER:
         return None
     return float(value)
 

@@ -1,6 +1,6 @@
-"""Old records into the new shape (TRAJ-4): once, in batches, and again as often as one likes.
+"""Rewrites old records in the new shape (TRAJ-4), in batches; may be repeated.
 
-A record that is in the new shape is left alone, so a run that was killed is simply started again: what it
+A record that is in the new shape is left alone, so a migration that was killed is simply started again: what it
 had written was acknowledged, the rest is still there in the old shape. Nothing is deleted, and what has no
 place in the new shape is kept under `extra`.
 """
@@ -11,11 +11,10 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from recall_loop.state.records.legacy_trajectories import is_legacy
-from recall_loop.state.records.trajectories import run_attributes, run_from_record
+from recall_loop.state.records.trajectories import RunData, run_attributes, run_from_record
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ContentType
 
@@ -71,20 +70,20 @@ def migrate_trajectories(
     """
     scope = Scope(tenant=tenant)
     report = MigrationReport(tenant, dry_run)
-    wanted: list[str] = []  # ids first: writing while scanning would show the scan its own work
+    ids: list[str] = []  # ids first: writing while scanning would show the scan its own work
     for record in _trajectories(store, scope):
         report.trajectories += 1
         if is_legacy(record.attributes):
-            wanted.append(record.id)
+            ids.append(record.id)
             report.before[legacy_outcome_type(record)] += 1
-    done = 0
-    ids = iter(wanted)
-    while batch := list(islice(ids, batch_size)):
+    for start in range(0, len(ids), batch_size):
+        batch = ids[start : start + batch_size]
         _rewrite(store, scope, batch, report)
-        done += len(batch)
         if on_progress:
-            on_progress(done, len(wanted))
-    _count_after(store, scope, report)
+            on_progress(start + len(batch), len(ids))
+    for record in _trajectories(store, scope):
+        report.trajectories_after += 1
+        report.legacy_after += is_legacy(record.attributes)
     return report
 
 
@@ -96,34 +95,26 @@ def legacy_outcome_type(record: Record) -> str:
     return str(kind) if kind is not None else "(none)"
 
 
-def to_current_shape(record: Record) -> Record:
-    """Return an old record in the new shape; everything but its attributes stays as it is."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # this is the cure that the warning asks for
-        run = run_from_record(record)
-    return record.model_copy(update={"attributes": run_attributes(run)})
-
-
 def _rewrite(store: MemoryStore, scope: Scope, ids: list[str], report: MigrationReport) -> None:
     # Read again: a record may have been changed, migrated or deleted since the scan.
     old = [record for record in store.get(ids, scope=scope) if is_legacy(record.attributes)]
-    new = [to_current_shape(record) for record in old]
-    rejected: dict[str, str] = {}
-    if new and not report.dry_run:
+    runs = {record.id: _run_without_warning(record) for record in old}
+    if not report.dry_run:
         # As mappings, so that the store checks the new attributes and rejects a record that can't hold them.
-        outcomes = store.upsert([record.model_dump(exclude_none=True) for record in new], tenant=scope.tenant)
-        rejected = {str(one.id): one.error or "" for one in outcomes if one.status == "rejected"}
-    report.failed += rejected.items()
-    for record in new:
-        if record.id not in rejected:
-            report.migrated += 1
-            report.after[run_from_record(record).execution.status.value] += 1
+        attributes = {record_id: {"attributes": run_attributes(run)} for record_id, run in runs.items()}
+        new = [record.model_dump(exclude_none=True) | attributes[record.id] for record in old]
+        for outcome in store.upsert(new, tenant=scope.tenant):
+            if outcome.status == "rejected":
+                report.failed.append((str(outcome.id), outcome.error or ""))
+                runs.pop(str(outcome.id))
+    report.migrated += len(runs)
+    report.after.update(run.execution.status.value for run in runs.values())
 
 
-def _count_after(store: MemoryStore, scope: Scope, report: MigrationReport) -> None:
-    for record in _trajectories(store, scope):
-        report.trajectories_after += 1
-        report.legacy_after += is_legacy(record.attributes)
+def _run_without_warning(record: Record) -> RunData:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the warning asks for just this migration
+        return run_from_record(record)
 
 
 def _trajectories(store: MemoryStore, scope: Scope) -> Iterator[Record]:

@@ -1,4 +1,4 @@
-"""Runs put into a store, and scored (TRAJ-1, TRAJ-2): one that is there already is neither written nor scored again."""
+"""Adds runs to a store and scores them (TRAJ-1, TRAJ-2); a run that is there already is left as it is."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def add_trajectories(
 ) -> list[AddOutcome]:
     """Write runs, and score those that have no learning value.
 
-    A run that the store has under the same id, with or without a score, is left as it is; where only whose it is has
-    changed it keeps its score. Scores that runs bring along stay.
+    A run that the store has under the same id, with or without a score, is left as it is; if only its owner has changed
+    it keeps its score. Scores that runs bring along stay.
 
     Args:
         store: the store, open for writing.
@@ -52,15 +52,14 @@ def add_trajectories(
     """
     last = {record.id: record for record in records}
     known = {record.id: record for record in store.get(last, scope=Scope(tenant=tenant))}
-    given = {record_id: _carry_score(known.get(record_id), record) for record_id, record in last.items()}
-    new = [_scored(record, scorer) for record in given.values() if not _same(known.get(record.id), record)]
+    rewritten = (_record_to_write(record, known.get(record.id), scorer) for record in last.values())
+    new = [record for record in rewritten if record is not None]
     outcomes = zip(new, store.upsert(new, tenant=tenant), strict=True)
-    written = {record.id: AddOutcome(record, outcome.status, outcome.error) for record, outcome in outcomes}
-    return [written.get(record.id) or _unchanged(known[record.id], record) for record in records]
-
-
-def _unchanged(known: Record, record: Trajectory) -> AddOutcome:
-    return AddOutcome(known if isinstance(known, Trajectory) else record, "unchanged")
+    added = {record.id: AddOutcome(record, outcome.status, outcome.error) for record, outcome in outcomes}
+    for record in known.values():
+        if record.id not in added and isinstance(record, Trajectory):
+            added[record.id] = AddOutcome(record, "unchanged")
+    return [added[record.id] for record in records]
 
 
 def with_agent_and_tags(record: Trajectory, agent_id: str | None, tags: Iterable[str]) -> Trajectory:
@@ -74,9 +73,17 @@ def with_agent_and_tags(record: Trajectory, agent_id: str | None, tags: Iterable
     return record.model_copy(update={name: getattr(checked, name) for name in given})
 
 
-def _scored(record: Trajectory, scorer: Scorer | None) -> Trajectory:
-    """Return the record with a learning value, or queued for one; one that it has stays."""
+def _record_to_write(record: Trajectory, known: Record | None, scorer: Scorer | None) -> Trajectory | None:
+    """Return the record with a learning value, or queued for one; None if the store has this run already."""
     run = run_from_record(record)
+    if isinstance(known, Trajectory):
+        stored = run_from_record(known)
+        if _unscored(stored) == _unscored(run):
+            same_owner = all(getattr(known, name) == getattr(record, name) for name in _RUN_OWNER_FIELDS)
+            if same_owner and set(record.tags) <= set(known.tags):
+                return None
+            if run.outcome_score is None and stored.outcome_score is not None:
+                return record.model_copy(update={"attributes": known.attributes})
     if run.outcome_score is not None:
         return record
     if scorer is None:
@@ -84,27 +91,7 @@ def _scored(record: Trajectory, scorer: Scorer | None) -> Trajectory:
     return record_with_outcome(record, scorer(run), datetime.now(UTC))
 
 
-def _same(known: Record | None, record: Trajectory) -> bool:
-    """Say whether the store has this run already, whatever its score."""
-    if not isinstance(known, Trajectory) or any(
-        getattr(known, name) != getattr(record, name) for name in _RUN_OWNER_FIELDS
-    ):
-        return False
-    return _unscored(run_from_record(known)) == _unscored(run_from_record(record)) and set(record.tags) <= set(
-        known.tags
-    )
-
-
-def _carry_score(known: Record | None, record: Trajectory) -> Trajectory:
-    """Return the record with the score that the store has of the very same run, whoever's it is now."""
-    if not isinstance(known, Trajectory) or run_from_record(record).outcome_score is not None:
-        return record
-    before = run_from_record(known)
-    if before.outcome_score is None or _unscored(before) != _unscored(run_from_record(record)):
-        return record
-    return record.model_copy(update={"attributes": known.attributes})
-
-
 def _unscored(run: RunData) -> RunData:
+    """Return a run without what scoring adds to it."""
     names = ("summary", "outcome_score", "scoring", "scoring_error", "task_category", "complexity_level")
     return run.model_copy(update={**dict.fromkeys(names), "scoring_pending": False})

@@ -1,8 +1,8 @@
-"""Scoring what a store holds: the queue of runs that wait for a score (TRAJ-2).
+"""The queue of stored runs that wait for a score (TRAJ-2).
 
 The queue is the store itself: a run waits while `scoring_pending` is set, or simply has no score. Runs are written
-back in small batches as they are scored, so that a run of the command that is killed loses at most one batch, and the
-next goes on with what is left.
+back in small batches as they are scored, so that a command that is killed loses at most one batch, and the next one
+goes on with what is left.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.trajectories.scoring.outcome_scoring import (
-    RunScore,
     Scorer,
+    ScoringFailure,
     ScoringOutcome,
     record_with_outcome,
 )
+from recall_loop.state.records.records import Record
 from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.state.records.records import Record
 
 _BATCH = 20
 
@@ -68,14 +68,14 @@ def score_pending(
         StoreUnavailableError: the store fails; earlier batches are written.
         StoreReadOnlyError: the store is open for reading only.
     """
-    where, report = scope or Scope(), ScoringReport()
-    waiting = islice(_unscored_records(store, where, queued_only=queued_only), limit)
-    while batch := list(islice(waiting, _BATCH)):
+    scope, report = scope or Scope(), ScoringReport()
+    unscored = islice(_unscored_records(store, scope, queued_only=queued_only), limit)
+    while batch := list(islice(unscored, _BATCH)):
         outcomes = _score_batch(scorer, batch)
-        report += _write_scores(store, where.tenant, outcomes, clock)
+        report += _write_scores(store, scope.tenant, outcomes, clock)
         if progress is not None:
             progress(report)
-        if len(outcomes) < len(batch):  # nobody can be asked for now: the rest stays as it is
+        if len(outcomes) < len(batch):  # the scorer can't be asked for now: the rest stays as it is
             break
     return report
 
@@ -91,7 +91,7 @@ def rescore_record(
     """Score one stored run, also one that has a score already; a failure leaves an old score as it is.
 
     Returns:
-        What became of it; None where the run was erased, changed or scored meanwhile, and so is left as it is.
+        What became of it; None if the run was erased, changed or scored meanwhile, and so is left as it is.
 
     Raises:
         StoreUnavailableError: the store fails.
@@ -110,26 +110,27 @@ def _unscored_records(store: MemoryStore, scope: Scope, *, queued_only: bool) ->
             yield record
 
 
-def _score_batch(scorer: Scorer, batch: list[Record]) -> list[tuple[Record, ScoringOutcome]]:
+_ScoredRecords = list[tuple[Record, ScoringOutcome]]
+
+
+def _score_batch(scorer: Scorer, batch: list[Record]) -> _ScoredRecords:
     """Return what the scorer says of each run, up to the first for which it can't be asked."""
-    outcomes: list[tuple[Record, ScoringOutcome]] = []
+    outcomes: _ScoredRecords = []
     for record in batch:
         outcome = scorer(run_from_record(record))
-        if not isinstance(outcome, RunScore) and outcome.retry_later:
+        if isinstance(outcome, ScoringFailure) and outcome.retry_later:
             break
         outcomes.append((record, outcome))
     return outcomes
 
 
 def _write_scores(
-    store: MemoryStore, tenant: str, outcomes: list[tuple[Record, ScoringOutcome]], clock: Callable[[], datetime]
+    store: MemoryStore, tenant: str, outcomes: _ScoredRecords, clock: Callable[[], datetime]
 ) -> ScoringReport:
     # Asking a model takes minutes: what was erased, changed or scored meanwhile must not come back as it was.
-    now = {record.id: record for record in store.get([record.id for record, _ in outcomes], scope=Scope(tenant=tenant))}
-    outcomes = [(record, outcome) for record, outcome in outcomes if now.get(record.id) == record]
-    written = store.upsert(
-        [record_with_outcome(record, outcome, clock()) for record, outcome in outcomes], tenant=tenant
-    )
-    errors = {row.id or "": row.error for row in written if row.error}
-    errors |= {record.id: outcome.detail for record, outcome in outcomes if not isinstance(outcome, RunScore)}
+    stored = {one.id: one for one in store.get([record.id for record, _ in outcomes], scope=Scope(tenant=tenant))}
+    outcomes = [(record, outcome) for record, outcome in outcomes if stored.get(record.id) == record]
+    records = [record_with_outcome(record, outcome, clock()) for record, outcome in outcomes]
+    errors = {row.id or "": row.error for row in store.upsert(records, tenant=tenant) if row.error}
+    errors |= {record.id: outcome.detail for record, outcome in outcomes if isinstance(outcome, ScoringFailure)}
     return ScoringReport(len(outcomes) - len(errors), len(errors), errors)
