@@ -55,8 +55,8 @@ class RecallLoopStore(BaseStore):
     """A LangGraph store whose items are records of one tenant of a `MemoryStore`.
 
     Searches with a query run both retrievers (words and meaning) and give each item's similarity in [0,1] as its score,
-    best item first. If fewer items match than are wanted, those that aren't indexed follow, without a score; so do matches
-    beyond the best 1,000. Without a query items come in the order in which they were first put.
+    best item first. If fewer items match than are wanted, those that aren't indexed follow, without a score; so do
+    matches beyond the best 1,000. Without a query items come in the order in which they were first put.
 
     A batch reads before it writes; of several puts with one namespace and key the last one counts. There is no time to
     live: a `ttl` is an error. Every method may be called from several threads; the asynchronous ones run in threads.
