@@ -43,6 +43,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-snapshots", action="store_true", help="write tests/snapshots anew")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are processors: many tests wait for processes and sockets."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start files with slow tests first, so that no process is left alone with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Forget the knobs and keys of whoever runs the tests, for child processes too."""
     from recall_loop.state.settings.settings import ENV_PREFIX, Settings

@@ -34,7 +34,10 @@ HOSTILE = '<img src=x onerror="document.title=1"> <script>document.title=2</scri
 RUNS = {"Booked the supplier after three quotes": 0.9, "Wrote to one supplier": 0.5, "Lost the supplier's address": 0.1}
 UNKNOWN = "Which museum did we visit in Lisbon, and who recommended it?"
 QUESTION = "Who is rewiring the tower, and how much did they quote?"
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,8 @@ from recall_loop.state.types import ContentType, SearchMode
 from recall_loop.text.words.tokens import stems
 from tests.embedders import WordHashEmbedder
 
+pytestmark = pytest.mark.slow
+
 KINDS = [str(kind) for kind in ContentType]
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 WORDS = ["ferry", "island", "bread", "window", "lamp", "Ann", "ferries", "the", "of", "north"]

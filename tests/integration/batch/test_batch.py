@@ -24,6 +24,8 @@ from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 BOATS = ("Amber", "Birk", "Cormorant", "Dulse", "Eider", "Fathom", "Gannet", "Halyard")
 RECORDS = [
     {"id": f"b{n}", "kind": "fact", "text": f"The boat {name} is moored at berth {n + 3} until October."}

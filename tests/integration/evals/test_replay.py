@@ -24,6 +24,8 @@ from recall_loop.state.records.records import Fact, Message, Record
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 TALK = [
     ("Ines", "I finally sold my old rowing boat to Joao."),
     ("Tom", "Great! What will you do with the money?"),

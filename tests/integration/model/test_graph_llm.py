@@ -24,6 +24,8 @@ from tests.integration.graph.worlds import (
 )
 from tests.llm_endpoint import Behaviour, ChatEndpoint, RawReply
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = quick_settings()
 FAULTS = {
     Behaviour.DEAD: "connection",

@@ -22,7 +22,7 @@ from tests.service_server import ServiceProcess
 from tests.waiting import wait_until
 
 # Each test starts processes that load all of Chroma and LangGraph, or waits until such ones are back.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 PATH = "/api/memory/retrieve"
 QUESTION = {"messages": [{"content": "Who owns the granary?"}]}
 

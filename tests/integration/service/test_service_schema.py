@@ -14,6 +14,8 @@ from recall_loop.state.settings.settings import Settings
 from tests.embedders import WordHashEmbedder
 from tests.service_server import running_service
 
+pytestmark = pytest.mark.slow
+
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",

@@ -15,6 +15,8 @@ from recall_loop.state.settings.settings import Settings
 from tests.embedders import WordHashEmbedder
 from tests.service_server import running_service
 
+pytestmark = pytest.mark.slow
+
 TENANTS = [f"tenant-{at:02}" for at in range(20)]
 MARKS = {tenant: f"zq{at:02}mark" for at, tenant in enumerate(TENANTS)}
 THREADS, STEPS = 5, 60

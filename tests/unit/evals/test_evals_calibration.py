@@ -26,6 +26,8 @@ from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, RA
 from recall_loop.policy.confidence.confidence_signals import SIGNALS
 from recall_loop.state.errors import InvalidInputError
 
+pytestmark = pytest.mark.slow
+
 SCORES = np.array([0.9, 0.8, 0.4, 0.1])
 OUTCOMES = np.array([True, False, True, False])
 PLAIN = "logistic, components"

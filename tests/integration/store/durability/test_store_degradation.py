@@ -20,6 +20,8 @@ from recall_loop.state.scope import Scope
 from tests.damage import garbage
 from tests.embedders import WordHashEmbedder
 
+pytestmark = pytest.mark.slow
+
 QUERY = np.ones((1, 32), dtype=np.float32)
 SQUATTER = """
 import sqlite3, sys

@@ -27,7 +27,7 @@ from tests.damage import garbage
 from tests.embedders import WordHashEmbedder
 
 # Damaged vector files are tried in processes of their own, which load all of Chroma each time.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 # From so many rows on Chroma keeps files of vectors beside its database.
 LARGE = 1100
 SMALL = 150
