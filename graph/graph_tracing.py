@@ -18,7 +18,7 @@ from recall_loop.state.agent_state import AgentState, InputState
 from recall_loop.state.context import Context
 from recall_loop.state.run.cancellation import raise_if_cancelled
 from recall_loop.telemetry import metrics, names
-from recall_loop.telemetry.run_watch import RunSpan, current_run
+from recall_loop.telemetry.run_span import RunSpan, current_run
 from recall_loop.telemetry.spans import allow_content, set_attributes, span
 
 # A node returns a partial update of the state.

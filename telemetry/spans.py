@@ -24,12 +24,12 @@ from recall_loop.telemetry.names import ERROR_TYPE, SCOPE
 Attributes = Mapping[str, AttributeValue | None]
 _tracer = trace.get_tracer(SCOPE)
 _CONTENT = contexts.create_key("recall_loop.content")
-# Ends of a piece of work that are nobody's fault.
+# Endings of a piece of work that aren't failures.
 BENIGN_EXITS = (GeneratorExit, KeyboardInterrupt, asyncio.CancelledError, RunCancelledError)
 
 
 def start_span(name: str, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL) -> Span:
-    """Start a span below the current one; whoever starts it ends it."""
+    """Start a span below the current one; the caller ends it."""
     return _tracer.start_span(name, kind=kind, attributes=_without_none(attributes))
 
 
@@ -53,16 +53,15 @@ def use_context(context: Context | None) -> Iterator[None]:
 
 @contextmanager
 def span(name: str, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL) -> Iterator[Span]:
-    """Give a span that is current inside of the block, and ends with it."""
-    opened = start_span(name, attributes, kind)
-    try:
-        with use_context(context_with(opened)):
+    """Yield a span that is current inside of the block, and ends with it."""
+    with _tracer.start_as_current_span(
+        name, kind=kind, attributes=_without_none(attributes), record_exception=False, set_status_on_exception=False
+    ) as opened:
+        try:
             yield opened
-    except BaseException as error:
-        record_error(opened, error)
-        raise
-    finally:
-        opened.end()
+        except BaseException as error:
+            record_error(opened, error)
+            raise
 
 
 def set_attributes(span: Span, attributes: Attributes) -> None:
@@ -81,17 +80,17 @@ def record_error(span: Span, error: BaseException) -> None:
 
 
 def mark_failed(span: Span, reason: str) -> None:
-    """Mark a span as failed for a reason that is no text of a user's."""
+    """Mark a span as failed; the reason must hold no text of a user."""
     if span.is_recording():
         span.set_attribute(ERROR_TYPE, reason)
         span.set_status(Status(StatusCode.ERROR, reason))
 
 
 def error_type(error: BaseException) -> str:
-    """Return the name of an error's class, with its module where that isn't ours or Python's."""
+    """Return the name of an error's class, with its module unless that is this project's or Python's."""
     kind = type(error)
-    own = kind.__module__ == "builtins" or kind.__module__.startswith("recall_loop.")
-    return kind.__qualname__ if own else f"{kind.__module__}.{kind.__qualname__}"
+    known = kind.__module__ == "builtins" or kind.__module__.startswith("recall_loop.")
+    return kind.__qualname__ if known else f"{kind.__module__}.{kind.__qualname__}"
 
 
 @contextmanager
@@ -107,7 +106,7 @@ def is_content_allowed() -> bool:
 
 
 def set_content(span: Span, name: str, value: Any) -> None:
-    """Set an attribute to user content, as JSON unless it is text; nothing where that isn't wanted."""
+    """Set an attribute to user content, as JSON unless it is text; does nothing where content isn't allowed."""
     if span.is_recording() and is_content_allowed() and value is not None:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         span.set_attribute(name, text.encode("utf-8", "backslashreplace").decode("utf-8"))
@@ -115,8 +114,8 @@ def set_content(span: Span, name: str, value: Any) -> None:
 
 def trace_id(span: Span) -> str | None:
     """Return the id of the span's trace, as 32 hexadecimal digits; None where none is recorded."""
-    found = span.get_span_context()
-    return trace.format_trace_id(found.trace_id) if found.is_valid else None
+    context = span.get_span_context()
+    return trace.format_trace_id(context.trace_id) if context.is_valid else None
 
 
 def _without_none(attributes: Attributes) -> dict[str, AttributeValue]:
