@@ -5,17 +5,21 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from recall_loop.cli.core.shared_options import given_fields
+from recall_loop.cli.core.shared_options import LIST_FILTERS, given_fields
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.scope import Scope
     from recall_loop.state.settings.settings import Settings
+
+_Model = TypeVar("_Model", bound="BaseModel")
 
 
 def read_settings(args: argparse.Namespace) -> Settings:
@@ -47,6 +51,39 @@ def scope_from(args: argparse.Namespace, settings: Settings) -> Scope:
     if getattr(args, "scope", None) is not None:
         fields["mode"] = args.scope
     return validate_model(Scope, {"tenant": settings.tenant, **fields}, "scope")
+
+
+def model_from(args: argparse.Namespace, model: type[_Model], **fields: Any) -> _Model:
+    """Return a request model from the options whose `dest` is the name of a field or of a filter, and from `fields`.
+
+    Raises:
+        InvalidInputError: names the field, its value and what is allowed.
+    """
+    from recall_loop.state.errors import validate_model
+    from recall_loop.state.scope import Filters, Scope
+
+    names = Filters.model_fields.keys() - Scope.model_fields.keys() - model.model_fields.keys()
+    given = given_fields(args, model.model_fields)
+    if filters := _read_filters(args.filter, given_fields(args, names)):
+        given["filters"] = filters
+    return validate_model(model, given | fields)
+
+
+def _read_filters(pairs: Sequence[str], filters: dict[str, Any]) -> dict[str, Any]:
+    """Add `KEY=VALUE` pairs to filters; those of a filter that takes several values add up."""
+    from recall_loop.state.errors import InvalidInputError
+
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise InvalidInputError("--filter", pair, "KEY=VALUE")
+        if key in LIST_FILTERS:
+            filters[key] = [*filters.get(key, ()), value]
+        elif key in filters:
+            raise InvalidInputError(f"--filter {key}", value, "one value")
+        else:
+            filters[key] = value
+    return filters
 
 
 def store_path(settings: Settings) -> Path:

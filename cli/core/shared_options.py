@@ -13,6 +13,7 @@ from typing import Any
 
 from recall_loop.memory.intake.files.batch_size import BATCH_SIZE, MAX_BATCH_SIZE
 
+LIST_FILTERS = ("agent_ids", "tags", "tools_used")
 Group = argparse._ActionsContainer  # a parser, or a group of one
 
 
@@ -81,6 +82,29 @@ def add_scope_options(group: Group, records: str = "records") -> None:
     )
 
 
+def add_types_option(group: Group, default: str) -> None:
+    """Add `--types`; `default` says which are searched without it."""
+    group.add_argument(
+        "--types",
+        dest="content_types",
+        type=comma_separated,
+        metavar="T,..",
+        help=f"fact, archival, message, trajectory (default: {default})",
+    )
+
+
+def add_filter_option(group: Group) -> None:
+    """Add `--filter`, for every filter that has no option of its own."""
+    group.add_argument(
+        "--filter",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="any filter of docs/search.md, such as tools_used=read_file or scored=true; may be repeated, "
+        f"and the values of {', '.join(LIST_FILTERS)} add up",
+    )
+
+
 def add_listen_options(group: Group) -> None:
     """Add the address and the keys of an HTTP service."""
     group.add_argument("--host", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1)")
@@ -139,6 +163,18 @@ def add_action(actions: Any, verb: str, name: str, words: str, example: str) -> 
 def given_fields(args: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
     """Return those of the fields `names` that the command line gives."""
     return {name: value for name in names if (value := getattr(args, name, None)) is not None}
+
+
+def not_blank(text: str) -> str:
+    """Return an argument that isn't blank."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"got {text!r}; allowed: text that isn't blank")
+    return text
+
+
+def comma_separated(text: str) -> tuple[str, ...]:
+    """Return the names in a comma-separated list."""
+    return tuple(name.strip() for name in text.split(","))
 
 
 def bounded_int(low: int, high: int) -> type[int]:

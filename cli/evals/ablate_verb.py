@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.core.progress_bars import stage_progress
+from recall_loop.cli.core.shared_options import comma_separated
 from recall_loop.cli.evals.eval_options import (
     add_dataset_options,
     add_resamples_option,
     add_sample_options,
     add_setting_option,
     report_console,
-    split_names,
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs
@@ -43,7 +43,12 @@ def add_parser(subparsers: Any) -> None:
     add_dataset_options(parser)
     add_sample_options(parser, "--questions", "questions of each set")
     add_resamples_option(parser)
-    add("--only", metavar="A,..", help="only these ingredients (default: all; the report names them)")
+    add(
+        "--only",
+        type=comma_separated,
+        metavar="A,..",
+        help="only these, of those that the report names (default: all)",
+    )
     add_setting_option(parser)
     add("--stores", type=Path, metavar="DIR", help="keep the stores in this folder (default: in memory)")
     add("--json", type=Path, metavar="FILE", help="write the report")
@@ -66,7 +71,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     from recall_loop.state.errors import InvalidInputError
 
     options, settings = EvalOptions(limit=args.questions, seed=args.seed), settings_with(args.set)
-    plan = AblationPlan(split_names(args.only), args.resamples, args.seed, args.stores)
+    plan = AblationPlan(args.only, args.resamples, args.seed, args.stores)
     select_ingredients(plan.only)  # refuses unknown names before anything is read
     datasets = [load_dataset(folder, args.kinds, args.format) for folder in args.data]
     for dataset in datasets:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from recall_loop.cli.core.shared_options import Group, bounded_int
+from recall_loop.cli.core.shared_options import Group, bounded_int, comma_separated
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,8 +31,10 @@ def add_setting_option(group: Group) -> None:
 def add_question_options(group: Group) -> None:
     """Add the cuts and the choice of questions: `--k`, `--categories`, `--unscored`."""
     group.add_argument("--k", default="5,10,20", metavar="K,..", help="cuts of recall and all (default: %(default)s)")
-    group.add_argument("--categories", metavar="A,..", help="only questions of --data of these categories")
-    group.add_argument("--unscored", action="store_true", help="also ask questions of --data that count for no recall")
+    group.add_argument(
+        "--categories", type=comma_separated, metavar="A,..", help="only questions of these categories (default: all)"
+    )
+    group.add_argument("--unscored", action="store_true", help="also ask questions that count for no recall")
 
 
 def add_sample_options(group: Group, option: str = "--limit", items: str = "questions") -> None:
@@ -81,11 +83,6 @@ def parse_cutoffs(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise InvalidInputError("k", text, "whole numbers with commas between, such as 5,10,20") from None
-
-
-def split_names(text: str | None) -> tuple[str, ...] | None:
-    """Return the comma-separated names of an option; None where it wasn't given."""
-    return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
 def report_console() -> Console:

@@ -17,7 +17,6 @@ from recall_loop.cli.evals.eval_options import (
     add_sample_options,
     parse_cutoffs,
     report_console,
-    split_names,
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
@@ -125,7 +124,7 @@ def _load_prompts(
     from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
     from recall_loop.evals.runs.runner import EvalOptions
 
-    choice = EvalOptions(parse_cutoffs(args.k), split_names(args.categories), args.limit, args.seed, args.unscored)
+    choice = EvalOptions(parse_cutoffs(args.k), args.categories, args.limit, args.seed, args.unscored)
     options = ReplayOptions((args.data or args.requests).name, choice.ks, args.limit, args.seed, args.resamples)
     if args.requests:
         requests = prompt_set.read_requests(args.requests, settings.tenant, args.gold)

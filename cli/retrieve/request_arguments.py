@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from recall_loop.cli.core.common import scope_from
-from recall_loop.cli.core.shared_options import given_fields
-from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.cli.core.common import model_from, scope_from
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
-
-_LISTS = ("agent_ids", "tags", "tools_used")
 
 
 def build_request(args: argparse.Namespace, settings: Settings) -> RetrieveRequest:
@@ -29,36 +25,12 @@ def build_request(args: argparse.Namespace, settings: Settings) -> RetrieveReque
         messages.append({"role": "user", "content": args.question})
     if not messages:
         raise InvalidInputError("QUESTION", None, "a question, or --messages FILE that ends with one")
-    fields = given_fields(args, RetrieveRequest.model_fields) | {"messages": messages, "tenant": settings.tenant}
-    if args.filter:
-        fields["filters"] = parse_filters(args.filter)
-    if args.types:
-        fields["content_types"] = [name.strip() for name in args.types.split(",")]
+    fields: dict[str, Any] = {"messages": messages, "tenant": settings.tenant}
     if args.stream and not args.json:
         fields["debug"] = True
-    request = validate_model(RetrieveRequest, fields)
+    request = model_from(args, RetrieveRequest, **fields)
     scope_from(args, settings)  # options that don't fit together are refused before a store is opened
     return request
-
-
-def parse_filters(pairs: Sequence[str]) -> Mapping[str, Any]:
-    """Return `KEY=VALUE` pairs as filter fields; `tags`, `agent_ids` and `tools_used` gather their repetitions.
-
-    Raises:
-        InvalidInputError: a pair has no `=`, or a key is given twice that takes one value.
-    """
-    filters: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise InvalidInputError("--filter", pair, "KEY=VALUE")
-        if key in _LISTS:
-            filters.setdefault(key, []).append(value)
-        elif key in filters:
-            raise InvalidInputError(f"--filter {key}", value, "one value")
-        else:
-            filters[key] = value
-    return filters
 
 
 def read_messages(path: Path) -> list[Any]:

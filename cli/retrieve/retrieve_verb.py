@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.core.common import open_store
-from recall_loop.cli.core.shared_options import add_model_options, add_store_option, add_tenant_option
-from recall_loop.cli.retrieve.request_options import add_request_options
+from recall_loop.cli.core.shared_options import (
+    add_filter_option,
+    add_model_options,
+    add_scope_options,
+    add_store_option,
+    add_tenant_option,
+    add_types_option,
+    bounded_int,
+)
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.request import RetrieveRequest
@@ -35,7 +43,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("question", nargs="?", metavar="QUESTION", help="what you want to know")
     add_store_option(parser)
     add_tenant_option(parser)
-    add_request_options(parser)
+    _add_request_options(parser)
     add_model_options(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--debug", action="store_true", default=None, help="add score components and the trace")
@@ -43,6 +51,27 @@ def add_parser(subparsers: Any) -> None:
         "--stream",
         action="store_true",
         help="show each iteration and what scores are made of; with --json one event a line, result last",
+    )
+
+
+def _add_request_options(parser: argparse.ArgumentParser) -> None:
+    add_scope_options(parser)
+    add_types_option(parser, "fact,archival,message")
+    add_filter_option(parser)
+    add = parser.add_argument
+    add("--max-facts", type=bounded_int(1, 1000), metavar="N", help="most facts, 1 to 1000 (default: 30)")
+    add("--max-iterations", type=bounded_int(1, 100), metavar="N", help="most iterations, 1 to 100 (default: 10)")
+    add(
+        "--reference-time",
+        metavar="T",
+        help="now, as 2024-05-01T09:30:00Z (default: time of the newest message, else the clock)",
+    )
+    add("--goal", metavar="G", help="what the answer is for, in addition to the question")
+    add(
+        "--messages",
+        type=Path,
+        metavar="FILE",
+        help="JSON list or JSON Lines of {role, author, content, timestamp} before the question",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,12 +14,25 @@ from recall_loop.cli.core.fact_rendering import format_minute
 from recall_loop.cli.core.safe_text import sanitize
 from recall_loop.cli.core.screen import Screen, make_console, print_json
 from recall_loop.memory.search.present.serialization import response_to_json, truncate_hits
-from recall_loop.memory.search.present.truncation import TruncationProfile
+from recall_loop.memory.search.present.truncation import FULL_PROFILE, TruncationProfile, parse_profile, profile_for
 from recall_loop.memory.search.query.search_response import SearchResponse
 from recall_loop.state.display import CONTENT_TYPE_TEXTS, format_count
 from recall_loop.state.records.records import Record
+from recall_loop.state.scope import Scope
+from recall_loop.state.search import SearchParams
 
 _MIN_TEXT_WIDTH = 24
+
+
+def read_profile(args: argparse.Namespace, scope: Scope, params: SearchParams) -> TruncationProfile:
+    """Return how much of each text is shown.
+
+    Raises:
+        InvalidInputError: `--profile` is neither a name nor a list of steps.
+    """
+    if args.full:
+        return FULL_PROFILE
+    return parse_profile(args.profile) if args.profile else profile_for(scope, params.searched_types)
 
 
 def print_results(found: SearchResponse, profile: TruncationProfile) -> None:

@@ -5,9 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import open_store
-from recall_loop.cli.core.shared_options import add_store_option, add_tenant_option
-from recall_loop.cli.search.search_options import add_output_options, add_search_options
+from recall_loop.cli.core.common import model_from, open_store, scope_from
+from recall_loop.cli.core.shared_options import (
+    Group,
+    add_filter_option,
+    add_scope_options,
+    add_store_option,
+    add_tenant_option,
+    add_types_option,
+    bounded_int,
+    not_blank,
+)
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
@@ -28,11 +36,131 @@ examples:
 def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
     parser = subparsers.add_parser("search", help="search a store once", description=_DESCRIPTION, epilog=_EXAMPLE)
-    parser.add_argument("query", metavar="QUERY", help="what to look for")
+    parser.add_argument("query", type=not_blank, metavar="QUERY", help="what to look for")
     add_store_option(parser)
     add_tenant_option(parser)
-    add_search_options(parser)
-    add_output_options(parser)
+    scope = parser.add_argument_group("where to look")
+    add_scope_options(scope)
+    add_types_option(scope, "fact,archival,message; trajectory where a filter of trajectories is given")
+    _add_filters(parser.add_argument_group("conditions that results must meet, all that are given"))
+    _add_mode_options(parser.add_argument_group("how to search"))
+    _add_ranking_options(parser.add_argument_group("how to rank"))
+    _add_output_options(parser.add_argument_group("what is shown"))
+
+
+def _add_filters(group: Group) -> None:
+    add = group.add_argument
+    add("--agent-id", dest="agent_ids", action="append", metavar="A", help="any of these agents; may be repeated")
+    add("--role", metavar="R", help="role of the speaker: user, assistant, tool, system")
+    add("--start-time", metavar="T", help="created at or after, as 2024-05-01T09:30:00Z")
+    add("--end-time", metavar="T", help="created before")
+    add("--label", metavar="L", help="exactly this label")
+    add("--tag", dest="tags", action="append", metavar="T", help="has this tag; repeated: all of them")
+    add("--fact-type", metavar="T", help="exactly this fact type")
+    add("--session", metavar="ID", help="exactly this session")
+    add("--include-superseded", action="store_true", default=None, help="also facts that newer ones have superseded")
+    add("--as-of", metavar="T", help="what was there and true at this time, as 2024-05-01T09:30:00Z")
+    add("--min-similarity", metavar="X", help="similarity at least this, 0 to 1")
+    add(
+        "--execution-status",
+        metavar="S",
+        help="how the run of a trajectory ended: completed, incomplete, failed, error, unknown",
+    )
+    add("--min-outcome-score", metavar="X", help="learning value of a trajectory at least this, 0 to 1")
+    add("--max-outcome-score", metavar="X", help="learning value of a trajectory at most this, 0 to 1")
+    add_filter_option(group)
+
+
+def _add_mode_options(group: Group) -> None:
+    add = group.add_argument
+    add(
+        "--mode",
+        choices=("vector", "fts", "hybrid", "auto"),
+        help="vector: meaning; fts: words; hybrid: both; auto: what fits the query (default: auto)",
+    )
+    add(
+        "--fuzzy",
+        type=bounded_int(0, 2),
+        metavar="N",
+        help="typo tolerance of the words: 0 none, 1 some, 2 high; not in mode vector (default: 0)",
+    )
+    add(
+        "--limit",
+        type=bounded_int(1, 1000),
+        default=10,
+        metavar="N",
+        help="most results of each type, 1 to 1000 (default: %(default)s)",
+    )
+    add(
+        "--no-limit-per-type",
+        dest="limit_per_type",
+        action="store_false",
+        default=None,
+        help="one limit for all types together (default: off)",
+    )
+    add(
+        "--reference-time",
+        metavar="T",
+        help="now, for a time at the end of the query such as `< 3 days` (default: the clock)",
+    )
+    add(
+        "--no-time-suffixes",
+        dest="time_suffixes",
+        action="store_false",
+        default=None,
+        help="take a time at the end of the query as text (default: off)",
+    )
+
+
+def _add_ranking_options(group: Group) -> None:
+    add = group.add_argument
+    add(
+        "--order-by",
+        choices=("relevance", "created_at"),
+        help="best first, or newest first among the best (default: relevance)",
+    )
+    add(
+        "--no-content-scoring",
+        dest="apply_content_scoring",
+        action="store_false",
+        default=None,
+        help="let tool output and reasoning weigh as much as what was said (default: off)",
+    )
+    add(
+        "--rerank",
+        action=argparse.BooleanOptionalAction,
+        help="compare the best results once more, word by word (default: where the store holds token vectors)",
+    )
+    add(
+        "--rerank-learned",
+        action=argparse.BooleanOptionalAction,
+        help="apply the learned order where results are reranked (default: yes)",
+    )
+    add(
+        "--rerank-pool",
+        type=bounded_int(1, 100),
+        metavar="N",
+        help="how many of the best are reranked, 1 to 100 (default: 50)",
+    )
+    add(
+        "--rerank-budget-ms",
+        type=float,
+        metavar="MS",
+        help="milliseconds for token vectors that aren't stored (default: 0)",
+    )
+
+
+def _add_output_options(group: Group) -> None:
+    length = group.add_mutually_exclusive_group()
+    length.add_argument("--full", action="store_true", help="every text in full (default: off)")
+    length.add_argument(
+        "--profile",
+        metavar="P",
+        help="how much of each text: local, constellation, messages, or steps such as 2:full,5:1000,400 "
+        "(default: by scope and types)",
+    )
+    group.add_argument("--json", action="store_true", help="print results, and where they were searched, as JSON")
+    group.add_argument("--debug", action="store_true", default=None, help="add the rank and score of each retriever")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -43,11 +171,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         StoreError: the store can't be opened or read.
         EmbedderError: the embedder fails and the mode needs it.
     """
-    from recall_loop.cli.search.search_arguments import build_search
-    from recall_loop.cli.search.search_rendering import print_results, print_results_json
+    from recall_loop.cli.search.search_rendering import print_results, print_results_json, read_profile
+    from recall_loop.memory.search.engine import search
+    from recall_loop.state.search import SearchParams
 
-    command = build_search(args, settings)
+    scope, params = scope_from(args, settings), model_from(args, SearchParams)
+    params.check_supported()
+    profile = read_profile(args, scope, params)
     with open_store(settings, read_only=True) as store:
-        response = command.run(store)
-    (print_results_json if args.json else print_results)(response, command.profile)
+        response = search(store, args.query, scope=scope, params=params)
+    (print_results_json if args.json else print_results)(response, profile)
     return 0

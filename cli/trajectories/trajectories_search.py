@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from recall_loop.cli.core.common import open_store, scope_from
+from recall_loop.cli.core.common import model_from, open_store, scope_from
 from recall_loop.cli.core.safe_text import sanitize, shorten
 from recall_loop.cli.core.screen import Screen, print_json
-from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.memory.trajectories.contrast.labels import execution_text, learning_value_text
 from recall_loop.memory.trajectories.contrast.results import TrajectoryItem, TrajectorySearchResult
-from recall_loop.state.errors import InvalidInputError, validate_model
-from recall_loop.state.scope import Filters, Scope
-from recall_loop.state.search import TRAJECTORY_MIN_SIMILARITY, TrajectorySearchParams
+from recall_loop.state.search import TrajectorySearchParams
 from recall_loop.state.settings.settings import Settings
 
 _SHOWN_SUMMARY = 320
@@ -29,22 +26,7 @@ _HEADINGS = {
 
 def search(args: argparse.Namespace, settings: Settings) -> int:
     """Search and print; 0, also where nothing was found."""
-    if not args.query.strip():
-        raise InvalidInputError("QUERY", args.query, "text with at least one character that is not white space")
-    scope = scope_from(args, settings)
-    names = Filters.model_fields.keys() - Scope.model_fields.keys() - {"min_similarity"}
-    filters = validate_model(Filters, given_fields(args, names), "filters")
-    given = {
-        "filters": filters,
-        "min_score": args.min_score,
-        "max_score": args.max_score,
-        "min_similarity": TRAJECTORY_MIN_SIMILARITY if args.min_similarity is None else args.min_similarity,
-        "limit": args.limit,
-        "include_contrasts": args.contrasts,
-        "success_threshold": args.success_threshold,
-        "failure_threshold": args.failure_threshold,
-    }
-    params = validate_model(TrajectorySearchParams, given)
+    scope, params = scope_from(args, settings), model_from(args, TrajectorySearchParams)
     with open_store(settings, read_only=True) as store:
         found = search_trajectories(store, args.query, scope=scope, params=params)
     if args.json:

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.core.shared_options import (
+    Group,
     add_action,
+    add_filter_option,
     add_json_option,
+    add_scope_options,
     add_store_option,
     add_tenant_option,
     bounded_int,
+    not_blank,
 )
-from recall_loop.cli.trajectories.trajectories_options import add_trajectory_search_options
 
 if TYPE_CHECKING:  # loaded when an action runs
     from recall_loop.state.settings.settings import Settings
@@ -54,9 +57,7 @@ def add_parser(subparsers: Any) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_intake(actions)
     _add_score(actions)
-    search = _action(actions, "search", "search past runs by what they were about", '"late refund" --store ./memory')
-    search.add_argument("query", metavar="QUERY", help="what the run should be about")
-    add_trajectory_search_options(search)
+    _add_search(actions)
     _add_show(actions)
     migrate = _action(actions, "migrate", "rewrite old records (`outcome.type`) in the new shape", "--dry-run")
     migrate.add_argument("--dry-run", action="store_true", help="count only, change nothing (default: off)")
@@ -115,6 +116,50 @@ def _add_score(actions: Any) -> None:
         help="auto: by the language model of the settings, else by rules (default: %(default)s)",
     )
     score.add_argument("--limit", type=bounded_int(1, 1_000_000), metavar="N", help="most runs (default: all)")
+
+
+def _add_search(actions: Any) -> None:
+    search = _action(actions, "search", "search past runs by what they were about", '"late refund" --store ./memory')
+    search.add_argument("query", type=not_blank, metavar="QUERY", help="what the run should be about")
+    add_scope_options(search.add_argument_group("where to look"), "runs")
+    _add_contrasts(search.add_argument_group("learning value and contrasts"))
+    _add_filters(search.add_argument_group("conditions that runs must meet, all that are given"))
+    search.add_argument(
+        "--limit",
+        type=bounded_int(1, 1000),
+        metavar="N",
+        help="most runs, with contrasts of each tier, 1 to 1000 (default: 5)",
+    )
+    add_json_option(search)
+
+
+def _add_contrasts(group: Group) -> None:
+    add = group.add_argument
+    add(
+        "--contrasts",
+        dest="include_contrasts",
+        action="store_true",
+        default=None,
+        help="search high, moderate and low learning values separately (default: off)",
+    )
+    add("--min-score", metavar="X", help="learning value at least this, 0 to 1 (default: any)")
+    add("--max-score", metavar="X", help="learning value at most this, 0 to 1 (default: any)")
+    add("--success-threshold", metavar="X", help="learning value from which a run is in the upper tier (default: 0.7)")
+    add("--failure-threshold", metavar="X", help="learning value up to which a run is in the lower tier (default: 0.3)")
+
+
+def _add_filters(group: Group) -> None:
+    add = group.add_argument
+    add("--execution-status", metavar="S", help="completed, incomplete, failed, error or unknown")
+    add("--tag", dest="tags", action="append", metavar="T", help="has this tag; repeated: all of them")
+    add("--tool", dest="tools_used", action="append", metavar="NAME", help="used this tool; repeated: all of them")
+    add("--category", dest="task_category", metavar="C", help="exactly this task category")
+    add("--complexity", dest="complexity_level", metavar="L", help="trivial, simple, moderate, complex or expert")
+    add("--start-time", metavar="T", help="created at or after, as 2024-05-01T09:30:00Z")
+    add("--end-time", metavar="T", help="created before")
+    add("--agent-id", dest="agent_ids", action="append", metavar="A", help="any of these agents; may be repeated")
+    add("--min-similarity", metavar="X", help="similarity at least this, 0 to 1 (default: 0.3)")
+    add_filter_option(group)
 
 
 def _add_show(actions: Any) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from recall_loop.cli.main import main
+from recall_loop.cli.main import build_parser, main
+from recall_loop.state.search import MAX_RERANK_POOL, MAX_RESULTS, SearchParams
+from recall_loop.state.types import SearchMode
 
 LONG = "The quick brown fox jumps over the lazy dog. " * 12
 TOLD = f"{LONG}The ferry to Ulvey sails. {LONG}"
@@ -31,7 +33,13 @@ RECORDS: list[dict[str, Any]] = [
         "id": "t1",
         "kind": "trajectory",
         "text": "Task: book the ferry. It worked.",
-        "attributes": {"execution": {"status": "completed"}, "outcome_score": 0.8},
+        "attributes": {
+            "execution": {"status": "completed"},
+            "outcome_score": 0.8,
+            "metadata": {"tools_used": ["timetable"]},
+            "task_category": "travel",
+            "complexity_level": "simple",
+        },
     },
     {
         "id": "t2",
@@ -121,6 +129,8 @@ def test_every_option_reaches_the_search(capsys: pytest.CaptureFixture[str]) -> 
     assert ids(capsys, "ferry", "--execution-status", "failed") == ["t2"]
     assert ids(capsys, "ferry", "--min-outcome-score", "0.5") == ["t1"]
     assert ids(capsys, "ferry", "--max-outcome-score", "0") == ["t2"]
+    assert ids(capsys, "ferry", "--filter", "scored=true", "--min-outcome-score", "0.5") == ["t1"]
+    assert ids(capsys, "bakery", "--filter", "tags=food", "--tag", "town") == ["n1"]
     assert ids(capsys, "ferry", "--tenant", "other") == []
     assert ids(capsys, *messages, "--order-by", "created_at") == ["m1", "m2"]
     assert len(ids(capsys, "ferry", "--limit", "1")) == 3
@@ -129,11 +139,38 @@ def test_every_option_reaches_the_search(capsys: pytest.CaptureFixture[str]) -> 
     assert ask(capsys, "ferry", "--mode", "vector")["legs"] == ["vector"]
     assert ids(capsys, "fery", "--mode", "fts") == []
     assert "f1" in ids(capsys, "fery", "--mode", "fts", "--fuzzy", "1")
-    for rerank in (("--rerank", "--rerank-budget-ms", "60000"), ("--no-rerank",), ("--no-rerank-learned",)):
+    for rerank in (
+        ("--rerank", "--rerank-budget-ms", "60000"),
+        ("--no-rerank",),
+        ("--no-rerank-learned",),
+        ("--rerank-pool", "100"),
+    ):
         assert "f1" in ids(capsys, "ferry to Ulvey", *rerank)
     tool = ("ferry", "--types", "message", "--role", "tool")
     weighed, unweighed = ask(capsys, *tool), ask(capsys, *tool, "--no-content-scoring")
     assert weighed["hits"][0]["similarity"] < unweighed["hits"][0]["similarity"]
+
+
+def test_a_filter_of_trajectories_alone_searches_trajectories(capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: SEARCH-3, TRAJ-8."""
+    for condition in ("tools_used=timetable", "task_category=travel", "complexity_level=simple", "scored=true"):
+        response = ask(capsys, "ferry", "--filter", condition)
+        assert response["content_types"] == ["trajectory"], condition
+        runs = {"t1", "t2"} if condition == "scored=true" else {"t1"}
+        assert {hit["id"] for hit in response["hits"]} == runs, condition
+    assert ids(capsys, "ferry", "--filter", "tools_used=timetable", "--types", "fact") == []
+
+
+def test_the_help_tells_the_defaults_and_bounds_of_the_library() -> None:
+    """Proves: OPS-2."""
+    options = {action.dest: action for action in build_parser(["search"]).leaf_parsers()[0]._actions}
+    for name in ("mode", "fuzzy", "order_by", "rerank_pool", "rerank_budget_ms"):
+        default = SearchParams.model_fields[name].default
+        assert str(options[name].help).endswith(f"(default: {default if isinstance(default, str) else f'{default:g}'})")
+    assert set(options["mode"].choices or ()) == set(SearchMode)
+    for option, most in (("--rerank-pool", MAX_RERANK_POOL), ("--limit", MAX_RESULTS)):
+        assert main(["search", "ferry", "--types", "fact", option, str(most)]) == 0
+        assert main(["search", "ferry", option, str(most + 1)]) == 2
 
 
 def test_a_time_at_the_end_of_the_query(capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,6 +181,7 @@ def test_a_time_at_the_end_of_the_query(capsys: pytest.CaptureFixture[str]) -> N
     assert ids(capsys, "ferry 1-3 months", *now) == ["m2"]
     assert ids(capsys, "ferry 2 days ago", *now) == ["m1"]
     assert set(ids(capsys, '"ferry < 3 days"', *now)) == {"m1", "m2"}
+    assert set(ids(capsys, "ferry < 3 days", *now, "--no-time-suffixes")) == {"m1", "m2"}
     found = ask(capsys, "< 1 year", *now)
     assert [hit["id"] for hit in found["hits"]] == ["m1", "m2"]
     assert found["time_range"][0] == "2023-06-01T10:00:00+00:00"
@@ -192,7 +230,11 @@ def test_nothing_found_says_where_was_looked(capsys: pytest.CaptureFixture[str])
         ("ferry", "--min-similarity", "2"),
         ("ferry", "--execution-status", "success"),
         ("ferry", "--min-outcome-score", "0.6", "--max-outcome-score", "0.5"),
+        ("ferry", "--filter", "tools_used"),
+        ("ferry", "--filter", "colour=red"),
+        ("ferry", "--filter", "role=user", "--role", "user"),
         ("ferry", "--limit", "0"),
+        ("ferry", "--rerank-pool", "101"),
         ("ferry", "--fuzzy", "3"),
         ("ferry", "--fuzzy", "1", "--mode", "vector"),
         ("ferry", "--rerank-budget-ms", "-1"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from recall_loop.cli.search.search_arguments import build_search
+from recall_loop.cli.core.common import model_from
 from recall_loop.cli.search.search_verb import add_parser
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.search.engine import search, search_many
@@ -162,4 +162,4 @@ def test_a_search_over_http_and_in_the_command_line_leaves_it_out() -> None:
     add_parser(parser.add_subparsers())
     for words, wanted in (([], True), (["--no-rerank-learned"], False)):
         given = parser.parse_args(["search", "ferry", "--store", "x", *words])
-        assert build_search(given, Settings()).params.rerank_learned is wanted
+        assert model_from(given, SearchParams).rerank_learned is wanted
