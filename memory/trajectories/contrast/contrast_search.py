@@ -1,18 +1,18 @@
 """Search of past runs, with or without contrasts (TRAJ-5, TRAJ-6, TRAJ-8).
 
-Every tier is searched for itself, by one call that embeds the query once: no tier starves because another one
+Each tier has a search of its own, all in one call that embeds the query once: no tier starves because another one
 matches better, and no score lies between two tiers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.search_response import SearchResponse
 from recall_loop.memory.trajectories.contrast.result_notes import (
+    TIER_NAMES,
     contrasts_message,
     count_message,
     empty_message,
@@ -28,7 +28,7 @@ from recall_loop.memory.trajectories.contrast.tiers import (
     tier_filters,
 )
 from recall_loop.state.records.trajectories import run_from_record
-from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.scope import Scope
 from recall_loop.state.search import DEFAULT_RERANK_POOL, SearchParams, TrajectorySearchParams
 from recall_loop.state.types import ContentType
 
@@ -36,25 +36,8 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.records.records import SearchHit
 
-_SUMMARY = 500
+_MAX_SUMMARY_CHARS = 500
 _HIDDEN_ATTRIBUTES = frozenset({"turns", "scoring"})
-_Items = dict[Tier, tuple[TrajectoryItem, ...]]
-
-
-@dataclass(frozen=True)
-class _TierResponses:
-    """The responses to one search: of each tier, or one for everything."""
-
-    responses: Sequence[SearchResponse]
-    thresholds: TierThresholds
-
-    @property
-    def allowed(self) -> int:
-        return sum(response.allowed for response in self.responses)
-
-    @property
-    def degraded_reason(self) -> str | None:
-        return next((response.degraded_reason for response in self.responses if response.degraded_reason), None)
 
 
 def search_trajectories(
@@ -81,21 +64,33 @@ def search_trajectories(
     """
     params = params or TrajectorySearchParams()
     thresholds = TierThresholds(params.success_threshold, params.failure_threshold)
-    asked = combined_filters(params)
-    parts = tier_filters(asked, thresholds) if params.include_contrasts else {}
-    # No part is left where a bound excludes every tier: the whole is searched then, which finds nothing.
-    each = list(parts.values()) or [asked]
+    filters = combined_filters(params)
+    tiers = tier_filters(filters, thresholds) if params.include_contrasts else {}
+    # No tier is left if a bound excludes them all: everything is searched then, which finds nothing.
+    searches = list(tiers.values()) or [filters]
     responses = search_many(
         store,
-        [query] * len(each),
+        [query] * len(searches),
         scope=scope,
-        params=_tier_params(params, len(each)),
-        filters=each,
+        params=_tier_params(params, len(searches)),
+        filters=searches,
     )
-    answer = _TierResponses(responses, thresholds)
-    if not params.include_contrasts:
-        return _plain(query, answer, asked)
-    return _contrasted(query, answer, dict(zip(parts, responses, strict=False)), asked, params.limit)
+    found = [[_item(hit, thresholds) for hit in response.hits] for response in responses]
+    if params.include_contrasts:
+        message, groups = _contrasts(dict(zip(tiers, found, strict=False)), thresholds, params.limit)
+    else:
+        message, groups = count_message(len(found[0])), {"trajectories": found[0]}
+    allowed = sum(response.allowed for response in responses)
+    if not any(groups.values()):
+        message = empty_message(allowed, filters.min_similarity or 0.0)
+    return TrajectorySearchResult(
+        query=query,
+        message=message,
+        include_contrasts=params.include_contrasts,
+        allowed=allowed,
+        degraded_reason=next((response.degraded_reason for response in responses if response.degraded_reason), None),
+        **{name: tuple(items) for name, items in groups.items()},
+    )
 
 
 def _tier_params(params: TrajectorySearchParams, tiers: int) -> SearchParams:
@@ -110,76 +105,36 @@ def _tier_params(params: TrajectorySearchParams, tiers: int) -> SearchParams:
     )
 
 
-def _plain(query: str, answer: _TierResponses, asked: Filters) -> TrajectorySearchResult:
-    items = tuple(_item(hit, answer.thresholds) for response in answer.responses for hit in response.hits)
-    message = count_message(len(items)) if items else empty_message(answer.allowed, asked.min_similarity or 0.0)
-    return TrajectorySearchResult(
-        query=query,
-        message=message,
-        include_contrasts=False,
-        trajectories=items,
-        allowed=answer.allowed,
-        degraded_reason=answer.degraded_reason,
-    )
-
-
-def _contrasted(
-    query: str, answer: _TierResponses, responses: Mapping[Tier, SearchResponse], asked: Filters, limit: int
-) -> TrajectorySearchResult:
-    items = {tier: _of_tier(tier, response, answer.thresholds) for tier, response in responses.items()}
-    counts = {tier: len(found) for tier, found in items.items()}
-    relevant: tuple[TrajectoryItem, ...] = ()
-    if items.get(Tier.SUCCESS) or items.get(Tier.FAILURE):
-        message = contrasts_message(counts, answer.thresholds)
-    else:
-        relevant, items = _best(items, limit), {}
-        counts = _counts(relevant, answer.thresholds)
-        message = fallback_message(counts, len(relevant), answer.thresholds)
-    if not relevant and not any(items.values()):
-        message = empty_message(answer.allowed, asked.min_similarity or 0.0)
-    return TrajectorySearchResult(
-        query=query,
-        message=message,
-        include_contrasts=True,
-        successes=items.get(Tier.SUCCESS, ()),
-        moderate=items.get(Tier.MODERATE, ()),
-        failures=items.get(Tier.FAILURE, ()),
-        unscored=items.get(Tier.UNSCORED, ()),
-        relevant_experiences=relevant,
-        allowed=answer.allowed,
-        degraded_reason=answer.degraded_reason,
-    )
-
-
-def _of_tier(tier: Tier, response: SearchResponse, thresholds: TierThresholds) -> tuple[TrajectoryItem, ...]:
-    """Return a tier's items; one that was scored anew while the search ran belongs to another tier by now."""
-    items = (_item(hit, thresholds) for hit in response.hits)
-    return tuple(item for item in items if thresholds.tier(item.outcome_score) is tier)
-
-
-def _best(items: _Items, limit: int) -> tuple[TrajectoryItem, ...]:
-    """Return the best matches of all tiers: similarity compares across searches, the order within one doesn't."""
-    joined = [item for found in items.values() for item in found]
-    return tuple(sorted(joined, key=lambda item: -item.similarity)[:limit])
-
-
-def _counts(items: Sequence[TrajectoryItem], thresholds: TierThresholds) -> dict[Tier, int]:
-    tiers = [thresholds.tier(item.outcome_score) for item in items]
-    return {tier: tiers.count(tier) for tier in Tier}
+def _contrasts(
+    found: Mapping[Tier, list[TrajectoryItem]], thresholds: TierThresholds, limit: int
+) -> tuple[str, dict[str, list[TrajectoryItem]]]:
+    """Return the message and the groups of a search with contrasts: the tiers, or the best matches of all of them."""
+    # A run that was scored while the search ran belongs to another tier by now.
+    tiers = {
+        tier: [item for item in items if thresholds.tier(item.outcome_score) is tier] for tier, items in found.items()
+    }
+    if tiers.get(Tier.SUCCESS) or tiers.get(Tier.FAILURE):
+        counts = {tier: len(items) for tier, items in tiers.items()}
+        return contrasts_message(counts, thresholds), {TIER_NAMES[tier][1]: items for tier, items in tiers.items()}
+    # Similarity compares across searches; the order within one doesn't.
+    joined = [item for items in tiers.values() for item in items]
+    best = sorted(joined, key=lambda item: -item.similarity)[:limit]
+    best_counts = Counter(thresholds.tier(item.outcome_score) for item in best)
+    return fallback_message(best_counts, len(best), thresholds), {"relevant_experiences": best}
 
 
 def _item(hit: SearchHit, thresholds: TierThresholds) -> TrajectoryItem:
     record = hit.record
-    # Reading a long run's turns takes longer than finding it, and nothing of them is shown.
-    slim = {name: value for name, value in record.attributes.items() if name not in _HIDDEN_ATTRIBUTES}
-    run = run_from_record(record.model_copy(update={"attributes": slim}))
+    # Parsing a long run's turns takes longer than finding it, and none of them is shown.
+    shown = {name: value for name, value in record.attributes.items() if name not in _HIDDEN_ATTRIBUTES}
+    run = run_from_record(record.model_copy(update={"attributes": shown}))
     score = stored_score(record.attributes)
     return TrajectoryItem(
         id=record.id,
         similarity=hit.similarity,
         outcome_score=score,
         scoring_pending=run.scoring_pending,
-        summary=" ".join((run.summary or run.task or record.text).split())[:_SUMMARY],
+        summary=" ".join((run.summary or run.task or record.text).split())[:_MAX_SUMMARY_CHARS],
         note=tier_note(thresholds.tier(score), thresholds),
         details=TrajectoryDetails(
             status=run.execution.status,

@@ -1,4 +1,4 @@
-"""The words for how a run ended and for what it teaches (TRAJ-3); every surface takes them from here.
+"""Labels of how a run ended and of its learning value (TRAJ-3), for every surface.
 
 "Execution" and "Learning value" are never mixed up, and the word "success" is used for neither.
 """

@@ -1,4 +1,4 @@
-"""What a search of trajectories says about its results: the message, and a note for each item (TRAJ-5, TRAJ-6)."""
+"""The message of a search of trajectories, and the note of each item (TRAJ-5, TRAJ-6)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIER_NAMES = {
 
 
 def tier_note(tier: Tier, thresholds: TierThresholds) -> str:
-    """Return what an item's tier means for its reader."""
+    """Return the meaning of an item's tier for its reader."""
     return _TIER_NOTES[tier].format(success=thresholds.success, failure=thresholds.failure)
 
 
@@ -30,7 +30,7 @@ def _counted(tier: Tier, count: int) -> str:
 
 
 def contrasts_message(counts: Mapping[Tier, int], thresholds: TierThresholds) -> str:
-    """Count each tier, and say what the names are about."""
+    """Count each tier, and say what the tiers' names mean."""
     parts = ", ".join(_counted(tier, counts.get(tier, 0)) for tier in Tier)
     low, high = f"{thresholds.failure:.2f}", f"{thresholds.success:.2f}"
     return (
@@ -40,7 +40,7 @@ def contrasts_message(counts: Mapping[Tier, int], thresholds: TierThresholds) ->
 
 
 def fallback_message(counts: Mapping[Tier, int], shown: int, thresholds: TierThresholds) -> str:
-    """Say why there are no contrasts, and what is shown instead."""
+    """Explain why there are no contrasts, and name the results that are shown instead."""
     low, high = f"{thresholds.failure:.2f}", f"{thresholds.success:.2f}"
     parts = " and ".join(_counted(tier, counts.get(tier, 0)) for tier in (Tier.MODERATE, Tier.UNSCORED))
     return (
@@ -55,7 +55,7 @@ def count_message(shown: int) -> str:
 
 
 def empty_message(allowed: int, min_similarity: float) -> str:
-    """Say why nothing is shown."""
+    """Explain why nothing is shown."""
     if not allowed:
         return "No trajectory is in this scope and satisfies the filters."
     runs = "1 trajectory is" if allowed == 1 else f"{allowed} trajectories are"

@@ -1,4 +1,4 @@
-"""What a search of trajectories gives back (TRAJ-5, TRAJ-6), and how it reads as JSON for a tool or a page."""
+"""Results of a search of trajectories (TRAJ-5, TRAJ-6), also as JSON for a tool or a page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _ResultModel(BaseModel):
 
 
 class TrajectoryDetails(_ResultModel):
-    """Facts about a run that say nothing of its worth."""
+    """Facts about a run that say nothing about its learning value."""
 
     status: ExecutionStatus
     tools_used: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class TrajectoryDetails(_ResultModel):
 
 
 class TrajectoryItem(_ResultModel):
-    """One run. `outcome_score` is its learning value in [0,1], None where nobody scored it."""
+    """One run. `outcome_score` is its learning value in [0,1], None if it wasn't scored."""
 
     id: str
     similarity: float
@@ -76,18 +76,17 @@ class TrajectorySearchResult(_ResultModel):
 
     @property
     def all_items(self) -> tuple[TrajectoryItem, ...]:
-        """All items, of whichever group."""
+        """All items, of all groups."""
         return tuple(item for name in _group_names(self) for item in getattr(self, name))
 
     def to_display(self) -> dict[str, Any]:
         """Return the result in words; groups that this kind of search doesn't have are left out."""
-        found: dict[str, Any] = {"message": self.message}
-        found |= {name: [item.to_display() for item in getattr(self, name)] for name in _group_names(self)}
-        return found
+        groups = {name: [item.to_display() for item in getattr(self, name)] for name in _group_names(self)}
+        return {"message": self.message, **groups}
 
 
-def _group_names(found: TrajectorySearchResult) -> tuple[str, ...]:
-    if not found.include_contrasts:
+def _group_names(result: TrajectorySearchResult) -> tuple[str, ...]:
+    if not result.include_contrasts:
         return ("trajectories",)
     tiers = ("successes", "moderate", "failures", "unscored")
-    return (*tiers, "relevant_experiences") if found.relevant_experiences else tiers
+    return (*tiers, "relevant_experiences") if result.relevant_experiences else tiers

@@ -1,4 +1,4 @@
-"""Tiers of learning value: [0,1] without a gap, and those that nobody has scored (TRAJ-5). Pure decisions.
+"""Tiers of learning value: [0,1] without a gap, and unscored runs apart from it (TRAJ-5). Pure decisions.
 
     0 ───── failure_threshold ───── success_threshold ───── 1
       failures                moderate                successes       and, apart from these, unscored
@@ -52,7 +52,7 @@ def _is_unit(value: object) -> TypeGuard[float]:
 
 
 def stored_score(attributes: Mapping[str, JsonValue]) -> float | None:
-    """Return the learning value that a trajectory's attributes hold, as filters read it; None where there is none."""
+    """Return the learning value that a trajectory's attributes hold, as filters read it; None if they hold none."""
     for path in SCORE_PATHS:
         value: JsonValue = dict(attributes)
         for name in path.split("."):
@@ -63,33 +63,30 @@ def stored_score(attributes: Mapping[str, JsonValue]) -> float | None:
 
 
 def tier_filters(filters: Filters, thresholds: TierThresholds) -> dict[Tier, Filters]:
-    """Return for each tier that `filters` leave room for what its trajectories satisfy.
+    """Return the filters of each tier for which `filters` leave room.
 
     Bounds on the score that the filters have already stay in force: tiers outside of them are left out, and so are
-    unscored ones, which lie outside of every bound.
+    unscored runs, which lie outside of every bound.
     """
     low, high = filters.min_outcome_score, filters.max_outcome_score
-    bounds = (low, high, filters.above_outcome_score, filters.below_outcome_score)
-    found: dict[Tier, Filters] = {}
+    below = filters.below_outcome_score
+    bounds = (low, high, filters.above_outcome_score, below)
+    tiers: dict[Tier, Filters] = {}
     if filters.scored is not False:
         least = max(thresholds.success, low or 0.0)
         if high is None or least <= high:
-            found[Tier.SUCCESS] = _with(filters, min_outcome_score=least)
-        found[Tier.MODERATE] = _with(filters, **_between(filters, thresholds))
+            tiers[Tier.SUCCESS] = _with(filters, min_outcome_score=least)
+        tiers[Tier.MODERATE] = _with(
+            filters,
+            above_outcome_score=max(thresholds.failure, filters.above_outcome_score or 0.0),
+            below_outcome_score=thresholds.success if below is None else min(thresholds.success, below),
+        )
         most = min(thresholds.failure, 1.0 if high is None else high)
         if low is None or low <= most:
-            found[Tier.FAILURE] = _with(filters, max_outcome_score=most)
+            tiers[Tier.FAILURE] = _with(filters, max_outcome_score=most)
     if filters.scored is not True and all(bound is None for bound in bounds):
-        found[Tier.UNSCORED] = _with(filters, scored=False)
-    return found
-
-
-def _between(filters: Filters, thresholds: TierThresholds) -> dict[str, float]:
-    above, below = filters.above_outcome_score, filters.below_outcome_score
-    return {
-        "above_outcome_score": max(thresholds.failure, above if above is not None else 0.0),
-        "below_outcome_score": min(thresholds.success, below if below is not None else 1.0),
-    }
+        tiers[Tier.UNSCORED] = _with(filters, scored=False)
+    return tiers
 
 
 def _with(filters: Filters, **changed: Any) -> Filters:
