@@ -67,7 +67,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     from recall_loop.evals.ablation.ingredients import select_ingredients
     from recall_loop.evals.datasets.datasets import load_dataset
     from recall_loop.evals.runs.runner import EvalOptions, select_questions, settings_with
-    from recall_loop.memory.intake.files.ingest_checkpoint import write_atomically
+    from recall_loop.memory.store.files.atomic_write import write_atomically
     from recall_loop.state.errors import InvalidInputError
 
     options, settings = EvalOptions(limit=args.questions, seed=args.seed), settings_with(args.set)

@@ -10,7 +10,6 @@ import fcntl
 import hashlib
 import hmac
 import json
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from recall_loop.memory.store.files.atomic_write import write_atomically
 from recall_loop.state.errors import InvalidInputError, RecallError, invalid_input_from
 from recall_loop.state.types import Identifier, Timestamp
 
@@ -169,17 +169,8 @@ def _locked_keys(path: Path) -> Iterator[list[Key]]:
 
 
 def _write(path: Path, keys: list[Key]) -> None:
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     text = json.dumps(_KeysFile(keys=keys).model_dump(mode="json", exclude_none=True), indent=1) + "\n"
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_atomically(path, text, mode=0o600)
 
 
 def _hash(secret: str) -> str:

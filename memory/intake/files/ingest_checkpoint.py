@@ -1,4 +1,4 @@
-"""Where an ingest stands: how far into which file, written only after the store acknowledged it.
+"""Checkpoints of ingest: how far a file is done, written only after the store acknowledged it.
 
 Removing a checkpoint is always safe: the lines are read again and the store finds them unchanged.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from recall_loop.memory.store.files.atomic_write import write_atomically
 
 CHECKPOINT_FOLDER = "intake"
 _CHUNK = 1024 * 1024
@@ -28,8 +29,8 @@ class CheckpointPosition:
 class Checkpoint:
     """The checkpoint of one file, tenant and format in one store's folder.
 
-    It holds the size and the SHA-256 of the part of the file that is done, so a file that was changed
-    there is read from its start, and one that has only grown is read from where it had ended.
+    It holds the size and the SHA-256 of the part of the file that is done, so a file that has changed
+    there is read from its start, and one that has only grown is read from its former end.
     """
 
     def __init__(self, store_path: Path, file: Path, tenant: str, format_name: str) -> None:
@@ -52,19 +53,15 @@ class Checkpoint:
         self._hash, self._hashed = hashlib.sha256(), 0
         return CheckpointPosition()
 
-    def save(self, mark: CheckpointPosition) -> None:
-        """Record that the file is done up to `mark`; on disk when this returns.
+    def save(self, position: CheckpointPosition) -> None:
+        """Record that the file is done up to `position`; on disk when this returns.
 
         Raises:
             OSError: the checkpoint can't be written.
         """
-        self._hash_up_to(mark.offset)
-        fields = {
-            "version": _VERSION,
-            "offset": mark.offset,
-            "line": mark.line,
-            "sha256": self._hash.hexdigest(),
-        }
+        self._hash_up_to(position.offset)
+        sha256 = self._hash.hexdigest()
+        fields = {"version": _VERSION, "offset": position.offset, "line": position.line, "sha256": sha256}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self._path, json.dumps(fields))
 
@@ -75,7 +72,7 @@ class Checkpoint:
     def _read(self) -> dict[str, Any]:
         try:
             saved = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # none yet, or cut off by a crash: starting anew is always right
+        except (OSError, ValueError):  # none yet, or cut off by a crash: starting again is always right
             return {}
         return saved if isinstance(saved, dict) and saved.get("version") == _VERSION else {}
 
@@ -85,17 +82,3 @@ class Checkpoint:
             while self._hashed < offset and (data := file.read(min(_CHUNK, offset - self._hashed))):
                 self._hash.update(data)
                 self._hashed += len(data)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace the file with `text`, so that a crash leaves either the old or the new one.
-
-    Raises:
-        OSError: the folder can't be written.
-    """
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)

@@ -1,13 +1,14 @@
-"""The rejects file: every line that couldn't be used, with its reason, ready to be put right."""
+"""The rejects file: every line that couldn't be used, with its reason, ready to be corrected."""
 
 from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.intake.files.ingest_checkpoint import write_atomically
+from recall_loop.memory.store.files.atomic_write import write_atomically
 from recall_loop.state.errors import InvalidInputError
 
 
@@ -32,8 +33,7 @@ class RejectsFile:
         """
         if not self._path.exists():
             return
-        found = self._entries()
-        kept = [entry for entry in found if entry["file"] != self._source or entry["line"] <= line]
+        kept = [entry for entry in self._entries() if entry["file"] != self._source or entry["line"] <= line]
         if not kept:
             self._path.unlink()
         else:
@@ -55,23 +55,16 @@ class RejectsFile:
             os.fsync(file.fileno())
 
     def _entries(self) -> list[dict[str, Any]]:
-        found = []
+        entries = []
         data = self._path.read_text(encoding="utf-8", errors="replace")
         for text in data.split("\n")[:-1]:  # what follows the last line break was cut off by a crash
-            entry = _parse(text)
-            if entry is None:
-                raise InvalidInputError("rejects", str(self._path), "a new file, or one of rejected lines")
-            found.append(entry)
-        return found
-
-
-def _parse(text: str) -> dict[str, Any] | None:
-    try:
-        entry = json.loads(text)
-    except ValueError:
-        return None
-    shaped = isinstance(entry, dict) and isinstance(entry.get("line"), int) and "file" in entry
-    return entry if shaped else None
+            with suppress(ValueError):
+                entry = json.loads(text)
+                if isinstance(entry, dict) and isinstance(entry.get("line"), int) and "file" in entry:
+                    entries.append(entry)
+                    continue
+            raise InvalidInputError("rejects", str(self._path), "a new file, or one of rejected lines")
+        return entries
 
 
 def _dump(entry: dict[str, Any]) -> str:
