@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.types import (
     BodyText,
-    ContentType,
+    ContentTypes,
     Identifier,
     MaxContextTokens,
     MaxFacts,
@@ -53,7 +53,7 @@ class RetrieveRequest(BaseModel):
     conversation_id: Identifier | None = None
     scope: ScopeMode = ScopeMode.LOCAL
     filters: Filters = Filters()
-    content_types: tuple[ContentType, ...] = Field(DEFAULT_CONTENT_TYPES, min_length=1)
+    content_types: ContentTypes = DEFAULT_CONTENT_TYPES
     max_facts: MaxFacts | None = None
     max_iterations: MaxIterations | None = None
     max_context_tokens: MaxContextTokens | None = None
@@ -64,11 +64,6 @@ class RetrieveRequest(BaseModel):
         None, description="Now, for relative times and recency; default the newest message's timestamp."
     )
     debug: bool = Field(False, description="Return score components per fact and the trace.")
-
-    @field_validator("content_types")
-    @classmethod
-    def _no_duplicates(cls, value: tuple[ContentType, ...]) -> tuple[ContentType, ...]:
-        return tuple(dict.fromkeys(value))
 
     @property
     def question(self) -> ChatMessage:

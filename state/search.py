@@ -10,6 +10,7 @@ from recall_loop.state.errors import UnsupportedOptionError
 from recall_loop.state.scope import Filters
 from recall_loop.state.types import (
     ContentType,
+    ContentTypes,
     FiniteFloat,
     Integer,
     OrderBy,
@@ -66,9 +67,8 @@ class _CommonParams(BaseModel):
 class SearchParams(_CommonParams):
     """Options of a search. Absent content types are inferred from the filters (`searched_types`)."""
 
-    content_types: tuple[ContentType, ...] | None = Field(
+    content_types: ContentTypes | None = Field(
         None,
-        min_length=1,
         description="Absent = fact, archival and message; trajectory where a filter of trajectories is given.",
     )
     limit: Limit = Field(30, description="Most results, 1 to 1,000; of each content type where `limit_per_type`.")
@@ -92,11 +92,6 @@ class SearchParams(_CommonParams):
     @classmethod
     def _one_name(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
-
-    @field_validator("content_types")
-    @classmethod
-    def _no_duplicates(cls, value: tuple[ContentType, ...] | None) -> tuple[ContentType, ...] | None:
-        return value and tuple(dict.fromkeys(value))
 
     @property
     def searched_types(self) -> tuple[ContentType, ...]:

@@ -177,8 +177,14 @@ def _to_utc(value: datetime) -> datetime:
         raise ValueError("a date-time between the years 1 and 9999 in UTC") from error
 
 
+def unique(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the values without repetitions, in their order."""
+    return tuple(dict.fromkeys(values))
+
+
 MAX_TEXT_CHARS = 1_000_000
 
+ContentTypes = Annotated[tuple[ContentType, ...], Field(min_length=1), AfterValidator(unique)]
 Utf8Text = Annotated[str, AfterValidator(no_surrogates)]
 Identifier = Annotated[
     str, Field(min_length=1, max_length=512), AfterValidator(no_surrogates), AfterValidator(not_blank)

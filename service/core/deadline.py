@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from enum import Enum
+from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from recall_loop.state.errors import RecallError
 from recall_loop.state.run.cancellation import cancellable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncGenerator, Awaitable, Iterator
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,6 +77,38 @@ class RequestExecutor:
             self.cancelled.set()
             raise
 
+    async def stream(
+        self, func: Callable[[Callable[[T], None]], None], idle_seconds: float | None = None
+    ) -> AsyncGenerator[T | None]:
+        """Run `func` in a thread, and yield what it reports as it comes, to its end; ending early cancels it.
+
+        After every `idle_seconds` without a report None is yielded. Raises as `run`, and what `func` raises.
+        """
+        loop, reports = asyncio.get_running_loop(), asyncio.Queue[T | _End]()
+
+        def report(item: T) -> None:
+            loop.call_soon_threadsafe(reports.put_nowait, item)
+
+        running = asyncio.ensure_future(self.run(func, report))
+        running.add_done_callback(lambda _: reports.put_nowait(_End.END))
+        try:
+            while True:
+                try:
+                    item = await asyncio.wait_for(reports.get(), idle_seconds)
+                except TimeoutError:
+                    yield None
+                    continue
+                if item is _End.END:
+                    break
+                yield item
+            await running
+        finally:
+            running.cancel()
+
+
+class _End(Enum):
+    END = 0
+
 
 _work: contextvars.ContextVar[RequestExecutor] = contextvars.ContextVar("recall_loop_work")
 
@@ -106,6 +140,16 @@ async def run_blocking(func: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
         RequestTimeoutError: it was not done within the request's time.
     """
     return await current_executor().run(func, *args, **kwargs)
+
+
+def blocking(route: Callable[P, T]) -> Callable[P, Awaitable[T]]:
+    """Return a route that runs the plain function `route` in the service's own threads; see `run_blocking`."""
+
+    @wraps(route)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await run_blocking(route, *args, **kwargs)
+
+    return call
 
 
 def is_cancelled() -> bool:

@@ -10,10 +10,10 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.routing import Route
 
-from recall_loop.service.core.deadline import RequestExecutor
+from recall_loop.service.core.deadline import RequestExecutor, current_executor
 from recall_loop.service.mcp.mcp_server import McpContext, make_mcp_server
 from recall_loop.service.mcp.mcp_tools import ToolContext
-from recall_loop.service.middleware.dependencies import Caller, current_executor
+from recall_loop.service.middleware.dependencies import Caller
 from recall_loop.service.process.lifecycle import not_running_problem
 from recall_loop.state.scope import Scope
 

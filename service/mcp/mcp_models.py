@@ -5,8 +5,6 @@ A tool never takes a tenant, nor an agent, a user or a conversation to read as: 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
-
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from recall_loop.service.models.scope_models import QueryText
@@ -17,6 +15,7 @@ from recall_loop.state.search import DEFAULT_TRAJECTORY_LIMIT, TrajectorySearchP
 from recall_loop.state.types import (
     BodyText,
     ContentType,
+    ContentTypes,
     Identifier,
     Integer,
     MaxFacts,
@@ -30,7 +29,6 @@ from recall_loop.state.types import (
 MAX_HITS = 100
 MAX_ADDED = 100
 MAX_ERASED = 1000
-ContentTypes = Annotated[tuple[ContentType, ...], Field(min_length=1)]
 
 
 class _ToolArguments(BaseModel):
@@ -131,8 +129,3 @@ class ToolErrorDetail(BaseModel):
     field: str | None = Field(None, description="Dotted name of the argument that is to blame.")
     value: str | None = Field(None, description="Its value, as given, shortened.")
     allowed: str | None = Field(None, description="What would have been accepted.")
-
-
-def json_schema_of(model: type[BaseModel], mode: Literal["validation", "serialization"]) -> dict[str, Any]:
-    """Return a model's JSON schema (2020-12)."""
-    return model.model_json_schema(mode=mode)

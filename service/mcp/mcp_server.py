@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -23,6 +23,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel
 
+from recall_loop.service.access.api_keys import KeyRole
 from recall_loop.service.core.deadline import RequestExecutor
 from recall_loop.service.core.problems import problem_from_error
 from recall_loop.service.mcp import mcp_tools
@@ -35,10 +36,9 @@ from recall_loop.service.mcp.mcp_models import (
     SearchArguments,
     SearchTrajectoriesArguments,
     ToolErrorDetail,
-    json_schema_of,
 )
-from recall_loop.service.mcp.mcp_tools import ToolContext, ToolResult
-from recall_loop.service.middleware.dependencies import Caller, KeyRole
+from recall_loop.service.mcp.mcp_tools import ToolContext, ToolProgress, ToolResult
+from recall_loop.service.middleware.dependencies import Caller
 from recall_loop.service.models.search_models import SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults
 from recall_loop.state.errors import RecallError, validate_model
@@ -75,8 +75,8 @@ class ToolSpec:
             name=self.name,
             title=self.title,
             description=self.description,
-            input_schema=json_schema_of(self.input_model, "validation"),
-            output_schema=json_schema_of(self.output_model, "serialization"),
+            input_schema=self.input_model.model_json_schema(),
+            output_schema=self.output_model.model_json_schema(mode="serialization"),
             annotations=ToolAnnotations(
                 title=self.title,
                 read_only_hint=reads,
@@ -140,21 +140,21 @@ TOOL_SPECS = {
 }
 
 
-def make_mcp_server(reception: CallerResolver, desk_of: Callable[[Caller], ToolContext]) -> Server[Any]:
-    """Return a server whose calls are let in by `reception` and done at the desk that `desk_of` gives."""
+def make_mcp_server(resolve_caller: CallerResolver, context_of: Callable[[Caller], ToolContext]) -> Server[Any]:
+    """Return a server; `resolve_caller` says who calls, `context_of` what the caller works with."""
 
     async def list_tools(context: McpContext, _: PaginatedRequestParams | None) -> ListToolsResult:
-        caller, _work = reception(context)
+        caller, _work = resolve_caller(context)
         return ListToolsResult(tools=[spec.tool for spec in TOOL_SPECS.values() if caller.has_role(spec.role)])
 
     async def call_tool(context: McpContext, params: CallToolRequestParams) -> CallToolResult:
-        caller, work = reception(context)
+        caller, work = resolve_caller(context)
         spec = TOOL_SPECS.get(params.name)
         if spec is None or not caller.has_role(spec.role):
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         try:
-            asked = validate_model(spec.input_model, params.arguments or {})
-            answer = await _run_tool(context, work, spec, asked, lambda: desk_of(caller))
+            arguments = validate_model(spec.input_model, params.arguments or {})
+            answer = await _run_tool(context, work, spec, arguments, lambda: context_of(caller))
         except RecallError as error:  # the SDK answers anything else with an internal error, and logs it
             return _error_result(error)
         return CallToolResult(
@@ -172,22 +172,27 @@ def make_mcp_server(reception: CallerResolver, desk_of: Callable[[Caller], ToolC
 
 
 async def _run_tool(
-    context: McpContext, work: RequestExecutor, spec: ToolSpec, asked: BaseModel, desk: Callable[[], ToolContext]
+    context: McpContext,
+    work: RequestExecutor,
+    spec: ToolSpec,
+    arguments: BaseModel,
+    make_context: Callable[[], ToolContext],
 ) -> ToolResult:
     """Run a tool in a thread, and send its progress on while it runs; nothing is sent unless the client asked."""
-    loop, told = asyncio.get_running_loop(), asyncio.Queue[tuple[float, float | None, str] | None]()
 
-    def tell(done: float, total: float | None, message: str) -> None:
-        loop.call_soon_threadsafe(told.put_nowait, (done, total, message))
+    def run(report: Callable[[ToolProgress | ToolResult], None]) -> None:
+        report(spec.run(make_context(), arguments, report))
 
-    running = asyncio.ensure_future(work.run(lambda: spec.run(desk(), asked, tell)))
-    running.add_done_callback(lambda _: told.put_nowait(None))
-    try:
-        while (step := await told.get()) is not None:
-            await context.session.report_progress(*step)
-        return await running
-    finally:
-        running.cancel()
+    answer: ToolResult | None = None
+    async with aclosing(work.stream(run)) as steps:
+        async for step in steps:
+            if isinstance(step, ToolResult):
+                answer = step
+            elif step is not None:
+                await context.session.report_progress(step.done, step.total, step.message)
+    if answer is None:
+        raise RuntimeError("the tool ended without an answer")
+    return answer
 
 
 def _error_result(error: RecallError) -> CallToolResult:

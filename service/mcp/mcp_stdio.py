@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from mcp.server.stdio import stdio_server
 
+from recall_loop.service.access.api_keys import KeyRole
 from recall_loop.service.core.deadline import RequestExecutor
 from recall_loop.service.mcp.mcp_server import make_mcp_server
 from recall_loop.service.mcp.mcp_tools import ToolContext
-from recall_loop.service.middleware.dependencies import Caller, KeyRole
+from recall_loop.service.middleware.dependencies import Caller
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
@@ -28,11 +29,11 @@ def serve_stdio(store: MemoryStore, settings: Settings, scope: Scope, *, seconds
     reading only has no tools that write.
     """
     caller = Caller(scope.tenant, None, KeyRole.READ if store.read_only else KeyRole.ADMIN)
-    desk = ToolContext(store, settings, scope, caller)
+    context = ToolContext(store, settings, scope, caller)
 
     async def run() -> None:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="recall-loop-mcp") as pool:
-            server = make_mcp_server(lambda _: (caller, RequestExecutor(pool, seconds)), lambda _: desk)
+            server = make_mcp_server(lambda _: (caller, RequestExecutor(pool, seconds)), lambda _: context)
             async with stdio_server() as (read, write):
                 await server.run(read, write, server.create_initialization_options())
 

@@ -1,6 +1,6 @@
 """The tools of the MCP server: retrieve, search, search_trajectories, add, erase (OPS-6).
 
-Each runs in a thread, on a desk that says whose memory it is and what may be done with it.
+Each runs in a thread, in a context that says whose memory it is and what may be done with it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -18,6 +18,7 @@ from recall_loop.memory.search.present.serialization import response_to_json
 from recall_loop.memory.search.present.truncation import FULL_PROFILE
 from recall_loop.memory.store.sqlite.prepared_records import validate_and_prepare
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
+from recall_loop.service.access.api_keys import KeyRole
 from recall_loop.service.mcp.mcp_models import (
     AddArguments,
     AddResult,
@@ -28,11 +29,11 @@ from recall_loop.service.mcp.mcp_models import (
     SearchArguments,
     SearchTrajectoriesArguments,
 )
-from recall_loop.service.middleware.dependencies import Caller, KeyRole
+from recall_loop.service.middleware.dependencies import Caller
 from recall_loop.service.models.search_models import SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults
-from recall_loop.state.errors import InvalidInputError, validate_model
-from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ScopeMode
@@ -43,8 +44,16 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.settings.settings import Settings
 
-# Progress so far, its end if it is known, and what happened; never a user's words.
-ReportProgress = Callable[[float, float | None, str], None]
+
+class ToolProgress(NamedTuple):
+    """Progress so far, its end if that is known, and what happened; never a user's words."""
+
+    done: float
+    total: float | None
+    message: str
+
+
+ReportProgress = Callable[[ToolProgress], None]
 _OWNER_FIELDS = ("conversation_id", "user_id", "agent_id")
 
 
@@ -85,28 +94,28 @@ class ToolResult:
     data: BaseModel
 
 
-def call_retrieve(desk: ToolContext, asked: RetrieveArguments, tell: ReportProgress) -> ToolResult:
-    """Run the loop, and tell every iteration."""
-    given = asked.model_dump(exclude_unset=True, exclude={"question", "messages"})
-    messages = [*asked.messages, {"role": "user", "content": asked.question}]
-    # A calling model writes its own answers: the memory's model is asked for one only where it says so.
-    fields = {**given, **_scope_fields(desk.scope), "messages": messages, "write_answer": asked.write_answer}
-    request = validate_model(RetrieveRequest, fields)
-    most = float(request.max_iterations or desk.settings.max_iterations)
-    for step in stream_retrieve(request, store=desk.store, settings=desk.settings, llm=desk.llm):
+def call_retrieve(context: ToolContext, arguments: RetrieveArguments, report: ReportProgress) -> ToolResult:
+    """Run the loop, and report every iteration."""
+    request = _retrieve_request(context.scope, arguments)
+    most = float(request.max_iterations or context.settings.max_iterations)
+    for step in stream_retrieve(request, store=context.store, settings=context.settings, llm=context.llm):
         if isinstance(step, RetrieveResult):
-            desk.on_result(request, step)
+            context.on_result(request, step)
             return ToolResult(_result_text(step), step)
         if step["type"] == "novelty":
             found = f"{step['new_facts']} new, {step['unique_facts']} in all, coverage {step['coverage']:.2f}"
-            tell(step["iteration"], most, f"iteration {step['iteration']}: {found}")
+            report(ToolProgress(step["iteration"], most, f"iteration {step['iteration']}: {found}"))
     raise RuntimeError("the run ended without a result")
 
 
-def _scope_fields(scope: Scope) -> dict[str, Any]:
-    """Return the fields of a request that say whose memory is read."""
-    named = {name: getattr(scope, name) for name in _OWNER_FIELDS if getattr(scope, name) is not None}
-    return {"tenant": scope.tenant, "scope": scope.mode, **named}
+def _retrieve_request(scope: Scope, arguments: RetrieveArguments) -> RetrieveRequest:
+    """Return the request, of fields that have been validated as arguments."""
+    given = {name: getattr(arguments, name) for name in arguments.model_fields_set - {"question", "messages"}}
+    # A calling model writes its own answers: the memory's model is asked for one only where it says so.
+    given["write_answer"] = arguments.write_answer
+    owners = {name: getattr(scope, name) for name in _OWNER_FIELDS if getattr(scope, name) is not None}
+    messages = (*arguments.messages, ChatMessage(content=arguments.question))
+    return RetrieveRequest.model_construct(**given, **owners, tenant=scope.tenant, scope=scope.mode, messages=messages)
 
 
 def _result_text(result: RetrieveResult) -> str:
@@ -116,9 +125,9 @@ def _result_text(result: RetrieveResult) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def call_search(desk: ToolContext, asked: SearchArguments, _: ReportProgress) -> ToolResult:
+def call_search(context: ToolContext, arguments: SearchArguments, _: ReportProgress) -> ToolResult:
     """Search once."""
-    found = search(desk.store, asked.query, scope=desk.scope, params=asked)
+    found = search(context.store, arguments.query, scope=context.scope, params=arguments)
     results = SearchResults.model_validate(response_to_json(found, FULL_PROFILE))
     lines = [f"{hit.rank}. [{hit.content_type.value} {hit.id}] {_hit_prefix(hit)}{hit.content}" for hit in results.hits]
     missing = f"Nothing found among {results.allowed} records."
@@ -131,21 +140,23 @@ def _hit_prefix(hit: Any) -> str:
     return f"({said}) " if said else ""
 
 
-def call_search_trajectories(desk: ToolContext, asked: SearchTrajectoriesArguments, _: ReportProgress) -> ToolResult:
+def call_search_trajectories(
+    context: ToolContext, arguments: SearchTrajectoriesArguments, _: ReportProgress
+) -> ToolResult:
     """Search past runs."""
-    found = search_trajectories(desk.store, asked.query, scope=desk.scope, params=asked)
+    found = search_trajectories(context.store, arguments.query, scope=context.scope, params=arguments)
     results = TrajectoryResults.of(found)
     return ToolResult(results.model_dump_json(exclude_none=True), results)
 
 
-def call_add(desk: ToolContext, asked: AddArguments, _: ReportProgress) -> ToolResult:
+def call_add(context: ToolContext, arguments: AddArguments, _: ReportProgress) -> ToolResult:
     """Add records. What is there is never replaced, whoever it belongs to."""
-    records = [_with_owner(desk.write_scope, record, at) for at, record in enumerate(asked.records)]
+    records = [_with_owner(context.write_scope, record, at) for at, record in enumerate(arguments.records)]
     ids = [record["id"] for record in records]
-    _check_new(desk, ids)
+    _check_new(context, ids)
     for at, record in enumerate(records):  # all or nothing
-        validate_and_prepare(desk.scope.tenant, record, at)
-    desk.store.upsert(records, tenant=desk.scope.tenant)
+        validate_and_prepare(context.scope.tenant, record, at)
+    context.store.upsert(records, tenant=context.scope.tenant)
     return ToolResult(f"Added {len(ids)}: {', '.join(ids)}", AddResult(ids=ids))
 
 
@@ -160,39 +171,39 @@ def _with_owner(own: Scope, record: NewRecord, at: int) -> dict[str, Any]:
     return fields
 
 
-def _check_new(desk: ToolContext, ids: Sequence[str]) -> None:
-    taken = {record.id for record in desk.store.get(ids, scope=Scope(tenant=desk.scope.tenant))}
+def _check_new(context: ToolContext, ids: Sequence[str]) -> None:
+    taken = {record.id for record in context.store.get(ids, scope=Scope(tenant=context.scope.tenant))}
     for at, record_id in enumerate(ids):
         if record_id in taken or record_id in ids[:at]:
             raise InvalidInputError(f"records.{at}.id", record_id, "an id that no record has yet; or leave it out")
 
 
-def call_erase(desk: ToolContext, asked: EraseArguments, _: ReportProgress) -> ToolResult:
+def call_erase(context: ToolContext, arguments: EraseArguments, _: ReportProgress) -> ToolResult:
     """Erase records by id, or all of a conversation, a user or an agent; never more than is in reach."""
-    named = {name: getattr(asked, name) for name in _OWNER_FIELDS if getattr(asked, name) is not None}
-    if asked.ids is not None:
+    named = {name: getattr(arguments, name) for name in _OWNER_FIELDS if getattr(arguments, name) is not None}
+    if arguments.ids is not None:
         if named:
-            raise InvalidInputError("ids", list(asked.ids), "ids alone, or conversation_id, user_id or agent_id")
-        return _erase_ids(desk, list(dict.fromkeys(asked.ids)))
+            raise InvalidInputError("ids", list(arguments.ids), "ids alone, or conversation_id, user_id or agent_id")
+        return _erase_ids(context, list(dict.fromkeys(arguments.ids)))
     if not named:
         raise InvalidInputError("arguments", {}, "one of ids, conversation_id, user_id, agent_id")
-    if not desk.caller.has_role(KeyRole.ADMIN):
+    if not context.caller.has_role(KeyRole.ADMIN):
         field = next(iter(named))
         raise InvalidInputError(
             field, named[field], "nothing: erasing all of it needs the role admin; ids may be given"
         )
-    scope = desk.write_scope
+    scope = context.write_scope
     for name, value in named.items():
         settled = getattr(scope, name)
         if settled not in (None, value):
             raise InvalidInputError(name, value, f"{settled}: the operator has settled it")
-    erased = desk.store.erase(scope.model_copy(update=named))
+    erased = context.store.erase(scope.model_copy(update=named))
     return ToolResult(f"Erased {erased} records.", EraseResult(erased=erased, missing=[]))
 
 
-def _erase_ids(desk: ToolContext, ids: list[str]) -> ToolResult:
-    reached = {record.id for record in desk.store.get(ids, scope=desk.write_scope)}
-    erased = desk.store.delete([name for name in ids if name in reached], tenant=desk.scope.tenant)
+def _erase_ids(context: ToolContext, ids: list[str]) -> ToolResult:
+    reached = {record.id for record in context.store.get(ids, scope=context.write_scope)}
+    erased = context.store.delete([name for name in ids if name in reached], tenant=context.scope.tenant)
     missing = [name for name in ids if name not in reached]
     words = f"; not found: {', '.join(missing)}" if missing else ""
     return ToolResult(f"Erased {erased} records{words}.", EraseResult(erased=erased, missing=missing))

@@ -1,4 +1,4 @@
-"""What routes ask for: who calls, the store, and threads for blocking calls."""
+"""Dependencies of the routes: the caller, the store, and the media type of a body."""
 
 from __future__ import annotations
 
@@ -10,27 +10,10 @@ from fastapi import Depends, Request
 
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.access.api_keys import KeyRole
-from recall_loop.service.core.deadline import current_executor, is_cancelled, run_blocking
 from recall_loop.service.core.problems import ProblemError
 
 if TYPE_CHECKING:
     from recall_loop.service.process.lifecycle import Service
-
-__all__ = [
-    "AdminDep",
-    "Caller",
-    "CallerDep",
-    "JsonBody",
-    "KeyRole",
-    "NdjsonBody",
-    "StoreDep",
-    "WriterDep",
-    "current_executor",
-    "is_cancelled",
-    "require_own_tenant",
-    "run_blocking",
-    "service_of",
-]
 
 JSON_MEDIA_TYPES = ("application/json",)
 NDJSON_MEDIA_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl")

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from recall_loop.memory.search.present.truncation import FULL_PROFILE, TruncationProfile, parse_profile
+from recall_loop.memory.search.present.truncation import FULL_PROFILE
 from recall_loop.service.models.scope_models import QueryText, ScopeFields
 from recall_loop.state.scope import Scope
 from recall_loop.state.search import Limit, SearchParams
@@ -53,14 +53,6 @@ class SearchRequest(ServiceSearchParams, ScopeFields):
         description="How much of each text: `full`, `local`, `constellation`, `messages`, or steps such as "
         "`2:full,5:1000,400` (ranks 1 and 2 whole, up to rank 5 at most 1000 characters, then 400).",
     )
-
-    def shown(self) -> TruncationProfile:
-        """Return how much of each text is given.
-
-        Raises:
-            InvalidInputError: no such profile.
-        """
-        return parse_profile(self.profile)
 
 
 class SearchResultItem(BaseModel):

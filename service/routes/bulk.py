@@ -20,9 +20,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from recall_loop.memory.parsing.json_lines import InvalidLine, RawLine, parse_object
-from recall_loop.service.core.deadline import RequestTimeoutError
+from recall_loop.service.core.deadline import RequestTimeoutError, current_executor, is_cancelled, run_blocking
 from recall_loop.service.core.problems import problem_from_error, problem_from_status
-from recall_loop.service.middleware.dependencies import NDJSON_MEDIA_TYPES, current_executor, is_cancelled, run_blocking
+from recall_loop.service.middleware.dependencies import NDJSON_MEDIA_TYPES
 from recall_loop.service.models.record_models import BulkLine, BulkStatus, BulkSummary
 from recall_loop.service.routes.bulk_lines import LineBatcher
 from recall_loop.state.errors import EmbedderError, StoreError

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from recall_loop.service.core.deadline import current_executor
 from recall_loop.service.core.problems import problem_responses
 from recall_loop.service.core.responses import NoQueryParams
 from recall_loop.service.middleware.dependencies import (
@@ -16,7 +17,6 @@ from recall_loop.service.middleware.dependencies import (
     ServiceDep,
     StoreDep,
     WriterDep,
-    current_executor,
 )
 from recall_loop.service.routes.bulk import BulkResponse, BulkUpload
 

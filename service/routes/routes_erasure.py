@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from recall_loop.service.core.deadline import current_executor, run_blocking
 from recall_loop.service.core.problems import problem_responses
 from recall_loop.service.core.responses import NoQueryParams, json_response
 from recall_loop.service.middleware.dependencies import (
@@ -18,8 +19,6 @@ from recall_loop.service.middleware.dependencies import (
     JsonBody,
     ServiceDep,
     StoreDep,
-    current_executor,
-    run_blocking,
 )
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, validate_model
 from recall_loop.state.scope import Scope

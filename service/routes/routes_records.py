@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
+from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.problems import ProblemError, problem_responses
 from recall_loop.service.core.responses import NoQueryParams, json_response, not_found_problem
-from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, WriterDep, run_blocking
+from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, WriterDep
 from recall_loop.service.models.record_models import (
     BatchResult,
     DeletionResult,
@@ -28,7 +29,7 @@ from recall_loop.state.scope import Scope
 from recall_loop.state.types import Identifier
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.store import MemoryStore
+    pass
 
 router = APIRouter(prefix="/api/memory/records", tags=["records"])
 # An id may hold slashes.
@@ -43,16 +44,13 @@ _ONE = "/{record_id:path}"
     dependencies=[JsonBody, NoQueryParams],
     responses=problem_responses(422),
 )
-async def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Response:
+@blocking
+def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Response:
     """Write up to 1,000 records, replacing wholly what has the same id, and report on each.
 
     A bad record rejects itself only. Of several with one id the last wins. The answer is the acknowledgement.
     """
-    return await run_blocking(_write, store, caller.tenant, batch)
-
-
-def _write(store: MemoryStore, tenant: str, batch: RecordBatch) -> Response:
-    rows = store.upsert(batch.records, tenant=tenant)
+    rows = store.upsert(batch.records, tenant=caller.tenant)
     outcomes = [RecordOutcome(index=row.index, id=row.id, status=row.status, error=row.error) for row in rows]
     counts = [row.status for row in rows]
     return json_response(
@@ -67,18 +65,15 @@ def _write(store: MemoryStore, tenant: str, batch: RecordBatch) -> Response:
 
 
 @router.get("", summary="List records", response_model=RecordsPage, responses=problem_responses(422))
-async def list_records(asked: Annotated[ListRecordsParams, Query()], caller: CallerDep, store: StoreDep) -> Response:
+@blocking
+def list_records(asked: Annotated[ListRecordsParams, Query()], caller: CallerDep, store: StoreDep) -> Response:
     """Return records that scope and filters leave, by ascending id, a page at a time.
 
     Follow `next_cursor` until it is absent; a page may hold fewer records than `limit`. Writing and deleting in
     between shifts nothing.
     """
-    return await run_blocking(_list, store, caller.tenant, asked)
-
-
-def _list(store: MemoryStore, tenant: str, asked: ListRecordsParams) -> Response:
     found = store.page(
-        asked.read_scope(tenant), asked.filters(), asked.content_types, after=asked.after, limit=asked.limit
+        asked.read_scope(caller.tenant), asked.filters(), asked.content_types, after=asked.after, limit=asked.limit
     )
     return json_response(RecordsPage(records=list(found.records), next_cursor=encode_cursor(found.after)))
 
@@ -90,15 +85,12 @@ def _list(store: MemoryStore, tenant: str, asked: ListRecordsParams) -> Response
     dependencies=[JsonBody, NoQueryParams],
     responses=problem_responses(422),
 )
-async def delete_records(wanted: RecordIds, caller: WriterDep, store: StoreDep) -> Response:
+@blocking
+def delete_records(wanted: RecordIds, caller: WriterDep, store: StoreDep) -> Response:
     """Delete up to 1,000 records by id. Erasure of a user, agent, conversation or tenant: `/api/memory/erasure`."""
-    return await run_blocking(_delete, store, caller.tenant, wanted.ids)
-
-
-def _delete(store: MemoryStore, tenant: str, ids: list[str]) -> Response:
-    wanted = list(dict.fromkeys(ids))
-    deleted = store.delete(wanted, tenant=tenant)
-    return json_response(DeletionResult(deleted=deleted, missing=len(wanted) - deleted))
+    ids = list(dict.fromkeys(wanted.ids))
+    deleted = store.delete(ids, tenant=caller.tenant)
+    return json_response(DeletionResult(deleted=deleted, missing=len(ids) - deleted))
 
 
 @router.get(
@@ -108,13 +100,10 @@ def _delete(store: MemoryStore, tenant: str, ids: list[str]) -> Response:
     dependencies=[NoQueryParams],
     responses=problem_responses(404, 422),
 )
-async def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Response:
+@blocking
+def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Response:
     """Return a record; what another tenant has under the id can't be told from what nobody has."""
-    return await run_blocking(_read, store, caller.tenant, record_id)
-
-
-def _read(store: MemoryStore, tenant: str, record_id: str) -> Response:
-    found = store.get([record_id], scope=Scope(tenant=tenant))
+    found = store.get([record_id], scope=Scope(tenant=caller.tenant))
     if not found:
         raise not_found_problem("record", record_id)
     return json_response(found[0])
@@ -130,16 +119,13 @@ def _read(store: MemoryStore, tenant: str, record_id: str) -> Response:
         **problem_responses(422),
     },
 )
-async def write_record(record_id: RecordId, body: RecordBody, caller: WriterDep, store: StoreDep) -> Response:
+@blocking
+def write_record(record_id: RecordId, body: RecordBody, caller: WriterDep, store: StoreDep) -> Response:
     """Write a record under an id, replacing wholly what is there. The answer is the acknowledgement."""
-    return await run_blocking(_put, store, caller.tenant, record_id, body)
-
-
-def _put(store: MemoryStore, tenant: str, record_id: str, body: RecordBody) -> Response:
     if body.id is not None and body.id != record_id:
         raise InvalidInputError("id", body.id, "the id of the address, or none")
     fields = {**body.model_dump(exclude_unset=True), "id": record_id}
-    outcome = store.upsert([fields], tenant=tenant)[0]
+    outcome = store.upsert([fields], tenant=caller.tenant)[0]
     if outcome.status == "rejected":  # what the model lets through and SQLite can't hold
         raise ProblemError(422, (outcome.error or "").removeprefix("records.0."), kind="invalid_input")
     return json_response(WriteResult(id=record_id, status=outcome.status), 201 if outcome.status == "created" else 200)
@@ -153,8 +139,9 @@ def _put(store: MemoryStore, tenant: str, record_id: str, body: RecordBody) -> R
     dependencies=[NoQueryParams],
     responses=problem_responses(404, 422),
 )
-async def delete_record(record_id: RecordId, caller: WriterDep, store: StoreDep) -> Response:
+@blocking
+def delete_record(record_id: RecordId, caller: WriterDep, store: StoreDep) -> Response:
     """Delete a record by id."""
-    if not await run_blocking(store.delete, [record_id], tenant=caller.tenant):
+    if not store.delete([record_id], tenant=caller.tenant):
         raise not_found_problem("record", record_id)
     return Response(status_code=204)

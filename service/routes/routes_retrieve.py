@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Body, Request
@@ -62,10 +63,8 @@ class RetrieveBody(RetrieveRequest):
 
         Raises:
             ProblemError: 403, it names another tenant.
-            InvalidInputError: scope and agent don't fit.
         """
-        tenant = require_own_tenant(caller, self.tenant)
-        return RetrieveRequest.model_validate({**self.model_dump(exclude_unset=True), "tenant": tenant})
+        return self.model_copy(update={"tenant": require_own_tenant(caller, self.tenant)})
 
 
 RetrieveDep = Annotated[RetrieveBody, Body(openapi_examples=EXAMPLES)]
@@ -144,44 +143,25 @@ async def stream_route(request: Request, body: RetrieveDep, caller: CallerDep) -
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
-PutEvent = Callable[[tuple[str, str] | None], None]
-
-
 async def _events(
     service: Service, asked: RetrieveRequest, work: RequestExecutor, request_id: str
 ) -> AsyncIterator[bytes]:
-    loop, heard = asyncio.get_running_loop(), asyncio.Queue[tuple[str, str] | None]()
+    def run(report: Callable[[bytes], None]) -> None:
+        """Run in one of the service's threads."""
+        for step in stream_retrieve(asked, store=service.store, settings=service.settings, llm=service.llm):
+            if isinstance(step, RetrieveResult):
+                service.record_result(asked, step)
+                report(_event("result", step.model_dump_json()))
+            else:
+                report(_event(step["type"], json.dumps(step, ensure_ascii=False)))
 
-    def put(event: tuple[str, str] | None) -> None:
-        loop.call_soon_threadsafe(heard.put_nowait, event)
-
-    running = asyncio.ensure_future(work.run(_run_and_emit, service, asked, put))
-    running.add_done_callback(lambda _: heard.put_nowait(None))
+    yield _event("accepted", json.dumps({"type": "accepted", "request_id": request_id}))
     try:
-        yield _event("accepted", json.dumps({"type": "accepted", "request_id": request_id}))
-        while True:
-            try:
-                event = await asyncio.wait_for(heard.get(), _PING_SECONDS)
-            except TimeoutError:
-                yield format_sse_event(comment="ping")
-                continue
-            if event is None:
-                break
-            yield _event(*event)
-        if (error := running.exception()) is not None:
-            yield _problem(error, request_id)
-    finally:
-        running.cancel()
-
-
-def _run_and_emit(service: Service, asked: RetrieveRequest, put: PutEvent) -> None:
-    """Run in one of the service's threads."""
-    for step in stream_retrieve(asked, store=service.store, settings=service.settings, llm=service.llm):
-        if isinstance(step, RetrieveResult):
-            service.record_result(asked, step)
-            put(("result", step.model_dump_json()))
-        else:
-            put((step["type"], json.dumps(step, ensure_ascii=False)))
+        async with aclosing(work.stream(run, idle_seconds=_PING_SECONDS)) as events:
+            async for event in events:
+                yield event or format_sse_event(comment="ping")
+    except Exception as error:  # noqa: BLE001  # the last event tells it
+        yield _problem(error, request_id)
 
 
 def _event(name: str, data: str) -> bytes:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.serialization import response_to_json
+from recall_loop.memory.search.present.truncation import parse_profile
+from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.problems import problem_responses
 from recall_loop.service.core.responses import NoQueryParams, json_response
-from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, run_blocking
+from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep
 from recall_loop.service.models.search_models import SearchRequest, SearchResults
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.store import MemoryStore
 
 router = APIRouter(prefix="/api/memory", tags=["search"])
 
@@ -27,15 +24,12 @@ router = APIRouter(prefix="/api/memory", tags=["search"])
     dependencies=[JsonBody, NoQueryParams],
     responses=problem_responses(422),
 )
-async def search_memory(asked: SearchRequest, caller: CallerDep, store: StoreDep) -> Response:
+@blocking
+def search_memory(asked: SearchRequest, caller: CallerDep, store: StoreDep) -> Response:
     """Search facts, archival entries, messages and trajectories; no planning, no further rounds.
 
     An option that the mode can't honour is an error. Texts are whole unless a `profile` is named.
     """
-    return await run_blocking(_search, store, caller.tenant, asked)
-
-
-def _search(store: MemoryStore, tenant: str, asked: SearchRequest) -> Response:
-    profile = asked.shown()
-    found = search(store, asked.query, scope=asked.read_scope(tenant), params=asked)
+    profile = parse_profile(asked.profile)
+    found = search(store, asked.query, scope=asked.read_scope(caller.tenant), params=asked)
     return json_response(response_to_json(found, profile))

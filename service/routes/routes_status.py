@@ -9,9 +9,10 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.problems import ProblemError
 from recall_loop.service.middleware.callers import is_local_client
-from recall_loop.service.middleware.dependencies import run_blocking, service_of
+from recall_loop.service.middleware.dependencies import service_of
 
 router = APIRouter(tags=["status"])
 
@@ -38,12 +39,9 @@ async def health() -> Health:
 
 
 @router.get("/ready", summary="Whether the service can answer requests")
-async def ready(request: Request) -> Readiness:
+@blocking
+def ready(request: Request) -> Readiness:
     """Read from the store, and say what is missing; 503, with `reasons`, where nothing can be answered."""
-    return await run_blocking(_readiness, request)
-
-
-def _readiness(request: Request) -> Readiness:
     service = service_of(request)
     missing, lacking = service.health()
     # Nobody needs a key for this: paths and addresses are for whoever sits at the machine.
@@ -67,7 +65,7 @@ def _readiness(request: Request) -> Readiness:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Figures"}},
     summary="Figures for Prometheus",
 )
-async def metrics(request: Request) -> Response:
+@blocking
+def metrics(request: Request) -> Response:
     """Return counters and histograms of all workers, in Prometheus's text format."""
-    body = await run_blocking(service_of(request).metrics.exposition)
-    return Response(body, media_type=CONTENT_TYPE_LATEST)
+    return Response(service_of(request).metrics.exposition(), media_type=CONTENT_TYPE_LATEST)

@@ -11,6 +11,7 @@ from recall_loop.memory.trajectories.capture.runs_file import record_from_run
 from recall_loop.memory.trajectories.scoring.adding import add_trajectories
 from recall_loop.memory.trajectories.scoring.llm_scoring import make_scorer
 from recall_loop.memory.trajectories.scoring.pending_scores import rescore_record, score_pending
+from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.problems import ProblemError, problem_responses
 from recall_loop.service.core.responses import NoQueryParams, json_response, not_found_problem
 from recall_loop.service.middleware.dependencies import (
@@ -19,7 +20,6 @@ from recall_loop.service.middleware.dependencies import (
     ServiceDep,
     StoreDep,
     WriterDep,
-    run_blocking,
 )
 from recall_loop.service.models.scope_models import encode_cursor
 from recall_loop.service.models.trajectory_models import (
@@ -42,7 +42,6 @@ from recall_loop.state.types import ContentType, Identifier
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.memory.trajectories.scoring.outcome_scoring import Scorer
     from recall_loop.service.process.lifecycle import Service
 
 router = APIRouter(prefix="/api/trajectories", tags=["trajectories"])
@@ -85,10 +84,6 @@ _CREATED: dict[int | str, dict[str, Any]] = {
 }
 
 
-def _scorer(service: Service, field: str, name: str) -> Scorer | None:
-    return None if name == "later" else make_scorer(field, name, service.settings, service.llm)
-
-
 @router.post(
     "",
     summary="Add a finished run",
@@ -96,7 +91,8 @@ def _scorer(service: Service, field: str, name: str) -> Scorer | None:
     dependencies=[JsonBody],
     responses={**_CREATED, **problem_responses(422)},
 )
-async def add_trajectory(
+@blocking
+def add_trajectory(
     run: RunBody,
     asked: Annotated[AddTrajectoryParams, Query()],
     caller: WriterDep,
@@ -107,7 +103,7 @@ async def add_trajectory(
 
     The same run again is `unchanged`, and isn't scored anew. A scoring that fails leaves it unscored and queued.
     """
-    return await run_blocking(_add, store, caller.tenant, service, run, asked.score)
+    return _add(store, caller.tenant, service, run, asked.score)
 
 
 @router.put(
@@ -117,7 +113,8 @@ async def add_trajectory(
     dependencies=[JsonBody],
     responses={**_CREATED, **problem_responses(422)},
 )
-async def write_trajectory(
+@blocking
+def write_trajectory(
     run_id: RunId,
     run: RunBody,
     asked: Annotated[AddTrajectoryParams, Query()],
@@ -128,13 +125,13 @@ async def write_trajectory(
     """Write a run under an id, replacing wholly what is there."""
     if run.get("id", run_id) != run_id:
         raise InvalidInputError("id", run["id"], "the id of the address, or none")
-    return await run_blocking(_add, store, caller.tenant, service, {**run, "id": run_id}, asked.score)
+    return _add(store, caller.tenant, service, {**run, "id": run_id}, asked.score)
 
 
 def _add(store: MemoryStore, tenant: str, service: Service, run: dict[str, Any], score: str) -> Response:
     if "tenant" in run:
         raise InvalidInputError("tenant", run["tenant"], "nothing: the key alone says whose it is")
-    scorer = _scorer(service, "score", score)
+    scorer = None if score == "later" else make_scorer("score", score, service.settings, service.llm)
     added = add_trajectories(store, [record_from_run(run)], tenant=tenant, scorer=scorer)[0]
     if added.status == "rejected":
         raise ProblemError(422, (added.error or "").removeprefix("records.0."), kind="invalid_input")
@@ -146,19 +143,16 @@ def _add(store: MemoryStore, tenant: str, service: Service, run: dict[str, Any],
 
 
 @router.get("", summary="List runs", response_model=TrajectoriesPage, responses=problem_responses(422))
-async def list_trajectories(
+@blocking
+def list_trajectories(
     asked: Annotated[ListTrajectoriesParams, Query()], caller: CallerDep, store: StoreDep
 ) -> Response:
     """Return runs that scope and filters leave, without their turns, by ascending id, a page at a time.
 
     Follow `next_cursor` until it is absent; a page may hold fewer runs than `limit`.
     """
-    return await run_blocking(_list, store, caller.tenant, asked)
-
-
-def _list(store: MemoryStore, tenant: str, asked: ListTrajectoriesParams) -> Response:
     kinds = (ContentType.TRAJECTORY,)
-    page = store.page(asked.read_scope(tenant), asked.filters(), kinds, after=asked.after, limit=asked.limit)
+    page = store.page(asked.read_scope(caller.tenant), asked.filters(), kinds, after=asked.after, limit=asked.limit)
     runs = [TrajectorySummary.of(record) for record in page.records]
     return json_response(TrajectoriesPage(trajectories=runs, next_cursor=encode_cursor(page.after)))
 
@@ -170,18 +164,13 @@ def _list(store: MemoryStore, tenant: str, asked: ListTrajectoriesParams) -> Res
     dependencies=[JsonBody, NoQueryParams],
     responses=problem_responses(422),
 )
-async def score_trajectories(
-    asked: ScoringRequest, caller: WriterDep, store: StoreDep, service: ServiceDep
-) -> Response:
+@blocking
+def score_trajectories(asked: ScoringRequest, caller: WriterDep, store: StoreDep, service: ServiceDep) -> Response:
     """Try up to `limit` runs, each once. Where the model can't be reached, the rest of the queue stays as it is."""
-    return await run_blocking(_score_pending, store, caller.tenant, service, asked)
-
-
-def _score_pending(store: MemoryStore, tenant: str, service: Service, asked: ScoringRequest) -> Response:
     report = score_pending(
         store,
         make_scorer("scorer", asked.scorer, service.settings, service.llm),
-        scope=asked.read_scope(tenant),
+        scope=asked.read_scope(caller.tenant),
         queued_only=asked.queued_only,
         limit=asked.limit,
     )
@@ -194,24 +183,21 @@ def _score_pending(store: MemoryStore, tenant: str, service: Service, asked: Sco
     response_model=TrajectoryWriteResult,
     responses=problem_responses(404, 409, 422),
 )
-async def score_trajectory(
+@blocking
+def score_trajectory(
     run_id: RunId, asked: Annotated[ScoringParams, Query()], caller: WriterDep, store: StoreDep, service: ServiceDep
 ) -> Response:
     """Judge what can be learned from a run, also where it has a learning value already.
 
     A scoring that fails makes up no number: a run without one stays queued, one that has one keeps it (502).
     """
-    return await run_blocking(_score_one, store, caller.tenant, service, run_id, asked.scorer)
-
-
-def _score_one(store: MemoryStore, tenant: str, service: Service, run_id: str, name: str) -> Response:
-    scorer = make_scorer("scorer", name, service.settings, service.llm)
-    report = rescore_record(store, _get_trajectory(store, tenant, run_id), scorer, tenant=tenant)
+    scorer = make_scorer("scorer", asked.scorer, service.settings, service.llm)
+    report = rescore_record(store, _get_trajectory(store, caller.tenant, run_id), scorer, tenant=caller.tenant)
     if report is None:
         raise ProblemError(409, "The run was changed while it was scored, and is left as it is.")
     if report.failed:
         raise ProblemError(502, f"The run could not be scored: {report.errors[run_id]}", kind="scoring_failed")
-    run = run_from_record(_get_trajectory(store, tenant, run_id))
+    run = run_from_record(_get_trajectory(store, caller.tenant, run_id))
     return json_response(
         TrajectoryWriteResult(id=run_id, status="replaced", outcome_score=run.outcome_score, **labels_of(run))
     )
@@ -231,13 +217,10 @@ def _get_trajectory(store: MemoryStore, tenant: str, run_id: str) -> Record:
     dependencies=[NoQueryParams],
     responses=problem_responses(404, 422),
 )
-async def read_trajectory(run_id: RunId, caller: CallerDep, store: StoreDep) -> Response:
+@blocking
+def read_trajectory(run_id: RunId, caller: CallerDep, store: StoreDep) -> Response:
     """Return a run with its turns. What another tenant has under the id can't be told from what nobody has."""
-    return await run_blocking(_read, store, caller.tenant, run_id)
-
-
-def _read(store: MemoryStore, tenant: str, run_id: str) -> Response:
-    return json_response(StoredTrajectory.of(_get_trajectory(store, tenant, run_id)))
+    return json_response(StoredTrajectory.of(_get_trajectory(store, caller.tenant, run_id)))
 
 
 @router.delete(
@@ -248,12 +231,9 @@ def _read(store: MemoryStore, tenant: str, run_id: str) -> Response:
     dependencies=[NoQueryParams],
     responses=problem_responses(404, 422),
 )
-async def delete_trajectory(run_id: RunId, caller: WriterDep, store: StoreDep) -> Response:
+@blocking
+def delete_trajectory(run_id: RunId, caller: WriterDep, store: StoreDep) -> Response:
     """Delete a run by id."""
-    await run_blocking(_delete, store, caller.tenant, run_id)
+    _get_trajectory(store, caller.tenant, run_id)
+    store.delete([run_id], tenant=caller.tenant)
     return Response(status_code=204)
-
-
-def _delete(store: MemoryStore, tenant: str, run_id: str) -> None:
-    _get_trajectory(store, tenant, run_id)
-    store.delete([run_id], tenant=tenant)

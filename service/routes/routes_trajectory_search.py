@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
+from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.problems import problem_responses
 from recall_loop.service.core.responses import NoQueryParams, json_response
-from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, run_blocking
+from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep
 from recall_loop.service.models.trajectory_models import TrajectoryResults, TrajectorySearchRequest
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.store import MemoryStore
 
 router = APIRouter(prefix="/api/trajectories", tags=["trajectories"])
 
@@ -26,15 +22,12 @@ router = APIRouter(prefix="/api/trajectories", tags=["trajectories"])
     dependencies=[JsonBody, NoQueryParams],
     responses=problem_responses(422),
 )
-async def search_runs(asked: TrajectorySearchRequest, caller: CallerDep, store: StoreDep) -> Response:
+@blocking
+def search_runs(asked: TrajectorySearchRequest, caller: CallerDep, store: StoreDep) -> Response:
     """Find runs of a similar task. Runs of other agents are searched only where no agent, or its group, is asked for.
 
     With `include_contrasts` they come in tiers of learning value, each searched for itself. As long as one run in
     scope is similar enough, the answer is not empty.
     """
-    return await run_blocking(_search, store, caller.tenant, asked)
-
-
-def _search(store: MemoryStore, tenant: str, asked: TrajectorySearchRequest) -> Response:
-    found = search_trajectories(store, asked.query, scope=asked.read_scope(tenant), params=asked)
+    found = search_trajectories(store, asked.query, scope=asked.read_scope(caller.tenant), params=asked)
     return json_response(TrajectoryResults.of(found), nulls=True)
