@@ -1,1 +1,1 @@
-"""Prompts and text templates: one Markdown file each, and the functions that read and fill them."""
+"""Prompts and text templates, one Markdown file each, and the schemas of replies."""

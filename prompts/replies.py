@@ -1,8 +1,8 @@
-"""What each prompt asks a language model to reply with: one pydantic model a prompt.
+"""Schemas of a language model's replies: one pydantic model for each prompt.
 
-The models are lenient where a slip does no harm: an unknown tool or strategy becomes None, a list that is too long
-is cut. What has to be right for the reply to be of use (a judgement's `stop`, an answer's sentences) is required.
-Scope, tenant and the request's own filters are not in them: those are never the model's to choose. The
+The models are lenient where a slip does no harm: an unknown tool or strategy becomes None, a list that is too long is
+cut, a fact that lacks a part is dropped. Whatever a reply is useless without (a judgement's `stop`, an answer's
+sentences) is required. Scope, tenant and the request's filters are not in them: a model never chooses those. The
 docstrings of the models are sent to the language model.
 """
 
@@ -14,37 +14,44 @@ from datetime import date
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
-from recall_loop.state.types import ConfidenceLabel, Role, Strategy, ToolName
+from recall_loop.state.types import ConfidenceLabel, Role, Strategy, ToolName, not_blank
 
 MAX_QUERIES = 6
 MAX_MISSING = 5
 MAX_SENTENCES = 8
 MAX_CITES = 10
+MAX_FACTS = 12
 _LONGEST = 500
-# What no query and no answer may hold: control characters and halves of characters.
+# No query and no answer may have control characters or lone surrogates.
 _UNWRITABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _E = TypeVar("_E", bound=StrEnum)
 
 
-def _text(value: Any) -> str:
-    """Return text on one line; what isn't text says nothing."""
-    return " ".join(_UNWRITABLE.sub(" ", value).split())[:_LONGEST] if isinstance(value, str) else ""
+def one_line(value: Any, longest: int = _LONGEST) -> str:
+    """Return text on one line, cut to `longest` characters; "" for a value that is no text."""
+    return " ".join(_UNWRITABLE.sub(" ", value).split())[:longest] if isinstance(value, str) else ""
 
 
 def _texts(value: Any) -> list[str]:
-    """Return the texts of a list, cut to what is asked for."""
     listed = value if isinstance(value, list | tuple) else [value]
-    return [text for text in map(_text, listed[: 10 * MAX_MISSING]) if text][:MAX_MISSING]
+    return [text for text in map(one_line, listed[: 10 * MAX_MISSING]) if text][:MAX_MISSING]
 
 
-def _one_of(kind: type[_E]) -> Any:
-    def known(value: Any) -> _E | None:
+def member_or_none(kind: type[_E]) -> BeforeValidator:
+    """Return a validator that reads a member of `kind` in any case; None for anything else."""
+
+    def read(value: Any) -> _E | None:
         text = value.strip().lower() if isinstance(value, str) else ""
         return next((member for member in kind if member.value == text), None)
 
-    return BeforeValidator(known)
+    return BeforeValidator(read)
+
+
+def enum_schema(kind: type[StrEnum], *more: str) -> WithJsonSchema:
+    """Return the JSON schema of the members of `kind` and `more`."""
+    return WithJsonSchema({"type": "string", "enum": [*(member.value for member in kind), *more]})
 
 
 def _day(value: Any) -> date | None:
@@ -58,19 +65,15 @@ def _fuzzy(value: Any) -> int:
     return min(max(value, 0), 2) if isinstance(value, int) else 0
 
 
-def _enum(kind: type[StrEnum], *more: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "enum": [*(member.value for member in kind), *more]})
-
-
-ReplyText = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": "string"})]
+ReplyText = Annotated[str, BeforeValidator(one_line), WithJsonSchema({"type": "string"})]
 ReplyTexts = Annotated[
     list[str],
     BeforeValidator(_texts),
     WithJsonSchema({"type": "array", "items": {"type": "string"}, "maxItems": MAX_MISSING}),
 ]
-ToolChoice = Annotated[ToolName | None, _one_of(ToolName), _enum(ToolName)]
-StrategyChoice = Annotated[Strategy | None, _one_of(Strategy), _enum(Strategy)]
-RoleChoice = Annotated[Role | None, _one_of(Role), _enum(Role, "")]
+ToolChoice = Annotated[ToolName | None, member_or_none(ToolName), enum_schema(ToolName)]
+StrategyChoice = Annotated[Strategy | None, member_or_none(Strategy), enum_schema(Strategy)]
+RoleChoice = Annotated[Role | None, member_or_none(Role), enum_schema(Role, "")]
 ReplyDate = Annotated[date | None, BeforeValidator(_day), WithJsonSchema({"type": "string"})]
 FuzzyLevel = Annotated[int, BeforeValidator(_fuzzy), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2})]
 
@@ -94,10 +97,9 @@ class Queries(BaseModel):
 
 
 def _queries(value: Any) -> Any:
-    """Read a list as the six fields in their order; fields that are left out are empty."""
-    listed = value if isinstance(value, list | tuple) else None
-    if listed is not None:
-        texts = [text for text in map(_text, listed[: 10 * MAX_QUERIES]) if text]
+    """Read a list as the six fields in their order; missing fields are empty."""
+    if isinstance(value, list | tuple):
+        texts = filter(None, map(one_line, value[: 10 * MAX_QUERIES]))
         value = dict(zip(Queries.model_fields, dict.fromkeys(texts), strict=False))
     if isinstance(value, Mapping):
         return {name: value.get(name, "") for name in Queries.model_fields}
@@ -146,8 +148,8 @@ class EvaluateReply(BaseModel):
 
 def _numbers(value: Any) -> list[int]:
     listed = value if isinstance(value, list | tuple) else [value]
-    found = (re.search(r"\d{1,6}", str(item)) for item in listed[:MAX_CITES])
-    return [int(match[0]) for match in found if match]
+    matches = (re.search(r"\d{1,6}", str(item)) for item in listed[:MAX_CITES])
+    return [int(match[0]) for match in matches if match]
 
 
 def _sentences(value: Any) -> Any:
@@ -177,3 +179,44 @@ class AnswerReply(BaseModel):
 
     found: bool = True
     sentences: Annotated[list[Sentence], BeforeValidator(_sentences)]
+
+
+RequiredText = Annotated[ReplyText, AfterValidator(not_blank)]
+
+
+class ExtractedFact(BaseModel):
+    """One fact, with the numbers of the messages that say it."""
+
+    model_config = ConfigDict(title="fact")
+
+    subject: RequiredText = Field(description="The one person or thing that it is about.")
+    fact_type: RequiredText = Field(description="Kind of fact, such as lives_in.")
+    object: RequiredText = Field(description="The value alone.")
+    text: RequiredText = Field(description="One short sentence that says it.")
+    single: bool = Field(description="Whether the subject has one value of this type at a time.")
+    cites: CitationNumbers
+
+
+def _drop_invalid_facts(value: Any) -> Any:
+    """Drop facts that lack a part; a value that is no list stays, and fails."""
+    if not isinstance(value, list | tuple):
+        return value
+    facts = []
+    for item in value[: 2 * MAX_FACTS]:
+        try:
+            facts.append(ExtractedFact.model_validate(item))
+        except ValidationError:
+            continue
+    return facts[:MAX_FACTS]
+
+
+class FactsReply(BaseModel):
+    """The facts of a conversation that are worth remembering."""
+
+    model_config = ConfigDict(title="facts")
+
+    facts: Annotated[
+        list[ExtractedFact],
+        BeforeValidator(_drop_invalid_facts, json_schema_input_type=list[ExtractedFact]),
+        Field(description="At most twelve facts; empty where there is nothing."),
+    ]

@@ -1,13 +1,14 @@
-"""Reading and filling the Markdown files of this folder.
+"""Loads and fills the Markdown templates of this folder.
 
-Each file begins with a header between two lines of `---`: its `version`, which goes up when its words change,
-and its `variables`, which are checked against the braces in the text. The prompts for a language model have two
-parts, `# system` (fixed words first, so that a server can keep what it has read) and `# user` (what changes).
+Each file begins with a header between two lines of `---`: its `version`, which is raised when its words change, and
+its `variables`, which are checked against the braces in the text. The prompts for a language model have two parts,
+`# system` (fixed, so that a server can cache it) and `# user` (the data of a call).
 """
 
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -15,6 +16,7 @@ from importlib.resources import files
 from recall_loop.state.types import Strategy
 
 _FENCE = "---\n"
+_SYSTEM = "# system\n"
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,11 @@ class RenderedPrompt:
 
 @lru_cache
 def load_template(name: str) -> PromptTemplate:
-    """Return the file `name`.
+    """Return the template `name`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: its header is not complete, or declares other variables than the text has.
+        ValueError: its header is incomplete, or declares other variables than the text has.
     """
     whole = files("recall_loop.prompts").joinpath(f"{name}.md").read_text("utf-8")
     _, _, rest = whole.partition(_FENCE)
@@ -63,33 +65,33 @@ def template_variables(name: str) -> frozenset[str]:
     return load_template(name).variables
 
 
+def _template_for(name: str, values: Mapping[str, str]) -> PromptTemplate:
+    template = load_template(name)
+    if set(values) != template.variables:
+        raise ValueError(f"template {name}: got {sorted(values)}, takes {sorted(template.variables)}")
+    return template
+
+
 def render_template(name: str, **values: str) -> str:
     """Fill the template `name`; braces in the values stay as they are.
 
     Raises:
         ValueError: a variable is missing or unknown.
     """
-    known = load_template(name)
-    if set(values) != known.variables:
-        raise ValueError(f"template {name}: got {sorted(values)}, takes {sorted(known.variables)}")
-    return known.text.format_map(values)
+    return _template_for(name, values).text.format_map(values)
 
 
 def render_prompt(name: str, **values: str) -> RenderedPrompt:
     """Fill the prompt `name`, which has a system and a user part.
 
     Raises:
-        ValueError: a variable is missing or unknown, or the file has no two parts.
+        ValueError: a variable is missing or unknown, or the file lacks one of the two parts.
     """
-    system, marker, user = load_template(name).text.partition("\n# user\n")
-    head = "# system\n"
-    if not marker or not system.startswith(head):
+    template = _template_for(name, values)
+    system, marker, user = template.text.removeprefix(_SYSTEM).partition("\n# user\n")
+    if not marker or not template.text.startswith(_SYSTEM):
         raise ValueError(f"template {name}: has no parts `# system` and `# user`")
-    if set(values) != template_variables(name):
-        raise ValueError(f"template {name}: got {sorted(values)}, takes {sorted(template_variables(name))}")
-    return RenderedPrompt(
-        name, load_template(name).version, system.removeprefix(head).format_map(values), user.strip().format_map(values)
-    )
+    return RenderedPrompt(name, template.version, system.format_map(values), user.strip().format_map(values))
 
 
 @lru_cache

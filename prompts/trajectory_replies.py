@@ -1,8 +1,8 @@
-"""What `score_trajectory.md` asks a language model to reply with (TRAJ-2).
+"""The reply to `score_trajectory.md` (TRAJ-2).
 
-Numbers are required and bounded: a reply without them is of no use, and none is made up for it. A tag or a level that
-doesn't fit is dropped. The overall score isn't asked for: it follows from the four parts. The docstring of the model
-is sent to the language model.
+Numbers are required and bounded: a reply without them is of no use, and none is made up. A tag or a level that doesn't
+fit is dropped. The overall score isn't in the reply: it is computed from the four sub-scores. The docstring of the
+model is sent to the language model.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from recall_loop.prompts.replies import enum_schema, member_or_none, one_line
 from recall_loop.state.types import ComplexityLevel, UnitFloat
 
 MAX_TAGS = 8
@@ -20,38 +21,27 @@ _LONGEST = 1000
 _NO_WORD = re.compile(r"[\W_]+")
 
 
-def _text(value: Any) -> str:
-    return " ".join(value.split())[:_LONGEST] if isinstance(value, str) else ""
-
-
 def normalise_tag(value: Any) -> str:
-    """Return text as a tag: lower-case words joined by hyphens; "" for what is no text."""
+    """Return text as a tag: lower-case words joined by hyphens; "" for a value that is no text."""
     words = _NO_WORD.split(value.lower()) if isinstance(value, str) else []
-    return "-".join(word for word in words if word)[:_LONGEST_TAG].strip("-")
+    return "-".join(filter(None, words))[:_LONGEST_TAG].strip("-")
 
 
 def _tags(value: Any) -> tuple[str, ...]:
     listed = value if isinstance(value, list | tuple) else [value]
-    return tuple(dict.fromkeys(tag for tag in map(normalise_tag, listed) if tag))[:MAX_TAGS]
+    return tuple(dict.fromkeys(filter(None, map(normalise_tag, listed))))[:MAX_TAGS]
 
 
-def _level(value: Any) -> ComplexityLevel | None:
-    text = value.strip().lower() if isinstance(value, str) else ""
-    return next((level for level in ComplexityLevel if level.value == text), None)
-
-
-ScoringText = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": "string"})]
+ScoringText = Annotated[
+    str, BeforeValidator(lambda value: one_line(value, _LONGEST)), WithJsonSchema({"type": "string"})
+]
 Tag = Annotated[str, BeforeValidator(normalise_tag), WithJsonSchema({"type": "string"})]
 Tags = Annotated[
     tuple[str, ...],
     BeforeValidator(_tags),
     WithJsonSchema({"type": "array", "items": {"type": "string"}, "maxItems": MAX_TAGS}),
 ]
-ComplexityChoice = Annotated[
-    ComplexityLevel | None,
-    BeforeValidator(_level),
-    WithJsonSchema({"type": "string", "enum": [level.value for level in ComplexityLevel]}),
-]
+ComplexityChoice = Annotated[ComplexityLevel | None, member_or_none(ComplexityLevel), enum_schema(ComplexityLevel)]
 
 
 class TrajectoryScore(BaseModel):

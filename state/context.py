@@ -35,15 +35,17 @@ class Context(BaseModel):
     user_id: Identifier | None = Field(None, description="User whose memory is read; absent = all.")
     conversation_id: Identifier | None = Field(None, description="Only this conversation.")
     scope: ScopeMode | None = Field(None, title="Scope", description="local = one agent; constellation = its group.")
-    max_facts: MaxFacts | None = Field(None, description="Most facts to return (1–1000).")
-    max_iterations: MaxIterations | None = Field(None, description="Most search iterations of one request (1–100).")
-    max_context_tokens: MaxContextTokens | None = Field(None, description="Most tokens of the context block.")
+    max_facts: MaxFacts | None = Field(None, description="Maximum facts to return (1–1000).")
+    max_iterations: MaxIterations | None = Field(None, description="Maximum search iterations of one request (1–100).")
+    max_context_tokens: MaxContextTokens | None = Field(None, description="Maximum tokens of the context block.")
     deadline_seconds: DeadlineSeconds | None = Field(None, description="Stop searching after this many seconds.")
-    early_stop_min_iterations: ExplorationFloor | None = Field(None, description="Exploration floor.")
-    novelty_min_new_facts: MinNewFacts | None = Field(None, description="Fewer new facts than this is no gain.")
-    novelty_patience: Patience | None = Field(None, description="Iterations in a row without gain before stopping.")
+    early_stop_min_iterations: ExplorationFloor | None = Field(
+        None, description="Iterations before most stop reasons apply."
+    )
+    novelty_min_new_facts: MinNewFacts | None = Field(None, description="Fewer new facts than this count as no gain.")
+    novelty_patience: Patience | None = Field(None, description="Consecutive iterations without gain before stopping.")
     novelty_min_similarity: UnitFloat | None = Field(None, description="A fact below this similarity is never new.")
-    coverage_enough: UnitFloat | None = Field(None, description="Coverage at which enough facts are enough.")
+    coverage_enough: UnitFloat | None = Field(None, description="Coverage required to stop with `enough_facts`.")
     llm_model: ModelName | None = Field(
         None, title="Language model", description="Chat model that plans, judges and answers."
     )
@@ -52,7 +54,7 @@ class Context(BaseModel):
         title="Its base URL",
         description="Base URL of its OpenAI-compatible API; the key of the settings is sent to their URL only.",
     )
-    write_answer: bool | None = Field(None, description="Write an answer where a chat model is set.")
+    write_answer: bool | None = Field(None, description="Write an answer if a chat model is set.")
 
     @classmethod
     def resolve(cls, given: object, configurable: Mapping[str, Any] | None = None) -> Context:

@@ -1,7 +1,7 @@
-"""Typed exceptions: every error that a caller may want to tell apart.
+"""Typed exceptions, one for each error that a caller may want to distinguish.
 
-Each message names the field, the value that was given and what is allowed. Surfaces map them on:
-the CLI to exit code 2 and one line, HTTP to a problem document.
+Messages about input name the field, the value that was given and the values that are allowed. The CLI maps them to
+exit code 2 and one line, HTTP to a problem document.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from recall_loop.state.allowed_values import JsonSchema, describe_allowed
 from recall_loop.state.display import truncate
@@ -20,16 +21,16 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class RecallError(Exception):
-    """Base of every exception that Recall Loop raises on purpose."""
+    """Base class of all exceptions that Recall Loop raises on purpose."""
 
 
 class InvalidInputError(RecallError, ValueError):
-    """A value that was handed in is not allowed.
+    """An input value is not allowed.
 
     Attributes:
         field: dotted name of the field, argument or environment variable.
         value: the value as given, shortened for display.
-        allowed: what would have been accepted, in words.
+        allowed: the accepted values, in words.
     """
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
@@ -40,15 +41,15 @@ class InvalidInputError(RecallError, ValueError):
 
 
 class UnsupportedOptionError(InvalidInputError):
-    """An option that exists in the interface and can't be honoured here (SEARCH-2)."""
+    """An option of the interface that isn't supported here (SEARCH-2)."""
 
 
 class RecursionLimitError(InvalidInputError):
-    """The caller's recursion limit is too small for the shortest way through the graph."""
+    """The caller's recursion limit is too small for the shortest path through the graph."""
 
 
 class StoreError(RecallError):
-    """The memory store can't do what was asked."""
+    """The memory store can't do what was requested."""
 
 
 class StoreUnavailableError(StoreError):
@@ -60,7 +61,7 @@ class StoreLockedError(StoreError):
 
 
 class StoreReadOnlyError(StoreError):
-    """A write was asked of a store that is open for reading only, or that lies on a read-only path."""
+    """A write to a store that is open for reading only, or on a read-only path."""
 
 
 class EmbedderMismatchError(StoreError):
@@ -72,7 +73,7 @@ class EmbedderError(RecallError):
 
 
 class WorkerError(RecallError):
-    """A process that shares the work can't begin, or ends again and again."""
+    """A worker process can't start, or ends repeatedly."""
 
 
 def display_value(value: object) -> str:
@@ -85,22 +86,28 @@ def display_value(value: object) -> str:
 
 
 def invalid_input_from(error: ValidationError, prefix: str = "", schema: JsonSchema | None = None) -> InvalidInputError:
-    """Turn pydantic's first complaint into an `InvalidInputError` that names the field.
+    """Turn pydantic's first complaint into an `InvalidInputError`.
 
-    With the JSON `schema` of what was validated the text gives the whole range, not only the side
-    that was crossed.
+    Args:
+        error: the failed validation.
+        prefix: comes before the field's name.
+        schema: JSON schema of the model; with it the text gives the whole range, not only the bound that was crossed.
     """
     first = error.errors(include_url=False)[0]
-    field = ".".join(filter(None, [prefix, *map(str, first["loc"])])) or "input"
-    value = None if first["type"] == "missing" else first.get("input")
-    return InvalidInputError(field, value, describe_allowed(first, schema))
+    return invalid_input(first, schema, ".".join(filter(None, [prefix, *map(str, first["loc"])])))
+
+
+def invalid_input(details: ErrorDetails, schema: JsonSchema | None, field: str) -> InvalidInputError:
+    """Turn a complaint of pydantic about `field` into an `InvalidInputError`; `schema` as in `invalid_input_from`."""
+    value = None if details["type"] == "missing" else details.get("input")
+    return InvalidInputError(field or "input", value, describe_allowed(details, schema))
 
 
 def validate_model(model: type[_Model], data: Mapping[str, Any] | BaseModel, prefix: str = "") -> _Model:
     """Validate `data` as `model`.
 
     Raises:
-        InvalidInputError: names the first field that is wrong, its value and what is allowed.
+        InvalidInputError: names the first wrong field, its value and the allowed values.
     """
     raw = data.model_dump(exclude_unset=True) if isinstance(data, BaseModel) else dict(data)
     try:
@@ -111,5 +118,5 @@ def validate_model(model: type[_Model], data: Mapping[str, Any] | BaseModel, pre
 
 @cache
 def _schema(model: type[BaseModel]) -> JsonSchema:
-    """Return the model's JSON schema; making it takes far longer than the check that failed."""
+    """Return the model's JSON schema; generating it takes far longer than the check that failed."""
     return model.model_json_schema()

@@ -1,4 +1,4 @@
-"""Scope (who may see what) and filters (what is asked for)."""
+"""Scope (which records a call may read) and filters (conditions on results)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TRAJECTORY_FILTERS = (
 
 
 class ExecutionStatus(StrEnum):
-    """How the run of a trajectory ended (TRAJ-1). It says nothing about the run's learning value."""
+    """How the run of a trajectory ended (TRAJ-1), independent of its learning value."""
 
     COMPLETED = "completed"
     INCOMPLETE = "incomplete"
@@ -46,13 +46,13 @@ class ExecutionStatus(StrEnum):
 class Scope(BaseModel):
     """The part of the store that a call may read: tenant ⊃ group ⊃ agent, and user and conversation.
 
-    No agent means the whole tenant. `constellation` reaches the agents of the given agent's groups;
-    which agents those are is read from the store, never from the request (SEARCH-4).
+    Without an agent it is the whole tenant. `constellation` adds the agents of the given agent's groups; these are
+    read from the store, never from the request (SEARCH-4).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    tenant: Identifier = Field(DEFAULT_TENANT, description="Tenant; nothing crosses this wall.")
+    tenant: Identifier = Field(DEFAULT_TENANT, description="Tenant; tenants are fully isolated from each other.")
     agent_id: Identifier | None = Field(None, description="Agent whose memory is read; absent = all.")
     mode: ScopeMode = Field(ScopeMode.LOCAL, description="local = one agent; constellation = its group.")
     user_id: Identifier | None = Field(None, description="Only records of this user.")
@@ -66,14 +66,14 @@ class Scope(BaseModel):
 
 
 class Filters(BaseModel):
-    """What results must satisfy (SEARCH-3); every given field must hold. Unknown names are errors.
+    """Conditions on results (SEARCH-3); all given ones must hold. Unknown names are errors.
 
-    Facts that newer ones have superseded are left out unless `include_superseded` is true. With `as_of` the times
-    decide instead: what was there and true then. Both together give all that was there then.
+    Superseded facts are left out unless `include_superseded` is true. With `as_of` the times decide instead: records
+    that existed and facts that held then. Both together give all records that existed then.
 
-    The fields from `execution_status` on are of trajectories: with any of them nothing else matches. They are read
-    from a record's attributes, as `recall_loop.state.trajectories.RunData` has them. A trajectory that gives no
-    status is `unknown`; one without a number as its score is unscored, and outside of every bound.
+    The fields from `execution_status` on apply to trajectories only: with any of them nothing else matches. They are
+    read from a record's attributes (`RunData`). A trajectory without a status is `unknown`; one without a numeric
+    score is unscored, and outside every bound.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -90,10 +90,10 @@ class Filters(BaseModel):
     user_id: Identifier | None = Field(None, description="Exactly this user.")
     min_similarity: UnitFloat | None = Field(None, description="Similarity at least this, in [0,1].")
     include_superseded: bool | None = Field(
-        None, description="True: also facts that newer ones have superseded; else only what is current."
+        None, description="True: superseded facts, too; otherwise only current ones."
     )
     as_of: Timestamp | None = Field(
-        None, description="What held at this time (UTC): nothing made later, no fact that had ceased to be true."
+        None, description="Records as of this time (UTC): none made later, no fact that had ended."
     )
     execution_status: ExecutionStatus | None = Field(None, description="How the run of a trajectory ended.")
     min_outcome_score: UnitFloat | None = Field(None, description="Learning value of a trajectory at least this.")
@@ -102,7 +102,7 @@ class Filters(BaseModel):
     below_outcome_score: UnitFloat | None = Field(None, description="Learning value of a trajectory less than this.")
     scored: bool | None = Field(None, description="True: trajectories with a learning value; false: those without.")
     tools_used: tuple[Utf8Text, ...] | None = Field(
-        None, max_length=100, description="All of these tools were used in the run of a trajectory."
+        None, max_length=100, description="All of these tools were used in a trajectory's run."
     )
     task_category: Utf8Text | None = Field(None, description="Exactly this category of a trajectory's task.")
     complexity_level: ComplexityLevel | None = Field(None, description="How hard the task of a trajectory was.")

@@ -1,7 +1,7 @@
 """Vocabulary shared by all schemas: enums, and bounded types with their descriptions.
 
-A bounded type is defined once here and used by requests, runtime context and settings alike, so
-that the same knob has the same range and the same words wherever a user meets it.
+A bounded type is defined once here and used by requests, runtime context and settings alike, so that an option has the
+same range and description everywhere.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic_core import PydanticKnownError
 
 
 class ContentType(StrEnum):
-    """What a record is. Every one is searched in the same store."""
+    """The kind of a record; all kinds are in the same store."""
 
     FACT = "fact"
     ARCHIVAL = "archival"
@@ -40,7 +40,7 @@ class ScopeMode(StrEnum):
 
 
 class SearchMode(StrEnum):
-    """Which legs a search runs (SEARCH-1). `auto` picks one from the query and what is available."""
+    """The retrievers that a search runs (SEARCH-1); `auto` picks from the query and what is available."""
 
     VECTOR = "vector"
     FTS = "fts"
@@ -66,7 +66,7 @@ class OrderBy(StrEnum):
 
 
 class Strategy(StrEnum):
-    """Ways of asking, in the order in which unused ones are tried (LOOP-7)."""
+    """Query strategies, in the order in which unused ones are tried (LOOP-7)."""
 
     DIRECT = "direct"
     SYNONYMS = "synonyms"
@@ -78,7 +78,7 @@ class Strategy(StrEnum):
 
 
 class QuerySource(StrEnum):
-    """Where a query came from (QUERY-2); `llm` is a language model's own (LOOP-3)."""
+    """The origin of a query (QUERY-2); `llm` is a language model (LOOP-3)."""
 
     ENTITY = "entity"
     NOUN_PHRASE = "noun_phrase"
@@ -110,7 +110,7 @@ class Route(StrEnum):
 
 
 class StopReason(StrEnum):
-    """Why a run ended; the first that is true, in this order (STOP-2)."""
+    """Why a run ended: the first reason that holds, in this order (STOP-2)."""
 
     TOOL_FAILURE = "tool_failure"
     NOTHING_IN_SCOPE = "nothing_in_scope"
@@ -151,7 +151,7 @@ def not_blank(text: str) -> str:
 
 
 def no_boolean(value: Any) -> Any:
-    """Reject true and false where a number is asked for: Python counts them as 1 and 0."""
+    """Reject true and false as numbers: Python counts them as 1 and 0."""
     if isinstance(value, bool):
         raise PydanticKnownError("int_type")
     return value
@@ -170,7 +170,7 @@ def _timestamp_input(value: Any) -> Any:
 
 
 def _to_utc(value: datetime) -> datetime:
-    """Read a time without a zone as UTC, and return every time in UTC."""
+    """Return a time in UTC; one without a zone is taken as UTC."""
     try:
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except OverflowError as error:
@@ -193,32 +193,30 @@ BodyText = Annotated[
     str, Field(min_length=1, max_length=MAX_TEXT_CHARS), AfterValidator(no_surrogates), AfterValidator(not_blank)
 ]
 Timestamp = Annotated[datetime, BeforeValidator(_timestamp_input), AfterValidator(_to_utc)]
-Integer = Annotated[int, BeforeValidator(no_boolean)]
-FiniteFloat = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(no_boolean)]
-UnitFloat = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), BeforeValidator(no_boolean)]
+# Stands after the bounds: before them it hides them from JSON schemas.
+_NO_BOOLEAN = BeforeValidator(no_boolean)
+Integer = Annotated[int, _NO_BOOLEAN]
+FiniteFloat = Annotated[float, Field(allow_inf_nan=False), _NO_BOOLEAN]
+UnitFloat = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), _NO_BOOLEAN]
 
 ModelName = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(not_blank)]
 
-MaxFacts = Annotated[
-    int, Field(ge=1, le=1000, description="Most facts to return (1–1000)."), BeforeValidator(no_boolean)
-]
+MaxFacts = Annotated[int, Field(ge=1, le=1000, description="Maximum facts to return (1–1000)."), _NO_BOOLEAN]
 MaxIterations = Annotated[
-    int,
-    Field(ge=1, le=100, description="Most search iterations of one request (1–100)."),
-    BeforeValidator(no_boolean),
+    int, Field(ge=1, le=100, description="Maximum search iterations of one request (1–100)."), _NO_BOOLEAN
 ]
 MaxContextTokens = Annotated[
     int,
-    Field(ge=1, le=1_000_000, description="Most tokens of the ready-to-paste context block (1–1,000,000)."),
-    BeforeValidator(no_boolean),
+    Field(ge=1, le=1_000_000, description="Maximum tokens of the ready-to-paste context block (1–1,000,000)."),
+    _NO_BOOLEAN,
 ]
 DeadlineSeconds = Annotated[
     float,
     Field(gt=0, le=86_400, allow_inf_nan=False, description="Stop searching after this many seconds."),
-    BeforeValidator(no_boolean),
+    _NO_BOOLEAN,
 ]
-Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False), BeforeValidator(no_boolean)]
-ExplorationFloor = Annotated[int, Field(ge=1, le=100), BeforeValidator(no_boolean)]
-MinNewFacts = Annotated[int, Field(ge=1, le=1000), BeforeValidator(no_boolean)]
-Patience = Annotated[int, Field(ge=1, le=100), BeforeValidator(no_boolean)]
-Position = Annotated[int, Field(ge=0), BeforeValidator(no_boolean)]
+Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False), _NO_BOOLEAN]
+ExplorationFloor = Annotated[int, Field(ge=1, le=100), _NO_BOOLEAN]
+MinNewFacts = Annotated[int, Field(ge=1, le=1000), _NO_BOOLEAN]
+Patience = Annotated[int, Field(ge=1, le=100), _NO_BOOLEAN]
+Position = Annotated[int, Field(ge=0), _NO_BOOLEAN]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from recall_loop.state.allowed_values import describe_allowed
-from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.settings.settings import setting_error
 from recall_loop.state.types import FiniteFloat, Integer
 
 SERVICE_ENV_PREFIX = "RECALL_LOOP_SERVICE_"
@@ -77,7 +74,7 @@ class ServiceConfig(BaseSettings):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise _to_invalid_input(error, values) from error
+            raise setting_error(error, values, ServiceConfig, SERVICE_ENV_PREFIX) from error
 
     @property
     def on_loopback(self) -> bool:
@@ -96,12 +93,3 @@ def is_loopback(host: str) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
     return bool((mapped or address).is_loopback)
-
-
-def _to_invalid_input(error: ValidationError, values: Mapping[str, Any]) -> InvalidInputError:
-    first = error.errors(include_url=False)[0]
-    name = str(first["loc"][0]).lower().removeprefix(SERVICE_ENV_PREFIX.lower())
-    first["loc"] = (name, *first["loc"][1:])
-    words = describe_allowed(first, ServiceConfig.model_json_schema())
-    variable = next((known for known in os.environ if known.upper() == SERVICE_ENV_PREFIX + name.upper()), None)
-    return InvalidInputError(name if name in values or variable is None else variable, first.get("input"), words)

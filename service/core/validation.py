@@ -10,8 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter
 
 from recall_loop.service.core.problems import ProblemError
-from recall_loop.state.allowed_values import describe_allowed
-from recall_loop.state.errors import display_value
+from recall_loop.state.errors import invalid_input
 
 if TYPE_CHECKING:
     from fastapi import Request
@@ -31,15 +30,9 @@ def problem_from_validation(request: Request, error: Exception) -> ProblemError:
     place, *loc = first["loc"] or ("body",)
     field = ".".join(map(str, loc)) or str(place)
     first["loc"] = tuple(loc)
-    words = describe_allowed(cast("ErrorDetails", first), _schema(request) if place == "body" else None)
-    value = None if first["type"] == "missing" else first.get("input")
+    invalid = invalid_input(cast("ErrorDetails", first), _schema(request) if place == "body" else None, field)
     return ProblemError(
-        422,
-        f"{field}: got {display_value(value)}; allowed: {words}",
-        kind="invalid_input",
-        field=field,
-        value=display_value(value),
-        allowed=words,
+        422, str(invalid), kind="invalid_input", field=field, value=invalid.value, allowed=invalid.allowed
     )
 
 

@@ -1,6 +1,6 @@
-"""Giving up: whoever starts a run may take it back, and the run ends at its next step.
+"""Cancellation: the caller may cancel a run, which then ends at its next step.
 
-A run looks at the event that its context carries, so that no function has to hand it on.
+A run checks an event in its context, so that no function has to pass it on.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from contextvars import ContextVar
 
 
 class RunCancelledError(Exception):
-    """The run was taken back by whoever started it; nobody waits for its result."""
+    """The caller cancelled the run; nobody waits for its result."""
 
 
 _cancellation_event: ContextVar[threading.Event | None] = ContextVar("recall_loop_given_up", default=None)
 
 
 @contextmanager
-def cancellable(given_up: threading.Event) -> Iterator[None]:
-    """Let runs that start inside end soon after `given_up` is set."""
-    token = _cancellation_event.set(given_up)
+def cancellable(cancelled: threading.Event) -> Iterator[None]:
+    """Let runs that start inside end soon after `cancelled` is set."""
+    token = _cancellation_event.set(cancelled)
     try:
         yield
     finally:
@@ -29,15 +29,15 @@ def cancellable(given_up: threading.Event) -> Iterator[None]:
 
 
 def cancellation_event() -> threading.Event | None:
-    """Return the event that ends this run, or None where nobody can."""
+    """Return the event that cancels this run, or None if nobody can."""
     return _cancellation_event.get()
 
 
 def raise_if_cancelled() -> None:
-    """Go on, unless the run was taken back.
+    """Return, unless the run was cancelled.
 
     Raises:
-        RunCancelledError: it was.
+        RunCancelledError: it was cancelled.
     """
     event = _cancellation_event.get()
     if event is not None and event.is_set():

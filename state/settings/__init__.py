@@ -1,1 +1,1 @@
-"""Settings: every knob, its range, its default, read from the environment once."""
+"""Settings: names, ranges and defaults, read from the environment once."""

@@ -1,7 +1,7 @@
-"""Settings: read once from the environment, by `build_graph`, the service and the command line only.
+"""Settings, read once from the environment by `build_graph`, the service and the command line only.
 
-Precedence: request > runtime context > `Settings(...)` argument > `RECALL_LOOP_X` > bare `X` (for the
-names in `BARE_NAMES`) > default.
+Precedence: request > runtime context > `Settings(...)` argument > `RECALL_LOOP_X` > bare `X` (for the names in
+`BARE_NAMES`) > default.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import AliasChoices, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from recall_loop.state.allowed_values import describe_allowed
-from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.errors import InvalidInputError, invalid_input
 from recall_loop.state.types import (
     ConfidenceLabel,
     DeadlineSeconds,
@@ -38,33 +37,19 @@ ENV_PREFIX = "RECALL_LOOP_"
 
 
 def _bare_field(name: str, default: Any, **bounds: Any) -> Any:
-    """Return a field that is read from `RECALL_LOOP_NAME`, then from the bare `NAME`."""
+    """Return a field that is read from `RECALL_LOOP_NAME`, else from the bare `NAME`."""
     aliases = AliasChoices(ENV_PREFIX + name.upper(), name.upper())
     return Field(default, validation_alias=aliases, **bounds)
 
 
 class Settings(BaseSettings):
-    """All knobs with their defaults and ranges. A bad value raises `InvalidInputError` at start (STOP-4)."""
+    """All settings with their defaults and ranges. A bad value raises `InvalidInputError` at start (STOP-4)."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX, frozen=True, extra="forbid", populate_by_name=True, env_ignore_empty=True
     )
-    BARE_NAMES: ClassVar[tuple[str, ...]] = (
-        "EARLY_STOP_MIN_ITERATIONS",
-        "NOVELTY_MIN_NEW_FACTS",
-        "NOVELTY_PATIENCE",
-        "NOVELTY_MIN_SIMILARITY",
-        "STOP_CONFIDENCE_REQUIRED",
-        "COVERAGE_ENOUGH",
-        "MAX_ITERATIONS",
-        "MAX_FACTS",
-        "FALLBACK_MAX_QUERIES",
-        "FALLBACK_MAX_LENGTH",
-        "CONF_MIN_RELEVANCE",
-        "LLM_MAX_CALLS",
-        "LLM_MAX_TOKENS",
-        "LLM_TIMEOUT_SECONDS",
-    )
+    BARE_NAMES: ClassVar[tuple[str, ...]] = ()
+    """Environment variables that are read without the prefix, too."""
 
     store_path: str | None = Field(None, description="Folder of the store; absent = in memory.")
     chroma_url: str | None = Field(
@@ -74,32 +59,34 @@ class Settings(BaseSettings):
     chroma_database: str = Field("default_database", description="Chroma's database on that server.")
     chroma_api_key: str | None = Field(None, description="Key of Chroma Cloud.", repr=False)
     chroma_collection: str | None = Field(
-        None, description="Collection on that server from which a lost store folder is made anew."
+        None, description="Collection on that server from which a lost store folder is rebuilt."
     )
-    tenant: Identifier = Field("default", description="Tenant where a request names none.")
+    tenant: Identifier = Field("default", description="Tenant of requests that name none.")
     embedder: Literal["minilm", "minilm-plain", "openai"] = Field(
-        "minilm", description="Embedded default, the same without its weights for talk, or an API."
+        "minilm", description="Embedded default, the same without its conversation weights, or an API."
     )
     minilm_weights: str | None = Field(
-        None, description="File of weights for talk in place of the embedded default's own (docs/tuning.md)."
+        None, description="File of weights that replaces the default's conversation weights (docs/tuning.md)."
     )
     openai_model: str = Field("text-embedding-3-small", description="Embedding model of the API.")
     openai_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible API.")
     openai_api_key: str | None = Field(None, description="Key of that API.", repr=False)
 
-    max_facts: MaxFacts = _bare_field("max_facts", 30, description="Most facts to return.")
-    max_iterations: MaxIterations = _bare_field("max_iterations", 10, description="Most search iterations.")
-    max_context_tokens: MaxContextTokens = Field(2000, description="Most tokens of the context block.")
-    deadline_seconds: DeadlineSeconds | None = Field(None, description="Stop searching after this time.")
+    max_facts: MaxFacts = _bare_field("max_facts", 30, description="Maximum facts to return.")
+    max_iterations: MaxIterations = _bare_field("max_iterations", 10, description="Maximum search iterations.")
+    max_context_tokens: MaxContextTokens = Field(2000, description="Maximum tokens of the context block.")
+    deadline_seconds: DeadlineSeconds | None = Field(None, description="Stop searching after this many seconds.")
 
     early_stop_min_iterations: ExplorationFloor = _bare_field(
-        "early_stop_min_iterations", 2, description="Exploration floor (STOP-3)."
+        "early_stop_min_iterations",
+        2,
+        description="Iterations before most stop reasons apply (STOP-3).",
     )
     novelty_min_new_facts: MinNewFacts = _bare_field(
-        "novelty_min_new_facts", 1, description="Fewer new facts than this is no gain."
+        "novelty_min_new_facts", 1, description="Fewer new facts than this count as no gain."
     )
     novelty_patience: Patience = _bare_field(
-        "novelty_patience", 2, description="Iterations in a row without gain before stopping."
+        "novelty_patience", 2, description="Consecutive iterations without gain before stopping."
     )
     novelty_min_similarity: UnitFloat = _bare_field(
         "novelty_min_similarity", 0.35, description="A fact below this similarity is never new (STOP-1)."
@@ -107,51 +94,51 @@ class Settings(BaseSettings):
     stop_confidence_required: ConfidenceLabel = _bare_field(
         "stop_confidence_required",
         ConfidenceLabel.HIGH,
-        description="Confidence that a language model's wish to stop needs (STOP-2).",
+        description="Confidence at which a language model may stop a run (STOP-2).",
     )
     coverage_enough: UnitFloat = _bare_field(
-        "coverage_enough", 0.8, description="Coverage that `enough_facts` needs (STOP-2)."
+        "coverage_enough", 0.8, description="Coverage required to stop with `enough_facts` (STOP-2)."
     )
-    strong_first_coverage: UnitFloat = Field(1.0, description="Coverage of a very strong first pass (STOP-3).")
+    strong_first_coverage: UnitFloat = Field(1.0, description="Coverage that makes a first pass very strong (STOP-3).")
     strong_first_similarity: UnitFloat = Field(
-        0.75, description="Best similarity of a very strong first pass (STOP-3)."
+        0.75, description="Best similarity that makes a first pass very strong (STOP-3)."
     )
 
     refine_min_similarity: UnitFloat = Field(0.5, description="Refine below this mean similarity (LOOP-5).")
     refine_min_confidence: UnitFloat = Field(0.5, description="Refine below this mean fact confidence (LOOP-5).")
     refine_drop: UnitFloat = Field(0.5, description="Refine when results fall by more than this share (LOOP-5).")
     repeat_similarity: UnitFloat = Field(
-        0.9, description="Queries whose terms overlap at least this much are repeats (LOOP-4)."
+        0.9, description="Queries whose terms overlap by at least this share are repeats (LOOP-4)."
     )
     fallback_max_queries: Integer = _bare_field(
-        "fallback_max_queries", 12, ge=1, le=50, description="Most queries of one iteration (QUERY-2)."
+        "fallback_max_queries", 12, ge=1, le=50, description="Maximum queries of one iteration (QUERY-2)."
     )
     fallback_max_length: Integer = _bare_field(
-        "fallback_max_length", 120, ge=10, le=2000, description="Most characters of one query (QUERY-2)."
+        "fallback_max_length", 120, ge=10, le=2000, description="Maximum characters of one query (QUERY-2)."
     )
 
     related_terms_file: str | None = Field(
         None, description="Tab-separated file of related terms, merged with the built-in table (QUERY-1)."
     )
-    search_mode: SearchMode = Field(SearchMode.AUTO, description="Legs that a search runs (SEARCH-1).")
+    search_mode: SearchMode = Field(SearchMode.AUTO, description="Retrievers that a search runs (SEARCH-1).")
     search_limit: Integer = Field(30, ge=1, le=1000, description="Results per query and content type.")
-    tool_attempts: Integer = Field(3, ge=1, le=10, description="Tries of a failing search call (STOP-6).")
+    tool_attempts: Integer = Field(3, ge=1, le=10, description="Maximum tries of a failing search call (STOP-6).")
     tool_backoff_seconds: FiniteFloat = Field(
-        0.1, ge=0, le=60, description="Wait before the second try; doubles each time."
+        0.1, ge=0, le=60, description="Seconds before the second try; doubles each time."
     )
 
-    rank_reply_weight: UnitFloat = Field(0.1, description="Bonus for the answer to a relevant turn that asks (RANK-3).")
+    rank_reply_weight: UnitFloat = Field(0.1, description="Bonus for the reply to a relevant question turn (RANK-3).")
     rank_reference_weight: UnitFloat = Field(
         0.05, description="Bonus for a titled record that the question or a relevant fact names (RANK-3)."
     )
     rank_crowding_weight: UnitFloat = Field(
-        0.1, description="Share of its score that a record loses where two better ones have its title (RANK-3)."
+        0.1, description="Share of its score that a record loses if two better ones have its title (RANK-3)."
     )
     rank_time_weight: UnitFloat = Field(
-        0.175, description="Bonus for a record of the time that the question names, or that tells of it (RANK-3)."
+        0.175, description="Bonus for a record from the time that the question names, or about it (RANK-3)."
     )
     rank_teller_weight: UnitFloat = Field(
-        0.03, description="Bonus for a turn of whoever, as the question tells, has said what it asks for (RANK-3)."
+        0.03, description="Bonus for a turn of the speaker whom the question expects to have said the answer (RANK-3)."
     )
     rank_novelty_weight: UnitFloat = Field(0.02, description="Bonus for later new facts and evidence (RANK-3).")
     rank_recency_weight: UnitFloat = Field(0.01, description="Bonus for recent records (RANK-3).")
@@ -161,84 +148,85 @@ class Settings(BaseSettings):
     rank_diversity_weight: UnitFloat = Field(0.005, description="Bonus for matching several queries (RANK-3).")
     rank_evidence_weight: UnitFloat = Field(0.03, description="Bonus for several independent sources (RANK-4).")
     duplicate_similarity: UnitFloat = Field(
-        0.9, description="Facts whose terms overlap at least this much are near-duplicates (RANK-3)."
+        0.9, description="Facts whose terms overlap by at least this share are near-duplicates (RANK-3)."
     )
 
     llm_model: ModelName | None = Field(
-        None, description="Chat model that plans, judges and answers; absent = none, everything works without."
+        None, description="Chat model that plans, judges and answers; absent = none (everything works without)."
     )
     llm_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible chat API; absent = OpenAI's.")
     llm_api_key: str | None = Field(None, description="Key of that API.", repr=False)
-    llm_temperature: Temperature | None = Field(None, description="Temperature; absent = the server's own.")
+    llm_temperature: Temperature | None = Field(None, description="Temperature; absent = the server's default.")
     llm_max_calls: Integer = _bare_field(
-        "llm_max_calls", 24, ge=0, le=1000, description="Most calls of the chat model in one request (LOOP-8)."
+        "llm_max_calls", 24, ge=0, le=1000, description="Maximum calls of the chat model in one request (LOOP-8)."
     )
     llm_max_tokens: Integer = _bare_field(
         "llm_max_tokens",
         100_000,
         ge=0,
         le=100_000_000,
-        description="Most tokens, read and written, of the chat model in one request.",
+        description="Maximum tokens, read and written, of the chat model in one request.",
     )
     llm_timeout_seconds: FiniteFloat = _bare_field(
-        "llm_timeout_seconds", 30.0, gt=0, le=3600, description="Longest wait for one call of the chat model."
+        "llm_timeout_seconds", 30.0, gt=0, le=3600, description="Maximum seconds of one call of the chat model."
     )
     llm_total_seconds: FiniteFloat = Field(
-        120.0, gt=0, le=86_400, description="Longest time that one request spends on the chat model."
+        120.0, gt=0, le=86_400, description="Maximum seconds that one request spends on the chat model."
     )
     llm_prompt_tokens: Integer = Field(
-        3000, ge=2000, le=1_000_000, description="Most tokens of one prompt: what was found is shortened to fit."
+        3000, ge=2000, le=1_000_000, description="Maximum tokens of one prompt: facts are shortened to fit."
     )
-    llm_reply_tokens: Integer = Field(800, ge=100, le=100_000, description="Most tokens that one call may write.")
+    llm_reply_tokens: Integer = Field(800, ge=100, le=100_000, description="Maximum tokens that one call may write.")
     llm_retries: Integer = Field(
-        2, ge=0, le=10, description="Further tries after a failed connection, a 429 or a 5xx; none after a timeout."
+        2, ge=0, le=10, description="Retries after a failed connection, a 429 or a 5xx; none after a timeout."
     )
     llm_backoff_seconds: FiniteFloat = Field(
-        0.5, ge=0, le=60, description="Wait before the first further try; doubles each time."
+        0.5, ge=0, le=60, description="Seconds before the first retry; doubles each time."
     )
     llm_cooldown_seconds: FiniteFloat = Field(
-        30.0, ge=0, le=3600, description="An endpoint that failed is left alone for this long."
+        30.0, ge=0, le=3600, description="Seconds for which a failed endpoint is not called."
     )
     llm_cache_entries: Integer = Field(
-        0, ge=0, le=1_000_000, description="Answers of the chat model that are kept for the very same prompt; 0 = none."
+        0, ge=0, le=1_000_000, description="Replies of the chat model that are cached for identical prompts; 0 = none."
     )
     capture_runs: bool = Field(
-        False, description="Store each finished run as a trajectory (TRAJ-9); needs a store that is open for writing."
+        False, description="Store each finished run as a trajectory (TRAJ-9); needs a store open for writing."
     )
     use_experience: bool = Field(
-        False, description="Try first what gave new facts in captured runs of similar requests (TRAJ-9)."
+        False, description="Prefer strategies that gave new facts in captured runs of similar requests (TRAJ-9)."
     )
-    write_answer: bool = Field(True, description="Write an answer where a chat model is set (LOOP-10).")
+    write_answer: bool = Field(True, description="Write an answer if a chat model is set (LOOP-10).")
 
     learned_order: bool = Field(
-        True, description="Order the best candidates of a main query by what was learned from labelled talk (RANK-2)."
+        True,
+        description="Reorder the best candidates of a main query by a model learned on conversations (RANK-2).",
     )
     calibration_file: str | None = Field(
         None, description="Mapping to a probability: a file, `default` or `identity`; absent = `default` (CONF-4)."
     )
     conf_medium: UnitFloat | None = Field(
-        None, description="Confidence score from which the label is medium; absent = the mapping's own (CONF-1)."
+        None, description="Confidence score from which the label is medium; absent = the mapping's (CONF-1)."
     )
     conf_high: UnitFloat | None = Field(
-        None, description="Confidence score from which the label is high; absent = the mapping's own (CONF-1)."
+        None, description="Confidence score from which the label is high; absent = the mapping's (CONF-1)."
     )
     conf_answerable: UnitFloat | None = Field(
-        None, description="Probability of an answer below which the label is low; absent = the mapping's own (CONF-3)."
+        None, description="Probability of an answer below which the label is low; absent = the mapping's (CONF-3)."
     )
     conf_min_relevance: UnitFloat = _bare_field(
         "conf_min_relevance", 0.3, description="Below this relevance the label is capped at low (CONF-3)."
     )
 
     trace_content: bool = Field(
-        False, description="Write questions, queries, facts, prompts and answers into traces and logs, too (OPS-7)."
+        False, description="Include questions, queries, facts, prompts and answers in traces and logs (OPS-7)."
     )
-    log_format: Literal["console", "json"] = Field("console", description="Form of the command line's log (OPS-3).")
+    log_format: Literal["console", "json"] = Field("console", description="Format of the command line's log (OPS-3).")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "warning", description="Least level of what is logged there; a finished run is told at `info`."
+        "warning", description="Lowest level that is logged there; a finished run is logged at `info`."
     )
 
     def __init__(self, **values: Any) -> None:
-        """Read the environment, then take `values` over it.
+        """Read the environment; `values` override it.
 
         Raises:
             InvalidInputError: names the variable or field, its value and the range.
@@ -246,7 +234,7 @@ class Settings(BaseSettings):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise _explain(error, values) from error
+            raise setting_error(error, values, Settings, ENV_PREFIX) from error
         if self.conf_medium is not None and self.conf_high is not None and self.conf_medium > self.conf_high:
             name = _variable("conf_medium", values)
             raise InvalidInputError(name, self.conf_medium, f"a number from 0 to conf_high ({self.conf_high:g})")
@@ -274,21 +262,30 @@ def _parsed(variables: tuple[tuple[str, str], ...]) -> Settings:
     return Settings()
 
 
-def _explain(error: ValidationError, values: Mapping[str, Any]) -> InvalidInputError:
-    """Return the error that names the argument or the environment variable that was read."""
+Settings.BARE_NAMES = tuple(name.upper() for name, field in Settings.model_fields.items() if field.validation_alias)
+
+
+def setting_error(
+    error: ValidationError, values: Mapping[str, Any], model: type[BaseSettings], prefix: str
+) -> InvalidInputError:
+    """Return the error that names the argument or the environment variable with the wrong value.
+
+    Args:
+        error: the failed validation.
+        values: the arguments that `model` was called with.
+        model: the settings.
+        prefix: the prefix of its environment variables.
+    """
     first = error.errors(include_url=False)[0]
-    name = str(first["loc"][0]).lower().removeprefix(ENV_PREFIX.lower())
+    name = str(first["loc"][0]).lower().removeprefix(prefix.lower())
     first["loc"] = (name, *first["loc"][1:])
-    words = describe_allowed(first, Settings.model_json_schema(by_alias=False))
-    return InvalidInputError(_variable(name, values), first.get("input"), words)
+    return invalid_input(first, model.model_json_schema(by_alias=False), _variable(name, values, prefix))
 
 
-def _variable(name: str, values: Mapping[str, Any]) -> str:
-    """Return the environment variable that knob `name` was read from, or `name` if it was an argument."""
-    bare = [name.upper()] if name.upper() in Settings.BARE_NAMES else []
-    if name not in values:
-        for candidate in [ENV_PREFIX + name.upper(), *bare]:
-            for variable, value in os.environ.items():
-                if value and variable.upper() == candidate:
-                    return variable
-    return name
+def _variable(name: str, values: Mapping[str, Any], prefix: str = ENV_PREFIX) -> str:
+    """Return the environment variable that a setting was read from, or `name` if it was an argument."""
+    if name in values:
+        return name
+    candidates = {prefix + name.upper(): 0} | ({name.upper(): 1} if name.upper() in Settings.BARE_NAMES else {})
+    found = [variable for variable, value in os.environ.items() if value and variable.upper() in candidates]
+    return min(found, key=lambda variable: candidates[variable.upper()], default=name)

@@ -25,7 +25,7 @@ from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.encoding.indexing import supersession_key
 from recall_loop.policy.evidence.fact_support import CitedContext, is_supported
 from recall_loop.policy.facts.supersession import chronological, fact_value
-from recall_loop.prompts.fact_replies import ExtractedFact, FactsReply
+from recall_loop.prompts.replies import ExtractedFact, FactsReply
 from recall_loop.prompts.templates import RenderedPrompt, render_prompt
 from recall_loop.state.records.records import Fact, Message, Record
 from recall_loop.state.scope import Scope
