@@ -296,3 +296,25 @@ def test_the_request_wins_over_context_and_settings(world, knob):
     )
     assert as_request_ == as_context == as_settings
     assert effect({}, None) != as_settings
+
+
+def test_settings_and_request_are_read_once(world, monkeypatch):
+    """Proves: OPS-1, STOP-4 (a change of the environment holds from the next call on)."""
+    read = []
+    validate = RetrieveRequest.model_validate
+    monkeypatch.setattr(RetrieveRequest, "model_validate", lambda raw: read.append("request") or validate(raw))
+    make = Settings.__init__
+    monkeypatch.setattr(Settings, "__init__", lambda self, **given: read.append("settings") or make(self, **given))
+    retrieve(valley_request(DIRECT), store=world)
+    read.clear()
+    assert retrieve(valley_request(DIRECT), store=world).facts
+    assert read == ["request"]
+    request = parse_request(valley_request(DIRECT))
+    read.clear()
+    assert retrieve(request, store=world).facts
+    assert read == []
+    monkeypatch.setenv("RECALL_LOOP_MAX_FACTS", "1")
+    assert len(retrieve(request, store=world).facts) == 1
+    assert read == ["settings"]
+    monkeypatch.delenv("RECALL_LOOP_MAX_FACTS")
+    assert len(retrieve(request, store=world).facts) > 1

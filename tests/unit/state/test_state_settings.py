@@ -183,3 +183,21 @@ def test_settings_are_frozen_and_hide_the_key() -> None:
     assert "secret-key" not in repr(settings)
     with pytest.raises(ValueError, match="frozen"):
         settings.max_facts = 3
+
+
+def test_the_environment_is_parsed_once_for_each_of_its_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: STOP-4 (`retrieve` reads settings at each call: what they are parsed from is looked at, and no more)."""
+    first = Settings.from_env()
+    monkeypatch.setenv("A_VARIABLE_OF_SOMEBODY_ELSE", "1")
+    assert Settings.from_env() is first
+    for variable in ("RECALL_LOOP_MAX_FACTS", "recall_loop_max_facts", "MAX_FACTS"):
+        with monkeypatch.context() as changed:
+            changed.setenv(variable, "11")
+            assert Settings.from_env().max_facts == 11
+            changed.setenv(variable, "12")
+            assert Settings.from_env().max_facts == 12
+            changed.setenv(variable, "0")
+            for _ in range(2):
+                with pytest.raises(InvalidInputError, match=variable):
+                    Settings.from_env()
+        assert Settings.from_env().max_facts == first.max_facts
