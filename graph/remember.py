@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from recall_loop.llm.endpoint.call_limits import Limits
 from recall_loop.memory.intake.conversations.conversation import (
@@ -31,26 +30,43 @@ from recall_loop.memory.trajectories.capture.masking import Masking
 from recall_loop.nodes.runtime.inputs import RECALL_MARKER
 from recall_loop.nodes.runtime.resources import GraphResources, resolve_context
 from recall_loop.state.context import Context
-from recall_loop.state.errors import EmbedderError, InvalidInputError, invalid_input_from
+from recall_loop.state.errors import EmbedderError, InvalidInputError, validate_model
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import Identifier, Role
 
-_IDENTIFIER: TypeAdapter[str] = TypeAdapter(Identifier)
+if TYPE_CHECKING:
+    from recall_loop.llm.client import ChatClient
+
+# What is told of the facts, and where the extraction's result has it.
+_FACT_COUNTS = {
+    **{name: name for name in ("created", "superseded", "withdrawn", "unsupported", "unread")},
+    "llm_calls": "calls",
+    "llm_tokens": "tokens",
+}
 _log = logging.getLogger(__name__)
 RememberNode = Callable[..., dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class _RememberOptions:
-    """What a remember node was made for; the owners that it names go before those of the context."""
+class _Owner(BaseModel):
+    """Who the messages belong to, as far as it is known."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tenant: Identifier | None = None
+    agent_id: Identifier | None = None
+    group_id: Identifier | None = None
+    user_id: Identifier | None = None
+    conversation_id: Identifier | None = None
+    session: Identifier | None = None
+
+
+class _RememberOptions(_Owner):
+    """What a remember node was made for; the owners that it names take precedence over those of the context."""
 
     facts: bool
     trajectory: bool
     single_valued: tuple[str, ...]
     roles: tuple[Role, ...]
-    owners: Mapping[str, str | None]
-    messages_key: str
-    masking: Masking
 
 
 def remember(
@@ -103,144 +119,109 @@ def remember(
         InvalidInputError: an argument is not allowed. At run time: there is no thread and no conversation, no store, or
             facts are wanted and there is no model.
     """
-    if isinstance(single_valued, str) or isinstance(roles, str):
-        raise InvalidInputError("single_valued, roles", (single_valued, roles), "lists")
-    owners = {
-        "tenant": tenant,
-        "agent_id": agent_id,
-        "group_id": group_id,
-        "user_id": user_id,
-        "conversation_id": conversation_id,
-        "session": session,
-    }
-    wanted = _RememberOptions(
-        facts,
-        trajectory,
-        tuple(single_valued),
-        _roles(roles),
-        {name: _identifier(name, value) for name, value in owners.items()},
-        messages_key,
-        masking,
+    options = validate_model(
+        _RememberOptions,
+        {
+            "facts": facts,
+            "trajectory": trajectory,
+            "single_valued": single_valued,
+            "roles": roles,
+            "tenant": tenant,
+            "agent_id": agent_id,
+            "group_id": group_id,
+            "user_id": user_id,
+            "conversation_id": conversation_id,
+            "session": session,
+        },
     )
     resources = GraphResources(store, settings or Settings.from_env(), llm, writable=True)
 
     def remember_node(state: Any, *, runtime: Runtime[Any]) -> dict[str, Any]:
-        context = resolve_context(runtime)
-        run = _MessageRecorder(resources, wanted, context)
-        told = run.remembered(run.messages(state))
-        runtime.stream_writer({"type": "remembered", **told})
-        return {"remembered": told}
+        recorder = _MessageRecorder(resources, options, resolve_context(runtime))
+        outcome = recorder.record(_thread_messages(state, messages_key), masking)
+        runtime.stream_writer({"type": "remembered", **outcome})
+        return {"remembered": outcome}
 
     return remember_node
 
 
-def _roles(roles: Collection[Role | str]) -> tuple[Role, ...]:
-    try:
-        return tuple(Role(role) for role in roles)
-    except ValueError as error:
-        raise InvalidInputError("roles", list(roles), ", ".join(Role)) from error
-
-
-def _identifier(name: str, value: object) -> str | None:
-    if value is None:
-        return None
-    try:
-        return _IDENTIFIER.validate_python(value)
-    except ValidationError as error:
-        raise invalid_input_from(error, name) from error
+def _thread_messages(state: Any, key: str) -> list[Any]:
+    """Return the thread's messages, without the context blocks that recall appends."""
+    found = state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
+    if not isinstance(found, Sequence) or isinstance(found, str | bytes):
+        raise InvalidInputError(key, found, "a list of messages in the state")
+    return [message for message in found if not _is_recall_block(message)]
 
 
 class _MessageRecorder:
     """One run of the node."""
 
-    def __init__(self, resources: GraphResources, wanted: _RememberOptions, context: Context) -> None:
-        self._resources, self._wanted, self._context = resources, wanted, context
-        self._settings = resources.settings_for(context)
+    def __init__(self, resources: GraphResources, options: _RememberOptions, context: Context) -> None:
+        self._options, self._settings = options, resources.settings_for(context)
         if resources.store is not None and context.store_path is not None:
             raise InvalidInputError("store_path", context.store_path, "none in the context: remember has its own store")
         if resources.store is None and not (context.store_path or self._settings.store_path):
             raise InvalidInputError("store", None, "a MemoryStore, or store_path in the context or the settings")
-        self._chat_client = resources.chat_client_for(context, self._settings) if wanted.facts else None
-        if wanted.facts and self._chat_client is None:
+        self._chat_client = resources.chat_client_for(context, self._settings) if options.facts else None
+        if options.facts and self._chat_client is None:
             raise InvalidInputError(
                 "facts", True, "facts together with llm=, or llm_model in the context or the settings"
             )
-        self._place = self._resolved()
+        self._owner = _conversation_owner(options, context, self._settings)
         self._store = resources.store_for(context)
 
-    def _resolved(self) -> ConversationOwner:
-        """Return whose conversation it is: arguments before context before `configurable`."""
-        given, configured = self._wanted.owners, get_config().get("configurable") or {}
-        conversation = given["conversation_id"] or self._context.conversation_id or configured.get("thread_id")
-        if not conversation:
-            raise InvalidInputError(
-                "conversation_id", None, "conversation_id= here or in the context, or a thread_id in `configurable`"
-            )
-        return ConversationOwner(
-            conversation_id=_identifier("conversation_id", str(conversation)) or "",
-            tenant=given["tenant"] or self._context.tenant or self._settings.tenant,
-            agent_id=given["agent_id"] or self._context.agent_id,
-            group_id=given["group_id"],
-            user_id=given["user_id"] or self._context.user_id,
-            session=given["session"] or _identifier("session", configured.get("session") or None),
-        )
-
-    def messages(self, state: Any) -> list[Any]:
-        """Return the thread's messages, without the context blocks that recall appends."""
-        key = self._wanted.messages_key
-        found = state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
-        if not isinstance(found, Sequence) or isinstance(found, str | bytes):
-            raise InvalidInputError(key, found, "a list of messages in the state")
-        return [message for message in found if not _is_recall_block(message)]
-
-    def remembered(self, messages: Sequence[Any]) -> dict[str, Any]:
+    def record(self, messages: Sequence[Any], masking: Masking) -> dict[str, Any]:
         """Write what is wanted, messages first, and return what became of it, as plain JSON."""
-        kept = record_messages(self._store, self._place, messages, roles=self._wanted.roles)
-        told: dict[str, Any] = {
-            "conversation_id": self._place.conversation_id,
-            "created": list(kept.created),
-            "replaced": list(kept.replaced),
+        recorded = record_messages(self._store, self._owner, messages, roles=self._options.roles)
+        outcome: dict[str, Any] = {
+            "conversation_id": self._owner.conversation_id,
+            "created": list(recorded.created),
+            "replaced": list(recorded.replaced),
             "facts": None,
             "trajectory_id": None,
             "failures": [],
-            "warnings": list(kept.warnings),
+            "warnings": list(recorded.warnings),
         }
-        if self._wanted.facts:
-            self._add_facts(kept, told)
-        if self._wanted.trajectory:
-            told["trajectory_id"] = record_turn(
-                self._store, self._place, messages, masking=self._wanted.masking, now=datetime.now(UTC)
+        if self._chat_client is not None:
+            extracted = self._extract_facts(recorded, self._chat_client)
+            outcome["facts"] = {name: getattr(extracted, field) for name, field in _FACT_COUNTS.items()}
+            if extracted.failure is not None:
+                _log.warning("facts not extracted", extra={"failure": extracted.failure["reason"]})
+                outcome["failures"].append({"step": "facts", **extracted.failure})
+        if self._options.trajectory:
+            outcome["trajectory_id"] = record_turn(
+                self._store, self._owner, messages, masking=masking, now=datetime.now(UTC)
             )
-        return told
+        return outcome
 
-    def _add_facts(self, kept: RecordedMessages, told: dict[str, Any]) -> None:
-        if self._chat_client is None:
-            return
-        limits = Limits(self._settings.llm_max_calls, self._settings.llm_max_tokens, self._settings.llm_total_seconds)
+    def _extract_facts(self, recorded: RecordedMessages, chat_client: ChatClient) -> ExtractionResult:
         try:
-            found = extract_facts(
+            return extract_facts(
                 self._store,
-                self._place,
-                kept.records,
-                self._chat_client,
-                limits=limits,
+                self._owner,
+                recorded.records,
+                chat_client,
+                limits=Limits.from_settings(self._settings),
                 prompt_tokens=self._settings.llm_prompt_tokens,
-                single_valued=self._wanted.single_valued,
+                single_valued=self._options.single_valued,
             )
         except EmbedderError as error:  # the messages are kept; their facts wait for the next time
-            found = ExtractionResult(failure={"reason": "embedder", "detail": str(error)})
-        told["facts"] = {
-            "created": found.created,
-            "superseded": found.superseded,
-            "withdrawn": found.withdrawn,
-            "unsupported": found.unsupported,
-            "unread": found.unread,
-            "llm_calls": found.calls,
-            "llm_tokens": found.tokens,
-        }
-        if found.failure is not None:
-            _log.warning("facts not extracted", extra={"failure": found.failure["reason"]})
-            told["failures"].append({"step": "facts", **found.failure})
+            return ExtractionResult(failure={"reason": "embedder", "detail": str(error)})
+
+
+def _conversation_owner(options: _RememberOptions, context: Context, settings: Settings) -> ConversationOwner:
+    """Return whose conversation it is: arguments before context before `configurable`."""
+    configured = get_config().get("configurable") or {}
+    thread, session = configured.get("thread_id"), configured.get("session")
+    values = {"tenant": settings.tenant, "session": session or None, "conversation_id": str(thread) if thread else None}
+    for source in (context, options):
+        named = {name: getattr(source, name, None) for name in _Owner.model_fields}
+        values |= {name: value for name, value in named.items() if value is not None}
+    if values["conversation_id"] is None:
+        raise InvalidInputError(
+            "conversation_id", None, "conversation_id= here or in the context, or a thread_id in `configurable`"
+        )
+    return ConversationOwner(**validate_model(_Owner, values).model_dump())
 
 
 def _is_recall_block(message: Any) -> bool:

@@ -38,7 +38,7 @@ def evaluate_progress(state: AgentState, runtime: Runtime[Context], resources: G
 
 def _novelty(state: AgentState, run: RunContext) -> dict[str, Any]:
     """Return the counters of the iteration that just ended (STOP-1)."""
-    ranked, supports = run.cache.ranked(state), run.cache.supports
+    ranked, supports = run.ranked(state), run.supported_facets
     new = new_facts(
         ranked,
         state["iteration"],
@@ -52,7 +52,7 @@ def _novelty(state: AgentState, run: RunContext) -> dict[str, Any]:
     failed = not state["tool_calls"][-1]["success"]
     streak = state["novelty_streak_without_gain"]
     return {
-        "evidence_pool": run.cache.mark_new(state, new),
+        "evidence_pool": run.mark_new(state, new),
         "query_results": _credit_queries(state, new),
         "tool_calls": [*state["tool_calls"][:-1], {**state["tool_calls"][-1], "new_facts": len(new)}],
         "new_facts_last_iteration": len(new),

@@ -76,7 +76,7 @@ def _update(
     plan, counters = state["plan"], state["counters"]
     found = [QueryHits(query, response.hits) for query, response in zip(plan["queries"], responses, strict=False)]
     if run.chat_client is not None:
-        ranked = [item.entry for item in run.cache.ranked(state)]
+        ranked = run.ranked_entries(state)
         found = weight_llm_queries(found, question_terms(run.question, run.request.messages, state["facets"]), ranked)
     merged = merge_hits(state["evidence_pool"], found, call["iteration"], run.terms)
     degraded = next((response.degraded_reason for response in responses if response.degraded_reason), None)

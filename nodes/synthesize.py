@@ -88,7 +88,7 @@ def _select_facts(state: AgentState, run: RunContext, most: int) -> list[RankedE
     A search keeps what is similar enough to its query; here the similarity with the request counts (SEARCH-3).
     """
     settings, least = run.settings, run.request.filters.min_similarity or 0.0
-    similar = [item for item in run.cache.ranked(state) if item.entry["similarity"] >= least]
+    similar = [item for item in run.ranked(state) if item.entry["similarity"] >= least]
     varied = demote_duplicates(similar, settings.duplicate_similarity, settings.rank_crowding_weight)
     return fold_messages(_demote_superseded(varied, run), most, run.terms)
 
@@ -134,7 +134,7 @@ def _confidence(
         )
     )
     looked_at = ranked if run.settings.max_facts >= SIGNAL_DEPTH else _select_facts(state, run, SIGNAL_DEPTH)
-    first = [run.cache.supports(item.entry) for item in looked_at[:1]]
+    first = [run.supported_facets(item.entry) for item in looked_at[:1]]
     signals = confidence_signals(looked_at, run.question, compute_coverage(state["facets"], first).best_single)
     raw = compute_confidence_score(parts)
     values = {RAW_SCORE: raw, **parts, **signals}

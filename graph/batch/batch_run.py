@@ -75,8 +75,7 @@ def run_batch(
         WorkerError: worker processes can't begin, or end one after the other.
     """
     chosen = _settings(settings, timeout)
-    _check(concurrency, workers, order, store, chosen)
-    _check_ray(ray, workers, store, chosen)
+    _check(concurrency, workers, order, ray, store, chosen)
     _check_files(requests_path, output_path)
     summary = BatchSummary()
     with ResultsFile(output_path, resume=resume) as output:
@@ -112,8 +111,7 @@ def stream_batch(
         WorkerError: worker processes can't begin, or end one after the other.
     """
     chosen = _settings(settings, timeout)
-    _check(concurrency, workers, order, store, chosen)
-    _check_ray(ray, workers, store, chosen)
+    _check(concurrency, workers, order, ray, store, chosen)
 
     def lines() -> Iterator[ResultLine]:
         with closing(_engine(store, chosen, concurrency, workers, ray)) as engine:
@@ -141,19 +139,9 @@ def _engine(
     return ProcessEngine({"path": str(store.path), "settings": settings}, concurrency, workers)
 
 
-def _check_ray(ray: RayCluster | None, workers: int, store: MemoryStore, settings: Settings) -> None:
-    if ray is None:
-        return
-    if workers != 1:
-        raise InvalidInputError("workers", workers, "1 with ray, which counts actors")
-    why = ray_blocker(store, settings)
-    if why is not None:
-        raise InvalidInputError("engine", "ray", f"local, as {why}")
-
-
 def _settings(given: Settings | None, timeout: float | None) -> Settings:
     """Return the settings of every run: the loop's deadline is at most the timeout, so that work ends with it."""
-    settings = given or Settings()
+    settings = given or Settings.from_env()
     if timeout is None:
         return settings
     if not 0 < timeout <= MAX_TIMEOUT:
@@ -162,14 +150,17 @@ def _settings(given: Settings | None, timeout: float | None) -> Settings:
     return settings.model_copy(update={"deadline_seconds": deadline})
 
 
-def _check(concurrency: int, workers: int, order: str, store: MemoryStore, settings: Settings) -> None:
+def _check(
+    concurrency: int, workers: int, order: str, ray: RayCluster | None, store: MemoryStore, settings: Settings
+) -> None:
     if not 1 <= concurrency <= MAX_CONCURRENCY:
         raise InvalidInputError("concurrency", concurrency, f"an integer from 1 to {MAX_CONCURRENCY}")
     if not 1 <= workers <= concurrency:
         raise InvalidInputError("workers", workers, f"an integer from 1 to {concurrency}, the concurrency")
-    why = None if workers == 1 else multiprocess_blocker(store, settings)
-    if why is not None:
-        raise InvalidInputError("workers", workers, f"1, as {why}")
+    if workers > 1 and (reason := "ray counts actors" if ray else multiprocess_blocker(store, settings)):
+        raise InvalidInputError("workers", workers, f"1, as {reason}")
+    if ray is not None and (reason := ray_blocker(store, settings)):
+        raise InvalidInputError("engine", "ray", f"local, as {reason}")
     if order not in get_args(OutputOrder):
         raise InvalidInputError("order", order, "completed or input")
 

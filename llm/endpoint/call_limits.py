@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recall_loop.state.settings.settings import Settings
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -12,6 +14,11 @@ class Limits:
     calls: int
     tokens: int
     seconds: float
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Limits:
+        """Return the limits of a request that has spent nothing yet."""
+        return cls(settings.llm_max_calls, settings.llm_max_tokens, settings.llm_total_seconds)
 
     def less(self, used: Usage) -> Limits:
         """Return what is left after `used`, never below nothing."""

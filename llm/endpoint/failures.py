@@ -52,6 +52,16 @@ class FailureReason(StrEnum):
     UNSUPPORTED = "unsupported"
     ERROR = "error"
 
+    @property
+    def is_endpoint_fault(self) -> bool:
+        """Whether the endpoint is to blame: the caller's own limits and a refusal are no fault of it."""
+        return self not in (
+            FailureReason.CALL_LIMIT,
+            FailureReason.TOKEN_LIMIT,
+            FailureReason.TIME_LIMIT,
+            FailureReason.REFUSED,
+        )
+
 
 @dataclass(frozen=True)
 class Failure:

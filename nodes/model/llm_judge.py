@@ -27,7 +27,7 @@ def judge_evidence(
     reason = stop_reason(progress, run.settings)
     if reason is not None or run.chat_client is None or not metrics_agree(progress, run.settings):
         return reason, None, None
-    ranked = [item.entry for item in run.cache.ranked(state)]
+    ranked = run.ranked_entries(state)
     reply, step = ask_model(
         run, state, "evaluate", build_prompt("evaluate", state, run, ranked, EvaluateReply), EvaluateReply
     )

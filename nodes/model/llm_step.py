@@ -11,16 +11,12 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from recall_loop.llm.endpoint.call_limits import Limits
-from recall_loop.llm.endpoint.failures import FailureReason
+from recall_loop.llm.endpoint.failures import Failure, FailureReason
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.state.agent_state import AgentState, LlmStep
 
 _R = TypeVar("_R", bound=BaseModel)
-# The caller's own limits and a refusal are no fault of the endpoint.
-_CALLER_FAILURES = frozenset(
-    {FailureReason.CALL_LIMIT, FailureReason.TOKEN_LIMIT, FailureReason.TIME_LIMIT, FailureReason.REFUSED}
-)
 _log = logging.getLogger(__name__)
 
 
@@ -44,33 +40,35 @@ def ask_model(
     failure = reply.failure
     if failure is not None:
         _log.warning("language model failed", extra={"step": step, "failure": failure.reason.value})
-    return reply.value, {
-        "step": step,
-        "iteration": state["iteration"] + (1 if step in ("plan", "refine") else 0),
+    entry = _step(state, step, failure)
+    entry |= {
         "rung": reply.rung,
         "attempts": [list(attempt) for attempt in reply.attempts],
         "calls": reply.usage.calls,
         "tokens": reply.usage.tokens,
         "cached": reply.cached,
-        "failure": failure.reason.value if failure else None,
-        "reason": failure.detail if failure else None,
         "duration_ms": round((time.perf_counter() - began) * 1000, 3),
-        "detail": {},
     }
+    return reply.value, entry
 
 
 def skipped_step(state: AgentState, step: str, reason: str) -> LlmStep:
     """Return the record of a step whose prompt couldn't be made within the limits."""
+    return _step(state, step, Failure(FailureReason.TOKEN_LIMIT, reason))
+
+
+def _step(state: AgentState, step: str, failure: Failure | None) -> LlmStep:
+    """Return the record of a step that has cost nothing yet."""
     return {
         "step": step,
-        "iteration": state["iteration"],
+        "iteration": state["iteration"] + (1 if step in ("plan", "refine") else 0),
         "rung": None,
         "attempts": [],
         "calls": 0,
         "tokens": 0,
         "cached": False,
-        "failure": FailureReason.TOKEN_LIMIT.value,
-        "reason": reason,
+        "failure": failure.reason.value if failure else None,
+        "reason": failure.detail if failure else None,
         "duration_ms": 0.0,
         "detail": {},
     }
@@ -90,7 +88,7 @@ def _limits(run: RunContext, state: AgentState, spare: int) -> Limits:
 
 def endpoint_warning(step: LlmStep) -> str | None:
     """Return the warning of a step that failed through the endpoint's fault, else None."""
-    if step["failure"] is None or FailureReason(step["failure"]) in _CALLER_FAILURES:
+    if step["failure"] is None or not FailureReason(step["failure"]).is_endpoint_fault:
         return None
     return f"language model: {step['step']} fell back ({step['failure']}: {step['reason']})"
 

@@ -28,9 +28,13 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunContext:
-    """One request as every node sees it."""
+    """One request as every node sees it, and what the nodes have worked out already.
+
+    All of it is a pure function of the state: made again, as after a resume in another process, a run gives the same
+    result. It ends with its run, so no text outlasts the request that read it.
+    """
 
     request: RetrieveRequest
     question: AnalysedQuestion
@@ -40,6 +44,8 @@ class RunContext:
     store: MemoryStore
     chat_client: ChatClient | None = None
     parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
+    _ranking: tuple[int, list[RankedEntry]] | None = None
+    _supported: dict[str, tuple[dict[str, Any], str, frozenset[int]]] = field(default_factory=dict)
 
     @property
     def wants_answer(self) -> bool:
@@ -58,27 +64,6 @@ class RunContext:
         return query_terms(self.question.text)
 
     @cached_property
-    def cache(self) -> RunCache:
-        """What the nodes have worked out already."""
-        return RunCache(self.question, self.settings, self.reference_time, self.facets)
-
-
-@dataclass
-class RunCache:
-    """The ranking of a run's pool, and the facets that its entries support.
-
-    Everything here is a pure function of the state: without it, as after a resume in another process, a run gives the
-    same result. It ends with its run, so no text outlasts the request that read it.
-    """
-
-    question: AnalysedQuestion
-    settings: Settings
-    reference_time: datetime
-    facets: Sequence[Facet]
-    _ranking: tuple[int, list[RankedEntry]] | None = None
-    _supported: dict[str, tuple[dict[str, Any], str, frozenset[int]]] = field(default_factory=dict)
-
-    @cached_property
     def _matcher(self) -> FacetMatcher:
         return FacetMatcher(self.facets, self.question.times)
 
@@ -89,6 +74,10 @@ class RunCache:
             ranked = rank_entries(entries, self.settings, self.reference_time, question.text, question.event_times)
             self._ranking = (state["iteration"], ranked)
         return self._ranking[1]
+
+    def ranked_entries(self, state: AgentState) -> list[PoolEntry]:
+        """Return the pool, best first."""
+        return [item.entry for item in self.ranked(state)]
 
     def mark_new(self, state: AgentState, new: frozenset[str]) -> dict[str, PoolEntry]:
         """Return the pool with the entries of the keys in `new` marked as NEW; the mark changes no rank."""
@@ -102,7 +91,7 @@ class RunCache:
         self._ranking = (state["iteration"], ranked)
         return marked
 
-    def supports(self, entry: PoolEntry) -> frozenset[int]:
+    def supported_facets(self, entry: PoolEntry) -> frozenset[int]:
         """Return the indices of the facets that one record supports."""
         record, window, facets = self._supported.get(entry["key"], ({}, "", frozenset()))
         if window != entry["window"] or record != entry["record"]:

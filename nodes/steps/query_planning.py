@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 def make_plan(state: AgentState, run: RunContext, write: StreamWriter, origin: str) -> dict[str, Any]:
     """Return the state update with the next plan, and tell it as an event."""
-    ranked = [item.entry for item in run.cache.ranked(state)]
+    ranked = run.ranked_entries(state)
     known = PlanningContext(
         question=run.question,
         ranked=ranked,

@@ -100,7 +100,7 @@ def make_scorer(option: str, name: str, settings: Settings, model: BaseChatModel
     from recall_loop.llm.endpoint.call_limits import Limits
 
     # One run is one question: the limits of a request hold for each.
-    limits = Limits(settings.llm_max_calls, settings.llm_max_tokens, settings.llm_total_seconds)
+    limits = Limits.from_settings(settings)
     return llm_scorer(make_chat_client(settings, model), limits, prompt_tokens=settings.llm_prompt_tokens)
 
 

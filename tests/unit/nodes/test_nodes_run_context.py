@@ -66,21 +66,21 @@ def pool(seed, size=20):
 def test_a_kept_ranking_is_the_ranking_of_the_pool(seed):
     """Proves: LOOP-9, RANK-3."""
     known, found = run(GraphResources(None, Settings()), state()), pool(seed)
-    cache, asked = known.cache, known.question.asked
+    asked = known.question.asked
     settings, now = Settings(max_facts=5, max_iterations=3), datetime.fromisoformat(NOW).astimezone(UTC)
-    assert cache.ranked(state(pool=found)) == rank_entries(found.values(), settings, now, asked)
+    assert known.ranked(state(pool=found)) == rank_entries(found.values(), settings, now, asked)
     new = frozenset(random.Random(seed).sample(sorted(found), 5))
-    marked = cache.mark_new(state(pool=found), new)
+    marked = known.mark_new(state(pool=found), new)
     assert {key for key, entry in marked.items() if entry["is_new"]} == new
     assert list(marked) == list(found)
-    assert cache.ranked(state(pool=marked)) == rank_entries(marked.values(), settings, now, asked)
+    assert known.ranked(state(pool=marked)) == rank_entries(marked.values(), settings, now, asked)
     other = pool(seed + 1)
-    assert cache.ranked(state(pool=other, iteration=2)) == rank_entries(other.values(), settings, now, asked)
+    assert known.ranked(state(pool=other, iteration=2)) == rank_entries(other.values(), settings, now, asked)
 
 
 def test_the_ranking_knows_what_the_question_names():
     """Proves: RANK-3."""
-    cache, found = run(GraphResources(None, Settings()), state("Who owns The Heron?")).cache, pool(1, 3)
+    known, found = run(GraphResources(None, Settings()), state("Who owns The Heron?")), pool(1, 3)
     for key, entry in found.items():
         entry["record"] = {
             **entry["record"],
@@ -88,7 +88,7 @@ def test_the_ranking_knows_what_the_question_names():
             "kind": "archival",
             "label": "The Heron" if key == "k2" else None,
         }
-    bonus = {item.entry["key"]: item.components["reference"] for item in cache.ranked(state(pool=found))}
+    bonus = {item.entry["key"]: item.components["reference"] for item in known.ranked(state(pool=found))}
     assert bonus == {"k0": 0.0, "k1": 0.0, "k2": Settings().rank_reference_weight}
 
 
@@ -98,7 +98,7 @@ def test_kept_support_is_the_support_of_the_record(seed):
     known, found = run(GraphResources(None, Settings()), state()), pool(seed)
     facets, times = extract_facets(known.question), known.question.times
     for entry in [*found.values(), *found.values(), *pool(seed + 1).values()]:
-        assert known.cache.supports(entry) == FacetMatcher(facets, times)(entry)
+        assert known.supported_facets(entry) == FacetMatcher(facets, times)(entry)
     single = [FacetMatcher(facets, times)(entry) for entry in found.values()]
     assert compute_coverage(facets, single) == compute_coverage(
         facets, map(FacetMatcher(facets, times), found.values())
@@ -111,7 +111,6 @@ def test_all_nodes_of_a_run_get_the_same_run():
     with RunHolder().current():
         first = run(resources, given)
         assert run(resources, {**given, "iteration": 2}, thread_id="1") is first
-    assert first.cache is first.cache
 
 
 def test_another_call_of_the_graph_is_another_run():
