@@ -1,4 +1,4 @@
-"""The chat model that the settings name, and a door to it."""
+"""The chat model that the settings name, and a client of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OPENAI = re.compile(r"https://(?:[a-z]+\.)?api\.openai\.com(?::443)?(?:/[a-z0-9
 def chat_model(settings: Settings) -> BaseChatModel:
     """Return the chat model of `llm_model`, at OpenAI or at an OpenAI-compatible `llm_base_url`.
 
-    It makes no further tries of its own: the door does. OpenAI's own address gets what the environment has for it:
+    It makes no further tries: the client does. OpenAI's own address gets what the environment has for it:
     without `llm_api_key` the key of `OPENAI_API_KEY`, organization, project and custom headers. Another address, which
     a caller may have named, gets nothing of these: `llm_api_key` or none, and no header but the client's own.
 
@@ -70,7 +70,7 @@ def _forget_environment(model: ChatOpenAI) -> None:
 
 
 def make_chat_client(settings: Settings, model: BaseChatModel | None = None) -> ChatClient:
-    """Return a door to a handed-in model, else to the one that the settings name, with the settings' bounds.
+    """Return a client of a handed-in model, else of the one that the settings name, with the settings' bounds.
 
     Raises:
         InvalidInputError: neither is there.

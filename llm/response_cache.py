@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict
 
+from cachetools import LRUCache
 from pydantic import BaseModel
 
 from recall_loop.llm.structured.output_schemas import reply_schema
@@ -16,13 +16,12 @@ class ReplyCache:
     """The last `entries` values, by exact prompt, schema and endpoint; 0 keeps none. Only validated values go in."""
 
     def __init__(self, entries: int) -> None:
-        self._entries = entries
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, BaseModel] = OrderedDict()
+        self._values: LRUCache[str, BaseModel] = LRUCache(entries)
 
     def key(self, endpoint: str, prompt: RenderedPrompt, schema: type[BaseModel]) -> str:
         """Return the key of an ask; empty where nothing is kept."""
-        if not self._entries:
+        if not self._values.maxsize:
             return ""
         parts = (
             endpoint,
@@ -37,17 +36,11 @@ class ReplyCache:
     def get(self, key: str) -> BaseModel | None:
         """Return a copy of the value of `key`, which counts as used now."""
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
+            found = self._values.get(key)
         return None if found is None else found.model_copy(deep=True)
 
     def put(self, key: str, value: BaseModel) -> None:
-        """Keep a value, and let go of the one that was not used for longest."""
-        if not self._entries:
-            return
-        with self._lock:
-            self._kept[key] = value.model_copy(deep=True)
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._entries:
-                self._kept.popitem(last=False)
+        """Keep a value, and drop the one that was not used for longest."""
+        if self._values.maxsize:
+            with self._lock:
+                self._values[key] = value.model_copy(deep=True)

@@ -1,15 +1,16 @@
-"""What the process remembers of an endpoint: which form of asking works there, and whether it is well.
+"""What the process remembers of an endpoint: which output method works there, and whether it is healthy.
 
-Doors for the same endpoint share one memory, so that a fault found out by one request isn't paid for by the next.
+Clients of the same endpoint share one record, so that a fault that one request met isn't paid for by the next.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from enum import StrEnum
+
+from cachetools import LRUCache, cached
 
 PROMPT_METHOD = "prompt"
 # Endpoints that are remembered: callers may name any number of models and addresses.
@@ -36,14 +37,14 @@ class Quirk(StrEnum):
 
 
 class _ExhaustionCause(StrEnum):
-    """Why no form of asking worked the last time."""
+    """Why no output method worked the last time."""
 
     NONSENSE = "nonsense"
     REFUSED = "refused"
 
 
 class EndpointHealth:
-    """The memory of one endpoint. Every method holds its lock for an instant only, and does no I/O."""
+    """The record of one endpoint. Every method holds its lock for an instant only, and does no I/O."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -62,34 +63,34 @@ class EndpointHealth:
         with self._lock:
             return self._quirks
 
-    def methods_to_try(self, ladder: Sequence[str]) -> tuple[str, ...]:
-        """Return the rungs to try: the one that worked, then the others; refused ones are left out.
+    def methods_to_try(self, methods: Sequence[str]) -> tuple[str, ...]:
+        """Return the methods to try: the one that worked, then the others; refused ones are left out.
 
-        After an ask in which no rung gave anything usable it is only the last, the one that demands least.
+        After an ask in which no method gave anything usable it is only the last, the one that demands least.
         """
         with self._lock:
-            open_to = [rung for rung in ladder if rung not in self._refused]
+            remaining = [method for method in methods if method not in self._refused]
             if self._exhausted is not None:
-                return tuple(open_to[-1:])
-            return tuple(sorted(open_to, key=lambda rung: rung != self._working))
+                return tuple(remaining[-1:])
+            return tuple(sorted(remaining, key=lambda method: method != self._working))
 
-    def record_success(self, rung: str) -> None:
-        """Remember that a rung gave a value."""
+    def record_success(self, method: str) -> None:
+        """Remember that a method gave a value."""
         with self._lock:
-            # Where everything was refused it may have been the prompt's fault: the best rung gets its chance again.
-            self._working = None if self._exhausted is _ExhaustionCause.REFUSED else rung
+            # Where everything was refused it may have been the prompt's fault: the best method gets its chance again.
+            self._working = None if self._exhausted is _ExhaustionCause.REFUSED else method
             self._exhausted = None
 
-    def record_refusal(self, rung: str) -> None:
-        """Remember that a rung was refused as a bad request. The plain prompt always stays."""
-        if rung != PROMPT_METHOD:
+    def record_refusal(self, method: str) -> None:
+        """Remember that a method was refused as a bad request. The plain prompt always stays."""
+        if method != PROMPT_METHOD:
             with self._lock:
-                self._refused |= {rung}
+                self._refused |= {method}
 
     def record_failure(self, refused: frozenset[str], tried: frozenset[str]) -> None:
         """Remember that all of `tried` gave nothing; `refused` are those refused in this ask.
 
-        When all were refused, the request was the fault and not its form: they are not held against the rungs.
+        When all were refused, the request was the fault and not its form: it is not held against the methods.
         """
         with self._lock:
             if tried <= refused:
@@ -152,24 +153,10 @@ class EndpointHealth:
             self._trying = False
 
 
-_endpoints: OrderedDict[str, EndpointHealth] = OrderedDict()
-_endpoints_lock = threading.Lock()
-
-
+@cached(LRUCache(MAX_ENDPOINTS), lock=threading.Lock())
 def shared_endpoint_health(name: str) -> EndpointHealth:
-    """Return the one memory of the endpoint `name` in this process; the one not asked for longest is let go of.
+    """Return the one record of the endpoint `name` in this process; the one not asked for longest is dropped.
 
-    Doors that exist keep what they hold.
+    Clients keep the one that they have.
     """
-    with _endpoints_lock:
-        found = _endpoints.setdefault(name, EndpointHealth())
-        _endpoints.move_to_end(name)
-        while len(_endpoints) > MAX_ENDPOINTS:
-            _endpoints.popitem(last=False)
-        return found
-
-
-def clear_endpoint_health() -> None:
-    """Forget all endpoints; doors that exist keep what they hold. For tests and long-lived processes."""
-    with _endpoints_lock:
-        _endpoints.clear()
+    return EndpointHealth()

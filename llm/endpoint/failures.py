@@ -75,9 +75,13 @@ class Failure:
 class CallError:
     """A failure of one call, and what may follow.
 
-    `next_rung`: another form of the same question may do better. `retry`: the same call may do better later, after
-    `retry_after` seconds where the server named them. `parameter`: the server refuses this one. `alive`: the server
-    did answer, so nothing is wrong with the connection to it.
+    Attributes:
+        failure: the reason, and one line about it.
+        try_next_method: another form of the same question may do better.
+        retry: the same call may do better later, after `retry_after` seconds where the server named them.
+        retry_after: those seconds.
+        parameter: the server refuses this one.
+        alive: the server did answer, so nothing is wrong with the connection to it.
     """
 
     failure: Failure
@@ -155,7 +159,7 @@ def call_error(reason: FailureReason, detail: str, *, alive: bool = False) -> Ca
 
 
 def unclassified_error(error: Exception) -> CallError:
-    """Return the trouble of what can't be read or told apart: an error whose own text raises, a reply of no form.
+    """Return the error of what can't be read or told apart: an error whose own text raises, a reply of no form.
 
     Nothing of the error is looked at but its class.
     """
@@ -175,7 +179,7 @@ def classify_error(error: BaseException) -> CallError:
     if (status := _status(error)) is not None:
         return _of_status(error, status)
     reason = next((reason for kind, reason in _BY_CLASS if isinstance(error, kind)), named)
-    if reason is None and _has_name(error, "APIError"):
+    if reason is None and "APIError" in class_names(error):
         # An error event in the middle of a stream: openai raises its base class, without a status.
         reason = FailureReason.SERVER_ERROR
     reason = reason or FailureReason.ERROR
@@ -231,11 +235,13 @@ def _is_plain(value: str | None) -> bool:
 
 
 def _named(error: BaseException) -> FailureReason | None:
-    return next((reason for name, reason in _BY_NAME.items() if _has_name(error, name)), None)
+    kinds = class_names(error)
+    return next((reason for name, reason in _BY_NAME.items() if name in kinds), None)
 
 
-def _has_name(error: BaseException, name: str) -> bool:
-    return any(kind.__name__ == name for kind in type(error).__mro__)
+def class_names(value: object) -> list[str]:
+    """Return the names of a value's class and its bases, nearest first; no package need be imported for that."""
+    return [kind.__name__ for kind in type(value).__mro__]
 
 
 def _class_name(error: BaseException) -> str:

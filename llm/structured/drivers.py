@@ -1,6 +1,6 @@
-"""What the ladder asks its drivers to do, and the two drivers: in a thread, and on an event loop.
+"""The steps of a fallback chain, and the two drivers that carry them out: in a thread, and on an event loop.
 
-The ladder itself does no I/O: it yields steps and is sent their outcomes. A call takes at most its seconds on the wall
+The chain itself does no I/O: it yields steps and is sent their outcomes. A call takes at most its seconds on the wall
 clock, whatever the model's library does: a reply that stalls in the middle ends too.
 """
 
@@ -26,7 +26,7 @@ from recall_loop.telemetry.spans import use_context
 
 R = TypeVar("R")
 TextListener = Callable[[str], None]
-# So often a run that can be taken back looks whether it was, while it waits for the model.
+# How often a run that can be cancelled checks whether it was, while it waits for the model.
 _CANCELLATION_POLL_SECONDS = 0.1
 # Connections of an event loop that is over, which the model's client may still keep.
 _STALE_CONNECTIONS = 20
@@ -111,7 +111,7 @@ def _capturing_error(outcome: StepOutcome) -> Iterator[None]:
 
 
 def drive(steps: StepGenerator[R], on_text: TextListener | None) -> R:
-    """Drive the ladder in this thread; each call has a thread of its own, so that it can be left behind."""
+    """Drive a chain in this thread; each call has a thread of its own, so that it can be left behind."""
     try:
         step = next(steps)
         while True:
@@ -132,7 +132,7 @@ def drive(steps: StepGenerator[R], on_text: TextListener | None) -> R:
 
 
 async def adrive(steps: StepGenerator[R], on_text: TextListener | None) -> R:
-    """Drive the ladder on the running event loop."""
+    """Drive a chain on the running event loop."""
     try:
         step = next(steps)
         while True:
@@ -170,7 +170,7 @@ def _call(call: ModelCall, on_text: TextListener | None) -> StepOutcome:
 
 
 def _sleep(seconds: float) -> None:
-    """Wait, unless the run is taken back."""
+    """Wait, unless the run is cancelled."""
     event = cancellation_event()
     if event is None:
         time.sleep(seconds)
@@ -183,7 +183,7 @@ def _next(heard: queue.SimpleQueue[str | StepOutcome], seconds: float) -> str | 
     """Return what is heard next; nothing after `seconds`, or after the longest wait that Python takes.
 
     Raises:
-        RunCancelledError: the run was taken back.
+        RunCancelledError: the run was cancelled.
     """
     raise_if_cancelled()
     longest = threading.TIMEOUT_MAX if cancellation_event() is None else _CANCELLATION_POLL_SECONDS

@@ -1,8 +1,8 @@
-"""What OpenTelemetry is told of each call of a chat model, by the GenAI semantic conventions (OPS-7)."""
+"""Telemetry of each call of a chat model, by OpenTelemetry's semantic conventions for GenAI (OPS-7)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
@@ -14,7 +14,8 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
 from recall_loop.llm.endpoint.circuit_breaker import PROMPT_METHOD
-from recall_loop.llm.endpoint.failures import CallError
+from recall_loop.llm.endpoint.failures import CallError, class_names
+from recall_loop.llm.structured.drivers import ModelCall
 from recall_loop.llm.structured.output_methods import base_url, model_name
 from recall_loop.telemetry import metrics, names
 from recall_loop.telemetry.spans import context_with, mark_failed, record_error, set_attributes, set_content, start_span
@@ -45,7 +46,7 @@ class CallObserver:
 
     def __init__(self, model: BaseChatModel) -> None:
         self.name = model_name(model)
-        kinds = [kind.__name__ for kind in type(model).__mro__]
+        kinds = class_names(model)
         self.labels: dict[str, Any] = {
             names.OPERATION: "chat",
             names.PROVIDER: next((_PROVIDERS[kind] for kind in kinds if kind in _PROVIDERS), kinds[0]),
@@ -54,40 +55,27 @@ class CallObserver:
         }
         self.temperature = getattr(model, "temperature", None)
 
-    def call(
-        self, *, step: str, rung: str, messages: Sequence[BaseMessage], bounds: Mapping[str, Any], stream: bool
-    ) -> CallSpan:
-        """Begin to watch a call; the watch is used with `with`, and ends with it."""
-        return CallSpan(self, step=step, rung=rung, messages=messages, bounds=bounds, stream=stream)
-
 
 class CallSpan:
     """One call: a span that the driver makes current, a duration, and tokens as far as the server counts them.
 
-    `context` is what the call runs in. Nothing of the prompt or the reply is told unless content is allowed.
+    `step` names the prompt, `method` the output method. `context` is what the call runs in. Nothing of the prompt or
+    the reply is told unless content is allowed.
     """
 
-    def __init__(
-        self,
-        observer: CallObserver,
-        *,
-        step: str,
-        rung: str,
-        messages: Sequence[BaseMessage],
-        bounds: Mapping[str, Any],
-        stream: bool,
-    ) -> None:
+    def __init__(self, observer: CallObserver, step: str, method: str, call: ModelCall) -> None:
         self._labels = dict(observer.labels)
-        told = {
+        attributes = {
             **observer.labels,
             names.STEP: step,
-            names.RUNG: rung,
-            names.MAX_TOKENS: bounds.get("max_tokens", bounds.get("max_completion_tokens")),
+            names.RUNG: method,
+            names.MAX_TOKENS: call.bounds.get("max_tokens", call.bounds.get("max_completion_tokens")),
             names.TEMPERATURE: observer.temperature,
-            names.STREAM: stream,
-            names.OUTPUT_TYPE: None if rung == PROMPT_METHOD else "json",
+            names.STREAM: call.stream,
+            names.OUTPUT_TYPE: None if method == PROMPT_METHOD else "json",
         }
-        self._span = start_span(names.CHAT_SPAN.format(model=observer.name), told, SpanKind.CLIENT)
+        messages = call.messages
+        self._span = start_span(names.CHAT_SPAN.format(model=observer.name), attributes, SpanKind.CLIENT)
         set_content(self._span, names.INSTRUCTIONS, [_part(one) for one in messages if one.type == "system"])
         set_content(self._span, names.INPUT_MESSAGES, [_said("user", one) for one in messages if one.type == "human"])
         self.context: Context = context_with(self._span)
@@ -107,7 +95,7 @@ class CallSpan:
         self._span.end()
 
     def record_result(self, result: Any, found: object) -> None:
-        """Take what came back: the reply, and the value or the trouble that was made of it."""
+        """Take what came back: the reply, and the value or the error that was made of it."""
         if isinstance(found, CallError):
             self._labels[names.ERROR_TYPE] = found.reason.value
             mark_failed(self._span, found.reason.value)

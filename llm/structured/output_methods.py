@@ -1,6 +1,6 @@
-"""The ways of asking a model for structured output, from the strictest to the most lenient.
+"""The methods of asking a model for structured output, from the strictest to the most lenient.
 
-A rung is only constructed here; which one is asked, and when, is the ladder's matter.
+A method is only constructed here; the fallback chain decides which one is asked, and when.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from langchain_core.runnables import Runnable
 from pydantic import BaseModel
 
 from recall_loop.llm.endpoint.circuit_breaker import PROMPT_METHOD, Quirk
+from recall_loop.llm.endpoint.failures import class_names
 from recall_loop.llm.structured.output_schemas import reply_schema
 
 METHOD_NAMES = ("json_schema", "function_calling", "json_mode")
 NATIVE_METHOD = "native"
-# Rungs that send the schema beside the prompt; the others have it in the prompt.
+# Methods that send the schema beside the prompt; the others have it in the prompt.
 SCHEMA_METHODS = frozenset({"json_schema", "function_calling", NATIVE_METHOD})
 
 
@@ -33,7 +34,7 @@ class OutputMethod:
 
 
 class OutputMethods:
-    """The rungs of one model, constructed once for each schema."""
+    """The output methods of one model, constructed once for each schema."""
 
     def __init__(self, model: BaseChatModel) -> None:
         self._model = model
@@ -41,7 +42,7 @@ class OutputMethods:
         self._made: dict[tuple[type[BaseModel], bool], dict[str, OutputMethod]] = {}
 
     def for_schema(self, schema: type[BaseModel], quirks: frozenset[Quirk]) -> dict[str, OutputMethod]:
-        """Return the rungs by name, the strictest first; those that the model can't construct are missing."""
+        """Return the methods by name, the strictest first; those that the model can't construct are missing."""
         key = (schema, Quirk.NO_TEMPERATURE in quirks)
         with self._lock:
             if key not in self._made:
@@ -59,15 +60,12 @@ class OutputMethods:
 
 def _build_methods(model: BaseChatModel, schema: type[BaseModel]) -> dict[str, OutputMethod]:
     shape = reply_schema(schema)
-    made = (
-        []
-        if _ignores_method(model)
-        else [(method, _structured(model, method, shape.schema)) for method in METHOD_NAMES]
-    )
-    if not any(runnable for _, runnable in made):
-        made = [(NATIVE_METHOD, _constructed(model, shape.schema, include_raw=True))]
-    found = [_unwrapped(name, runnable) for name, runnable in made if runnable is not None]
-    return {rung.name: rung for rung in (*found, OutputMethod(PROMPT_METHOD, model, True))}
+    names = () if _ignores_method(model) else METHOD_NAMES
+    runnables = {name: _structured(model, name, shape.schema) for name in names}
+    if not any(runnables.values()):
+        runnables = {NATIVE_METHOD: _constructed(model, shape.schema, include_raw=True)}
+    methods = [_unwrapped(name, runnable) for name, runnable in runnables.items() if runnable is not None]
+    return {method.name: method for method in (*methods, OutputMethod(PROMPT_METHOD, model, True))}
 
 
 def _ignores_method(model: BaseChatModel) -> bool:
@@ -92,7 +90,7 @@ def _constructed(model: BaseChatModel, schema: dict[str, Any], **options: Any) -
 
 
 def _unwrapped(name: str, runnable: Runnable[Any, Any]) -> OutputMethod:
-    """Return the rung without langchain's parsers where they can be taken off.
+    """Return the method without langchain's parsers where they can be taken off.
 
     Parsers hold a stream back until it ends, and our own reader is more lenient. With `include_raw` langchain makes
     `{raw: model} | parsers`; any other make is invoked as it is.
@@ -117,20 +115,16 @@ def call_bounds(model: BaseChatModel, quirks: frozenset[Quirk], reply_tokens: in
         return {}
     own = getattr(model, "max_tokens", None)
     tokens = min(own, reply_tokens) if isinstance(own, int) and own > 0 else reply_tokens
-    if not _is_a(model, "BaseChatOpenAI"):
+    kinds = class_names(model)
+    if "BaseChatOpenAI" not in kinds:
         return {"max_tokens": tokens}
     # ChatOpenAI sends either name as max_completion_tokens; its kin send what they get.
-    renames = _is_a(model, "ChatOpenAI") or _is_a(model, "AzureChatOpenAI")
+    renames = "ChatOpenAI" in kinds or "AzureChatOpenAI" in kinds
     if Quirk.OTHER_TOKEN_LIMIT not in quirks:
         return {"max_completion_tokens" if renames else "max_tokens": tokens, "timeout": seconds}
     if not renames:
         return {"max_completion_tokens": tokens, "timeout": seconds}
     return {"extra_body": {**(getattr(model, "extra_body", None) or {}), "max_tokens": tokens}, "timeout": seconds}
-
-
-def _is_a(model: BaseChatModel, name: str) -> bool:
-    """Tell whether a class of that name is among the model's; its package need not be imported for that."""
-    return any(kind.__name__ == name for kind in type(model).__mro__)
 
 
 def model_name(model: BaseChatModel) -> str:

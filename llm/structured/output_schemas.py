@@ -10,25 +10,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.token_budget import estimate_tokens
 
 # Keywords that strict structured output refuses; pydantic still checks them on the reply.
-_REFUSED = frozenset(
-    [
-        "default",
-        "examples",
-        "discriminator",
-        "minLength",
-        "maxLength",
-        "uniqueItems",
-        "minProperties",
-        "maxProperties",
-        "propertyNames",
-        "patternProperties",
-        "contains",
-        "minContains",
-        "maxContains",
-    ]
+_REFUSED = word_set(
+    "default examples discriminator minLength maxLength uniqueItems minProperties maxProperties propertyNames"
+    " patternProperties contains minContains maxContains"
 )
 _NAMED = ("properties", "$defs")
 # Between the prompt and the instruction.
@@ -40,7 +28,10 @@ _INSTRUCTION = "Answer with one JSON object and no other words. It follows this 
 class ReplySchema:
     """A schema as it is sent: the JSON schema, the words that ask for it in a prompt, and their size in tokens.
 
-    `names` are the names of all properties, the only words of a reply that a failure's detail may hold.
+    The methods `json_mode` and `prompt` append `text` to the system prompt where that has no JSON Schema of its own;
+    `json_schema` and `function_calling` send about as much beside the prompt. Which method answers isn't known before,
+    so whoever fits a prompt into a number of tokens takes `tokens` off first (LOOP-3, LOOP-8). `names` are the names of
+    all properties, the only words of a reply that a failure's detail may hold.
     """
 
     schema: dict[str, Any]
@@ -65,17 +56,6 @@ def reply_schema(model: type[BaseModel]) -> ReplySchema:
     schema = {"title": model.__name__, "description": schema.get("description", model.__name__)} | schema
     text = _BREAK + _INSTRUCTION + json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
     return ReplySchema(schema, text, estimate_tokens(text), frozenset(_names(schema)))
-
-
-@lru_cache(maxsize=256)
-def reply_schema_tokens(schema: type[BaseModel]) -> int:
-    """Return the estimated tokens of what a call may append to the system prompt to ask for `schema`.
-
-    The rungs `json_mode` and `prompt` append it where the prompt has no JSON Schema of its own; `json_schema` and
-    `function_calling` send about as much beside the prompt. Which rung answers isn't known before, so whoever fits a
-    prompt into a number of tokens takes these off first (LOOP-3, LOOP-8).
-    """
-    return reply_schema(schema).tokens
 
 
 def _strict(node: Any) -> Any:

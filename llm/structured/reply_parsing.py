@@ -72,9 +72,8 @@ def parse_truncated_reply(error: BaseException) -> ParsedReply | None:
 
 def message_text(message: BaseMessage) -> str:
     """Return the JSON text of a message or of a piece of one: a tool call's arguments, else the content."""
-    if isinstance(message, AIMessageChunk) and message.tool_call_chunks:
-        return "".join(chunk["args"] or "" for chunk in message.tool_call_chunks)
-    return _content(message)
+    chunked = isinstance(message, AIMessageChunk) and message.tool_call_chunks
+    return "".join(_argument_texts(message)) if chunked else _content(message)
 
 
 def validate_reply(reading: ParsedReply, schema: type[T]) -> T | CallError:
@@ -137,8 +136,7 @@ def _objects(message: BaseMessage) -> Iterator[Any]:
 def _argument_texts(message: BaseMessage) -> Iterator[str]:
     """Yield the arguments of tool calls that came as text."""
     if isinstance(message, AIMessageChunk):
-        if message.tool_call_chunks:
-            yield "".join(chunk["args"] or "" for chunk in message.tool_call_chunks)
+        yield "".join(chunk["args"] or "" for chunk in message.tool_call_chunks)
     elif isinstance(message, AIMessage):
         for call in message.invalid_tool_calls:
             yield call["args"] or ""

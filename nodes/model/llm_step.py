@@ -42,7 +42,7 @@ def ask_model(
         _log.warning("language model failed", extra={"step": step, "failure": failure.reason.value})
     entry = _step(state, step, failure)
     entry |= {
-        "rung": reply.rung,
+        "rung": reply.method,
         "attempts": [list(attempt) for attempt in reply.attempts],
         "calls": reply.usage.calls,
         "tokens": reply.usage.tokens,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel
 
-from recall_loop.llm.structured.output_schemas import reply_schema_tokens
+from recall_loop.llm.structured.output_schemas import reply_schema
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.prompting import briefing
 from recall_loop.prompts.templates import RenderedPrompt, render_prompt, strategy_instructions, template_variables
@@ -64,7 +64,7 @@ def _prompt_frame(
     }
     open_values = dict.fromkeys(template_variables(name) - set(values), "")
     bare = render_prompt(name, **values, **open_values)
-    room = most - estimate_tokens(bare.system) - estimate_tokens(bare.user) - reply_schema_tokens(schema)
+    room = most - estimate_tokens(bare.system) - estimate_tokens(bare.user) - reply_schema(schema).tokens
     return values, open_values, max(room, 0)
 
 

@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.llm.endpoint.call_limits import Limits, Usage
-from recall_loop.llm.structured.output_schemas import reply_schema_tokens
+from recall_loop.llm.structured.output_schemas import reply_schema
 from recall_loop.memory.intake.conversations.conversation import (
     CONVERSATION_ROLES,
     ConversationOwner,
@@ -160,7 +160,7 @@ class _FactExtractor:
     ) -> tuple[RenderedPrompt, int]:
         """Return a prompt of about `tokens` tokens, and how many of the candidates are numbered in it."""
         bare = render_prompt(EXTRACTION_PROMPT, earlier="", known="", messages="")
-        room = tokens - estimate_tokens(bare.system) - estimate_tokens(bare.user) - reply_schema_tokens(FactsReply)
+        room = tokens - estimate_tokens(bare.system) - estimate_tokens(bare.user) - reply_schema(FactsReply).tokens
         latest_first = [_line(message, _MAX_CONTEXT_CHARS) for message in reversed(context)]
         earlier = fit_to_budget(latest_first, int(_EARLIER_SHARE * room))[::-1]
         known = fit_to_budget(self._known_facts(candidates[0]), int(_KNOWN_SHARE * room))

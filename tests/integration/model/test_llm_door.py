@@ -89,12 +89,12 @@ def test_a_value_comes_and_the_rung_that_gave_it_is_remembered(ask, behaviour, r
     with ChatEndpoint(plan, behaviour, retry_after="0.01") as endpoint:
         reply = ask(door_to(endpoint), on_text=on_text)
         assert reply.value == Plan(queries=["Atlas lead"], note="names first")
-        assert (reply.failure, reply.rung, reply.usage.calls) == (None, rung, calls)
+        assert (reply.failure, reply.method, reply.usage.calls) == (None, rung, calls)
         assert endpoint.count() == calls == len(reply.attempts)
         assert reply.attempts[-1] == (rung, "ok")
         assert 10 < reply.usage.tokens < 500
         again = ask(door_to(endpoint), on_text=on_text)
-        assert (again.rung, endpoint.count()) == (rung, calls + calls_again)
+        assert (again.method, endpoint.count()) == (rung, calls + calls_again)
         assert all(asked.schema == "Plan" for asked in endpoint.asked)
     assert all("Atlas lead" in text for text in heard[-1:])
     assert bool(heard) is streamed
@@ -122,7 +122,7 @@ def test_a_failure_has_its_reason_and_costs_a_bounded_number_of_calls(
     on_text = (lambda text: None) if streamed else None
     with ChatEndpoint(plan, behaviour, retry_after="0.01") as endpoint:
         reply = ask(door_to(endpoint), on_text=on_text)
-        assert (reply.value, reply.failure.reason, reply.rung) == (None, reason, None)
+        assert (reply.value, reply.failure.reason, reply.method) == (None, reason, None)
         assert endpoint.count() == calls == reply.usage.calls == len(reply.attempts)
         assert reply.attempts[-1][1] == reason
         assert len(reply.failure.detail) <= 200
@@ -413,7 +413,7 @@ def test_a_request_that_is_bad_in_every_form_is_not_held_against_the_forms(ask):
         assert ask(door_to(endpoint)).usage.calls == 4
         assert ask(door_to(endpoint)).attempts == (("prompt", "bad_request"),)
         endpoint.answer = plan
-        assert [ask(door_to(endpoint)).rung for _ in range(2)] == ["prompt", "json_schema"]
+        assert [ask(door_to(endpoint)).method for _ in range(2)] == ["prompt", "json_schema"]
 
 
 def test_the_text_grows_as_it_streams(ask):
@@ -501,7 +501,7 @@ def test_many_asks_at_once_on_one_door():
 
         replies += asyncio.run(all_at_once())
         assert [reply.value.queries for reply in replies] == [[f"question {number}"] for number in range(32)] * 2
-        assert all(reply.rung == "function_calling" for reply in replies)
+        assert all(reply.method == "function_calling" for reply in replies)
         assert endpoint.count("json_schema") <= 8
 
 
@@ -543,10 +543,10 @@ def test_inside_a_graph_callbacks_see_the_call_and_tokens_stay_hidden():
         door = door_to(endpoint)
 
         def node(state: dict) -> dict:
-            return {"rung": door.ask(PROMPT, Plan, PLENTY).rung}
+            return {"rung": door.ask(PROMPT, Plan, PLENTY).method}
 
         async def anode(state: dict) -> dict:
-            return {"rung": (await door.aask(PROMPT, Plan, PLENTY)).rung}
+            return {"rung": (await door.aask(PROMPT, Plan, PLENTY)).method}
 
         for made in (node, anode):
             builder = StateGraph(dict)

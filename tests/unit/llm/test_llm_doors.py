@@ -81,7 +81,7 @@ def test_a_model_without_structured_output_is_asked_by_prompt(ask, make, streame
     """Proves: LOOP-8."""
     heard = []
     reply = ask(ChatClient(make()), on_text=heard.append if streamed else None)
-    assert (reply.value, reply.rung, reply.usage.calls) == (Plan(queries=["a"]), "prompt", 1)
+    assert (reply.value, reply.method, reply.usage.calls) == (Plan(queries=["a"]), "prompt", 1)
     assert reply.usage.tokens > 20
     assert heard[-1:] == ([JSON] if streamed else [])
 
@@ -245,7 +245,7 @@ def test_langchains_own_structured_output_is_the_native_rung(ask):
     call = {"name": "Plan", "args": {"queries": ["a"]}, "id": "1"}
     model = WithTools(act=lambda messages: AIMessage("", tool_calls=[call]))
     reply = ask(ChatClient(model))
-    assert (reply.value, reply.rung) == (Plan(queries=["a"]), "native")
+    assert (reply.value, reply.method) == (Plan(queries=["a"]), "native")
 
 
 @pytest.mark.parametrize("result", [Plan(queries=["a"]), {"queries": ["a"]}, {"raw": AIMessage(JSON), "parsed": None}])
@@ -258,7 +258,7 @@ def test_other_makes_of_structured_output_are_taken_as_they_come(ask, result):
 
     heard = []
     reply = ask(ChatClient(Own(act=None)), on_text=heard.append)
-    assert (reply.value, reply.rung) == (Plan(queries=["a"]), "native")
+    assert (reply.value, reply.method) == (Plan(queries=["a"]), "native")
     assert heard == ['{"queries":["a"]}']
 
 

@@ -10,13 +10,11 @@ import httpx
 import pytest
 from langchain_core.exceptions import ModelConnectionError, ModelRateLimitError, OutputParserException
 
-from recall_loop.llm.endpoint import circuit_breaker
 from recall_loop.llm.endpoint.call_limits import Limits, Usage
 from recall_loop.llm.endpoint.circuit_breaker import (
     MAX_ENDPOINTS,
     Admission,
     EndpointHealth,
-    clear_endpoint_health,
     shared_endpoint_health,
 )
 from recall_loop.llm.endpoint.failures import FailureReason, classify_error
@@ -173,20 +171,20 @@ def test_one_memory_for_each_endpoint_of_the_process():
     """Proves: LOOP-8."""
     first = shared_endpoint_health("a test's endpoint")
     assert shared_endpoint_health("a test's endpoint") is first
-    clear_endpoint_health()
+    shared_endpoint_health.cache_clear()
     assert shared_endpoint_health("a test's endpoint") is not first
 
 
 def test_the_endpoints_that_are_remembered_are_bounded():
     """Proves: LOOP-8 (callers may name any number of models and addresses)."""
-    clear_endpoint_health()
+    shared_endpoint_health.cache_clear()
     kept, first = shared_endpoint_health("kept"), shared_endpoint_health("0")
     for number in range(1, 2 * MAX_ENDPOINTS):
         shared_endpoint_health(str(number))
         assert shared_endpoint_health("kept") is kept
-    assert len(circuit_breaker._endpoints) == MAX_ENDPOINTS
+    assert len(shared_endpoint_health.cache) == MAX_ENDPOINTS
     assert shared_endpoint_health("0") is not first
-    clear_endpoint_health()
+    shared_endpoint_health.cache_clear()
 
 
 def test_usage_adds_up_and_limits_shrink():

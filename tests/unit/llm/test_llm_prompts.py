@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.llm.structured.output_schemas import reply_schema_tokens
+from recall_loop.llm.structured.output_schemas import reply_schema
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.model.prompt_builder import build_answer_prompt, build_prompt, strategy_lines, tool_lines
 from recall_loop.nodes.runtime.run_context import RunContext
@@ -100,7 +100,7 @@ def test_a_prompt_stays_within_its_cap_however_long_the_run(name, cap):
     long_state = state(900, uncovered=[f"part {at} of the question" for at in range(200)])
     prompt = render(name, long_state, long_run, ranked)
     size = estimate_tokens(prompt.system) + estimate_tokens(prompt.user)
-    assert size + reply_schema_tokens(SCHEMAS[name]) <= cap
+    assert size + reply_schema(SCHEMAS[name]).tokens <= cap
     assert "[1] " in prompt.user
     if "tried" in template_variables(name):
         assert "(and " in prompt.user
@@ -115,7 +115,7 @@ def test_text_that_takes_many_tokens_leaves_room_for_memories(name, text):
     odd = run(Settings(llm_prompt_tokens=2000), messages=[{"content": text}], goal=text * 5)
     prompt = render(name, state(50), odd, [named, entry(2, "We rehearse there.")])
     assert "Pelle Lund owns the granary." in prompt.user
-    assert estimate_tokens(prompt.system) + estimate_tokens(prompt.user) + reply_schema_tokens(SCHEMAS[name]) <= 2000
+    assert estimate_tokens(prompt.system) + estimate_tokens(prompt.user) + reply_schema(SCHEMAS[name]).tokens <= 2000
 
 
 def test_the_digest_is_newest_and_strongest_first():
