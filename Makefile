@@ -35,8 +35,7 @@ snapshots: setup  ## Write the files under tests/snapshots anew; read the differ
 	$(PYTHON) -m pytest -q --update-snapshots
 
 docs: setup  ## Write the parts of README and docs that are generated from the code
-	$(PYTHON) -m pytest -q tests/unit/project/test_docs.py --update-snapshots
-	$(PYTHON) docs/draw_floors.py
+	$(PYTHON) -m pytest -q tests/unit/project/test_docs.py tests/unit/project/test_site.py --update-snapshots
 
 site: setup  ## Build the documentation site into build/site; any warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)mkdocs build --strict -q -d build/site

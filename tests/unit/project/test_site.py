@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
+import pytest
+
 import recall_loop
+from tests.unit.project.floors_drawing import draw
 
 PROVES = re.compile(r"Proves:\s*((?:[A-Z]+-\d+[,.;\s]*)+)")
 ID = re.compile(r"[A-Z]+-\d+")
@@ -26,13 +28,11 @@ def test_every_requirement_is_listed_and_proven(root: Path) -> None:
     assert set(listed) - proven == set(), "listed in docs/requirements.md, and proven by no test"
 
 
-def test_the_drawing_is_that_of_the_contracts(root: Path) -> None:
-    spec = importlib.util.spec_from_file_location("draw_floors", root / "docs" / "draw_floors.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    drawn = (root / "docs" / "floors.svg").read_text(encoding="utf-8")
-    assert drawn == module.draw(root), "docs/floors.svg is not that of pyproject.toml: run `make docs`"
+def test_the_drawing_is_that_of_the_contracts(root: Path, pytestconfig: pytest.Config) -> None:
+    drawing, drawn = root / "docs" / "floors.svg", draw(root)
+    if pytestconfig.getoption("--update-snapshots"):
+        drawing.write_text(drawn, encoding="utf-8")
+    assert drawing.read_text(encoding="utf-8") == drawn, "not that of pyproject.toml: run `make docs`"
 
 
 def test_the_reference_has_every_public_name(root: Path) -> None:

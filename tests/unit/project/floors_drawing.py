@@ -1,6 +1,4 @@
-"""Draw the rooms and their floors (`docs/floors.svg`) from the import contracts in pyproject.toml.
-
-    python docs/draw_floors.py
+"""The drawing of the rooms and their floors (`docs/floors.svg`), made from the import contracts in pyproject.toml.
 
 A box is a room; it may import only from boxes below it. Inner rooms stand on floors of their own inside their box.
 """
@@ -12,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-OUT = ROOT / "docs" / "floors.svg"
 Floors = list[list[str]]
 
 WIDTH, MARGIN, GAP, PADDING = 1000, 16, 8, 8
@@ -91,12 +87,8 @@ def _box(room: str, lines: Sequence[tuple[int, str]], at: tuple[float, float, fl
     return drawn
 
 
-def draw(root: Path = ROOT) -> str:
+def draw(root: Path) -> str:
     """Return the drawing of the tree below `root`."""
     floors = contracts(tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8")))
     names = [f"{container}.{name}" for container, rows in floors.items() for row in rows for name in row]
     return svg(floors, {name: (root / "/".join(name.split(".")[1:])).is_dir() for name in names})
-
-
-if __name__ == "__main__":
-    OUT.write_text(draw(), encoding="utf-8")
