@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -129,6 +128,7 @@ def atomic_output(path: Path | None) -> Iterator[IO[str]]:
     Raises:
         InvalidInputError: the file exists.
     """
+    from recall_loop.memory.store.files.atomic_write import atomic_file
     from recall_loop.state.errors import InvalidInputError
 
     if path is None:
@@ -136,10 +136,5 @@ def atomic_output(path: Path | None) -> Iterator[IO[str]]:
         return
     if path.exists():
         raise InvalidInputError("--output", str(path), "a file that doesn't exist yet")
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with draft.open("w", encoding="utf-8") as file:
-            yield file
-        draft.rename(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with atomic_file(path) as file:
+        yield file

@@ -16,10 +16,10 @@ from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
+from recall_loop.memory.store.files.file_names import SIDECAR_FILE
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.recovery import opening, recovery
-from recall_loop.memory.store.recovery.repair import SIDECAR_FILE
 from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.sqlite import record_queries
 from recall_loop.memory.store.sqlite.predicate import compile_predicate

@@ -13,8 +13,8 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-CHROMA_FOLDER, BUILDING_FOLDER, OLD_FOLDER = "chroma", "chroma.building", "chroma.old"
-DATABASE_FILE = "chroma.sqlite3"
+from recall_loop.memory.store.files.file_names import BUILDING_FOLDER, CHROMA_DATABASE, CHROMA_FOLDER, OLD_FOLDER
+
 _VECTOR_FILES = ("*.bin", "*.pickle")
 _CHUNK = 1 << 20
 # Head of the vector index: version, first offset, room for rows, rows, bytes of a row.
@@ -97,7 +97,7 @@ def _zero(file: Path, start: int) -> None:
 
 def is_database_damaged(folder: Path) -> bool:
     """Return whether Chroma's database is missing, no database, or malformed. A locked one is neither."""
-    file = folder / DATABASE_FILE
+    file = folder / CHROMA_DATABASE
     if folder.is_dir() and not file.exists():
         return True
     try:
@@ -120,7 +120,7 @@ def _connected(file: Path) -> sqlite3.Connection:
 def database_identity(folder: Path) -> tuple[int, int] | None:
     """Return a mark of the database file that changes when the file is replaced; None if it is missing."""
     try:
-        found = os.stat(folder / DATABASE_FILE)
+        found = os.stat(folder / CHROMA_DATABASE)
     except OSError:
         return None
     return found.st_dev, found.st_ino
@@ -134,7 +134,7 @@ class DatabaseLockMonitor:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / DATABASE_FILE
+        self._file = folder / CHROMA_DATABASE
         self._handle: int | None = None
         self._reader: sqlite3.Connection | None = None
         self.attach()

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from recall_loop.memory.store.files.atomic_write import write_atomically
+from recall_loop.memory.store.files.file_names import SERVER_FILE
 from recall_loop.state.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from recall_loop.state.settings.settings import Settings
 
 DEFAULT_TENANT, DEFAULT_DATABASE = "default_tenant", "default_database"
-SERVER_FILE = "server.json"
 _PREFIX = "chroma_"
 _PORTS = {"http": 80, "https": 443}
 
@@ -74,12 +74,7 @@ class ChromaServer:
         Raises:
             OSError: the file can't be written.
         """
-        draft = store / f"{SERVER_FILE}.tmp"
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump(self.note(), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(store / SERVER_FILE)
+        write_atomically(store / SERVER_FILE, json.dumps(self.note(), indent=1))
 
 
 def server_from_settings(settings: Settings) -> ChromaServer | None:

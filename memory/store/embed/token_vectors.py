@@ -44,11 +44,6 @@ class PackedTokens:
     values: NDArray[np.int8]
     scale: float
 
-    def floats(self) -> NDArray[np.float32]:
-        """Return the vectors, float32 [t, D], of length one but for rounding."""
-        vectors: NDArray[np.float32] = self.values.astype(np.float32) * np.float32(self.scale)
-        return vectors
-
 
 @dataclass(frozen=True)
 class TokenCodec:

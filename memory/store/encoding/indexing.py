@@ -53,6 +53,12 @@ def index_text(record: Mapping[str, Any]) -> str:
     return f"{head}: {text}"
 
 
+def kind_and_text(body: str) -> tuple[str, str]:
+    """Return kind and index text of a record's JSON."""
+    record = json.loads(body)
+    return record["kind"], index_text(record)
+
+
 def session_key_of(tenant: str, record: Mapping[str, Any]) -> str:
     """Return an opaque id of the record's tenant, user, conversation and session together."""
     return _session_key(tenant, record.get("user_id"), record.get("conversation_id"), record.get("session"))

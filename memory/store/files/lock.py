@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
+from recall_loop.memory.store.files.file_names import LOCK_FILE
 from recall_loop.state.errors import StoreLockedError
 
 if sys.platform == "win32":
@@ -35,7 +36,7 @@ class WriterLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        path = folder / "writer.lock"
+        path = folder / LOCK_FILE
         self._stream: BinaryIO = open(path, "a+b")  # noqa: SIM115  # held for the store's life
         try:
             acquire(self._stream)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from recall_loop.memory.store.encoding.indexing import encode_token, facet_token
 from recall_loop.memory.store.index.row_index import IndexRow
 from recall_loop.memory.store.index.vectors import RowVectors
 from recall_loop.memory.store.sqlite.rows import Row
-from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError, SqliteDamagedError
+from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError, SqliteDamagedError, ids_json
 from recall_loop.memory.store.sqlite.trajectory_predicate import score_sql, text_sql
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ _AMONG = "IN (SELECT value FROM json_each(?))"
 _CHUNK = 2_000
 
 _JOIN_WINDOW = " JOIN fts f ON f.rowid = r.rowid"
-_ROWS = f"""SELECT r.rowid, r.kind, r.place, b.record, b.terms, b.window, f.window
-FROM records r JOIN bodies b ON b.rowid = r.rowid{_JOIN_WINDOW}
+_ROWS = f"""SELECT r.rowid, r.kind, b.record, b.terms, b.window
+FROM records r JOIN bodies b ON b.rowid = r.rowid
 WHERE +r.tenant = ? AND r.rowid {_AMONG}"""
 
 
@@ -65,11 +65,6 @@ class CorpusStatistics:
     rows: int
     mean_terms: float
     mean_window_terms: float
-
-
-def ids_json(rowids: Iterable[int]) -> str:
-    """Return rowids as the JSON array that `json_each` reads."""
-    return json.dumps([int(rowid) for rowid in rowids])
 
 
 def tenant_version(sidecar: SqliteDatabase, tenant: str) -> int:
@@ -192,14 +187,10 @@ def last_rowid(sidecar: SqliteDatabase) -> int:
 
 
 def read_rows(sidecar: SqliteDatabase, tenant: str, wanted: Sequence[int]) -> dict[int, Row]:
-    """Return rows of a tenant by rowid; while the full-text index is damaged without the stems of their windows."""
+    """Return rows of a tenant by rowid."""
     found: dict[int, Row] = {}
     for start in range(0, len(wanted), _CHUNK):
-        params = (tenant, ids_json(wanted[start : start + _CHUNK]))
-        try:
-            part = _all(sidecar, _ROWS, params)
-        except LexicalIndexError:
-            part = _all(sidecar, _ROWS.replace("f.window", "''").replace(_JOIN_WINDOW, ""), params)
+        part = _all(sidecar, _ROWS, (tenant, ids_json(wanted[start : start + _CHUNK])))
         found |= {values[0]: Row(*values) for values in part}
     return found
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_files
+from recall_loop.memory.store.files.file_names import OLD_FOLDER, SIDECAR_BUILDING_FILE, quarantined_sidecars
 from recall_loop.memory.store.recovery import rebuild
 from recall_loop.memory.store.sqlite.sqlite_store import set_meta
 
@@ -34,7 +35,7 @@ def remove_leftovers(store: Path) -> None:
     Raises:
         OSError: a file can't be removed.
     """
-    for file in rebuild.quarantined_sidecars(store):
+    for file in quarantined_sidecars(store):
         file.unlink()
-    rebuild.remove_building(store / "sidecar.building.sqlite3")
-    chroma_files.remove_path(store / chroma_files.OLD_FOLDER)
+    rebuild.remove_building(store / SIDECAR_BUILDING_FILE)
+    chroma_files.remove_path(store / OLD_FOLDER)

@@ -13,9 +13,10 @@ from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
+from recall_loop.memory.store.files.file_names import CHROMA_DATABASE, CHROMA_FOLDER, SIDECAR_FILE
 from recall_loop.memory.store.files.lock import WriterLock
 from recall_loop.memory.store.recovery import rebuild, recovery
-from recall_loop.memory.store.recovery.repair import SIDECAR_FILE, check_embedder, is_rebuildable, open_writable_sidecar
+from recall_loop.memory.store.recovery.repair import check_embedder, is_rebuildable, open_writable_sidecar
 from recall_loop.memory.store.sqlite.changes import UPGRADABLE_SCHEMAS, upgrade_schema
 from recall_loop.memory.store.sqlite.schema import METRIC, SCHEMA_VERSION
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
@@ -53,8 +54,8 @@ class OpenStoreFiles:
         """Note a clean end, close the sidecar, then give the lock back."""
         try:
             if self.lock is not None and self.path is not None and not self.unclean_shutdown and not self.files_changed:
-                chroma_files.zero_unused_space(self.path / chroma_files.CHROMA_FOLDER)
-                files = chroma_files.fingerprint_files(self.path / chroma_files.CHROMA_FOLDER)
+                chroma_files.zero_unused_space(self.path / CHROMA_FOLDER)
+                files = chroma_files.fingerprint_files(self.path / CHROMA_FOLDER)
                 self._note({_ENDED: _CLOSED, _FILES: files})
         except (OSError, StoreUnavailableError) as error:
             # The next open then tries the files first.
@@ -83,7 +84,7 @@ def chroma_files_state(path: Path | None, meta: Mapping[str, str]) -> Literal["c
     if meta.get(_ENDED) == _OPEN:
         return "open"
     try:
-        same = _FILES not in meta or chroma_files.fingerprint_files(path / chroma_files.CHROMA_FOLDER) == meta[_FILES]
+        same = _FILES not in meta or chroma_files.fingerprint_files(path / CHROMA_FOLDER) == meta[_FILES]
     except OSError:
         same = False
     return "closed" if same else "changed"
@@ -218,7 +219,7 @@ def open_reader_chroma(opened: OpenStoreFiles, place: ChromaLocation, marker: Ma
 
 
 def _check_files(opened: OpenStoreFiles, folder: Path) -> None:
-    if not (folder / chroma_files.DATABASE_FILE).exists():
+    if not (folder / CHROMA_DATABASE).exists():
         raise ChromaError("Chroma's files are missing; open the store once for writing")
     state = chroma_files_state(opened.path, opened.sqlite.meta())
     # Trying once is enough: what a writer has opened since, it has tried itself.

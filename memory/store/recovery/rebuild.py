@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from recall_loop.memory.store.encoding.indexing import index_text
+from recall_loop.memory.store.encoding.indexing import kind_and_text
+from recall_loop.memory.store.files.file_names import (
+    DATABASE_ENDINGS,
+    SIDECAR_BUILDING_FILE,
+    SIDECAR_FILE,
+    SUSPECT_FILE,
+    quarantine_name,
+)
 from recall_loop.memory.store.recovery.recovery import CHUNK, ProgressCallback, count_records, new_marker
 from recall_loop.memory.store.sqlite.prepared_records import prepare_record
-from recall_loop.memory.store.sqlite.rows import Row
-from recall_loop.memory.store.sqlite.sqlite_store import SUSPECT_FILE, SqliteDatabase, set_meta
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
 from recall_loop.memory.store.write.commits import bump_tenant_version, write_records
 from recall_loop.memory.store.write.context_windows import reindex
 from recall_loop.memory.store.write.stored_tokens import (
@@ -31,10 +37,6 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
 
 _T = TypeVar("_T")
-_NAME = "sidecar.sqlite3"
-_BUILDING = "sidecar.building.sqlite3"
-_EVERY = """SELECT r.rowid, r.kind, r.place, b.record, b.terms, '', ''
-FROM records r JOIN bodies b ON b.rowid = r.rowid ORDER BY r.rowid"""
 
 
 def re_embed(sidecar: SqliteDatabase, embedder: Embedder, progress: ProgressCallback | None = None) -> None:
@@ -46,18 +48,19 @@ def re_embed(sidecar: SqliteDatabase, embedder: Embedder, progress: ProgressCall
     dimension, total, codec = embedder.dimension, count_records(sidecar), active_codec(sidecar, embedder)
     with sidecar.transaction() as connection:
         drop_stale_tokens(connection, codec)
-        rows = [Row(*values) for values in connection.execute(_EVERY)]
+        rows = connection.execute("SELECT rowid, record FROM bodies ORDER BY rowid").fetchall()
         for done, part in _chunks(rows):
-            texts = [(row.record.kind, index_text(row.record.model_dump(mode="json"))) for row in part]
+            rowids = [rowid for rowid, _ in part]
+            texts = [kind_and_text(body) for _, body in part]
             made, packed = embed_with_tokens(embedder, codec, dimension, texts)
-            write_token_rows(connection, {row.rowid: tokens for row, tokens in zip(part, packed, strict=True)})
+            write_token_rows(connection, dict(zip(rowids, packed, strict=True)))
             vectors = [vector.tobytes() for vector in made.astype(np.float16)]
-            values = [(vector, vector, row.rowid) for vector, row in zip(vectors, part, strict=True)]
+            values = [(vector, vector, rowid) for vector, rowid in zip(vectors, rowids, strict=True)]
             connection.executemany("UPDATE vectors SET own = ?, context = ? WHERE rowid = ?", values)
             if progress is not None:
                 progress(done, total)
         for _, part in _chunks(rows):
-            reindex(connection, {row.rowid for row in part}, ())
+            reindex(connection, {rowid for rowid, _ in part}, ())
         for (tenant,) in connection.execute("SELECT tenant FROM tenants").fetchall():
             bump_tenant_version(connection, tenant)
         set_meta(connection, new_marker(embedder))
@@ -78,7 +81,7 @@ def rebuild_sidecar(
     rows are left pending, and so are sent back to Chroma with their windows made anew. `notes` are what
     else the store notes of itself.
     """
-    building = file.with_name(_BUILDING)
+    building = file.with_name(SIDECAR_BUILDING_FILE)
     remove_building(building)
     sidecar = SqliteDatabase(building)
     try:
@@ -109,17 +112,9 @@ def quarantine_sidecar(store: Path) -> str:
     Raises:
         OSError: it can't be renamed.
     """
-    number = 1
-    while any(store.glob(f"sidecar.damaged-{number}*")):
-        number += 1
-    name = f"sidecar.damaged-{number}.sqlite3"
-    for ending in ("-wal", "-shm", ""):
-        if (store / f"{_NAME}{ending}").exists():
-            (store / f"{_NAME}{ending}").rename(store / f"{name}{ending}")
+    name = quarantine_name(store)
+    for ending in DATABASE_ENDINGS:
+        if (store / f"{SIDECAR_FILE}{ending}").exists():
+            (store / f"{SIDECAR_FILE}{ending}").rename(store / f"{name}{ending}")
     (store / SUSPECT_FILE).unlink(missing_ok=True)
     return name
-
-
-def quarantined_sidecars(store: Path) -> list[Path]:
-    """Return damaged sidecars that were set aside."""
-    return sorted(store.glob("sidecar.damaged-*"))

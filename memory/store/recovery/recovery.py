@@ -26,9 +26,9 @@ from recall_loop.memory.store.chroma.chroma_index import (
 )
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
-from recall_loop.memory.store.index.row_queries import ids_json
+from recall_loop.memory.store.files.file_names import BUILDING_FOLDER, CHROMA_FOLDER
 from recall_loop.memory.store.sqlite.schema import APPLIED, METRIC, PENDING, SCHEMA_VERSION
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, ids_json, set_meta
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
@@ -108,7 +108,7 @@ def chroma_location(path: Path | None, sidecar: SqliteDatabase, api_key: str | N
     known = chroma_server.server_from_meta(sidecar.meta())
     if known is not None:
         return replace(known, api_key=api_key)
-    return None if path is None else path / chroma_files.CHROMA_FOLDER
+    return None if path is None else path / CHROMA_FOLDER
 
 
 def open_chroma(
@@ -206,13 +206,13 @@ def rebuild_chroma(
         building = _filled(chroma_files.begin_rebuild(path), sidecar, progress)
         building.ensure_index_files()
         building.close()
-        chroma_files.zero_unused_space(path / chroma_files.BUILDING_FOLDER)
+        chroma_files.zero_unused_space(path / BUILDING_FOLDER)
         chroma_files.swap_in_rebuilt(path)
     except OSError as error:
         raise ChromaError(f"Chroma can't be made anew: {error}") from error
     finally:
         with suppress(OSError):
-            chroma_files.remove_path(path / chroma_files.BUILDING_FOLDER)
+            chroma_files.remove_path(path / BUILDING_FOLDER)
     _apply_all(sidecar)
     return ChromaIndex(place, marker_of(sidecar), create=False)
 

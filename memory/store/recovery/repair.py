@@ -6,14 +6,22 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.chroma import chroma_files, chroma_server
+from recall_loop.memory.store.chroma import chroma_server
 from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.files import integrity
+from recall_loop.memory.store.files.file_names import (
+    CHROMA_DATABASE,
+    CHROMA_FOLDER,
+    OLD_FOLDER,
+    SERVER_FILE,
+    SIDECAR_FILE,
+    SUSPECT_FILE,
+)
 from recall_loop.memory.store.recovery import lexical_index, rebuild, recovery
-from recall_loop.memory.store.sqlite.sqlite_store import SUSPECT_FILE, SqliteDamagedError, SqliteDatabase, set_meta
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, SqliteDatabase, set_meta
 from recall_loop.state.errors import EmbedderMismatchError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -21,17 +29,13 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.embed.embedders import Embedder
 
-SIDECAR_FILE = "sidecar.sqlite3"
 _LOG = logging.getLogger(__name__)
 
 
 def is_rebuildable(path: Path) -> bool:
     """Return whether a folder names or holds a Chroma from which a sidecar can be made."""
-    folders = (chroma_files.CHROMA_FOLDER, chroma_files.OLD_FOLDER)
-    return (
-        any((path / name / chroma_files.DATABASE_FILE).exists() for name in folders)
-        or (path / chroma_server.SERVER_FILE).exists()
-    )
+    databases = (path / folder / CHROMA_DATABASE for folder in (CHROMA_FOLDER, OLD_FOLDER))
+    return any(database.exists() for database in databases) or (path / SERVER_FILE).exists()
 
 
 def open_writable_sidecar(
@@ -104,9 +108,7 @@ def _rebuilt(
     file, state = path / SIDECAR_FILE, "missing" if damage is None else "damaged"
     place, notes = _place_without_sidecar(path, given)
     try:
-        if isinstance(place, Path) and not (
-            (place / chroma_files.DATABASE_FILE).exists() and vector_files_readable(place)
-        ):
+        if isinstance(place, Path) and not ((place / CHROMA_DATABASE).exists() and vector_files_readable(place)):
             raise ChromaError("Chroma's files are missing or damaged too")
         chroma = ChromaIndex(place, {}, create=False)
         try:
@@ -134,7 +136,7 @@ def _place_without_sidecar(path: Path, given: ChromaServer | None) -> tuple[Chro
         return given, given.note()
     known = chroma_server.read_server_file(path)
     if known is None:
-        return path / chroma_files.CHROMA_FOLDER, {}
+        return path / CHROMA_FOLDER, {}
     agreed = chroma_server.resolve_server(path, known, given, local=False)
     return agreed, known.note()
 

@@ -17,9 +17,16 @@ from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, ChromaRow, CollectionMissingError
 from recall_loop.memory.store.chroma.probe import vector_files_readable
-from recall_loop.memory.store.recovery import lexical_index, rebuild, recovery
+from recall_loop.memory.store.files import integrity
+from recall_loop.memory.store.files.file_names import (
+    BUILDING_FOLDER,
+    CHROMA_DATABASE,
+    OLD_FOLDER,
+    SIDECAR_FILE,
+    quarantined_sidecars,
+)
+from recall_loop.memory.store.recovery import lexical_index, recovery
 from recall_loop.memory.store.recovery.opening import check_path
-from recall_loop.memory.store.recovery.repair import SIDECAR_FILE
 from recall_loop.memory.store.sqlite.schema import METRIC, SCHEMA_VERSION
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, SqliteDatabase
 
@@ -31,10 +38,9 @@ _SHOWN = 3
 _PAGE = 5_000
 # Half precision and Chroma's own normalising turn a vector by less than this.
 _SAME = 0.999
-# Each gives the number of rows that stand alone.
+# Each counts rows that stand alone.
 _ALONE = {
-    "records without a body": "SELECT count(*) FROM records WHERE rowid NOT IN (SELECT rowid FROM bodies)",
-    "records without vectors": "SELECT count(*) FROM records WHERE rowid NOT IN (SELECT rowid FROM vectors)",
+    **integrity.INCOMPLETE_ROWS,
     "bodies without a record": "SELECT count(*) FROM bodies WHERE rowid NOT IN (SELECT rowid FROM records)",
     "vectors without a record": "SELECT count(*) FROM vectors WHERE rowid NOT IN (SELECT rowid FROM records)",
     "tags without a record": "SELECT count(*) FROM record_tags WHERE record NOT IN (SELECT rowid FROM records)",
@@ -132,8 +138,8 @@ def _verify(
 
 def _sidecar_is_whole(look: _Findings, sidecar: SqliteDatabase) -> bool:
     with sidecar.reading() as connection:
-        found = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_SHOWN})")]
-    if found != ["ok"]:
+        found = integrity.malformed_pages(connection)
+    if found:
         look.findings += [f"the sidecar is malformed: {line}" for line in found]
         sidecar.mark_suspect()
         return False
@@ -197,10 +203,10 @@ def _lockable(look: _Findings, sidecar: SqliteDatabase) -> Iterator[SqliteDataba
 def _leftovers(look: _Findings, path: Path | None, sidecar: SqliteDatabase) -> None:
     if path is None:
         return
-    for file in rebuild.quarantined_sidecars(path):
+    for file in quarantined_sidecars(path):
         if file.suffix == ".sqlite3":
             look.notes.append(f"a damaged sidecar is kept as {file.name}; compaction removes it")
-    for name in (chroma_files.BUILDING_FOLDER, chroma_files.OLD_FOLDER):
+    for name in (BUILDING_FOLDER, OLD_FOLDER):
         if (path / name).exists():
             look.notes.append(f"{name} is left of a rebuild; the next open for writing clears it")
 
@@ -210,9 +216,7 @@ def _chroma(look: _Findings, sidecar: SqliteDatabase, place: ChromaLocation, chr
         return  # in memory it is filled when a search first needs it
     # Files that this process has open are left alone: closing them would drop Chroma's own locks.
     if isinstance(place, Path):
-        if (chroma is None and chroma_files.is_database_damaged(place)) or not (
-            place / chroma_files.DATABASE_FILE
-        ).exists():
+        if (chroma is None and chroma_files.is_database_damaged(place)) or not (place / CHROMA_DATABASE).exists():
             look.findings.append("Chroma's database is missing or malformed: open the store for writing, or rebuild")
             return
         if not vector_files_readable(place):

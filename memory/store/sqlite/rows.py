@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 
-from recall_loop.memory.store.encoding.indexing import decode_token, index_text
+from recall_loop.memory.store.encoding.indexing import kind_and_text
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError
 from recall_loop.state.records.records import RECORD_ADAPTER, Record
 
 
 class Row:
-    """One row with its index data; what costs time is worked out when first asked for.
+    """One row with its index data; costly parts are worked out when first needed.
 
     Attributes:
         rowid: number of the row in the store: the order of first insertion.
         kind: kind of the record.
-        place: opaque id of the record's user, conversation and session.
         window: text that is indexed with the record: for a message its neighbouring turns too.
     """
 
-    def __init__(
-        self, rowid: int, kind: str, place: str, body: str, terms: str, window: str, window_terms: str
-    ) -> None:
+    def __init__(self, rowid: int, kind: str, body: str, terms: str, window: str) -> None:
         self.rowid = rowid
         self.kind = kind
-        self.session_key = place
         self.window = window
-        self._body, self._terms, self._window_terms = body, terms, window_terms
+        self._body, self._terms = body, terms
 
     @cached_property
     def record(self) -> Record:
@@ -40,17 +35,12 @@ class Row:
     @cached_property
     def index_text(self) -> str:
         """The text that the record is indexed with: author, subject or label first (STORE-7)."""
-        return index_text(json.loads(self._body))
+        return kind_and_text(self._body)[1]
 
     @cached_property
     def terms(self) -> list[str]:
         """Stems of the record's own index text, in order, with repeats."""
         return self._terms.split()
-
-    @cached_property
-    def window_terms(self) -> list[str]:
-        """Stems of the window: previous turn, the record twice, next turn."""
-        return [decode_token(token) for token in self._window_terms.split()]
 
     def __repr__(self) -> str:
         return f"Row(rowid={self.rowid}, kind={self.kind!r})"

@@ -5,22 +5,22 @@ It is the commit point of every write and the source of every read; Chroma follo
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from recall_loop.memory.store.files import integrity
+from recall_loop.memory.store.files.file_names import SUSPECT_FILE
 from recall_loop.memory.store.sqlite.schema import DDL
 from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError
 
 _BUSY_MS = 10_000
 _CACHE_KIB = 32_000
-# Stands beside a sidecar in which damage was met: the next open for writing examines it.
-SUSPECT_FILE = "sidecar.suspect"
 # What working with a row raises that isn't what was written; a text that can't be decoded is a ValueError too.
 _ROW_ERRORS = (KeyError, TypeError, ValueError)
 
@@ -298,6 +298,11 @@ def _reads_lexical(connection: sqlite3.Connection) -> bool:
 def _roll_back(connection: sqlite3.Connection) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")
+
+
+def ids_json(rowids: Iterable[int]) -> str:
+    """Return rowids as the JSON array that `json_each` reads."""
+    return json.dumps([int(rowid) for rowid in rowids])
 
 
 def set_meta(connection: sqlite3.Connection, values: dict[str, str]) -> None:

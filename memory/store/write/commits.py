@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.store.encoding.indexing import index_text
+from recall_loop.memory.store.encoding.indexing import kind_and_text
 from recall_loop.memory.store.sqlite.changes import next_version, record_deletions
 from recall_loop.memory.store.sqlite.prepared_records import PreparedRecord, WriteStatus
 from recall_loop.memory.store.sqlite.schema import COLUMNS
@@ -191,7 +191,7 @@ def _own_vectors(
     own = {
         draft.key: np.frombuffer(stored[draft.key].own, dtype=np.float16)
         for draft in drafts
-        if draft.key in stored and index_text(json.loads(stored[draft.key].body)) == draft.text
+        if draft.key in stored and kind_and_text(stored[draft.key].body)[1] == draft.text
     }
     new = [draft for draft in drafts if draft.key not in own]
     if not new:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +15,12 @@ from recall_loop.memory.store.encoding.indexing import (
     context_vectors,
     encode_tokens,
     facet_token,
-    index_text,
     join_window,
     join_window_terms,
+    kind_and_text,
 )
-from recall_loop.memory.store.index.row_queries import ids_json
 from recall_loop.memory.store.sqlite.schema import PENDING
+from recall_loop.memory.store.sqlite.sqlite_store import ids_json
 
 _LINKS = """SELECT r.rowid,
  (SELECT p.rowid FROM records p WHERE p.thread = r.thread
@@ -137,9 +136,10 @@ def _load(connection: sqlite3.Connection, rowids: Iterable[int]) -> dict[int, Wi
         _PARTS, (ids_json(rowids),)
     ):
         vector = np.frombuffer(own, dtype=np.float16)
-        text = index_text(json.loads(body))
         facets = facet_tokens(tenant, owners)
-        found[rowid] = WindowRow(tenant, key, revision, body, text, terms, vector, facets, window, context)
+        found[rowid] = WindowRow(
+            tenant, key, revision, body, kind_and_text(body)[1], terms, vector, facets, window, context
+        )
     return found
 
 

@@ -6,7 +6,6 @@ nor repaired with them.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -14,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.embed.embedders import Embedder, TokenEmbedder, group_by_model, validate_vectors
 from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder
-from recall_loop.memory.store.encoding.indexing import index_text
-from recall_loop.memory.store.index.row_queries import ids_json
-from recall_loop.memory.store.sqlite.sqlite_store import set_meta
+from recall_loop.memory.store.encoding.indexing import kind_and_text
+from recall_loop.memory.store.sqlite.sqlite_store import ids_json, set_meta
 from recall_loop.memory.store.write.context_windows import ThreadLinks, neighbours
 from recall_loop.state.errors import EmbedderError, UnsupportedOptionError
 
@@ -80,12 +78,7 @@ class StoredTokens:
         """Return kinds and index texts, whole."""
         with self._sidecar.reading() as connection:
             found = connection.execute(_BODIES, (self._tenant, ids_json(rowids))).fetchall()
-        return {rowid: _kind_and_text(record) for rowid, record in found}
-
-
-def _kind_and_text(body: str) -> tuple[str, str]:
-    record = json.loads(body)
-    return record["kind"], index_text(record)
+        return {rowid: kind_and_text(record) for rowid, record in found}
 
 
 def active_codec(sidecar: SqliteDatabase, embedder: Embedder) -> TokenCodec | None:
@@ -191,7 +184,7 @@ def fill_missing_tokens(
         part = missing[start : start + _CHUNK]
         with sidecar.transaction() as connection:
             found = connection.execute(_ANY_BODIES, (ids_json(part),)).fetchall()
-            texts = [_kind_and_text(record) for _, record in found]
+            texts = [kind_and_text(record) for _, record in found]
             packed = embed_with_tokens(embedder, codec, embedder.dimension, texts)[1]
             write_token_rows(connection, dict(zip([rowid for rowid, _ in found], packed, strict=True)))
         if progress is not None:

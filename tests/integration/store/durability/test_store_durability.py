@@ -26,6 +26,7 @@ from recall_loop.state.errors import (
 from recall_loop.state.scope import Scope
 from recall_loop.text.words.tokens import stems
 from tests.damage import garbage
+from tests.lexical_rows import window_stems
 
 ALL = Scope()
 ROOT = str(Path(__file__).resolve().parents[4])
@@ -59,8 +60,9 @@ def content(store):
     view = store.view(ALL)
     own, context = view.vectors(view.rowids())
     rows = view.rows(view.rowids())
-    lexical = {n: view.lexical([s], 1000) for row in rows.values() for n, s in enumerate(row.window_terms)}
-    return [(r.record, r.window, r.terms, r.window_terms) for r in rows.values()], own, context, lexical
+    stems = window_stems(store)
+    lexical = {n: view.lexical([s], 1000) for rowid in rows for n, s in enumerate(stems[rowid])}
+    return [(r.record, r.window, r.terms, stems[r.rowid]) for r in rows.values()], own, context, lexical
 
 
 def same(left, right):

@@ -17,6 +17,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import StoreUnavailableError
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
 from tests.embedders import WordHashEmbedder
+from tests.lexical_rows import window_stems
 
 TENANTS = ("a", "b")
 
@@ -31,9 +32,9 @@ def read(store, tenant, rowids=None):
     living = view.rowids()
     wanted = living if rowids is None else np.intersect1d(living, rowids)
     own, context = view.vectors(wanted)
-    rows = view.rows(wanted)
+    rows, stems = view.rows(wanted), window_stems(store)
     return {
-        int(rowid): (row.record, row.window, row.window_terms, own[n].tobytes(), context[n].tobytes())
+        int(rowid): (row.record, row.window, stems[rowid], own[n].tobytes(), context[n].tobytes())
         for n, (rowid, row) in enumerate((rowid, rows[rowid]) for rowid in wanted)
     }
 

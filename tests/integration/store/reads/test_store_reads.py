@@ -15,6 +15,7 @@ from recall_loop.state.records.records import RECORD_ADAPTER
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.text.words.tokens import stems
 from tests.embedders import WordHashEmbedder
+from tests.lexical_rows import window_stems
 
 DAY = datetime(2024, 1, 1, tzinfo=UTC)
 AGENTS, GROUPS, TENANTS = ["a1", "a2", "a3", "a4", None], ["g1", "g2", None], ["t1", "t2"]
@@ -187,7 +188,8 @@ def test_lexical_ranks_and_cuts_within_what_is_allowed(filled):
     words = stems("alpha beta gamma")
     everything = view.lexical(words, 1000)
     assert view.lexical(words, 3) == everything[:3] and len(everything) > 3
-    most = [set(row.window_terms) & set(words) for row in view.rows(everything).values()]
+    every = window_stems(filled)
+    most = [set(every[rowid]) & set(words) for rowid in everything]
     assert len(most[0]) >= len(most[-1])
     assert view.lexical(["", " "], 3) == view.lexical([], 3) == []
 

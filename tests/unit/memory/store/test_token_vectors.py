@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 
 from recall_loop.memory.store.embed import token_vectors
 from recall_loop.memory.store.embed.embedders import TokenEmbedder
-from recall_loop.memory.store.embed.token_vectors import TokenCodec, codec_for_embedder, load_basis
+from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder, load_basis
 from recall_loop.memory.store.write import stored_tokens
 from recall_loop.memory.store.write.stored_tokens import StoredTokens, embed_with_tokens
 from recall_loop.state.errors import EmbedderError, InvalidInputError
 from tests.embedders import WordHashEmbedder
 
 TEXTS = ["Ann: My sister adopted a puppy!", "…", "", "word " * 400]
+
+
+def floats(packed: PackedTokens) -> np.ndarray:
+    """The vectors of a text's tokens, float32 [t, D], of length one but for rounding."""
+    return packed.values.astype(np.float32) * np.float32(packed.scale)
 
 
 def test_tokens_come_with_the_same_vectors(embedder):
@@ -57,7 +62,7 @@ def test_packing_hardly_changes_cosines_and_takes_96_bytes_a_token(embedder):
     exact = [codec.project(matrix) for matrix in tokens]
     packed = [codec.pack(matrix) for matrix in tokens]
     assert [len(data) for data in packed] == [11 + 96 * len(matrix) for matrix in tokens]
-    back = [codec.unpack(data).floats() for data in packed]
+    back = [floats(codec.unpack(data)) for data in packed]
     assert np.allclose(exact[0] @ exact[1].T, back[0] @ back[1].T, atol=0.01)
     assert codec.fingerprint.startswith(embedder.fingerprint) and codec.width == 96
 
@@ -67,7 +72,7 @@ def test_pack_and_unpack_agree_for_any_embedder(count, width, seed):
     """Proves: SEARCH-5."""
     codec = TokenCodec(width, None, "any")
     tokens = np.random.default_rng(seed).standard_normal((count, width)).astype(np.float32)
-    back = codec.unpack(codec.pack(tokens)).floats()
+    back = floats(codec.unpack(codec.pack(tokens)))
     assert back.shape == (count, width)
     assert np.allclose(back, codec.project(tokens), atol=1 / 250)
 
@@ -145,7 +150,7 @@ def test_stored_tokens_are_read_back_within_the_tenant(store):
     assert mine.neighbours([rows["m1"]]) == {rows["m1"]: (rows["m0"], rows["m2"])}
     assert not theirs.neighbours([rows["m1"]])
     again = store.embedder.conversational.embed_documents_with_tokens(["Ann: turn 1"])[1][0]
-    assert np.allclose(mine.tokens([rows["m1"]])[rows["m1"]].floats(), codec.project(again), atol=0.03)
+    assert np.allclose(floats(mine.tokens([rows["m1"]])[rows["m1"]]), codec.project(again), atol=0.03)
 
 
 def test_tokens_of_another_model_are_not_used_and_dropped_by_the_next_write(store):
