@@ -12,7 +12,6 @@ from recall_loop.cli.core.shared_options import (
     add_listen_options,
     add_model_options,
     add_store_option,
-    bounded_int,
     given_fields,
 )
 
@@ -41,10 +40,7 @@ def add_parser(subparsers: Any) -> None:
     add_store_option(parser, "--chroma-url")
     add_listen_options(parser)
     parser.add_argument(
-        "--workers",
-        metavar="N",
-        type=bounded_int(1, 64),
-        help="processes that answer; needs a Chroma server (default: 1)",
+        "--workers", metavar="N", help="processes that answer, 1 to 64; needs a Chroma server (default: 1)"
     )
     parser.add_argument(
         "--read-only", action="store_true", default=None, help="write nothing; another process may have the store open"

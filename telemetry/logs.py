@@ -18,13 +18,13 @@ from opentelemetry import trace
 from recall_loop.telemetry.spans import error_type
 
 ROOT = "recall_loop"
-# What every record has; all else was given with it. The last is uvicorn's event once more, in colours.
+# Fields of every record; the others were given with it. `color_message` repeats uvicorn's event in colours.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
 
 class _StderrHandler(logging.Handler):
-    """Writes to whatever is standard error at that moment."""
+    """Writes to what is standard error at that moment."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
@@ -62,13 +62,12 @@ def make_formatter(log_format: str, *, content: bool = False) -> logging.Formatt
 
 
 class QueryStringFilter(logging.Filter):
-    """Cuts the query off the addresses in uvicorn's access log: filters and cursors are a user's words."""
+    """Removes the query string from addresses in uvicorn's access log: filters and cursors are a user's words."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Change the record; none is dropped."""
         if isinstance(record.args, tuple):
-            cut = (arg.partition("?")[0] if isinstance(arg, str) else arg for arg in record.args)
-            record.args = tuple(cut)
+            record.args = tuple(arg.partition("?")[0] if isinstance(arg, str) else arg for arg in record.args)
         return True
 
 
@@ -84,26 +83,26 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(self.fields(record), default=str)
 
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
-        """Return what the line says; a field given with the record doesn't replace one of these."""
-        told: dict[str, Any] = {
+        """Return the line's fields; those given with the record don't replace timestamp, level, logger or event."""
+        fields: dict[str, Any] = {
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage(),
         }
         given = {name: value for name, value in vars(record).items() if name not in _STANDARD}
-        told |= {name: value for name, value in (_trace() | given).items() if name not in told}
+        fields = fields | _trace_ids() | given | fields
         if record.exc_info and record.exc_info[1] is not None:
-            told["exception"] = self._exception(record.exc_info[1])
-        return told
+            fields["exception"] = self._exception(record.exc_info[1])
+        return fields
 
     def _exception(self, error: BaseException) -> list[str]:
-        """Return the exception and what it came from, each with its places; never with the values of variables."""
+        """Return the exception and its causes, each with its stack; never with the values of variables."""
         lines: list[str] = []
         for each in _chain(error):
             lines.append(f"{error_type(each)}: {each}" if self._content else error_type(each))
-            places = traceback.extract_tb(each.__traceback__)
-            lines += [f"  {place.filename}:{place.lineno} {place.name}" for place in places]
+            stack = traceback.extract_tb(each.__traceback__)
+            lines += [f"  {frame.filename}:{frame.lineno} {frame.name}" for frame in stack]
         return lines
 
 
@@ -112,31 +111,29 @@ class ConsoleFormatter(JsonFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; control characters are shown as escapes, so that no value looks like a line of its own."""
-        told = self.fields(record)
-        exception = told.pop("exception", [])
-        head = f"{told.pop('timestamp')} {told.pop('level'):<7} {told.pop('event')} [{told.pop('logger')}]"
-        fields = " ".join(
-            f"{name}={json.dumps(value, default=str, ensure_ascii=False)}" for name, value in told.items()
-        )
-        return "\n".join(map(_printable, [f"{head} {fields}".rstrip(), *exception]))
+        fields = self.fields(record)
+        exception = fields.pop("exception", [])
+        head = f"{fields.pop('timestamp')} {fields.pop('level'):<7} {fields.pop('event')} [{fields.pop('logger')}]"
+        rest = (f"{name}={json.dumps(value, default=str, ensure_ascii=False)}" for name, value in fields.items())
+        return "\n".join(map(_printable, [" ".join([head, *rest]), *exception]))
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """Return an exception and those that it came from, each once."""
-    found: list[BaseException] = []
-    following: BaseException | None = error
-    while following is not None and all(following is not known for known in found):
-        found.append(following)
-        following = following.__cause__ or (None if following.__suppress_context__ else following.__context__)
-    return found
+    """Return an exception and its causes, each once."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and all(cause is not known for known in chain):
+        chain.append(cause)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return chain
 
 
-def _trace() -> dict[str, Any]:
+def _trace_ids() -> dict[str, Any]:
     """Return the ids of the current span, where one is recorded."""
-    found = trace.get_current_span().get_span_context()
-    if not found.is_valid:
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid:
         return {}
-    return {"trace_id": trace.format_trace_id(found.trace_id), "span_id": trace.format_span_id(found.span_id)}
+    return {"trace_id": trace.format_trace_id(context.trace_id), "span_id": trace.format_span_id(context.span_id)}
 
 
 def _printable(text: str) -> str:

@@ -108,7 +108,7 @@ def add_filter_option(group: Group) -> None:
 def add_listen_options(group: Group) -> None:
     """Add the address and the keys of an HTTP service."""
     group.add_argument("--host", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1)")
-    group.add_argument("--port", metavar="N", type=bounded_int(0, 65_535), help="port; 0 = a free one (default: 8321)")
+    group.add_argument("--port", metavar="N", help="port; 0 = a free one (default: 8321)")
     group.add_argument(
         "--keys",
         dest="keys_file",

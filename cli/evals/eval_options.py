@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,9 @@ def add_setting_option(group: Group) -> None:
 
 def add_question_options(group: Group) -> None:
     """Add the cuts and the choice of questions: `--k`, `--categories`, `--unscored`."""
-    group.add_argument("--k", default="5,10,20", metavar="K,..", help="cuts of recall and all (default: %(default)s)")
+    group.add_argument(
+        "--k", type=_cutoffs, default="5,10,20", metavar="K,..", help="cuts of recall and all (default: %(default)s)"
+    )
     group.add_argument(
         "--categories", type=comma_separated, metavar="A,..", help="only questions of these categories (default: all)"
     )
@@ -71,20 +74,6 @@ def add_cross_collection_option(group: Group, needed: str) -> None:
     )
 
 
-def parse_cutoffs(text: str) -> tuple[int, ...]:
-    """Return the cuts that `--k` names.
-
-    Raises:
-        InvalidInputError: it isn't a list of whole numbers.
-    """
-    from recall_loop.state.errors import InvalidInputError
-
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InvalidInputError("k", text, "whole numbers with commas between, such as 5,10,20") from None
-
-
 def report_console() -> Console:
     """Return a console for tables: as wide as the terminal, and in a pipe so wide that rows stay whole."""
     from rich.console import Console
@@ -92,3 +81,11 @@ def report_console() -> Console:
     from recall_loop.cli.core.screen import PIPED_WIDTH
 
     return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
+
+
+def _cutoffs(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        message = f"got {text!r}; allowed: whole numbers with commas between, such as 5,10,20"
+        raise argparse.ArgumentTypeError(message) from None

@@ -16,7 +16,6 @@ from recall_loop.cli.evals.eval_options import (
     add_question_options,
     add_sample_options,
     add_setting_option,
-    parse_cutoffs,
     report_console,
 )
 
@@ -62,7 +61,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     from recall_loop.evals.runs.runner import EvalOptions, run_evaluation, select_questions, settings_with
     from recall_loop.state.errors import InvalidInputError
 
-    options = EvalOptions(parse_cutoffs(args.k), args.categories, args.limit, args.seed, args.unscored)
+    options = EvalOptions(args.k, args.categories, args.limit, args.seed, args.unscored)
     settings = settings_with(args.set)
     if args.foreign and not args.unscored:
         raise InvalidInputError("--foreign", args.foreign, "a number together with --unscored")

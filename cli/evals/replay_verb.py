@@ -15,7 +15,6 @@ from recall_loop.cli.evals.eval_options import (
     add_question_options,
     add_resamples_option,
     add_sample_options,
-    parse_cutoffs,
     report_console,
 )
 
@@ -124,7 +123,7 @@ def _load_prompts(
     from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
     from recall_loop.evals.runs.runner import EvalOptions
 
-    choice = EvalOptions(parse_cutoffs(args.k), args.categories, args.limit, args.seed, args.unscored)
+    choice = EvalOptions(args.k, args.categories, args.limit, args.seed, args.unscored)
     options = ReplayOptions((args.data or args.requests).name, choice.ks, args.limit, args.seed, args.resamples)
     if args.requests:
         requests = prompt_set.read_requests(args.requests, settings.tenant, args.gold)

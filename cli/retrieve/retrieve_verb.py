@@ -15,7 +15,6 @@ from recall_loop.cli.core.shared_options import (
     add_store_option,
     add_tenant_option,
     add_types_option,
-    bounded_int,
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs
@@ -59,8 +58,8 @@ def _add_request_options(parser: argparse.ArgumentParser) -> None:
     add_types_option(parser, "fact,archival,message")
     add_filter_option(parser)
     add = parser.add_argument
-    add("--max-facts", type=bounded_int(1, 1000), metavar="N", help="most facts, 1 to 1000 (default: 30)")
-    add("--max-iterations", type=bounded_int(1, 100), metavar="N", help="most iterations, 1 to 100 (default: 10)")
+    add("--max-facts", metavar="N", help="most facts, 1 to 1000 (default: 30)")
+    add("--max-iterations", metavar="N", help="most iterations, 1 to 100 (default: 10)")
     add(
         "--reference-time",
         metavar="T",

@@ -13,7 +13,6 @@ from recall_loop.cli.core.shared_options import (
     add_store_option,
     add_tenant_option,
     add_types_option,
-    bounded_int,
     not_blank,
 )
 
@@ -78,19 +77,8 @@ def _add_mode_options(group: Group) -> None:
         choices=("vector", "fts", "hybrid", "auto"),
         help="vector: meaning; fts: words; hybrid: both; auto: what fits the query (default: auto)",
     )
-    add(
-        "--fuzzy",
-        type=bounded_int(0, 2),
-        metavar="N",
-        help="typo tolerance of the words: 0 none, 1 some, 2 high; not in mode vector (default: 0)",
-    )
-    add(
-        "--limit",
-        type=bounded_int(1, 1000),
-        default=10,
-        metavar="N",
-        help="most results of each type, 1 to 1000 (default: %(default)s)",
-    )
+    add("--fuzzy", metavar="N", help="typo tolerance: 0 none, 1 some, 2 high; not in mode vector (default: 0)")
+    add("--limit", default=10, metavar="N", help="most results of each type, 1 to 1000 (default: %(default)s)")
     add(
         "--no-limit-per-type",
         dest="limit_per_type",
@@ -136,18 +124,8 @@ def _add_ranking_options(group: Group) -> None:
         action=argparse.BooleanOptionalAction,
         help="apply the learned order where results are reranked (default: yes)",
     )
-    add(
-        "--rerank-pool",
-        type=bounded_int(1, 100),
-        metavar="N",
-        help="how many of the best are reranked, 1 to 100 (default: 50)",
-    )
-    add(
-        "--rerank-budget-ms",
-        type=float,
-        metavar="MS",
-        help="milliseconds for token vectors that aren't stored (default: 0)",
-    )
+    add("--rerank-pool", metavar="N", help="how many of the best are reranked, 1 to 100 (default: 50)")
+    add("--rerank-budget-ms", metavar="MS", help="milliseconds for token vectors that aren't stored (default: 0)")
 
 
 def _add_output_options(group: Group) -> None:

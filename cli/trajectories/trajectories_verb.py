@@ -124,12 +124,7 @@ def _add_search(actions: Any) -> None:
     add_scope_options(search.add_argument_group("where to look"), "runs")
     _add_contrasts(search.add_argument_group("learning value and contrasts"))
     _add_filters(search.add_argument_group("conditions that runs must meet, all that are given"))
-    search.add_argument(
-        "--limit",
-        type=bounded_int(1, 1000),
-        metavar="N",
-        help="most runs, with contrasts of each tier, 1 to 1000 (default: 5)",
-    )
+    search.add_argument("--limit", metavar="N", help="most runs, with contrasts of each tier, 1 to 1000 (default: 5)")
     add_json_option(search)
 
 
