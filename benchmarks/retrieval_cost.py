@@ -32,7 +32,7 @@ from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.measures.retrieval_metrics import percentile
 from recall_loop.evals.runs.dataset_ingest import ingest
-from recall_loop.evals.runs.runner import settings_with
+from recall_loop.evals.runs.prompts import settings_with
 from recall_loop.graph.builder import build_graph
 from recall_loop.graph.graph_tracing import TracedGraph
 from recall_loop.graph.run import stream_graph
@@ -198,7 +198,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         tempfile.TemporaryDirectory() as folder,
         MemoryStore.open(Path(folder) / "store", embedder=embedder) as store,
     ):
-        records = ingest(store, dataset, [name])[name].records
+        records = ingest(store, dataset, [name])[name]
         instrument(store, clock)
         instrument(store, engine)
         parts = RetrievalParts(search=engine.timed("search", search_many))

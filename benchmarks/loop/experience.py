@@ -14,58 +14,48 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.datasets.questions import LabelledQuestion
-from recall_loop.evals.measures.retrieval_metrics import expand_to_sources, score_ranking
 from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
-from recall_loop.evals.runs.runner import EvalOptions, select_questions, settings_with
-from recall_loop.graph.run import retrieve
-from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.settings.settings import Settings
+from recall_loop.evals.runs.loop_policy import LoopPolicy
+from recall_loop.evals.runs.prompts import EvalOptions, ReplayPrompt, prompts_from_dataset, settings_with
+from recall_loop.evals.runs.runner import ReplayRun, replay
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "locomo"
 WITHOUT, WITH = "without", "with"
 
 
-def ask(question: LabelledQuestion, store: MemoryStore, settings: Settings, newest: Any) -> dict[str, float]:
+def figures_of(run: ReplayRun) -> dict[str, float]:
     """Return what one question brought."""
-    request = {
-        "messages": [{"content": question.question}],
-        "tenant": question.collection,
-        "reference_time": question.reference_time or newest or "2026-01-01",
-        "max_facts": 20,
-    }
-    result = retrieve(request, store=store, settings=settings)
-    found = score_ranking(expand_to_sources(result.facts), question.gold, (10,))
     return {
-        "iterations": result.stop.iteration,
-        "queries": result.metadata["queries_executed"],
-        "new_facts": sum(result.metadata["new_facts_by_iteration"]),
-        "recall@10": found["recall@10"],
-        "ndcg@10": found["ndcg@10"],
+        "iterations": run.result.iterations,
+        "queries": run.result.executed,
+        "new_facts": sum(run.result.new_facts),
+        "recall@10": run.scores["recall@10"],
+        "ndcg@10": run.scores["ndcg@10"],
     }
 
 
 def main() -> int:
     arguments = _arguments()
     dataset = load_dataset(arguments.data, arguments.kinds)
-    by_collection: dict[str, list[LabelledQuestion]] = defaultdict(list)
-    for question in select_questions(dataset, EvalOptions()):
-        by_collection[question.collection].append(question)
+    by_collection: dict[str, list[ReplayPrompt]] = defaultdict(list)
+    for prompt in prompts_from_dataset(dataset, EvalOptions(ks=(10, 20))):
+        by_collection[prompt.request.tenant].append(prompt)
     plain = settings_with(arguments.set)
+    without = LoopPolicy(plain, WITHOUT)
+    capturing = LoopPolicy(plain.model_copy(update={"capture_runs": True}), "capturing")
+    learned = LoopPolicy(plain.model_copy(update={"use_experience": True}), WITH)
     rows: dict[str, list[dict[str, float]]] = {WITHOUT: [], WITH: []}
     for name in list(by_collection)[: arguments.collections]:
-        questions = by_collection[name]
-        first, second = questions[: len(questions) // 2], questions[len(questions) // 2 :]
+        prompts = by_collection[name]
+        first, second = prompts[: len(prompts) // 2], prompts[len(prompts) // 2 :]
         with open_eval_store(None, plain) as store:
-            newest = ingest(store, dataset, [name])[name].newest
-            rows[WITHOUT] += [ask(question, store, plain, newest) for question in second]
-            for question in first:
-                ask(question, store, plain.model_copy(update={"capture_runs": True}), newest)
-            learned = plain.model_copy(update={"use_experience": True})
-            rows[WITH] += [ask(question, store, learned, newest) for question in second]
+            ingest(store, dataset, [name])
+            for policy, asked in ((without, second), (capturing, first), (learned, second)):
+                found = [figures_of(run) for run in replay(asked, [policy], store, (10,))] if asked else []
+                if policy is not capturing:
+                    rows[policy.name] += found
         sys.stderr.write(f"{name}: {len(first)} captured, {len(second)} asked\n")
     figures = {way: {key: round(mean(row[key] for row in found), 4) for key in found[0]} for way, found in rows.items()}
     if arguments.json:

@@ -24,7 +24,8 @@ from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.measures.retrieval_metrics import expand_to_sources, score_ranking
 from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
-from recall_loop.evals.runs.runner import EvalOptions, select_questions, settings_with
+from recall_loop.evals.runs.prompts import EvalOptions, select_questions, settings_with
+from recall_loop.evals.runs.runner import newest_time
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.result import RetrieveResult
@@ -83,12 +84,12 @@ def _measure(folder: Path, kinds: str, count: int, plain: Settings, model: Setti
     dataset, tally = load_dataset(folder, kinds), ModelComparison()
     questions = select_questions(dataset, EvalOptions(limit=count))
     with open_eval_store(None, plain) as store:
-        written = ingest(store, dataset, list(dict.fromkeys(question.collection for question in questions)))
+        ingest(store, dataset, list(dict.fromkeys(question.collection for question in questions)))
         for done, question in enumerate(questions, 1):
             request = {
                 "messages": [{"content": question.question}],
                 "tenant": question.collection,
-                "reference_time": question.reference_time or written[question.collection].newest or "2026-01-01",
+                "reference_time": question.reference_time or newest_time(store, question.collection) or "2026-01-01",
                 "max_facts": 20,
                 "debug": True,
                 "write_answer": False,

@@ -29,7 +29,8 @@ from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.runs import eval_report
 from recall_loop.evals.runs.cross_collection import CROSS_COLLECTION, with_cross_collection_questions
-from recall_loop.evals.runs.runner import EvalOptions, QuestionResult, run_evaluation
+from recall_loop.evals.runs.prompts import EvalOptions
+from recall_loop.evals.runs.runner import ReplayRun, run_evaluation
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.rerank.learned import order_features
 from recall_loop.memory.search.rerank.learned_order import LearnedRanker
@@ -58,7 +59,7 @@ def fit_orders(data: Path, stores: Path, weights: Path | None) -> tuple[dict[str
 
 def answer_unseen(
     dataset: Dataset, opened: Callable[[], MemoryStore], chosen: dict[str, str], orders: list[LearnedRanker]
-) -> Iterator[QuestionResult]:
+) -> Iterator[ReplayRun]:
     """Ask all questions, fold by fold, each with the order that hasn't seen it."""
     parts: list[list[LabelledQuestion]] = [[] for _ in range(FOLDS)]
     for question in dataset.questions:
@@ -77,14 +78,14 @@ def ordered_by(order: LearnedRanker) -> RetrievalParts:
     return RetrievalParts(search=partial(search_many, parts=search))
 
 
-def write_answers(found: Iterator[QuestionResult], own: TextIO, foreign: TextIO) -> Figures:
+def write_answers(found: Iterator[ReplayRun], own: TextIO, foreign: TextIO) -> Figures:
     """Write a line for each answer, and return the figures of what can be scored."""
     figures: Figures = []
     for answer in found:
-        file = foreign if answer.question.category == CROSS_COLLECTION else own
+        file = foreign if answer.prompt.category == CROSS_COLLECTION else own
         line = eval_report.question_line(answer)
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        if answer.question.scored:
+        if answer.prompt.scored:
             scores = line["scores"]
             figures.append((scores["recall@10"], scores["all@10"], scores["ndcg@10"]))
     return figures

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     from recall_loop.evals.ablation.ablation_report import build, show
     from recall_loop.evals.ablation.ingredients import select_ingredients
     from recall_loop.evals.datasets.datasets import load_dataset
-    from recall_loop.evals.runs.runner import EvalOptions, select_questions, settings_with
+    from recall_loop.evals.runs.prompts import EvalOptions, select_questions, settings_with
     from recall_loop.memory.store.files.atomic_write import write_atomically
     from recall_loop.state.errors import InvalidInputError
 

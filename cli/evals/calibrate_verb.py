@@ -127,7 +127,8 @@ def _run_questions(folder: Path, args: argparse.Namespace) -> list[CalibrationEx
     from recall_loop.evals.datasets.datasets import load_dataset
     from recall_loop.evals.runs.cross_collection import with_cross_collection_questions
     from recall_loop.evals.runs.dataset_ingest import open_eval_store
-    from recall_loop.evals.runs.runner import EvalOptions, run_evaluation, settings_with
+    from recall_loop.evals.runs.prompts import EvalOptions, settings_with
+    from recall_loop.evals.runs.runner import run_evaluation
 
     settings, dataset = settings_with(args.set), load_dataset(folder, args.kinds, args.format)
     if args.foreign:

@@ -20,7 +20,7 @@ from recall_loop.cli.evals.eval_options import (
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
-    from recall_loop.evals.runs.runner import QuestionResult
+    from recall_loop.evals.runs.runner import ReplayRun
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
@@ -58,7 +58,8 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     from recall_loop.evals.runs import eval_report
     from recall_loop.evals.runs.cross_collection import with_cross_collection_questions
     from recall_loop.evals.runs.dataset_ingest import open_eval_store
-    from recall_loop.evals.runs.runner import EvalOptions, run_evaluation, select_questions, settings_with
+    from recall_loop.evals.runs.prompts import EvalOptions, select_questions, settings_with
+    from recall_loop.evals.runs.runner import run_evaluation
     from recall_loop.state.errors import InvalidInputError
 
     options = EvalOptions(args.k, args.categories, args.limit, args.seed, args.unscored)
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     if args.foreign:
         dataset = with_cross_collection_questions(dataset, args.foreign, args.seed)
     select_questions(dataset, options)  # refuses bad options before the store is made
-    answers: list[QuestionResult] = []
+    answers: list[ReplayRun] = []
     with (
         _opened(args.per_question) as lines,
         open_eval_store(args.store, settings) as store,

@@ -19,9 +19,9 @@ from recall_loop.cli.evals.eval_options import (
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
-    from recall_loop.evals.replay.prompt_set import ReplayPrompt
     from recall_loop.evals.replay.replay_report import ReplayOptions
     from recall_loop.evals.runs.dataset_ingest import StageProgress
+    from recall_loop.evals.runs.prompts import ReplayPrompt
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.settings.settings import Settings
 
@@ -77,8 +77,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         OSError: a file can't be read or written.
     """
     from recall_loop.evals.replay import replay_report
-    from recall_loop.evals.replay.replay import replay
     from recall_loop.evals.replay.replay_policies import read_policies
+    from recall_loop.evals.runs.runner import replay
 
     _check(args)
     policies = read_policies(args.policy or ["old", "new"])
@@ -118,19 +118,19 @@ def _load_prompts(
     args: argparse.Namespace, settings: Settings, stack: ExitStack, progress: StageProgress
 ) -> tuple[ReplayOptions, list[ReplayPrompt], MemoryStore]:
     from recall_loop.evals.datasets.datasets import load_dataset
-    from recall_loop.evals.replay import prompt_set
+    from recall_loop.evals.replay.prompt_set import read_requests
     from recall_loop.evals.replay.replay_report import ReplayOptions
     from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
-    from recall_loop.evals.runs.runner import EvalOptions
+    from recall_loop.evals.runs.prompts import EvalOptions, draw_sample, prompts_from_dataset
 
     choice = EvalOptions(args.k, args.categories, args.limit, args.seed, args.unscored)
     options = ReplayOptions((args.data or args.requests).name, choice.ks, args.limit, args.seed, args.resamples)
     if args.requests:
-        requests = prompt_set.read_requests(args.requests, settings.tenant, args.gold)
-        prompts = prompt_set.draw_sample(requests, args.limit, args.seed)
+        requests = read_requests(args.requests, settings.tenant, args.gold)
+        prompts = draw_sample(requests, args.limit, args.seed)
         return options, prompts, stack.enter_context(open_store(settings, read_only=True))
     dataset = load_dataset(args.data, args.kinds, args.format)
-    prompts = prompt_set.prompts_from_dataset(dataset, choice)
+    prompts = prompts_from_dataset(dataset, choice)
     store = stack.enter_context(open_eval_store(Path(args.store_path) if args.store_path else None, settings))
     ingest(store, dataset, list(dict.fromkeys(prompt.request.tenant for prompt in prompts)), progress)
     return options, prompts, store

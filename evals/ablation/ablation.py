@@ -15,11 +15,10 @@ from typing import Any
 from recall_loop.evals.ablation.ingredients import EXPERIENCE, Ingredient, IngredientUsage, select_ingredients
 from recall_loop.evals.datasets.datasets import Dataset
 from recall_loop.evals.replay.policy_comparison import RESAMPLES, Difference, differences, policy_figures
-from recall_loop.evals.replay.prompt_set import ReplayPrompt, prompts_from_dataset
-from recall_loop.evals.replay.replay import ReplayRun, replay
-from recall_loop.evals.replay.replay_policies import LoopPolicy
 from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest, open_eval_store
-from recall_loop.evals.runs.runner import EvalOptions
+from recall_loop.evals.runs.loop_policy import LoopPolicy
+from recall_loop.evals.runs.prompts import EvalOptions, ReplayPrompt, prompts_from_dataset
+from recall_loop.evals.runs.runner import ReplayRun, replay
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.self_capture import SELF_CAPTURE_TAG
 from recall_loop.state.scope import Scope

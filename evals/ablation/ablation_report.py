@@ -13,7 +13,7 @@ from rich.table import Table
 
 from recall_loop.evals.ablation.ablation import EVERYTHING, MEASURES, ingredients_with_loss, ingredients_without_gain
 from recall_loop.evals.ablation.ingredients import EXPERIENCE, ingredients
-from recall_loop.evals.runs.runner import EvalOptions
+from recall_loop.evals.runs.prompts import EvalOptions
 
 _HEADS = {
     "all@10": "All@10",

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from recall_loop.evals.datasets.datasets import Dataset
 from recall_loop.evals.measures.retrieval_metrics import all_at_k
 from recall_loop.evals.runs.cross_collection import CROSS_COLLECTION
-from recall_loop.evals.runs.runner import QuestionResult
+from recall_loop.evals.runs.eval_report import question_line
+from recall_loop.evals.runs.runner import ReplayRun
 from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines
 from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, RAW_SCORE
 from recall_loop.policy.confidence.confidence_signals import SIGNALS
@@ -67,22 +68,10 @@ class _PerQuestionLine(BaseModel):
     confidence_detail: _Detail
 
 
-def examples_from_answers(answers: Iterable[QuestionResult], dataset: Dataset) -> list[CalibrationExample]:
+def examples_from_answers(answers: Iterable[ReplayRun], dataset: Dataset) -> list[CalibrationExample]:
     """Return the examples of a data set that was asked; answerable questions without gold are left out."""
     origin = f"{dataset.name} ({dataset.kinds.value})"
-    lines = (
-        _PerQuestionLine(
-            id=answer.question.id,
-            collection=answer.question.collection,
-            ids=answer.ids,
-            gold=list(answer.question.gold),
-            answerable=answer.question.answerable,
-            category=answer.question.category,
-            confidence_detail=_Detail.model_validate(answer.confidence_detail),
-        )
-        for answer in answers
-    )
-    return list(_examples(lines, origin))
+    return list(_examples((_PerQuestionLine.model_validate(question_line(answer)) for answer in answers), origin))
 
 
 def read_examples(path: Path) -> list[CalibrationExample]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from recall_loop.evals.measures.calibration_metrics import optional_auroc
 from recall_loop.evals.measures.retrieval_metrics import macro_average, percentile
-from recall_loop.evals.replay.replay import ReplayRun
+from recall_loop.evals.runs.runner import ReplayRun
 from recall_loop.state.types import ConfidenceLabel
 
 LEVEL = 0.95

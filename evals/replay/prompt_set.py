@@ -1,29 +1,19 @@
-"""Prompt sets: the requests of a replay, with what is known about their answers (OPS-4).
-
-A set is a JSON Lines file of requests, such as a log of the service, or the questions of a labelled data set.
-"""
+"""Prompt sets of a replay: JSON Lines of requests, such as a log of the service, and their labels (OPS-4)."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from recall_loop.evals.datasets.datasets import Dataset
-from recall_loop.evals.measures.retrieval_metrics import all_at_k
-from recall_loop.evals.runs.runner import EvalOptions, content_types_field, select_questions
+from recall_loop.evals.runs.prompts import UNLABELLED, ReplayPrompt
 from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError, validate_model
-from recall_loop.state.request import ChatMessage, RetrieveRequest
+from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.types import Identifier
-
-COMPLETE_CUT = 10
-_T = TypeVar("_T")
-UNLABELLED = "uncategorised"
 
 
 class _Labels(BaseModel):
@@ -38,36 +28,6 @@ class _Labels(BaseModel):
 
 class _GoldLabels(_Labels):
     id: Identifier
-
-
-@dataclass(frozen=True)
-class ReplayPrompt:
-    """One request and its labels.
-
-    Attributes:
-        gold: ids of the records that hold the answer; empty where nobody said.
-        answerable: whether memory holds the answer; None where nobody said.
-        category: name that figures are grouped by.
-    """
-
-    request: RetrieveRequest
-    gold: tuple[str, ...] = ()
-    answerable: bool | None = None
-    category: str = UNLABELLED
-
-    @property
-    def scored(self) -> bool:
-        """Whether it counts for retrieval metrics."""
-        return bool(self.gold) and self.answerable is not False
-
-    def complete(self, ids: Sequence[str]) -> bool | None:
-        """Tell whether all gold evidence is in the first ten of `ids`: the event that confidence is about (CONF-4).
-
-        Never so for what memory can't answer; None where nothing is known.
-        """
-        if self.answerable is False:
-            return False
-        return bool(all_at_k(ids, self.gold, COMPLETE_CUT)) if self.gold else None
 
 
 def read_requests(path: Path, tenant: str, gold: Path | None = None) -> list[ReplayPrompt]:
@@ -123,35 +83,3 @@ def _objects(path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
         if isinstance(line, InvalidLine):
             raise InvalidInputError(f"{path.name} line {raw.number}", line.reason, "one JSON object in UTF-8")
         yield raw.number, line
-
-
-def prompts_from_dataset(dataset: Dataset, options: EvalOptions) -> list[ReplayPrompt]:
-    """Return the questions of a data set that `options` choose, as requests to the tenant of their collection.
-
-    Raises:
-        InvalidInputError: see `recall_loop.evals.runs.runner.select_questions`.
-    """
-    return [
-        ReplayPrompt(
-            RetrieveRequest(
-                id=question.id,
-                messages=(ChatMessage(content=question.question),),
-                tenant=question.collection,
-                reference_time=question.reference_time,
-                max_facts=options.ks[-1],
-                **content_types_field(dataset),
-            ),
-            question.gold,
-            question.answerable,
-            question.category,
-        )
-        for question in select_questions(dataset, options)
-    ]
-
-
-def draw_sample(items: Sequence[_T], limit: int | None, seed: int) -> list[_T]:
-    """Return `limit` items drawn with `seed`, in their order; all where `limit` is None or not below their number."""
-    if limit is None or limit >= len(items):
-        return list(items)
-    chosen = sorted(random.Random(seed).sample(range(len(items)), limit))
-    return [items[at] for at in chosen]

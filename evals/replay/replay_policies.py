@@ -3,86 +3,31 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from recall_loop.evals.replay.old_policy import label_by_counts, run_old_policy, to_recalled_fact
-from recall_loop.evals.runs.repeated_runs import CallLog
-from recall_loop.graph.builder import build_graph
-from recall_loop.graph.graph_tracing import TracedGraph
-from recall_loop.graph.run import stream_graph
+from recall_loop.evals.runs.loop_policy import NEW, LoopPolicy, Policy, PolicyResult
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
-from recall_loop.nodes.runtime.run_context import RunInputs
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
-from recall_loop.state.result import RecalledFact, RetrieveResult
-from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.settings.settings import Settings
 
-OLD, NEW = "old", "new"
+OLD = "old"
 _ALLOWED = "old, new, or a TOML file with a table [settings], and a name where the file's isn't it"
+_STORE_SETTINGS = tuple(name for name in Settings.model_fields if name.startswith(("chroma_", "openai_")))
 # What all policies of a replay share, or they would not answer the same request from the same store.
 _SHARED = {
     **dict.fromkeys(
-        (name for name in Settings.model_fields if name.startswith(("chroma_", "openai_"))),
+        (*_STORE_SETTINGS, "embedder", "minilm_weights"),
         "left out: the store and its embedder are the same for all policies",
     ),
     "store_path": "left out: --store names the store",
-    **dict.fromkeys(
-        ("embedder", "minilm_weights"), "left out: the store and its embedder are the same for all policies"
-    ),
     "tenant": "left out: each request names its own",
     "max_facts": "left out: the request, or the largest of --k, decides it",
 }
-
-
-@dataclass(frozen=True)
-class PolicyResult:
-    """What one policy did with one request.
-
-    Attributes:
-        facts: returned facts, best first.
-        found_in: for each fact, the iteration that found it first, from 1.
-        new_facts: for each iteration, the relevant facts that it added.
-        executed: queries that were executed, repeats included.
-        repeated: those of them that repeated an earlier one.
-        score: confidence in [0,1]; None where the policy gives a label alone.
-        answerable: probability in [0,1] that memory holds an answer; None where the policy doesn't tell.
-    """
-
-    facts: Sequence[RecalledFact]
-    found_in: Sequence[int]
-    new_facts: Sequence[int]
-    iterations: int
-    executed: int
-    repeated: int
-    stop_reason: str
-    label: str
-    score: float | None = None
-    raw_score: float | None = None
-    answerable: float | None = None
-    components: dict[str, float] = field(default_factory=dict)
-    llm_calls: int = 0
-    llm_tokens: int = 0
-
-
-class Policy(Protocol):
-    """A way to answer requests from a store."""
-
-    @property
-    def name(self) -> str:
-        """Name that reports use."""
-
-    @property
-    def settings(self) -> Settings:
-        """Settings that it runs with."""
-
-    def run(self, request: RetrieveRequest, store: MemoryStore) -> PolicyResult:
-        """Answer one request."""
 
 
 @dataclass(frozen=True)
@@ -106,56 +51,6 @@ class OldPolicy:
             stop_reason=ran.stop_reason,
             label=label_by_counts(ran.result_counts, [hit.record.confidence for hit, _ in ran.facts.values()]).value,
         )
-
-
-@dataclass(frozen=True)
-class LoopPolicy:
-    """The product's own loop, with the given settings, and for ablations with parts other than its own."""
-
-    settings: Settings
-    name: str = NEW
-    on_event: Callable[[ProgressEvent], None] | None = None  # is told every event
-    parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
-
-    def run(self, request: RetrieveRequest, store: MemoryStore) -> PolicyResult:
-        """Answer one request; its trace is on, since it tells which iteration found what.
-
-        A written answer is left out where there is no language model, so that a log of requests that asked for
-        one can be replayed.
-        """
-        calls, result = CallLog(self.settings.repeat_similarity), None
-        unanswered = {"write_answer": None} if self.settings.llm_model is None else {}
-        traced = request.model_copy(update={"debug": True, **unanswered})
-        for item in stream_graph(self._graph, RunInputs(traced, store)):
-            if isinstance(item, RetrieveResult):
-                result = item
-            else:
-                calls.note(item)
-                if self.on_event:
-                    self.on_event(item)
-        if result is None:
-            raise RuntimeError(f"request {request.id}: the run ended without a result")
-        confidence, metadata = result.confidence, result.metadata
-        return PolicyResult(
-            facts=result.facts,
-            found_in=[int((fact.debug or {})["first_iteration"]) for fact in result.facts],
-            new_facts=metadata["new_facts_by_iteration"],
-            iterations=result.stop.iteration,
-            executed=calls.executed,
-            repeated=calls.repeats(),
-            stop_reason=result.stop.reason.value,
-            label=confidence.label.value,
-            score=confidence.score,
-            raw_score=confidence.raw_score,
-            answerable=confidence.answerable,
-            components=confidence.components,
-            llm_calls=metadata["llm_calls"],
-            llm_tokens=metadata["llm_tokens"],
-        )
-
-    @cached_property
-    def _graph(self) -> TracedGraph:
-        return build_graph(settings=self.settings, output="state", parts=self.parts)
 
 
 def read_policies(named: Sequence[str]) -> list[Policy]:

@@ -18,8 +18,8 @@ from recall_loop.evals.replay.policy_comparison import (
     differences,
     policy_figures,
 )
-from recall_loop.evals.replay.replay import ReplayRun
-from recall_loop.evals.replay.replay_policies import Policy
+from recall_loop.evals.runs.loop_policy import Policy
+from recall_loop.evals.runs.runner import ReplayRun
 from recall_loop.state.settings.settings import Settings
 
 _SECRETS = {name for name, field in Settings.model_fields.items() if not field.repr}
@@ -105,8 +105,8 @@ def run_line(run: ReplayRun) -> dict[str, Any]:
             "label": done.label,
             "score": done.score,
             "answerable": done.answerable,
-            "raw_score": done.raw_score,
-            "components": done.components,
+            "raw_score": done.confidence.get("raw_score"),
+            "components": done.confidence.get("components", {}),
         },
         "llm_calls": done.llm_calls,
         "llm_tokens": done.llm_tokens,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
@@ -23,14 +21,6 @@ StageProgress = Callable[[str, int, int], None]
 _BATCH = 256
 
 
-@dataclass(frozen=True)
-class IngestedCollection:
-    """One collection as it stands in the store: its size, and its newest record's time (UTC)."""
-
-    records: int
-    newest: datetime | None
-
-
 def open_eval_store(path: Path | None, settings: Settings, *, cache_queries: bool = False) -> MemoryStore:
     """Open the store in `path`, or one in memory, with the embedder that the settings name.
 
@@ -44,8 +34,8 @@ def open_eval_store(path: Path | None, settings: Settings, *, cache_queries: boo
 
 def ingest(
     store: MemoryStore, dataset: Dataset, names: Sequence[str], progress: StageProgress | None = None
-) -> dict[str, IngestedCollection]:
-    """Write the named collections, and return each one's figures.
+) -> dict[str, int]:
+    """Write the named collections, and return how many records each has.
 
     Raises:
         InvalidInputError: a record is rejected, or a tenant holds records of something else, which
@@ -53,19 +43,17 @@ def ingest(
     """
     total = sum(dataset.collections.size(name) for name in names)
     done = 0
-    written: dict[str, IngestedCollection] = {}
+    written: dict[str, int] = {}
     for name in names:
         ids: set[str] = set()
-        times: list[datetime] = []
         for batch in _batches(dataset.collections.records(name)):
             _write(store, batch, name)
             ids.update(record.id for record in batch)
-            times.extend(record.created_at for record in batch if record.created_at)
             done += len(batch)
             if progress:
                 progress("ingest", done, total)
         _require_only(store, name, len(ids))
-        written[name] = IngestedCollection(len(ids), max(times, default=None))
+        written[name] = len(ids)
     return written
 
 

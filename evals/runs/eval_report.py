@@ -16,23 +16,22 @@ from recall_loop.evals.datasets.datasets import Dataset
 from recall_loop.evals.measures.calibration_metrics import optional_auroc
 from recall_loop.evals.measures.retrieval_metrics import macro_average, percentile
 from recall_loop.evals.runs.cross_collection import CROSS_COLLECTION
-from recall_loop.evals.runs.runner import EvalOptions, QuestionResult
+from recall_loop.evals.runs.prompts import EvalOptions
+from recall_loop.evals.runs.runner import ReplayRun
 from recall_loop.state.settings.settings import Settings
 
 _SECRETS = {name for name, field in Settings.model_fields.items() if not field.repr}
 _HEADS = {"recall": "R", "all": "All", "ndcg": "nDCG", "mrr": "MRR"}
 
 
-def build(
-    dataset: Dataset, options: EvalOptions, settings: Settings, answers: Sequence[QuestionResult]
-) -> dict[str, Any]:
+def build(dataset: Dataset, options: EvalOptions, settings: Settings, answers: Sequence[ReplayRun]) -> dict[str, Any]:
     """Return the report of one evaluation.
 
     Shares and metrics lie in [0,1], latencies are milliseconds, and a figure that has nothing to be
     taken over is null. `settings` names those that differ from their defaults, without secrets.
     """
     scored = [answer for answer in answers if answer.scores]
-    categories = sorted({answer.question.category for answer in scored})
+    categories = sorted({answer.prompt.category for answer in scored})
     return {
         "dataset": dataset.name,
         "kinds": dataset.kinds.value,
@@ -42,49 +41,64 @@ def build(
         "asked": len(answers),
         "overall": _scores(scored),
         "categories": {
-            name: _scores([answer for answer in scored if answer.question.category == name]) for name in categories
+            name: _scores([answer for answer in scored if answer.prompt.category == name]) for name in categories
         },
         **_behaviour(answers),
     }
 
 
-def _scores(answers: Sequence[QuestionResult]) -> dict[str, Any]:
+def _scores(answers: Sequence[ReplayRun]) -> dict[str, Any]:
     return {"questions": len(answers), **macro_average([answer.scores for answer in answers])}
 
 
-def _behaviour(answers: Sequence[QuestionResult]) -> dict[str, Any]:
-    executed = sum(answer.executed for answer in answers)
-    repeats = sum(answer.repeats for answer in answers)
+def _behaviour(answers: Sequence[ReplayRun]) -> dict[str, Any]:
+    executed = sum(answer.result.executed for answer in answers)
+    repeats = sum(answer.result.repeated for answer in answers)
     latencies = [answer.latency_ms for answer in answers]
     return {
-        "mean_iterations": _mean([answer.iterations for answer in answers]),
+        "mean_iterations": _mean([answer.result.iterations for answer in answers]),
         "queries_executed": executed,
         "repeated_queries": repeats,
         "repeated_query_share": repeats / executed if executed else None,
-        "stop_reasons": dict(Counter(answer.stop_reason for answer in answers).most_common()),
-        "mean_confidence": _mean([answer.confidence for answer in answers]),
+        "stop_reasons": dict(Counter(answer.result.stop_reason for answer in answers).most_common()),
+        "mean_confidence": _mean([answer.result.score or 0.0 for answer in answers]),
         "answerable_auroc": _answerable_auroc(answers),
         "latency_ms": {name: _finite(percentile(latencies, share)) for name, share in (("p50", 0.5), ("p95", 0.95))},
     }
 
 
-def _answerable_auroc(answers: Sequence[QuestionResult]) -> dict[str, float | None]:
+def _answerable_auroc(answers: Sequence[ReplayRun]) -> dict[str, float | None]:
     """Return how well the score and `answerable` rank answerable questions above others; foreign ones don't count."""
-    asked = [answer for answer in answers if answer.question.category != CROSS_COLLECTION]
-    outcomes = [answer.question.answerable for answer in asked]
+    asked = [answer for answer in answers if answer.prompt.category != CROSS_COLLECTION]
+    outcomes = [bool(answer.prompt.answerable) for answer in asked]
     return {
-        "score": optional_auroc([answer.confidence for answer in asked], outcomes),
-        "answerable": optional_auroc([answer.confidence_detail.get("answerable") for answer in asked], outcomes),
+        "score": optional_auroc([answer.result.score for answer in asked], outcomes),
+        "answerable": optional_auroc([answer.result.answerable for answer in asked], outcomes),
     }
 
 
-def question_line(answer: QuestionResult) -> dict[str, Any]:
+def question_line(answer: ReplayRun) -> dict[str, Any]:
     """Return one question's line of a `--per-question` file."""
-    line = asdict(answer)
-    question = answer.question
-    line["question"] = question.question
-    known = {"id": question.id, "collection": question.collection, "category": question.category}
-    return known | line | {"gold": list(question.gold), "answerable": question.answerable}
+    prompt, result = answer.prompt, answer.result
+    return {
+        "id": prompt.request.id,
+        "collection": prompt.request.tenant,
+        "category": prompt.category,
+        "question": prompt.request.messages[-1].content,
+        "ids": answer.ids,
+        "scores": answer.scores,
+        "facts": answer.facts,
+        "iterations": result.iterations,
+        "executed": result.executed,
+        "repeats": result.repeated,
+        "latency_ms": answer.latency_ms,
+        "stop_reason": result.stop_reason,
+        "confidence": result.score,
+        "confidence_label": result.label,
+        "confidence_detail": dict(result.confidence),
+        "gold": list(prompt.gold),
+        "answerable": prompt.answerable,
+    }
 
 
 def show(report: dict[str, Any], console: Console) -> None:

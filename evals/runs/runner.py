@@ -1,135 +1,55 @@
-"""Run a data set: ingest its collections, ask its questions, keep what each run found and did (OPS-4).
+"""Runs: every policy answers every prompt from the same store; an evaluation is that with one policy (OPS-4).
 
-Every collection is a tenant of one store, so that a question searches its own collection and nothing
-else. Retrieval goes the way that every caller's request goes.
+Every collection of a data set is a tenant of one store, so that a question searches its own collection and nothing
+else.
 """
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
-from recall_loop.evals.datasets.datasets import Dataset
-from recall_loop.evals.datasets.questions import LabelledQuestion
+from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.measures.retrieval_metrics import expand_to_sources, score_ranking
 from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest
-from recall_loop.evals.runs.repeated_runs import CallLog
-from recall_loop.graph.builder import build_graph
-from recall_loop.graph.graph_tracing import TracedGraph
-from recall_loop.graph.run import stream_graph
+from recall_loop.evals.runs.loop_policy import LoopPolicy, Policy, PolicyResult
+from recall_loop.evals.runs.prompts import EvalOptions, ReplayPrompt, prompts_from_dataset
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
-from recall_loop.nodes.runtime.run_context import RunInputs
-from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.request import ChatMessage, RetrieveRequest
-from recall_loop.state.result import RetrieveResult
+from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 
-MOST_FACTS = 1000
-_FIXED_SETTINGS = {
-    "max_facts": "left out: the largest K decides it",
-    "store_path": "left out: the folder is an argument of its own",
-    "tenant": "left out: every collection is a tenant",
-}
-
 
 @dataclass(frozen=True)
-class EvalOptions:
-    """What is asked, and how far results are looked at.
+class ReplayRun:
+    """One prompt under one policy.
 
     Attributes:
-        ks: cuts of recall and all, each 1–1000, ascending; the largest is the request's `max_facts`.
-        categories: only questions of these categories; None = all.
-        limit: ask at most this many questions, drawn with `seed`; None = all.
-        seed: seed of that draw. Nothing else is random.
-        unscored: also ask questions that are unanswerable or have no gold. They count for iterations,
-            stop reasons and latency, never for recall.
+        result: what the policy did, without the facts.
+        facts: how many facts it returned.
+        ids: what the facts stand for, in rank order, without duplicates.
+        found_in: the iteration that found each of `ids` first, where the policy tells.
+        scores: retrieval metrics by name; {} where the prompt isn't scored.
+        gold_found: gold ids among all that were returned; None where the prompt isn't scored.
+        relevant: facts whose similarity is at least `novelty_min_similarity`, each counted once.
+        complete: whether all gold evidence is in the first ten; None where that isn't known.
+        latency_ms: wall time.
     """
 
-    ks: tuple[int, ...] = (5, 10, 20)
-    categories: tuple[str, ...] | None = None
-    limit: int | None = None
-    seed: int = 0
-    unscored: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse values out of range with `InvalidInputError`."""
-        if not self.ks or any(not 1 <= k <= MOST_FACTS for k in self.ks):
-            raise InvalidInputError("k", self.ks, f"whole numbers from 1 to {MOST_FACTS}")
-        if self.limit is not None and self.limit < 1:
-            raise InvalidInputError("limit", self.limit, "a whole number of 1 or more")
-        object.__setattr__(self, "ks", tuple(sorted(set(self.ks))))
-
-
-@dataclass(frozen=True)
-class QuestionResult:
-    """What one question brought.
-
-    Attributes:
-        ids: what the result's facts stand for, in rank order, without duplicates.
-        scores: metrics by name; {} when the question isn't scored.
-        executed: queries that were executed.
-        repeats: those of them that repeated an earlier one (LOOP-4).
-        latency_ms: wall time of the request.
-        confidence: calibrated score in [0,1].
-        confidence_detail: all that the result says of its confidence, which a mapping can be fitted on (CONF-4).
-    """
-
-    question: LabelledQuestion
-    ids: list[str]
-    scores: dict[str, float]
+    policy: str
+    prompt: ReplayPrompt
+    result: PolicyResult
     facts: int
-    iterations: int
-    executed: int
-    repeats: int
+    ids: list[str]
+    found_in: dict[str, int]
+    scores: dict[str, float]
+    gold_found: int | None
+    relevant: int
+    complete: bool | None
     latency_ms: float
-    stop_reason: str
-    confidence: float
-    confidence_label: str
-    confidence_detail: dict[str, Any] = field(default_factory=dict)
-
-
-def settings_with(overrides: Iterable[str]) -> Settings:
-    """Return the settings with `name=value` pairs over what the environment says.
-
-    Raises:
-        InvalidInputError: a pair without `=`, an unknown name, a value out of its range, or a setting
-            that an evaluation fixes by other means.
-    """
-    values: dict[str, str] = {}
-    for pair in overrides:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.strip():
-            raise InvalidInputError("set", pair, "name=value, such as max_iterations=1")
-        if name.strip() in _FIXED_SETTINGS:
-            raise InvalidInputError("set", pair, _FIXED_SETTINGS[name.strip()])
-        values[name.strip()] = value.strip()
-    return Settings(**values)
-
-
-def select_questions(dataset: Dataset, options: EvalOptions) -> list[LabelledQuestion]:
-    """Return the questions to ask, in the order of the data set.
-
-    Raises:
-        InvalidInputError: a category that no question has, or nothing left to ask.
-    """
-    known = {question.category for question in dataset.questions}
-    wanted = known if options.categories is None else set(options.categories)
-    if wanted - known:
-        raise InvalidInputError("categories", sorted(wanted - known), f"some of {sorted(known)}")
-    chosen = [
-        (place, question)
-        for place, question in enumerate(dataset.questions)
-        if question.category in wanted and (question.scored or options.unscored)
-    ]
-    if not chosen:
-        raise InvalidInputError("categories", sorted(wanted), "some with answerable questions that have gold")
-    if options.limit is not None and options.limit < len(chosen):
-        chosen = sorted(random.Random(options.seed).sample(chosen, options.limit), key=lambda each: each[0])
-    return [question for _, question in chosen]
 
 
 def run_evaluation(
@@ -140,65 +60,80 @@ def run_evaluation(
     settings: Settings | None = None,
     parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS,
     progress: StageProgress | None = None,
-) -> Iterator[QuestionResult]:
-    """Ingest what the chosen questions need, ask them, and yield what each one brought.
-
-    A question's reference time is its own; without one it is asked right after its collection's
-    newest record, so that a result doesn't depend on the day of the evaluation (LOOP-9).
+) -> Iterator[ReplayRun]:
+    """Ingest what the chosen questions need, ask them, and yield what each one brought; see `replay`.
 
     Raises:
-        InvalidInputError: see `select` and `ingest`.
+        InvalidInputError: see `recall_loop.evals.runs.prompts.select_questions` and `ingest`.
     """
-    settings = settings or Settings.from_env()
-    questions = select_questions(dataset, options)
-    names = list(dict.fromkeys(question.collection for question in questions))
-    written = ingest(store, dataset, names, progress)
-    graph = build_graph(store, settings=settings, output="state", parts=parts)
-    store.embedder.embed_queries([questions[0].question])  # loads the model, which is no question's latency
-    for done, question in enumerate(questions, 1):
-        request = RetrieveRequest(
-            id=question.id,
-            messages=(ChatMessage(content=question.question),),
-            tenant=question.collection,
-            reference_time=question.reference_time or written[question.collection].newest,
-            max_facts=options.ks[-1],
-            **content_types_field(dataset),
-        )
-        yield _ask(question, request, options.ks, graph, settings)
+    prompts = prompts_from_dataset(dataset, options)
+    ingest(store, dataset, list(dict.fromkeys(prompt.request.tenant for prompt in prompts)), progress)
+    policy = LoopPolicy(settings or Settings.from_env(), parts=parts, traced=False)
+    yield from replay(prompts, [policy], store, options.ks, progress)
+
+
+def replay(
+    prompts: Sequence[ReplayPrompt],
+    policies: Sequence[Policy],
+    store: MemoryStore,
+    ks: Sequence[int],
+    progress: StageProgress | None = None,
+) -> Iterator[ReplayRun]:
+    """Yield every prompt under every policy.
+
+    Policies take turns at going first, so that none of them always finds the caches filled by another. A request
+    that says no time is asked at the time of its tenant's newest record, so that a replay doesn't depend on
+    the day (LOOP-9); where no record has a time, at one reading of the clock for all.
+    """
+    times: dict[str, datetime] = {}
+    clock = datetime.now(UTC)
+    store.embedder.embed_queries([prompts[0].request.messages[-1].content])  # loads the model, which is nobody's time
+    for at, prompt in enumerate(prompts):
+        request = _timed(prompt.request, store, times, clock)
+        turn = at % len(policies)
+        for policy in [*policies[turn:], *policies[:turn]]:
+            yield _run(policy, prompt, request, store, ks)
         if progress:
-            progress("ask", done, len(questions))
+            progress("ask", at + 1, len(prompts))
 
 
-def content_types_field(dataset: Dataset) -> dict[str, Any]:
-    """Return the content types that a data set's questions search, as a request's field; {} for the usual ones."""
-    return {"content_types": dataset.content_types} if dataset.content_types else {}
+def _timed(
+    request: RetrieveRequest, store: MemoryStore, times: dict[str, datetime], clock: datetime
+) -> RetrieveRequest:
+    if request.reference_time or any(message.timestamp for message in request.messages):
+        return request
+    if request.tenant not in times:
+        times[request.tenant] = newest_time(store, request.tenant) or clock
+    return request.model_copy(update={"reference_time": times[request.tenant]})
 
 
-def _ask(
-    question: LabelledQuestion, request: RetrieveRequest, ks: Sequence[int], graph: TracedGraph, settings: Settings
-) -> QuestionResult:
-    calls, result = CallLog(settings.repeat_similarity), None
+def newest_time(store: MemoryStore, tenant: str) -> datetime | None:
+    """Return the time of a tenant's newest record; None where none has one."""
+    view = store.view(Scope(tenant=tenant))
+    return next((row.record.created_at for row in view.rows(view.newest(1)).values()), None)
+
+
+def _run(
+    policy: Policy, prompt: ReplayPrompt, request: RetrieveRequest, store: MemoryStore, ks: Sequence[int]
+) -> ReplayRun:
     started = time.perf_counter()
-    for item in stream_graph(graph, RunInputs(request)):
-        if isinstance(item, RetrieveResult):
-            result = item
-        else:
-            calls.note(item)
+    done = policy.run(request, store)
     latency_ms = (time.perf_counter() - started) * 1000
-    if result is None:
-        raise RuntimeError(f"question {question.id}: the run ended without a result")
-    ids = expand_to_sources(result.facts)
-    return QuestionResult(
-        question=question,
+    ids = expand_to_sources(done.facts)
+    found_in: dict[str, int] = {}
+    for fact, iteration in zip(done.facts, done.found_in, strict=bool(done.found_in)):
+        for each in expand_to_sources([fact]):
+            found_in[each] = min(iteration, found_in.get(each, iteration))
+    return ReplayRun(
+        policy=policy.name,
+        prompt=prompt,
+        result=replace(done, facts=(), found_in=()),  # a long log is held in memory: ids say it all
+        facts=len(done.facts),
         ids=ids,
-        scores=score_ranking(ids, question.gold, ks) if question.scored else {},
-        facts=len(result.facts),
-        iterations=result.stop.iteration,
-        executed=calls.executed,
-        repeats=calls.repeats(),
+        found_in=found_in,
+        scores=score_ranking(ids, prompt.gold, ks) if prompt.scored else {},
+        gold_found=len(set(prompt.gold).intersection(ids)) if prompt.scored else None,
+        relevant=sum(fact.similarity >= policy.settings.novelty_min_similarity for fact in done.facts),
+        complete=prompt.complete(ids),
         latency_ms=latency_ms,
-        stop_reason=result.stop.reason.value,
-        confidence=result.confidence.score,
-        confidence_label=result.confidence.label.value,
-        confidence_detail=result.confidence.model_dump(mode="json"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recall_loop.evals.replay.prompt_set import ReplayPrompt
+from recall_loop.evals.runs.prompts import ReplayPrompt
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType

@@ -15,10 +15,9 @@ from recall_loop.evals.ablation import ablation, ablation_report, ingredients
 from recall_loop.evals.ablation.ablation import AblationPlan, ablate, ingredients_with_loss, ingredients_without_gain
 from recall_loop.evals.ablation.ingredients import EXPERIENCE, IngredientUsage
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.replay.prompt_set import ReplayPrompt
-from recall_loop.evals.replay.replay_policies import LoopPolicy
 from recall_loop.evals.runs.caching_embedder import with_query_cache
-from recall_loop.evals.runs.runner import EvalOptions
+from recall_loop.evals.runs.loop_policy import LoopPolicy
+from recall_loop.evals.runs.prompts import EvalOptions, ReplayPrompt
 from recall_loop.memory.search.scoring.fusion import Fusion
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.embedders import Embedder, TokenEmbedder

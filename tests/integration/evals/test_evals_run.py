@@ -14,7 +14,8 @@ from recall_loop.cli.main import main
 from recall_loop.evals.datasets.datasets import Dataset, load_dataset
 from recall_loop.evals.runs import eval_report
 from recall_loop.evals.runs.dataset_ingest import ingest
-from recall_loop.evals.runs.runner import EvalOptions, QuestionResult, run_evaluation
+from recall_loop.evals.runs.prompts import EvalOptions
+from recall_loop.evals.runs.runner import ReplayRun, run_evaluation
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
@@ -94,12 +95,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "set"
 
 
-def evaluate(dataset: Dataset, embedder: MiniLmEmbedder, options: EvalOptions) -> list[QuestionResult]:
+def evaluate(dataset: Dataset, embedder: MiniLmEmbedder, options: EvalOptions) -> list[ReplayRun]:
     with MemoryStore.in_memory(embedder=embedder) as store:
         return list(run_evaluation(dataset, options, store, settings=Settings()))
 
 
-def comparable(answers: list[QuestionResult]) -> list[dict[str, Any]]:
+def comparable(answers: list[ReplayRun]) -> list[dict[str, Any]]:
     return [eval_report.question_line(answer) | {"latency_ms": 0} for answer in answers]
 
 
@@ -112,9 +113,9 @@ def test_evidence_is_found_in_its_own_collection(folder: Path, embedder: MiniLmE
     Proves: OPS-4, STORE-3.
     """
     answers = evaluate(load_dataset(folder, kinds), embedder, EvalOptions(ks=(5, 10)))
-    assert [answer.question.id for answer in answers] == ["q0", "q1", "q2", "q3"]
+    assert [answer.prompt.request.id for answer in answers] == ["q0", "q1", "q2", "q3"]
     for answer in answers:
-        assert all(found.split(":")[0] == answer.question.collection for found in answer.ids)
+        assert all(found.split(":")[0] == answer.prompt.request.tenant for found in answer.ids)
     found = [answer.scores["recall@5"] for answer in answers]
     assert found == ([0.0, 1.0, 0.0, 1.0] if kinds == "facts" else [1.0] * 4)
 
@@ -132,8 +133,8 @@ def test_no_query_is_executed_twice(folder: Path, embedder: MiniLmEmbedder) -> N
     """Proves: OPS-4, LOOP-4."""
     answers = evaluate(load_dataset(folder), embedder, EvalOptions(unscored=True))
     assert len(answers) == 5
-    assert all(answer.executed > 0 for answer in answers)
-    assert sum(answer.repeats for answer in answers) == 0
+    assert all(answer.result.executed > 0 for answer in answers)
+    assert sum(answer.result.repeated for answer in answers) == 0
 
 
 def test_two_runs_are_equal(folder: Path, embedder: MiniLmEmbedder) -> None:
@@ -157,7 +158,7 @@ def test_ingest_is_idempotent_and_refuses_foreign_records(folder: Path, store: M
     names = list(dataset.collections)
     written = ingest(store, dataset, names, lambda *state: told.append(state))
     assert written == ingest(store, dataset, names)
-    assert store.count(Scope(tenant="harbour")) == written["harbour"].records == 6
+    assert store.count(Scope(tenant="harbour")) == written["harbour"] == 6
     assert told[-1] == ("ingest", 10, 10)
     ingest_all = load_dataset(folder, "all")
     ingest(store, ingest_all, names)

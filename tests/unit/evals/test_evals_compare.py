@@ -17,9 +17,9 @@ from recall_loop.evals.replay.policy_comparison import (
     policy_figures,
     score_reliability,
 )
-from recall_loop.evals.replay.prompt_set import ReplayPrompt
-from recall_loop.evals.replay.replay import ReplayRun
-from recall_loop.evals.replay.replay_policies import PolicyResult
+from recall_loop.evals.runs.loop_policy import PolicyResult
+from recall_loop.evals.runs.prompts import ReplayPrompt
+from recall_loop.evals.runs.runner import ReplayRun
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 
 REQUEST = RetrieveRequest(messages=(ChatMessage(content="Who sells bread?"),))
@@ -36,6 +36,7 @@ def run(ids: str, gold: str = "a", *, policy: str = "new", answerable: bool | No
         policy=policy,
         prompt=prompt,
         result=PolicyResult(facts=(), found_in=(), **({"new_facts": [1]} | values | done)),
+        facts=len(ids),
         ids=list(ids),
         found_in=found_in,
         scores=score_ranking(list(ids), prompt.gold, (1, 10)) if prompt.scored else {},

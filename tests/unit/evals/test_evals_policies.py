@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from recall_loop.evals.replay.old_policy import _stop, broad_query, label_by_counts
-from recall_loop.evals.replay.replay_policies import LoopPolicy, OldPolicy, read_policies
+from recall_loop.evals.replay.replay_policies import OldPolicy, read_policies
+from recall_loop.evals.runs.loop_policy import LoopPolicy
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 

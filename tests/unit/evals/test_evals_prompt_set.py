@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from recall_loop.evals.replay.prompt_set import draw_sample, read_requests
+from recall_loop.evals.replay.prompt_set import read_requests
+from recall_loop.evals.runs.prompts import draw_sample
 from recall_loop.state.errors import InvalidInputError
 
 ASK = {"messages": [{"content": "Who sells bread?"}]}

@@ -15,7 +15,9 @@ from recall_loop.evals.datasets.datasets import Collections, Dataset, DocumentSe
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.runs import eval_report
 from recall_loop.evals.runs.cross_collection import with_cross_collection_questions
-from recall_loop.evals.runs.runner import EvalOptions, QuestionResult, select_questions, settings_with
+from recall_loop.evals.runs.loop_policy import PolicyResult
+from recall_loop.evals.runs.prompts import EvalOptions, prompts_from_dataset, select_questions, settings_with
+from recall_loop.evals.runs.runner import ReplayRun
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
 
@@ -28,19 +30,31 @@ def dataset(*questions: LabelledQuestion) -> Dataset:
     return Dataset("small", DocumentSelection.ALL, Collections({}), list(questions))
 
 
-def answered(number: int, category: str, recall: float, **more: float) -> QuestionResult:
-    return QuestionResult(
-        question=question(number, category),
-        ids=["m"],
-        scores={"recall@5": recall, "mrr": recall},
+def answered(number: int, category: str, recall: float, **more: float) -> ReplayRun:
+    asked = question(number, category)
+    (prompt,) = prompts_from_dataset(dataset(asked), EvalOptions(unscored=True))
+    return ReplayRun(
+        policy="new",
+        prompt=prompt,
+        result=PolicyResult(
+            facts=(),
+            found_in=(),
+            new_facts=(),
+            iterations=int(more.get("iterations", 2)),
+            executed=4,
+            repeated=int(more.get("repeats", 0)),
+            stop_reason="covered",
+            label="medium",
+            score=0.5,
+        ),
         facts=1,
-        iterations=int(more.get("iterations", 2)),
-        executed=4,
-        repeats=int(more.get("repeats", 0)),
+        ids=["m"],
+        found_in={},
+        scores={"recall@5": recall, "mrr": recall},
+        gold_found=1,
+        relevant=1,
+        complete=True,
         latency_ms=more.get("latency_ms", 10.0),
-        stop_reason="covered",
-        confidence=0.5,
-        confidence_label="medium",
     )
 
 
@@ -138,14 +152,14 @@ def test_report_tells_how_unanswerable_questions_are_ranked() -> None:
     """Proves: OPS-4, CONF-4 (questions of another collection don't count)."""
     told = [
         replace(
-            answered(at, "a", 1.0),
-            question=LabelledQuestion(
-                id=f"q{at}", collection="c", question="Who?", category=category, answerable=answerable
-            ),
-            confidence_detail={"answerable": chance},
+            answer,
+            prompt=replace(answer.prompt, category=category, answerable=answerable),
+            result=replace(answer.result, answerable=chance),
         )
-        for at, (category, answerable, chance) in enumerate(
-            [("a", True, 0.9), ("a", False, 0.3), ("foreign", False, 0.95)]
+        for answer, (category, answerable, chance) in zip(
+            [answered(at, "a", 1.0) for at in range(3)],
+            [("a", True, 0.9), ("a", False, 0.3), ("foreign", False, 0.95)],
+            strict=True,
         )
     ]
     figures = eval_report.build(dataset(), EvalOptions(), Settings(), told)

@@ -1,0 +1,123 @@
+"""Policies, which answer requests from a store: what they return, and the product's own loop as one of them (OPS-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from recall_loop.evals.runs.repeated_runs import CallLog
+from recall_loop.graph.builder import build_graph
+from recall_loop.graph.graph_tracing import TracedGraph
+from recall_loop.graph.run import stream_graph
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
+from recall_loop.nodes.runtime.run_context import RunInputs
+from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.result import RecalledFact, RetrieveResult
+from recall_loop.state.run.events import ProgressEvent
+from recall_loop.state.settings.settings import Settings
+
+NEW = "new"
+
+
+@dataclass(frozen=True)
+class PolicyResult:
+    """What one policy did with one request.
+
+    Attributes:
+        facts: returned facts, best first.
+        found_in: for each fact, the iteration that found it first, from 1; empty where the run isn't traced.
+        new_facts: for each iteration, the relevant facts that it added.
+        executed: queries that were executed, repeats included.
+        repeated: those of them that repeated an earlier one.
+        score: confidence in [0,1]; None where the policy gives a label alone.
+        answerable: probability in [0,1] that memory holds an answer; None where the policy doesn't tell.
+        confidence: all that the result says of its confidence, which a mapping can be fitted on (CONF-4).
+    """
+
+    facts: Sequence[RecalledFact]
+    found_in: Sequence[int]
+    new_facts: Sequence[int]
+    iterations: int
+    executed: int
+    repeated: int
+    stop_reason: str
+    label: str
+    score: float | None = None
+    answerable: float | None = None
+    confidence: Mapping[str, Any] = field(default_factory=dict)
+    llm_calls: int = 0
+    llm_tokens: int = 0
+
+
+class Policy(Protocol):
+    """A way to answer requests from a store."""
+
+    @property
+    def name(self) -> str:
+        """Name that reports use."""
+
+    @property
+    def settings(self) -> Settings:
+        """Settings that it runs with."""
+
+    def run(self, request: RetrieveRequest, store: MemoryStore) -> PolicyResult:
+        """Answer one request."""
+
+
+@dataclass(frozen=True)
+class LoopPolicy:
+    """The product's own loop with the given settings.
+
+    Attributes:
+        on_event: is told every event.
+        parts: what a retrieval is made of; ablations give others than the product's own.
+        traced: whether results tell which iteration found what.
+    """
+
+    settings: Settings
+    name: str = NEW
+    on_event: Callable[[ProgressEvent], None] | None = None
+    parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
+    traced: bool = True
+
+    def run(self, request: RetrieveRequest, store: MemoryStore) -> PolicyResult:
+        """Answer one request.
+
+        A written answer is left out where there is no language model, so that a log of requests that asked for
+        one can be replayed.
+        """
+        calls, result = CallLog(self.settings.repeat_similarity), None
+        unanswered = {"write_answer": None} if self.settings.llm_model is None else {}
+        asked = request.model_copy(update=({"debug": True} if self.traced else {}) | unanswered)
+        for item in stream_graph(self._graph, RunInputs(asked, store)):
+            if isinstance(item, RetrieveResult):
+                result = item
+            else:
+                calls.note(item)
+                if self.on_event:
+                    self.on_event(item)
+        if result is None:
+            raise RuntimeError(f"request {request.id}: the run ended without a result")
+        confidence, metadata = result.confidence, result.metadata
+        return PolicyResult(
+            facts=result.facts,
+            found_in=[int(fact.debug["first_iteration"]) for fact in result.facts if fact.debug],
+            new_facts=metadata["new_facts_by_iteration"],
+            iterations=result.stop.iteration,
+            executed=calls.executed,
+            repeated=calls.repeats(),
+            stop_reason=result.stop.reason.value,
+            label=confidence.label.value,
+            score=confidence.score,
+            answerable=confidence.answerable,
+            confidence=confidence.model_dump(mode="json"),
+            llm_calls=metadata["llm_calls"],
+            llm_tokens=metadata["llm_tokens"],
+        )
+
+    @cached_property
+    def _graph(self) -> TracedGraph:
+        return build_graph(settings=self.settings, output="state", parts=self.parts)

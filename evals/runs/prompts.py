@@ -1,0 +1,154 @@
+"""What an evaluation asks: the questions of a data set that options choose, as requests with their labels (OPS-4)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from recall_loop.evals.datasets.dataset_parts import Dataset
+from recall_loop.evals.datasets.questions import LabelledQuestion
+from recall_loop.evals.measures.retrieval_metrics import all_at_k
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.request import ChatMessage, RetrieveRequest
+from recall_loop.state.settings.settings import Settings
+
+COMPLETE_CUT = 10
+UNLABELLED = "uncategorised"
+_T = TypeVar("_T")
+MOST_FACTS = 1000
+_FIXED_SETTINGS = {
+    "max_facts": "left out: the largest K decides it",
+    "store_path": "left out: the folder is an argument of its own",
+    "tenant": "left out: every collection is a tenant",
+}
+
+
+@dataclass(frozen=True)
+class EvalOptions:
+    """What is asked, and how far results are looked at.
+
+    Attributes:
+        ks: cuts of recall and all, each 1–1000, ascending; the largest is the request's `max_facts`.
+        categories: only questions of these categories; None = all.
+        limit: ask at most this many questions, drawn with `seed`; None = all.
+        seed: seed of that draw. Nothing else is random.
+        unscored: also ask questions that are unanswerable or have no gold. They count for iterations,
+            stop reasons and latency, never for recall.
+    """
+
+    ks: tuple[int, ...] = (5, 10, 20)
+    categories: tuple[str, ...] | None = None
+    limit: int | None = None
+    seed: int = 0
+    unscored: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse values out of range with `InvalidInputError`."""
+        if not self.ks or any(not 1 <= k <= MOST_FACTS for k in self.ks):
+            raise InvalidInputError("k", self.ks, f"whole numbers from 1 to {MOST_FACTS}")
+        if self.limit is not None and self.limit < 1:
+            raise InvalidInputError("limit", self.limit, "a whole number of 1 or more")
+        object.__setattr__(self, "ks", tuple(sorted(set(self.ks))))
+
+
+@dataclass(frozen=True)
+class ReplayPrompt:
+    """One request and its labels.
+
+    Attributes:
+        gold: ids of the records that hold the answer; empty where nobody said.
+        answerable: whether memory holds the answer; None where nobody said.
+        category: name that figures are grouped by.
+    """
+
+    request: RetrieveRequest
+    gold: tuple[str, ...] = ()
+    answerable: bool | None = None
+    category: str = UNLABELLED
+
+    @property
+    def scored(self) -> bool:
+        """Whether it counts for retrieval metrics."""
+        return bool(self.gold) and self.answerable is not False
+
+    def complete(self, ids: Sequence[str]) -> bool | None:
+        """Tell whether all gold evidence is in the first ten of `ids`: the event that confidence is about (CONF-4).
+
+        Never so for what memory can't answer; None where nothing is known.
+        """
+        if self.answerable is False:
+            return False
+        return bool(all_at_k(ids, self.gold, COMPLETE_CUT)) if self.gold else None
+
+
+def settings_with(overrides: Iterable[str]) -> Settings:
+    """Return the settings with `name=value` pairs over what the environment says.
+
+    Raises:
+        InvalidInputError: a pair without `=`, an unknown name, a value out of its range, or a setting
+            that an evaluation fixes by other means.
+    """
+    values: dict[str, str] = {}
+    for pair in overrides:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise InvalidInputError("set", pair, "name=value, such as max_iterations=1")
+        if name.strip() in _FIXED_SETTINGS:
+            raise InvalidInputError("set", pair, _FIXED_SETTINGS[name.strip()])
+        values[name.strip()] = value.strip()
+    return Settings(**values)
+
+
+def select_questions(dataset: Dataset, options: EvalOptions) -> list[LabelledQuestion]:
+    """Return the questions to ask, in the order of the data set.
+
+    Raises:
+        InvalidInputError: a category that no question has, or nothing left to ask.
+    """
+    known = {question.category for question in dataset.questions}
+    wanted = known if options.categories is None else set(options.categories)
+    if wanted - known:
+        raise InvalidInputError("categories", sorted(wanted - known), f"some of {sorted(known)}")
+    chosen = [
+        question
+        for question in dataset.questions
+        if question.category in wanted and (question.scored or options.unscored)
+    ]
+    if not chosen:
+        raise InvalidInputError("categories", sorted(wanted), "some with answerable questions that have gold")
+    return draw_sample(chosen, options.limit, options.seed)
+
+
+def prompts_from_dataset(dataset: Dataset, options: EvalOptions) -> list[ReplayPrompt]:
+    """Return the questions of a data set that `options` choose, as requests to the tenant of their collection.
+
+    Raises:
+        InvalidInputError: see `select_questions`.
+    """
+    searched = {"content_types": dataset.content_types} if dataset.content_types else {}
+    return [
+        ReplayPrompt(
+            RetrieveRequest(
+                id=question.id,
+                messages=(ChatMessage(content=question.question),),
+                tenant=question.collection,
+                reference_time=question.reference_time,
+                max_facts=options.ks[-1],
+                **searched,
+            ),
+            question.gold,
+            question.answerable,
+            question.category,
+        )
+        for question in select_questions(dataset, options)
+    ]
+
+
+def draw_sample(items: Sequence[_T], limit: int | None, seed: int) -> list[_T]:
+    """Return `limit` items drawn with `seed`, in their order; all where `limit` is None or not below their number."""
+    if limit is None or limit >= len(items):
+        return list(items)
+    chosen = sorted(random.Random(seed).sample(range(len(items)), limit))
+    return [items[at] for at in chosen]
