@@ -5,10 +5,11 @@ A tool never takes a tenant, nor an agent, a user or a conversation to read as: 
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.service.models.scope_models import QueryText
 from recall_loop.service.models.search_models import ServiceSearchParams
+from recall_loop.state.records.records import JsonAttributes
 from recall_loop.state.request import ChatMessage
 from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, Filters
 from recall_loop.state.search import DEFAULT_TRAJECTORY_LIMIT, TrajectorySearchParams
@@ -84,7 +85,7 @@ class NewRecord(_ToolArguments):
     confidence: UnitFloat | None = Field(None, description="How sure you are, 0 to 1.")
     tags: tuple[Identifier, ...] = Field((), max_length=100)
     source_ids: tuple[Identifier, ...] = Field((), max_length=100, description="Ids of memories it was drawn from.")
-    attributes: dict[str, JsonValue] = Field(default_factory=dict, description="Anything else, as JSON.")
+    attributes: JsonAttributes = Field(default_factory=dict, description="Anything else, as JSON.")
     agent_id: Identifier | None = Field(None, description="Agent it belongs to; the operator may have settled that.")
     agent_name: Utf8Text | None = None
     user_id: Identifier | None = Field(None, description="User it belongs to; the operator may have settled that.")

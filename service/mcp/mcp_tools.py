@@ -16,7 +16,6 @@ from recall_loop.graph.run import stream_retrieve
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.serialization import response_to_json
 from recall_loop.memory.search.present.truncation import FULL_PROFILE
-from recall_loop.memory.store.sqlite.prepared_records import validate_and_prepare
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.service.access.api_keys import KeyRole
 from recall_loop.service.mcp.mcp_models import (
@@ -30,9 +29,11 @@ from recall_loop.service.mcp.mcp_models import (
     SearchTrajectoriesArguments,
 )
 from recall_loop.service.middleware.dependencies import Caller
+from recall_loop.service.models.record_models import construct_record
 from recall_loop.service.models.search_models import SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.records.records import Record
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import Scope
@@ -150,25 +151,21 @@ def call_search_trajectories(
 
 
 def call_add(context: ToolContext, arguments: AddArguments, _: ReportProgress) -> ToolResult:
-    """Add records. What is there is never replaced, whoever it belongs to."""
+    """Add records: all of them or, where one is wrong, none. What is there is never replaced, whoever it belongs to."""
     records = [_with_owner(context.write_scope, record, at) for at, record in enumerate(arguments.records)]
-    ids = [record["id"] for record in records]
+    ids = [record.id for record in records]
     _check_new(context, ids)
-    for at, record in enumerate(records):  # all or nothing
-        validate_and_prepare(context.scope.tenant, record, at)
     context.store.upsert(records, tenant=context.scope.tenant)
     return ToolResult(f"Added {len(ids)}: {', '.join(ids)}", AddResult(ids=ids))
 
 
-def _with_owner(own: Scope, record: NewRecord, at: int) -> dict[str, Any]:
+def _with_owner(scope: Scope, record: NewRecord, at: int) -> Record:
     """Return a record that belongs to whom the operator has named."""
-    fields = record.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-    fields = {"kind": record.kind.value, "id": uuid.uuid4().hex} | fields
-    for name in _OWNER_FIELDS:
-        settled = getattr(own, name)
-        if settled is not None and fields.setdefault(name, settled) != settled:
-            raise InvalidInputError(f"records.{at}.{name}", fields[name], f"{settled}, or leave it out")
-    return fields
+    owners = {name: getattr(scope, name) for name in _OWNER_FIELDS if getattr(scope, name) is not None}
+    for name, settled in owners.items():
+        if getattr(record, name) not in (None, settled):
+            raise InvalidInputError(f"records.{at}.{name}", getattr(record, name), f"{settled}, or leave it out")
+    return construct_record(record, kind=record.kind, id=record.id or uuid.uuid4().hex, **owners)
 
 
 def _check_new(context: ToolContext, ids: Sequence[str]) -> None:

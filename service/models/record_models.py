@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
 from recall_loop.service.models.scope_models import ListParams
-from recall_loop.state.records.records import Record
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.records.records import RECORD_CLASSES, Fact, Record
 from recall_loop.state.types import ContentType, Identifier
 
 MAX_BATCH_RECORDS = 1000
@@ -24,12 +25,41 @@ _EXAMPLE: dict[str, JsonValue] = {
 _BATCH: dict[str, JsonValue] = {"records": [{"id": "f-12", **_EXAMPLE}]}
 
 
-class RecordBody(Record):
-    """A record without its id, which the address has; the tenant is never a field, for the key says it."""
+class RecordBody(Fact):
+    """A record without its id, which the address has; the key alone says whose it is.
+
+    `valid_until` and `superseded_by` are of facts only.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     id: Identifier | None = Field(None, description="May repeat the id of the address.")  # type: ignore[assignment]
+    kind: ContentType  # type: ignore[assignment]
+
+    @field_validator("valid_until", "superseded_by")
+    @classmethod
+    def _only_facts_end(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is not None and info.data.get("kind", ContentType.FACT) is not ContentType.FACT:
+            raise ValueError("nothing: only facts have it")
+        return value
+
+    def to_record(self, record_id: str) -> Record:
+        """Return the record under the id of its address.
+
+        Raises:
+            InvalidInputError: the ids differ, or the fact is superseded by itself.
+        """
+        if self.id is not None and self.id != record_id:
+            raise InvalidInputError("id", self.id, "the id of the address, or none")
+        if self.superseded_by == record_id:
+            raise InvalidInputError("superseded_by", record_id, "the id of another fact")
+        return construct_record(self, id=record_id)
+
+
+def construct_record(fields: BaseModel, **others: Any) -> Record:
+    """Return a record of fields that are valid already, as the class of its kind; `others` replace theirs."""
+    given = {name: getattr(fields, name) for name in fields.model_fields_set} | others
+    return RECORD_CLASSES[given["kind"]].model_construct(**given)
 
 
 class RecordBatch(BaseModel):

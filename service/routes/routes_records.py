@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
+from recall_loop.memory.store.sqlite.prepared_records import WriteStatus
 from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.problems import ProblemError, problem_responses
 from recall_loop.service.core.responses import NoQueryParams, json_response, not_found_problem
@@ -23,7 +24,6 @@ from recall_loop.service.models.record_models import (
     WriteResult,
 )
 from recall_loop.service.models.scope_models import encode_cursor
-from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Identifier
@@ -52,16 +52,9 @@ def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Res
     """
     rows = store.upsert(batch.records, tenant=caller.tenant)
     outcomes = [RecordOutcome(index=row.index, id=row.id, status=row.status, error=row.error) for row in rows]
-    counts = [row.status for row in rows]
-    return json_response(
-        BatchResult(
-            created=counts.count("created"),
-            replaced=counts.count("replaced"),
-            unchanged=counts.count("unchanged"),
-            rejected=counts.count("rejected"),
-            outcomes=outcomes,
-        )
-    )
+    statuses = [row.status for row in rows]
+    counts = {status: statuses.count(status) for status in get_args(WriteStatus)}
+    return json_response(BatchResult(**counts, outcomes=outcomes))
 
 
 @router.get("", summary="List records", response_model=RecordsPage, responses=problem_responses(422))
@@ -122,10 +115,7 @@ def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Resp
 @blocking
 def write_record(record_id: RecordId, body: RecordBody, caller: WriterDep, store: StoreDep) -> Response:
     """Write a record under an id, replacing wholly what is there. The answer is the acknowledgement."""
-    if body.id is not None and body.id != record_id:
-        raise InvalidInputError("id", body.id, "the id of the address, or none")
-    fields = {**body.model_dump(exclude_unset=True), "id": record_id}
-    outcome = store.upsert([fields], tenant=caller.tenant)[0]
+    outcome = store.upsert([body.to_record(record_id)], tenant=caller.tenant)[0]
     if outcome.status == "rejected":  # what the model lets through and SQLite can't hold
         raise ProblemError(422, (outcome.error or "").removeprefix("records.0."), kind="invalid_input")
     return json_response(WriteResult(id=record_id, status=outcome.status), 201 if outcome.status == "created" else 200)

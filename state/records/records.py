@@ -60,6 +60,9 @@ def _clean_attributes(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return value
 
 
+JsonAttributes = Annotated[dict[str, JsonValue], AfterValidator(_clean_attributes)]
+
+
 class Block(BaseModel):
     """One part of a message's content; reasoning and tool blocks weigh less in ranking (SEARCH-5)."""
 
@@ -84,9 +87,7 @@ class Record(BaseModel):
     subject: Utf8Text | None = Field(None, description="Who or what a fact is about.")
     fact_type: Utf8Text | None = Field(None, description="Kind of fact, such as works_at.")
     object: Utf8Text | None = Field(None, description="The fact's value, such as the employer's name.")
-    attributes: Annotated[dict[str, JsonValue], AfterValidator(_clean_attributes)] = Field(
-        default_factory=dict, description="Anything else, as JSON."
-    )
+    attributes: JsonAttributes = Field(default_factory=dict, description="Anything else, as JSON.")
     confidence: UnitFloat | None = Field(None, description="The writer's own confidence in [0,1].")
     author: Utf8Text | None = Field(None, description="Name of who wrote or said it.")
     role: Role | None = None
@@ -117,7 +118,9 @@ class Fact(Record):
 
     @model_validator(mode="after")
     def _superseded_at_some_time(self) -> Fact:
-        if self.superseded_by is not None and self.valid_until is None:
+        if self.superseded_by is None:
+            return self
+        if self.valid_until is None:
             raise ValueError("superseded_by together with valid_until")
         if self.superseded_by == self.id:
             raise ValueError("superseded_by: the id of another fact")
@@ -144,7 +147,7 @@ class Trajectory(Record):
 
 AnyRecord = Annotated[Fact | ArchivalEntry | Message | Trajectory, Field(discriminator="kind")]
 RECORD_ADAPTER: TypeAdapter[Fact | ArchivalEntry | Message | Trajectory] = TypeAdapter(AnyRecord)
-_RECORD_CLASSES: dict[object, type[Record]] = {
+RECORD_CLASSES: dict[object, type[Record]] = {
     ContentType.FACT: Fact,
     ContentType.ARCHIVAL: ArchivalEntry,
     ContentType.MESSAGE: Message,
@@ -159,7 +162,7 @@ def parse_record(fields: Mapping[str, Any]) -> Record:
         InvalidInputError: names the first field that is wrong, its value and the whole range of what is allowed.
     """
     kind = fields.get("kind")
-    return validate_model(_RECORD_CLASSES.get(kind, Record) if isinstance(kind, str) else Record, fields)
+    return validate_model(RECORD_CLASSES.get(kind, Record) if isinstance(kind, str) else Record, fields)
 
 
 class SearchHit(BaseModel):

@@ -309,6 +309,20 @@ def test_a_search_takes_the_engine_s_options(client):
     assert (empty["hits"], empty["allowed"], empty["filters"]) == ([], 0, {"session": "tuesday"})
 
 
+def test_a_superseded_fact_is_written_back_as_it_was_read(client):
+    """Its end was refused, although the format has it. Proves: STORE-1, STORE-2."""
+    ended = {"valid_until": "2024-05-01T00:00:00Z", "superseded_by": "f-2"}
+    assert client.put("/api/memory/records/f-1", json={**FACT, **ended}).status_code == 201
+    read = client.get("/api/memory/records/f-1").json()
+    assert {name: read[name] for name in ended} == ended
+    assert client.put("/api/memory/records/f-1", json=read).json()["status"] == "unchanged"
+    itself = {**FACT, **ended, "superseded_by": "f-1"}
+    problem(client.put("/api/memory/records/f-1", json=itself), 422, "superseded_by")
+    message = {"kind": "message", "text": "Hello.", "valid_until": ended["valid_until"]}
+    problem(client.put("/api/memory/records/m-1", json=message), 422, "valid_until")
+    problem(client.put("/api/memory/records/f-1", json={**FACT, "superseded_by": "f-2"}), 422, "body")
+
+
 RUN = {"execution": {"status": "failed"}, "outcome_score": 0.5, "metadata": {"tools_used": ["book"]}}
 
 
