@@ -1,4 +1,4 @@
-"""Messages of any chat framework, read into one shape. Nothing is dropped: what has no place goes to `extra`.
+"""Messages of any chat framework, parsed into one shape. Nothing is dropped: unknown fields go to `extra`.
 
 Read are OpenAI-style mappings (`tool_calls[].function`, `function_call`), the same with flat calls (`name`,
 `arguments`), mappings with content blocks (`tool_use`, `tool_result`), LangChain messages as objects, as
@@ -34,7 +34,7 @@ _ROLES = {
     "developer": Role.SYSTEM,
 }
 _SIMPLE_FIELDS = frozenset(("role", "content", "name", "tool_calls"))
-# What a message may have as a property of its class, beside its own fields.
+# Possible properties of a message's class, beside its fields.
 _PROPERTIES = ("type", "role", "content", "name", "id", "tool_calls", "tool_call_id")
 
 
@@ -94,7 +94,7 @@ def parse_message(given: object, where: str = "message") -> list[SourceMessage]:
 
 
 def _parse_simple_message(given: dict[str, Any]) -> SourceMessage | None:
-    """Read a message that has nothing but role, text, name and calls, as most have; None where it isn't so."""
+    """Read a message that has nothing but role, text, name and calls, as most do; None for any other."""
     word, content, name = given.get("role"), given.get("content"), given.get("name")
     role = _ROLES.get(word) if type(word) is str else None
     if role is None or type(content) is not str or not (name is None or type(name) is str):
@@ -120,8 +120,8 @@ def message_fields(given: object, where: str) -> dict[str, Any]:
 
 def _attributes(given: object) -> dict[str, Any]:
     names: Iterable[str] = type(given).model_fields if isinstance(given, BaseModel) else getattr(given, "__dict__", ())
-    found = {name: getattr(given, name) for name in [*_PROPERTIES, *names] if hasattr(given, name)}
-    return {name: value for name, value in found.items() if not callable(value)}
+    values = {name: getattr(given, name) for name in [*_PROPERTIES, *names] if hasattr(given, name)}
+    return {name: value for name, value in values.items() if not callable(value)}
 
 
 def _unwrap_serialized(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def _error(fields: MessageFields, content: str) -> str | None:
 
 
 def _read_origin(message: SourceMessage, fields: MessageFields) -> None:
-    """Take when, by which model, in which step and at what cost a message was made."""
+    """Take the time, model, step and token counts of a message."""
     response, usage = fields.nested("response_metadata"), _usage(fields)
     message.id = to_text(fields.take("id"))
     if message.id is not None:
@@ -179,17 +179,20 @@ def _read_origin(message: SourceMessage, fields: MessageFields) -> None:
 
 
 def _usage(fields: MessageFields) -> Mapping[str, Any]:
-    """Return where the tokens of a message are counted. It stays in `extra`: it may say more than the totals."""
-    places = (fields.nested("usage_metadata"), fields.nested("usage"), fields.nested("response_metadata"))
-    for place in (*places[:2], places[2].get("token_usage"), places[2].get("usage")):
-        if isinstance(place, Mapping) and place:
-            return place
-    return {}
+    """Return the token counts of a message. They stay in `extra` too, which may have more than the totals."""
+    response = fields.nested("response_metadata")
+    candidates = (
+        fields.nested("usage_metadata"),
+        fields.nested("usage"),
+        response.get("token_usage"),
+        response.get("usage"),
+    )
+    return next((usage for usage in candidates if isinstance(usage, Mapping) and usage), {})
 
 
 @dataclass(slots=True)
 class _ContentBlocks:
-    """A message's content: its text, and the calls and results that stand among its blocks."""
+    """A message's content: its text, and the calls and results among its blocks."""
 
     text: str = ""
     calls: list[RawCall] = field(default_factory=list)
@@ -207,7 +210,7 @@ class _ContentBlocks:
         return parsed
 
     def _read(self, block: Any) -> str:
-        """Return a block's text; file everything else where it belongs."""
+        """Return a block's text; collect everything else."""
         if isinstance(block, str):
             return clean_text(block)
         kind = block.get("type") if isinstance(block, Mapping) else None

@@ -1,8 +1,8 @@
-"""The text by which a run is found: what was asked, in the asker's words, then what was done (TRAJ-5).
+"""The indexed text of a run: the task in the users' words, then the work (TRAJ-5).
 
-Whoever searches describes a situation, so what the users said comes first: an embedder reads the first few hundred
-tokens only. The tools follow as words, in the order of their first use, and how it ended comes last. Replies and tool
-results stay out: they are many times as long and say of every run much the same.
+Whoever searches describes a situation, so the users' messages come first: an embedder reads only the first few hundred
+tokens. The tools follow as words, in the order of their first use, and how it ended comes last. Replies and tool
+results stay out: they are many times as long, and much the same in every run.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from recall_loop.state.records.trajectories import RunData, run_from_record
 from recall_loop.state.types import Role
 
 # Characters of one message, and of the whole: a pasted document must not push everything else out.
-_MESSAGE = 300
-_WHOLE = 20_000
+_MAX_MESSAGE_CHARS = 300
+_MAX_CHARS = 20_000
 # A name such as `get_userDetails.v2` is words for a reader, and has to be words for the index.
 _JOINTS = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
 _RULES = "rules"
@@ -28,11 +28,11 @@ def searchable_text(run: RunData) -> str:
     if run.metadata.tools_used:
         parts.append("Tools: " + ", ".join(split_identifier(name) for name in run.metadata.tools_used))
     parts.append(f"Execution: {run.execution.status.value}")
-    return "\n".join(part for part in parts if part)[:_WHOLE]
+    return "\n".join(part for part in parts if part)[:_MAX_CHARS]
 
 
 def _user_texts(run: RunData) -> Iterator[str]:
-    """Yield the task, the summary and what users said; a summary by rules would only repeat the rest."""
+    """Yield the task, the summary and the users' messages; a summary by rules would only repeat the rest."""
     yield run.task
     if run.summary and not (run.scoring and run.scoring.scorer.startswith(_RULES)):
         yield run.summary
@@ -40,7 +40,7 @@ def _user_texts(run: RunData) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    return " ".join(text.split())[:_MESSAGE]
+    return " ".join(text.split())[:_MAX_MESSAGE_CHARS]
 
 
 def split_identifier(name: str) -> str:
@@ -49,5 +49,5 @@ def split_identifier(name: str) -> str:
 
 
 def updated_text(record: Record, run: RunData) -> str:
-    """Return the text of a record whose run has become `run`; a text that somebody else wrote stays."""
+    """Return the text of a record whose run has become `run`; a text from elsewhere stays."""
     return searchable_text(run) if record.text == searchable_text(run_from_record(record)) else record.text

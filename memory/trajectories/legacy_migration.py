@@ -27,7 +27,7 @@ MIGRATION_BATCH_SIZE = 200
 
 @dataclass(slots=True)
 class MigrationReport:
-    """What a migration found and did.
+    """The counts of a migration.
 
     Attributes:
         trajectories: trajectories in scope, before; migration never changes their number.
@@ -70,7 +70,7 @@ def migrate_trajectories(
     """
     scope = Scope(tenant=tenant)
     report = MigrationReport(tenant, dry_run)
-    ids: list[str] = []  # ids first: writing while scanning would show the scan its own work
+    ids: list[str] = []  # ids first: a scan would see what is written meanwhile
     for record in _trajectories(store, scope):
         report.trajectories += 1
         if is_legacy(record.attributes):

@@ -1,4 +1,4 @@
-"""Runs in the shapes from before execution status and learning value were told apart (TRAJ-4).
+"""Runs in the shapes from before execution status and learning value were separated (TRAJ-4).
 
 Old records say `outcome: {type, confidence, reasoning}` (or `outcome: "success"`), with the score beside
 it or inside, and often the whole run under `data`. They are still read, with a DeprecationWarning, until
@@ -14,7 +14,7 @@ from typing import Any
 
 from recall_loop.state.types import ComplexityLevel
 
-# outcome.type of old -> execution.status. All four spoke of how a run ended, none of what it teaches.
+# Old outcome.type -> execution.status. All four said how a run ended, none what it teaches.
 STATUS_OF_OLD_TYPE = {
     "success": "completed",
     "partial_success": "incomplete",
@@ -75,8 +75,7 @@ def upgrade_legacy(attributes: Mapping[str, Any], *, warn: bool = True) -> dict[
     level = new.get("complexity_level", "simple")
     if not isinstance(level, str) or level not in _COMPLEXITY:
         rest["complexity_level"] = new.pop("complexity_level")
-    known = new.get("extra")
-    new["extra"] = merge_extra(known, rest)
+    new["extra"] = merge_extra(new.get("extra"), rest)
     return new
 
 
@@ -154,7 +153,7 @@ def merge_extra(extra: object, others: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _turns(old: object, rest: dict[str, Any]) -> object:
-    """Bring each turn into shape; what of it has no place there goes to `rest`, under `turns.` and its number."""
+    """Bring each turn into shape; fields that have no place there go to `rest`, under `turns.` and its number."""
     if not isinstance(old, list):
         return old
     turns = []
@@ -163,14 +162,15 @@ def _turns(old: object, rest: dict[str, Any]) -> object:
         if not isinstance(messages, list) or not all(isinstance(each, Mapping) for each in messages):
             rest[f"turns.{number}"] = turn  # one that can't be read must not push the others out
             continue
-        made = {name: value for name, value in turn.items() if name in _TURN_NAMES}
-        made["messages"] = [_message(each) for each in messages]
+        new = {name: value for name, value in turn.items() if name in _TURN_NAMES}
+        new["messages"] = [_message(each) for each in messages]
         others = {name: value for name, value in turn.items() if name not in _TURN_NAMES}
         if others and messages:
-            made["messages"][0]["extra"] = merge_extra(made["messages"][0].get("extra"), {"turn": others})
+            first = new["messages"][0]
+            first["extra"] = merge_extra(first.get("extra"), {"turn": others})
         elif others:
             rest[f"turns.{number}"] = others
-        turns.append(made)
+        turns.append(new)
     return turns
 
 
@@ -218,8 +218,8 @@ def _call(old: Mapping[str, Any]) -> dict[str, Any]:
         del left["function"]
     if left.get("type") in ("function", "tool_call"):
         del left["type"]
-    kinds: dict[str, type | tuple[type, ...]] = {"name": str, "arguments": (str, Mapping), "id": str, "error": str}
-    call = {name: left.pop(name) for name, kind in kinds.items() if isinstance(left.get(name), kind)}
+    types: dict[str, type | tuple[type, ...]] = {"name": str, "arguments": (str, Mapping), "id": str, "error": str}
+    call = {name: left.pop(name) for name, type_ in types.items() if isinstance(left.get(name), type_)}
     if isinstance(function, Mapping):
         left |= {f"old.{name}": old[name] for name in function if old.get(name) not in (None, function[name])}
     return {"name": _UNNAMED, **call} | ({"extra": left} if left else {})

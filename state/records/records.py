@@ -1,4 +1,4 @@
-"""Records: what the memory store keeps (STORE-1), and what a search gives back (SEARCH-6)."""
+"""Records of the memory store (STORE-1), and hits of a search (SEARCH-6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stored run looks like (TRAJ-1, TRAJ-2): its turns, how it ended, and what it teaches.
+"""The shape of a stored run (TRAJ-1, TRAJ-2): its turns, how it ended, and what it teaches.
 
 A run is kept as a `Trajectory` record. The record's `text` is what is shown and searched; the whole run is
 its `attributes`, in the shape of `RunData`. Two things are never mixed up (TRAJ-3): `execution` says how the
@@ -73,7 +73,7 @@ class TurnMessage(_FrozenModel):
 
 
 class Turn(_FrozenModel):
-    """Messages of one step; messages whose source gave no step form turns with `step_id` None."""
+    """Messages of one step; messages without a step form turns with `step_id` None."""
 
     step_id: Utf8Text | None = None
     model: Utf8Text | None = None
@@ -184,7 +184,7 @@ def _salvage(attributes: Mapping[str, Any]) -> RunData:
 
 
 def run_as_text(run: RunData) -> str:
-    """Say a run in few lines: task, summary, tools and how it ended. Never empty."""
+    """Return a run in a few lines: task, summary, tools and how it ended. Never empty."""
     tools = ", ".join(run.metadata.tools_used)
     lines = [run.task, run.summary or "", f"Tools: {tools}" if tools else "", f"Execution: {run.execution.status}"]
     return "\n".join(line for line in lines if line.strip())
@@ -196,7 +196,7 @@ def trajectory_record(run: RunData, *, id: str, text: str | None = None, **field
     Args:
         run: the run; secrets must be masked already.
         id: id of the record, unique within its tenant.
-        text: what is shown and searched; absent, `plain_text(run)`. Cut at a million characters, the bound
+        text: what is shown and searched; absent, `run_as_text(run)`. Cut at a million characters, the bound
             of a record's text; the run itself stays whole in the attributes.
         **fields: further fields of the record, such as `agent_id`, `tags` or `created_at`. Without a
             `created_at` the run's end (else its start) is taken.
@@ -206,5 +206,5 @@ def trajectory_record(run: RunData, *, id: str, text: str | None = None, **field
     """
     shown = (text if text is not None and text.strip() else run_as_text(run))[:MAX_TEXT_CHARS]
     moment = run.metadata.end_time or run.metadata.start_time
-    made = {"created_at": moment, **fields, "id": id, "text": shown, "attributes": run_attributes(run)}
-    return validate_model(Trajectory, made, "trajectory")
+    values = {"created_at": moment, **fields, "id": id, "text": shown, "attributes": run_attributes(run)}
+    return validate_model(Trajectory, values, "trajectory")

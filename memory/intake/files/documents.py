@@ -41,12 +41,11 @@ def record_from_document(doc: Mapping[str, Any]) -> Record:
     label = _label(doc)
     if label is not None and content_type is ContentType.FACT:
         content_type = ContentType.ARCHIVAL
-    said = content_type is ContentType.MESSAGE
     fields: dict[str, Any] = {
         "id": doc.get("id") or ABSENT_ID,
         "kind": content_type,
         "text": doc["text"],
-        "author" if said else "subject": doc.get("speaker"),
+        "author" if content_type is ContentType.MESSAGE else "subject": doc.get("speaker"),
         "role": doc.get("role") if doc.get("role") in _ROLES else None,
         "conversation_id": doc.get("collection"),
         "session": None if doc.get("session") is None else str(doc["session"]),

@@ -1,6 +1,6 @@
-"""Readers of files: each yields `(line number, record)`, or `(line number, InvalidLine)` where it can't.
+"""Readers of files: each yields `(line number, record)`, or `(line number, InvalidLine)` for a bad line.
 
-`records` is our own format, one record per line (docs/records.md). `locomo` reads conversations in the
+`records` has one record per line (docs/records.md). `locomo` reads conversations in the
 layout of the LoCoMo data set: the published JSON file, or one document per line.
 """
 
@@ -25,7 +25,7 @@ _KINDS = ", ".join(ContentType)
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """One line's outcome. `end` is the byte offset after it, or None where the file has no lines."""
+    """One line's outcome. `end` is the byte offset after it, or None if the file has no lines."""
 
     line: int
     outcome: Record | InvalidLine
@@ -65,7 +65,7 @@ def iter_entries(path: Path, format_name: str) -> Iterator[FileEntry]:
 
 
 def record_from_fields(fields: Mapping[str, Any]) -> Record:
-    """Return one line of our own format as a record; an absent id becomes a placeholder.
+    """Return one line of the format `records` as a record; an absent id becomes a placeholder.
 
     Raises:
         InvalidInputError: names the field, its value and what is allowed.

@@ -1,10 +1,11 @@
-"""Ids of records that bring none, and lines of one file that share an id."""
+"""Ids for records without one, and lines of one file that share an id."""
 
 from __future__ import annotations
 
-import hashlib
 import json
+from collections import Counter
 
+from recall_loop.memory.store.encoding.indexing import text_hash
 from recall_loop.state.records.records import Record
 
 ABSENT_ID = "-"
@@ -20,29 +21,20 @@ class FileIdTracker:
     """
 
     def __init__(self) -> None:
-        self._occurrences: dict[bytes, int] = {}
+        self._occurrences: Counter[bytes] = Counter()
         self._lines: dict[bytes, int] = {}
 
     def derive(self, record: Record) -> str:
         """Return the id of the next record with this content."""
-        key = self._digest(_content(record))
-        occurrence = self._occurrences.get(key, 0)
-        self._occurrences[key] = occurrence + 1
-        return f"auto-{self._digest(f'{key.hex()}:{occurrence}').hex()}"
+        created = record.created_at.isoformat() if record.created_at else None
+        parts = [record.kind, record.text, record.author, record.conversation_id, record.session, created]
+        key = text_hash(json.dumps(parts), _DIGEST_BYTES)
+        self._occurrences[key] += 1
+        return f"auto-{text_hash(f'{key.hex()}:{self._occurrences[key] - 1}', _DIGEST_BYTES).hex()}"
 
     def earlier_line(self, record_id: str, line: int) -> int | None:
         """Return the earlier line that gave this id, if any, and remember `line` for it."""
-        key = self._digest(record_id)
+        key = text_hash(record_id, _DIGEST_BYTES)
         earlier = self._lines.get(key)
         self._lines[key] = line
         return earlier
-
-    @staticmethod
-    def _digest(text: str) -> bytes:
-        return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
-
-
-def _content(record: Record) -> str:
-    created = record.created_at.isoformat() if record.created_at else None
-    parts = [record.kind, record.text, record.author, record.conversation_id, record.session, created]
-    return json.dumps(parts)

@@ -1,6 +1,6 @@
 """The published layout of LoCoMo: a list of samples, each a long conversation with its annotations.
 
-Every part becomes a document that `record_from_doc` reads. Ids are `<sample>:<dia_id>` for turns,
+Every part becomes a document that `record_from_document` reads. Ids are `<sample>:<dia_id>` for turns,
 `<sample>:F<session>:<speaker>:<n>` for observations, `<sample>:S<session>` for summaries and
 `<sample>:E<session>:<speaker>:<n>` for events.
 """
@@ -49,32 +49,31 @@ def sample_documents(samples: list[Any]) -> Iterator[Document]:
         if not isinstance(sample, Mapping):
             yield {"kind": f"a sample that is {type(sample).__name__}, not an object"}
             continue
-        talk = _mapping(sample.get("conversation"))
-        sessions = sorted(int(found[1]) for key in talk if (found := _SESSION.fullmatch(key)))
+        conversation = _mapping(sample.get("conversation"))
+        sessions = sorted(int(found[1]) for key in conversation if (found := _SESSION.fullmatch(key)))
         for session in sessions:
             base = {
                 "collection": str(sample.get("sample_id")),
                 "session": session,
-                "timestamp": parse_session_time(talk.get(f"session_{session}_date_time")),
+                "timestamp": parse_session_time(conversation.get(f"session_{session}_date_time")),
             }
-            yield from _turns(base, talk[f"session_{session}"])
+            yield from _turns(base, conversation[f"session_{session}"])
             yield from _observations(base, _mapping(sample.get("observation")))
             yield from _summary(base, _mapping(sample.get("session_summary")))
             yield from _events(base, _mapping(sample.get("event_summary")))
 
 
-def parse_session_time(said: object) -> str | None:
-    """Return a time such as "1:56 pm on 8 May, 2023" in ISO format, or None where it is none."""
-    found = _WHEN.search(said) if isinstance(said, str) else None
-    month = found[5][:3].lower() if found else ""
-    if found is None or month not in _MONTHS:
+def parse_session_time(text: object) -> str | None:
+    """Return a time such as "1:56 pm on 8 May, 2023" in ISO format; None for anything else."""
+    match = _WHEN.search(text) if isinstance(text, str) else None
+    month = match[5][:3].lower() if match else ""
+    if match is None or month not in _MONTHS:
         return None
-    hour = int(found[1]) % 12 + (12 if found[3].lower() == "pm" else 0)
+    hour = int(match[1]) % 12 + (12 if match[3].lower() == "pm" else 0)
     try:
-        when = datetime(int(found[6]), _MONTHS.index(month) + 1, int(found[4]), hour, int(found[2]))
+        return datetime(int(match[6]), _MONTHS.index(month) + 1, int(match[4]), hour, int(match[2])).isoformat()
     except ValueError:
         return None
-    return when.isoformat()
 
 
 def _turns(base: Document, turns: Any) -> Iterator[Document]:
@@ -103,11 +102,7 @@ def _observations(base: Document, observations: Mapping[str, Any]) -> Iterator[D
 def _summary(base: Document, summaries: Mapping[str, Any]) -> Iterator[Document]:
     text = summaries.get(f"session_{base['session']}_summary")
     if text:
-        yield base | {
-            "id": f"{base['collection']}:S{base['session']}",
-            "kind": "session_summary",
-            "text": text,
-        }
+        yield base | {"id": f"{base['collection']}:S{base['session']}", "kind": "session_summary", "text": text}
 
 
 def _events(base: Document, events: Mapping[str, Any]) -> Iterator[Document]:

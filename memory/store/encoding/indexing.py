@@ -29,8 +29,12 @@ _NAMELESS = frozenset({"user", "the user", "i", "me", "myself"})
 
 def digest(*parts: str | None) -> str:
     """Return a 32-digit hexadecimal key of `parts`; different lists give different keys."""
-    data = json.dumps(parts, ensure_ascii=True).encode()
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    return text_hash(json.dumps(parts, ensure_ascii=True)).hex()
+
+
+def text_hash(text: str, size: int = 16) -> bytes:
+    """Return a hash of `size` bytes, which ids on disk are made of."""
+    return hashlib.blake2b(text.encode(), digest_size=size).digest()
 
 
 def record_key(tenant: str, record_id: str) -> str:

@@ -1,4 +1,4 @@
-"""A finished run as `RunData` (TRAJ-1): turns, metadata and how it ended, with secrets masked."""
+"""Converts a finished run to `RunData` (TRAJ-1): turns, metadata and how it ended, with secrets masked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_MASKING = Masking()
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """What is known of a run beside its messages; whatever is left out is read from them.
+    """Known facts about a run beside its messages; whatever is absent is read from them.
 
     Attributes:
         run_status: the source's word for the run's state, such as `completed`; never a verdict or a reward.
@@ -75,7 +75,7 @@ def convert_messages(messages: Sequence[SourceMessage], info: RunInfo, masking: 
 
 
 class _RunMasker:
-    """Masks the parts of one run; knows the secrets that its calls name, wherever they stand again."""
+    """Masks the parts of one run, also repetitions of the secrets that its calls name."""
 
     def __init__(self, masking: Masking, messages: Sequence[SourceMessage], info: RunInfo) -> None:
         self._masking = masking.for_texts(_texts(messages, info))
@@ -123,7 +123,7 @@ def _turn_groups(messages: Iterable[SourceMessage]) -> Iterator[list[SourceMessa
 
     Messages that name a step stay together with their neighbours of the same step. Among the others a turn
     starts where somebody speaks after a tool or after the agent, and with a user's (or system's) message
-    that no such message comes right before: what was asked, what the agent said, what its tools gave.
+    that no such message comes right before: a question, the agent's words, its tools' results.
     """
     turn: list[SourceMessage] = []
     for message in messages:
@@ -209,7 +209,7 @@ def _tools(messages: Sequence[TurnMessage]) -> tuple[str, ...]:
 
 
 def _task(messages: Iterable[TurnMessage]) -> str:
-    """Return what was asked: the first words of the user, else the first text of all."""
+    """Return the task: the first text of a user, else the first text of all."""
     texts = [(message.role, message.content) for message in messages if message.content.strip()]
     return next((text for role, text in texts if role is Role.USER), texts[0][1] if texts else "")
 

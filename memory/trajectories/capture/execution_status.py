@@ -1,6 +1,6 @@
-"""How a run ended, from what its record says (TRAJ-1). Pure rules; a reward or grade never enters them.
+"""How a run ended, by rules over its record (TRAJ-1). Pure; a reward or grade never enters the rules.
 
-The first rule that holds decides. Confidence is in [0,1]: high where the record says it outright, .5 where
+The first rule that holds decides. Confidence is in [0,1]: high if the record states it, .5 if
 it says nothing.
 
 | # | holds when | status | confidence |
@@ -71,7 +71,7 @@ _FAREWELL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """What a record says about the end of a run.
+    """The evidence in a record about the end of a run.
 
     Attributes:
         run_status: the source's own word for the state of the run, such as `completed` or `cancelled`.
@@ -91,9 +91,9 @@ class RunEnding:
 def classify_execution(ending: RunEnding) -> Execution:
     """Return how the run ended, how sure that is, and the rule's reason (module docstring)."""
     for rule in _RULES:
-        found = rule(ending)
-        if found is not None:
-            return found
+        execution = rule(ending)
+        if execution is not None:
+            return execution
     return _unknown(ending)
 
 
@@ -111,15 +111,15 @@ def _key(word: str | None) -> str:
 def _declared_failure(ending: RunEnding) -> Execution | None:
     """Rules 1 to 4."""
     if ending.error:
-        return _made(ExecutionStatus.ERROR, 0.95, "The run names an exception.")
+        return _execution(ExecutionStatus.ERROR, 0.95, "The run names an exception.")
     for kind, word in (("stop reason", ending.stop_reason), ("run status", ending.run_status)):
         key = _key(word)
         if _ERROR.search(key):
-            return _made(ExecutionStatus.ERROR, 0.9, f"The {kind} is {word!r}.")
+            return _execution(ExecutionStatus.ERROR, 0.9, f"The {kind} is {word!r}.")
         if key in _FAILED:
-            return _made(ExecutionStatus.FAILED, 0.9, f"The {kind} is {word!r}.")
+            return _execution(ExecutionStatus.FAILED, 0.9, f"The {kind} is {word!r}.")
         if key in _CANCELLED:
-            return _made(ExecutionStatus.FAILED, 0.8, f"The {kind} is {word!r}: somebody stopped the run.")
+            return _execution(ExecutionStatus.FAILED, 0.8, f"The {kind} is {word!r}: somebody stopped the run.")
     return None
 
 
@@ -128,11 +128,11 @@ def _cut_short(ending: RunEnding) -> Execution | None:
     for kind, word in (("stop reason", ending.stop_reason), ("run status", ending.run_status)):
         key = _key(word)
         if key in _LIMITS:
-            return _made(ExecutionStatus.INCOMPLETE, 0.8, f"A limit ended the run: the {kind} is {word!r}.")
+            return _execution(ExecutionStatus.INCOMPLETE, 0.8, f"A limit ended the run: the {kind} is {word!r}.")
         if key in _WAITING:
-            return _made(ExecutionStatus.INCOMPLETE, 0.8, f"The run is not over: the {kind} is {word!r}.")
+            return _execution(ExecutionStatus.INCOMPLETE, 0.8, f"The run is not over: the {kind} is {word!r}.")
     if ending.waiting:
-        return _made(ExecutionStatus.INCOMPLETE, 0.8, "The run waits: steps were still to come.")
+        return _execution(ExecutionStatus.INCOMPLETE, 0.8, "The run waits: steps were still to come.")
     return None
 
 
@@ -146,46 +146,46 @@ def _declared_success(ending: RunEnding) -> Execution | None:
     if natural:
         reasons.append(f"It stopped of its own accord: {ending.stop_reason!r}.")
     confidence = 0.8 if natural else 0.7
-    asked = sum(message.role is Role.USER for message in ending.messages)
-    if asked > LONG_CONVERSATION:
+    user_messages = sum(message.role is Role.USER for message in ending.messages)
+    if user_messages > LONG_CONVERSATION:
         confidence += LONG_CONVERSATION_BONUS
-        reasons.append(f"{asked} user messages.")
-    return _made(ExecutionStatus.COMPLETED, round(confidence, 2), " ".join(reasons))
+        reasons.append(f"{user_messages} user messages.")
+    return _execution(ExecutionStatus.COMPLETED, round(confidence, 2), " ".join(reasons))
 
 
 def _unanswered_end(ending: RunEnding) -> Execution | None:
     """Rules 10 and 11: nothing is declared, and the last message waits for something."""
     last = ending.messages[-1] if ending.messages else None
     if last is not None and last.role is Role.TOOL and last.error:
-        return _made(ExecutionStatus.ERROR, 0.7, "The last message is a tool's error, and nothing came after it.")
+        return _execution(ExecutionStatus.ERROR, 0.7, "The last message is a tool's error, and nothing came after it.")
     if last is not None and last.tool_calls:
-        return _made(ExecutionStatus.INCOMPLETE, 0.6, "The last message asks for a tool that never answered.")
+        return _execution(ExecutionStatus.INCOMPLETE, 0.6, "The last message asks for a tool that never answered.")
     return None
 
 
 def _closing_words(ending: RunEnding) -> Execution | None:
     """Rules 12 to 14: nothing is declared, so the last words have to tell."""
     last = ending.messages[-1] if ending.messages else None
-    said = last.content.strip() if last is not None else ""
-    if last is None or not said:
+    text = last.content.strip() if last is not None else ""
+    if last is None or not text:
         return None
-    if _END_MARK.search(said):
-        return _made(ExecutionStatus.COMPLETED, 0.7, "The last message ends with an end marker.")
+    if _END_MARK.search(text):
+        return _execution(ExecutionStatus.COMPLETED, 0.7, "The last message ends with an end marker.")
     if last.role is Role.ASSISTANT:
-        return _made(ExecutionStatus.COMPLETED, 0.6, "Nothing is declared; the agent has the last word.")
+        return _execution(ExecutionStatus.COMPLETED, 0.6, "Nothing is declared; the agent has the last word.")
     spoke = any(message.role is Role.ASSISTANT for message in ending.messages)
-    if last.role is Role.USER and spoke and _FAREWELL.search(said):
-        return _made(ExecutionStatus.COMPLETED, 0.6, "Nothing is declared; the user takes leave.")
+    if last.role is Role.USER and spoke and _FAREWELL.search(text):
+        return _execution(ExecutionStatus.COMPLETED, 0.6, "Nothing is declared; the user takes leave.")
     return None
 
 
 def _unknown(ending: RunEnding) -> Execution:
     given = ", ".join(repr(word) for word in (ending.stop_reason, ending.run_status) if word)
-    said = f"What is declared ({given}) says nothing about it" if given else "Nothing is declared"
-    return _made(ExecutionStatus.UNKNOWN, 0.5, f"{said}, and the last message doesn't tell.")
+    declared = f"What is declared ({given}) says nothing about it" if given else "Nothing is declared"
+    return _execution(ExecutionStatus.UNKNOWN, 0.5, f"{declared}, and the last message doesn't tell.")
 
 
-def _made(status: ExecutionStatus, confidence: float, reasoning: str) -> Execution:
+def _execution(status: ExecutionStatus, confidence: float, reasoning: str) -> Execution:
     return Execution(status=status, confidence=confidence, reasoning=reasoning)
 
 

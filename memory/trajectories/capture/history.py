@@ -70,8 +70,8 @@ def _messages(values: object, key: str) -> Sequence[object]:
     """Return a state's messages; the state may also be the list itself, or a snapshot that was written down."""
     if isinstance(values, Mapping) and key not in values and isinstance(values.get("values"), Mapping | list | tuple):
         values = values["values"]
-    found = values.get(key) if isinstance(values, Mapping) else getattr(values, key, values)
-    return list(found) if isinstance(found, list | tuple) else []
+    messages = values.get(key) if isinstance(values, Mapping) else getattr(values, key, values)
+    return list(messages) if isinstance(messages, list | tuple) else []
 
 
 def _oldest_first(history: list[_HistoryState]) -> list[_HistoryState]:

@@ -1,8 +1,8 @@
-"""Secrets out of a run before anything of it is stored (TRAJ-1).
+"""Masks the secrets of a run before anything of it is stored (TRAJ-1).
 
-Three ways, in this order. A value under a key that names a secret is masked whole, however deep it lies. A
-value that was masked so is masked wherever else the run repeats it. And every text is searched for patterns
-of secrets. What is masked can't be had back from the store.
+Three rules, in this order. A value under a key that names a secret is masked completely, however deeply it is nested. A
+value that was masked by its key is masked wherever else the run repeats it. And every text is searched for patterns
+of secrets. Masking can't be undone from the store.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAMED_IN_JSON = re.compile(r'"(?P<name>[^"\\]{1,100})"(?P<joint>\s*:\s*)(?:"(?:
 
 @dataclass(frozen=True, slots=True)
 class SecretPattern:
-    """A pattern of secrets in text. `hints`: one of them stands in every case-folded text that can match; () = any.
+    """A pattern of secrets in text. Every case-folded text that can match contains one of `hints`; () = any text.
 
     A group named `kept` stays; everything else of a match is masked.
     """
@@ -71,7 +71,7 @@ DEFAULT_PATTERNS = (
     _secret_pattern(r"\bAIza[A-Za-z0-9_-]{30,}", "aiza"),
     _secret_pattern(
         rf"(?i)(?P<kept>(?<![A-Za-z])(?:{_NAMED})(?:\\?[\"'])?\s*[:=]\s*)"
-        # What is masked already, or is no value; then a text in quotes (in JSON inside JSON, too), or up to a stop.
+        # Not masked already, nor a word without a value; then a text in quotes (in JSON in JSON, too), or up to a stop.
         r"(?!\[masked\]|(?:bearer|basic|token)\s+\[masked\]|(?:true|false|null|none)\b)"
         r"(?:\\\"(?:[^\"\\]|\\[^\"])*(?:\\\")?|\"(?:[^\"\\]|\\.)*\"?|'[^']*'?|(?:[^\s,;\"'}\])&]|&(?!\w+=))+)",
         *("passw", "passph", "passco", "pwd", "secret", "token", "authorization"),
@@ -82,10 +82,10 @@ DEFAULT_PATTERNS = (
 
 @dataclass(frozen=True)
 class Masking:
-    """What counts as a secret.
+    """The rules for what counts as a secret.
 
     Attributes:
-        keys: patterns of names under which values are masked whole; names are searched as snake_case.
+        keys: patterns of names whose values are masked completely; names are searched as snake_case.
         patterns: patterns of secrets inside texts.
     """
 
@@ -94,7 +94,7 @@ class Masking:
     _names: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def is_secret_name(self, name: str) -> bool:
-        """Say whether the value under `name` is a secret."""
+        """Tell whether the value under `name` is a secret."""
         known = self._names.get(name)
         if known is None:
             snake = _CAMEL.sub("_", name).lower().replace("-", "_").replace(" ", "_").replace(".", "_")
@@ -115,18 +115,18 @@ class Masking:
     def for_texts(self, texts: Iterable[str]) -> Masking:
         """Return the same masking with only those patterns that can match one of `texts`.
 
-        One look at a whole run saves as many looks as it has messages.
+        One search of a whole run saves as many searches as it has messages.
         """
         return replace(self, patterns=tuple(self._possible("\n".join(texts))))
 
     def _possible(self, text: str) -> list[SecretPattern]:
-        folded = text.casefold().encode("utf-8", "replace")  # bytes are looked through twice as fast as wide text
+        folded = text.casefold().encode("utf-8", "replace")  # bytes are searched twice as fast as wide text
         return [one for one in self.patterns if not one.hints or any(hint in folded for hint in one.hints)]
 
     def value(self, value: JsonValue, repeated: Iterable[str] = ()) -> JsonValue:
         """Return a JSON value with secrets masked, by the names of its keys and by the patterns."""
         if isinstance(value, str):
-            return self.text(self._spelled(value, repeated), repeated)
+            return self.text(self._mask_json(value, repeated), repeated)
         if isinstance(value, dict):
             named = self._names_a_secret(value)
             return {
@@ -140,31 +140,31 @@ class Masking:
         return value
 
     def _names_a_secret(self, value: Mapping[str, JsonValue]) -> bool:
-        """Say whether `value` stands beside the name of a secret, as in `{"name": "password", "value": "..."}`."""
+        """Tell whether `value` stands beside the name of a secret, as in `{"name": "password", "value": "..."}`."""
         if "value" not in value:
             return False
         names = (value.get(name) for name in _NAMING)
         return any(isinstance(name, str) and self.is_secret_name(name) for name in names)
 
-    def _spelled(self, text: str, repeated: Iterable[str]) -> str:
-        """Return text that spells a JSON object or list with what stands under secret names masked.
+    def _mask_json(self, text: str, repeated: Iterable[str]) -> str:
+        """Return text that spells a JSON object or list with the values of secret names masked.
 
-        Text that was cut off, or isn't quite JSON, is looked through for names with a plain value.
+        Text that was cut off, or isn't quite JSON, is searched for names with a plain value.
         """
         if text.lstrip()[:1] not in ("{", "[") or not self.keys:
             return text
-        read = _parse_json(text)
-        if read is not None:
-            masked = self.value(read, repeated)
-            return text if masked == read else json.dumps(masked, ensure_ascii=False)
+        parsed = _parse_json(text)
+        if parsed is not None:
+            masked = self.value(parsed, repeated)
+            return text if masked == parsed else json.dumps(masked, ensure_ascii=False)
         return _NAMED_IN_JSON.sub(self._masked_name, text)
 
-    def _masked_name(self, found: re.Match[str]) -> str:
-        name = found["name"]
-        return f'"{name}"{found["joint"]}"{MASK}"' if self.is_secret_name(name) else found[0]
+    def _masked_name(self, match: re.Match[str]) -> str:
+        name = match["name"]
+        return f'"{name}"{match["joint"]}"{MASK}"' if self.is_secret_name(name) else match[0]
 
-    def collect_secrets(self, value: JsonValue, found: set[str], *, secret: bool = False) -> None:
-        """Add to `found` the texts under secret names that are worth masking wherever they stand again.
+    def collect_secrets(self, value: JsonValue, secrets: set[str], *, secret: bool = False) -> None:
+        """Add the texts under secret names that are worth masking wherever they are repeated to `secrets`.
 
         At least six characters, or twelve where there are only letters: a word such as "required" would be masked all
         over.
@@ -173,18 +173,18 @@ class Masking:
             named = self._names_a_secret(value)
             for name, item in value.items():
                 if secret or self.is_secret_name(name) or (named and name == "value"):
-                    self.collect_secrets(item, found, secret=True)
+                    self.collect_secrets(item, secrets, secret=True)
                 elif not isinstance(item, int | float | None):
-                    self.collect_secrets(item, found)
+                    self.collect_secrets(item, secrets)
         elif isinstance(value, list):
             for item in value:
-                self.collect_secrets(item, found, secret=secret)
+                self.collect_secrets(item, secrets, secret=secret)
         elif secret and value is not None and not isinstance(value, bool):
             text = str(value)
             if len(text) >= (_WORD_LENGTH if text.isalpha() else _REPEATED_LENGTH):
-                found.add(text)
+                secrets.add(text)
         elif isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-            self.collect_secrets(_parse_json(value), found)
+            self.collect_secrets(_parse_json(value), secrets)
 
 
 def make_masking(patterns: Iterable[str] = (), keys: Iterable[str] = (), *, defaults: bool = True) -> Masking:
@@ -193,11 +193,11 @@ def make_masking(patterns: Iterable[str] = (), keys: Iterable[str] = (), *, defa
     Raises:
         InvalidInputError: one of them is no regular expression, or matches the empty text.
     """
-    own = tuple(SecretPattern(_compile_regex("mask", text)) for text in patterns)
+    text_patterns = tuple(SecretPattern(_compile_regex("mask", text)) for text in patterns)
     names = tuple(_compile_regex("mask_key", text) for text in keys)
     if defaults:
-        own, names = (*DEFAULT_PATTERNS, *own), (re.compile(DEFAULT_KEYS), *names)
-    return Masking(names, own)
+        text_patterns, names = (*DEFAULT_PATTERNS, *text_patterns), (re.compile(DEFAULT_KEYS), *names)
+    return Masking(names, text_patterns)
 
 
 def _compile_regex(name: str, text: str) -> re.Pattern[str]:
@@ -213,18 +213,18 @@ def _compile_regex(name: str, text: str) -> re.Pattern[str]:
 def _parse_json(text: str) -> dict[str, JsonValue] | list[JsonValue] | None:
     """Return the object or list that a text spells, else None."""
     try:
-        read = to_json_value(json.loads(text))  # as deep as a record may be, and no deeper
+        parsed = to_json_value(json.loads(text))  # as deep as a record may be, and no deeper
     except (ValueError, RecursionError):
         return None
-    return read if isinstance(read, dict | list) else None
+    return parsed if isinstance(parsed, dict | list) else None
 
 
-def _masked(found: re.Match[str]) -> str:
-    return f"{found.groupdict().get('kept') or ''}{MASK}"
+def _masked(match: re.Match[str]) -> str:
+    return f"{match.groupdict().get('kept') or ''}{MASK}"
 
 
 def _mask_all(value: JsonValue) -> JsonValue:
-    """Mask every text and number under a secret name; structure, true, false and null say nothing."""
+    """Mask every text and number under a secret name; structure, true, false and null reveal nothing."""
     if isinstance(value, Mapping):
         return {name: _mask_all(item) for name, item in value.items()}
     if isinstance(value, list):

@@ -1,14 +1,13 @@
-"""Runs out of JSON Lines files: one run a line, in whatever shape, as records (TRAJ-1).
+"""Reads runs from JSON Lines files, one run a line of any shape, as records (TRAJ-1).
 
-A line holds `messages` (of any kind that `sources` reads) or `states` (a checkpoint history's values, oldest
-first), and beside them what is known of the run. A verdict on the result, such as a reward or a status of
+A line holds `messages` (of any kind that `chat_messages` reads) or `states` (a checkpoint history's values, oldest
+first), and beside them further fields of the run. A verdict on the result, such as a reward or a status of
 `success`, is kept with the run and never read as how it ended. A line that is a record already (the output
 of `recall-loop trajectories convert`) is taken as it is, with its secrets masked.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines
 from recall_loop.memory.parsing.to_json import to_json_object
 from recall_loop.memory.parsing.values import to_count, to_datetime, to_error, to_seconds, to_text
+from recall_loop.memory.store.encoding.indexing import text_hash
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_run
 from recall_loop.memory.trajectories.capture.execution_status import is_run_status
 from recall_loop.memory.trajectories.capture.history import convert_history
@@ -27,7 +27,7 @@ from recall_loop.state.errors import InvalidInputError, RecallError, validate_mo
 from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import RunData, trajectory_record
 
-# Names under which sources tell the same thing, the most telling first.
+# Names that sources give to the same field, the best first.
 _TEXTS = {
     "task": ("task", "instruction", "goal", "question", "prompt"),
     "summary": ("summary", "searchable_summary"),
@@ -53,7 +53,6 @@ _READERS: tuple[tuple[Mapping[str, tuple[str, ...]], Callable[[Any], Any]], ...]
     (_SECONDS, to_seconds),
 )
 _RECORD_FIELDS = ("agent_id", "agent_name", "group_id", "user_id", "conversation_id", "label")
-_ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +82,15 @@ def read_runs(path: Path, masking: Masking = DEFAULT_MASKING) -> Iterator[RunLin
 
 
 def record_from_run(given: Mapping[str, Any], masking: Masking = DEFAULT_MASKING) -> Trajectory:
-    """Return one run as a record. Without an id it gets one made of what it holds.
+    """Return one run as a record; without an id it gets one that is derived from its content.
 
     Raises:
-        InvalidInputError: it holds no run, or something that no record can hold.
+        InvalidInputError: it holds no run, or a value that no record can hold.
     """
     if "attributes" in given:
         masked = masking.value(to_json_object(given))
         return validate_model(Trajectory, masked if isinstance(masked, dict) else {}, "record")
-    left = dict(given)
-    run, run_id = _run(left, masking)
+    run, run_id = _run(dict(given), masking)
     fields = {name: given[name] for name in _RECORD_FIELDS if given.get(name) is not None}
     tags = given.get("tags")
     if isinstance(tags, list):
@@ -101,38 +99,38 @@ def record_from_run(given: Mapping[str, Any], masking: Masking = DEFAULT_MASKING
 
 
 def derive_run_id(run: RunData, fields: Mapping[str, Any]) -> str:
-    """Return an id that the same line always gets; equal words at another time, or of another agent, get another."""
-    whose = {name: fields[name] for name in _RECORD_FIELDS if name in fields}
-    plain = run.model_dump_json(include={"task", "turns", "execution", "metadata"}) + json.dumps(whose, default=str)
-    return f"run-{hashlib.blake2b(plain.encode(), digest_size=_ID_BYTES).hexdigest()}"
+    """Return an id that the same line always gets; an equal run at another time, or of another agent, gets another."""
+    owner = {name: fields[name] for name in _RECORD_FIELDS if name in fields}
+    content = run.model_dump_json(include={"task", "turns", "execution", "metadata"})
+    return f"run-{text_hash(content + json.dumps(owner, default=str)).hex()}"
 
 
-def _run(left: dict[str, Any], masking: Masking) -> tuple[RunData, str | None]:
-    name = next((name for name in ("messages", "states") if isinstance(left.get(name), list)), None)
+def _run(fields: dict[str, Any], masking: Masking) -> tuple[RunData, str | None]:
+    name = next((name for name in ("messages", "states") if isinstance(fields.get(name), list)), None)
     if name is None:
-        raise InvalidInputError("messages", left.get("messages"), "a list of messages (or of `states`)")
-    body = left.pop(name)
-    run_id = to_text(left.pop("id", None) or left.get("run_id"))
-    left.pop("run_id", None)
-    info = _info(left, run_id)
+        raise InvalidInputError("messages", fields.get("messages"), "a list of messages (or of `states`)")
+    body = fields.pop(name)
+    run_id = to_text(fields.pop("id", None) or fields.get("run_id"))
+    fields.pop("run_id", None)
+    info = _info(fields, run_id)
     return (convert_run(body, info, masking) if name == "messages" else convert_history(body, info, masking)), run_id
 
 
-def _info(left: dict[str, Any], run_id: str | None) -> RunInfo:
-    """Take what is known of a run out of a line's fields; all others go along as `extra`."""
+def _info(fields: dict[str, Any], run_id: str | None) -> RunInfo:
+    """Take the known fields of a run out of a line's fields; all others become `extra`."""
     known: dict[str, Any] = {}
     for table, read in _READERS:
         for name, spellings in table.items():
             for spelling in spellings:
-                value = read(left.get(spelling))
+                value = read(fields.get(spelling))
                 if value is not None and name not in known:
                     known[name] = value
-                    left.pop(spelling)
+                    fields.pop(spelling)
     for spelling in ("run_status", "status"):
-        word = to_text(left.get(spelling))
+        word = to_text(fields.get(spelling))
         if word and is_run_status(word) and "run_status" not in known:
             known["run_status"] = word
-            left.pop(spelling)
-    taken = (*_RECORD_FIELDS, "tags") if isinstance(left.get("tags"), list) else _RECORD_FIELDS
-    kept = {name: value for name, value in left.items() if name not in taken}
-    return RunInfo(run_id=run_id, extra=to_json_object(kept), **known)
+            fields.pop(spelling)
+    taken = (*_RECORD_FIELDS, "tags") if isinstance(fields.get("tags"), list) else _RECORD_FIELDS
+    others = {name: value for name, value in fields.items() if name not in taken}
+    return RunInfo(run_id=run_id, extra=to_json_object(others), **known)

@@ -1,8 +1,7 @@
-"""This agent's own runs as trajectories (TRAJ-9): which strategies and queries brought something new."""
+"""This agent's own runs as trajectories (TRAJ-9), with what each strategy and query found."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,6 +11,7 @@ from pydantic import JsonValue
 from recall_loop.memory.parsing.chat_messages import SourceMessage
 from recall_loop.memory.parsing.to_json import to_json_value
 from recall_loop.memory.parsing.tool_calls import RawCall
+from recall_loop.memory.store.encoding.indexing import text_hash
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages
 from recall_loop.memory.trajectories.capture.masking import Masking
 from recall_loop.state.records.records import Trajectory
@@ -38,7 +38,7 @@ def capture_run(
 
     With the trace of a `debug` result the run holds every call with its queries, and `extra` holds what
     planning needs: new facts and results by strategy and by query. Without one it holds the counters only.
-    The facts that were found are named by id, never copied: deleting a memory deletes it.
+    Facts are named by id, never copied: deleting a memory deletes it.
     """
     trace = result.metadata.get("trace")
     calls = trace.get("tool_calls", []) if isinstance(trace, Mapping) else []
@@ -60,11 +60,11 @@ def capture_run(
     )
     run = convert_messages(_conversation(result, request, calls), info, masking)
     extra = masking.value({"strategies": _strategies(calls), "queries": _queries(outcomes)})
-    identity = hashlib.blake2b(f"{request.tenant}\n{result.request_id}".encode(), digest_size=16).hexdigest()
+    identity = text_hash(f"{request.tenant}\n{result.request_id}").hex()
     return trajectory_record(
         run.model_copy(update={"extra": extra}),
         id=f"run-{identity}",
-        text=run.task,  # a similar request is found by the question, in its own words
+        text=run.task,  # a similar request is found by the text of the question
         tags=(SELF_CAPTURE_TAG,),
         agent_id=request.agent_id,
         user_id=request.user_id,
@@ -73,13 +73,13 @@ def capture_run(
 
 
 def _question(request: RetrieveRequest) -> str:
-    asked = [message.content for message in request.messages if message.role is Role.USER]
-    question = asked[-1] if asked else request.messages[-1].content
+    from_users = [message.content for message in request.messages if message.role is Role.USER]
+    question = from_users[-1] if from_users else request.messages[-1].content
     return f"{question}\nGoal: {request.goal}" if request.goal else question
 
 
 def _stop_word(reason: StopReason) -> str:
-    """Return a stop reason in the words of the rules of `status`; this agent's own words are in `extra`."""
+    """Return a stop reason in the vocabulary of `execution_status`; the original one is in `extra`."""
     if reason is StopReason.TOOL_FAILURE:
         return str(reason)
     return str(reason) if reason in _CUT_SHORT else "end_turn"
@@ -93,25 +93,25 @@ def _last_error(calls: Iterable[Mapping[str, Any]]) -> str:
 def _conversation(
     result: RetrieveResult, request: RetrieveRequest, calls: Sequence[Mapping[str, Any]]
 ) -> list[SourceMessage]:
-    """Tell the run as a conversation: the question, each call with what it brought, the answer."""
-    heard = [
+    """Return the run as a conversation: the question, each call with its result, a summary."""
+    messages = [
         SourceMessage(message.role, message.content, message.author, timestamp=message.timestamp)
         for message in request.messages
     ]
     for number, call in enumerate(calls, start=1):
         step, call_id = str(call.get("iteration", number)), f"call-{number}"
         arguments = {"strategy": call.get("strategy"), **call.get("input", {})}
-        made = RawCall(str(call.get("name")), _json_object(arguments), call_id)
-        heard.append(SourceMessage(Role.ASSISTANT, calls=[made], step_id=step))
-        heard.append(
+        raw = RawCall(str(call.get("name")), _json_object(arguments), call_id)
+        messages.append(SourceMessage(Role.ASSISTANT, calls=[raw], step_id=step))
+        messages.append(
             SourceMessage(
-                Role.TOOL, _call_result_text(call), made.name, [], call_id, error=call.get("error"), step_id=step
+                Role.TOOL, _call_result_text(call), raw.name, [], call_id, error=call.get("error"), step_id=step
             )
         )
-    found = ", ".join(fact.id for fact in result.facts[:30]) or "nothing"
-    said = f"Found {len(result.facts)} facts: {found}"  # not the answer: it repeats what memories say
-    heard.append(SourceMessage(Role.ASSISTANT, said, stop_reason=_stop_word(result.stop.reason)))
-    return heard
+    ids = ", ".join(fact.id for fact in result.facts[:30]) or "nothing"
+    summary = f"Found {len(result.facts)} facts: {ids}"  # not the answer: it repeats the memories' text
+    messages.append(SourceMessage(Role.ASSISTANT, summary, stop_reason=_stop_word(result.stop.reason)))
+    return messages
 
 
 def _call_result_text(call: Mapping[str, Any]) -> str:
@@ -131,16 +131,16 @@ def _strategies(calls: Iterable[Mapping[str, Any]]) -> dict[str, JsonValue]:
 
 
 def _queries(outcomes: Iterable[Mapping[str, Any]]) -> JsonValue:
-    """Return what each query brought, in the order in which they were asked."""
+    """Return the results of each query, oldest first."""
     names = ("query", "source", "strategy", "iteration", "tool", "results", "new_facts", "error")
     return to_json_value([{name: one[name] for name in names if one.get(name) is not None} for one in outcomes])
 
 
 def _counters(result: RetrieveResult) -> dict[str, JsonValue]:
-    left = {name: value for name, value in result.metadata.items() if name not in ("trace", "duration_ms")}
-    return _json_object({**left, "facts": [fact.id for fact in result.facts]})
+    counters = {name: value for name, value in result.metadata.items() if name not in ("trace", "duration_ms")}
+    return _json_object({**counters, "facts": [fact.id for fact in result.facts]})
 
 
 def _json_object(value: Mapping[str, Any]) -> dict[str, JsonValue]:
-    found = to_json_value(value)
-    return found if isinstance(found, dict) else {}
+    converted = to_json_value(value)
+    return converted if isinstance(converted, dict) else {}

@@ -1,7 +1,7 @@
 """Scoring by a language model (TRAJ-2), and the choice between it and the rules.
 
-The model sees what was asked, which tools were used and what was said; not how the run ended, which mustn't enter. The
-overall score is worked out from its four numbers. Whatever goes wrong is a `ScoringFailure`, never a number.
+The model sees the task, the tools and the messages; not how the run ended, which mustn't influence the score. The
+overall score is computed from its four numbers. Every error is a `ScoringFailure`, never a number.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _arguments(given: dict[str, Any] | str) -> str:
 
 
 def _shortened(lines: list[str], tokens: int) -> list[str]:
-    """Return all lines, or a head and a tail that fit: how a run began and where it came to tell most."""
+    """Return all lines, or a head and a tail that fit: the beginning and the end of a run tell most."""
     if sum(estimate_tokens(line) + 1 for line in lines) <= tokens:
         return lines
     head = fit_to_budget(lines, tokens // 2)

@@ -1,6 +1,6 @@
-"""Scoring runs: who judges, what a judgement is, and how it gets into a run (TRAJ-2). No I/O but the scorer's own.
+"""Scores of runs: the scorer by rules, and how a score gets into a run (TRAJ-2). No I/O but the scorer's.
 
-A scorer that fails makes up no score: the run stays unscored and is queued (`scoring_pending`) with the reason.
+A scorer that fails invents no score: the run stays unscored and is queued (`scoring_pending`) with the reason.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _MAX_TASK_CHARS, _MAX_REPLY_CHARS = 200, 200
 
 @dataclass(frozen=True)
 class RunScore:
-    """What a scorer says of a run; the learning value follows from the sub-scores.
+    """A scorer's judgement of a run; the learning value follows from the sub-scores.
 
     Attributes:
         scorer: `rules-1`, or `llm:` and the model's name.
         sub_scores: the four parts, each in [0,1].
         reasoning: why, in a sentence or two.
-        summary: what was asked and done.
+        summary: of the task and the work.
         tags: short lower-case tags, joined with those that the record has.
-        task_category: kind of task; None where the scorer can't tell.
-        complexity_level: how hard the task was; None where the scorer can't tell.
+        task_category: kind of task; None if the scorer can't tell.
+        complexity_level: how hard the task was; None if the scorer can't tell.
     """
 
     scorer: str
@@ -51,7 +51,7 @@ class RunScore:
 class ScoringFailure:
     """Why there is no score: one short line without any text of the run.
 
-    `later` says that the scorer can't be asked at all for now, so that the runs that follow needn't be tried.
+    `retry_later`: the scorer can't be asked at all for now, so that the runs that follow needn't be tried.
     """
 
     detail: str
@@ -63,7 +63,7 @@ Scorer = Callable[[RunData], ScoringOutcome]
 
 
 def score_by_rules(run: RunData) -> RunScore:
-    """Judge a run by the rubric's table: the same run, the same score; never fails."""
+    """Score a run by the rubric's table: the same run, the same score; never fails."""
     counts = rubric.count_run(run)
     parts = rubric.sub_scores(counts)
     score = rubric.overall_score(parts)
@@ -89,7 +89,7 @@ def _pluralize(count: int, noun: str) -> str:
 
 
 def _summary(run: RunData) -> str:
-    """Say what was asked, what was used and what was answered last."""
+    """Return the task, the tools and the last reply in short."""
     replies = [one.content for one in run.messages() if one.role is Role.ASSISTANT and one.content.strip()]
     tools = ", ".join(split_identifier(name) for name in run.metadata.tools_used)
     parts = (
@@ -105,7 +105,7 @@ def _clip(text: str, most: int) -> str:
 
 
 def apply_outcome(run: RunData, outcome: ScoringOutcome, at: datetime) -> RunData:
-    """Return the run with what a scorer said of it at a time (UTC).
+    """Return the run with a scorer's outcome of a time (UTC).
 
     A failure leaves a run without a score unscored and queued; a score that it has already stays.
     """
@@ -126,7 +126,7 @@ def apply_outcome(run: RunData, outcome: ScoringOutcome, at: datetime) -> RunDat
 
 
 def record_with_outcome(record: Record, outcome: ScoringOutcome, at: datetime) -> Trajectory:
-    """Return the stored record with what a scorer said of its run at a time (UTC), and with the scorer's tags."""
+    """Return the stored record with a scorer's outcome of a time (UTC), and with the scorer's tags."""
     run = apply_outcome(run_from_record(record), outcome, at)
     return record_with_run(record, run, outcome.tags if isinstance(outcome, RunScore) else ())
 

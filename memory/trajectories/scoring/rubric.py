@@ -1,4 +1,4 @@
-"""The rubric by rules: what is counted in a run, and which sub-score follows from it (TRAJ-2). Scorer `rules-1`.
+"""The rubric of the scorer `rules-1`: counts of a run, and the sub-scores that follow from them (TRAJ-2).
 
 | sub-score (weight) | points | curve: points → sub-score |
 |---|---|---|
@@ -48,7 +48,7 @@ _LEVELS = (
 
 @dataclass(frozen=True)
 class RunCounts:
-    """What the rubric counts; each number only grows with what happened in a run.
+    """The counts of the rubric; each number only grows with the events of a run.
 
     Attributes:
         answered: whether the agent said or did anything.
@@ -76,16 +76,16 @@ class RunCounts:
 def count_run(run: RunData) -> RunCounts:
     """Count a run's messages."""
     messages = run.messages()
-    said = [frozenset(stems(message.content)) for message in messages if message.role is Role.USER]
-    said = [part for part in said if part]
+    user_stems = (frozenset(stems(message.content)) for message in messages if message.role is Role.USER)
+    user_texts = [text for text in user_stems if text]
     calls = [call for message in messages for call in message.tool_calls]
     replied = any(message.role is Role.ASSISTANT and stems(message.content) for message in messages)
     return RunCounts(
         answered=replied or bool(calls),
         replied=replied,
-        user_turns=len(said),
-        refinements=_refinements(said),
-        words=len(frozenset().union(*said)),
+        user_turns=len(user_texts),
+        refinements=_refinements(user_texts),
+        words=len(frozenset().union(*user_texts)),
         tools=len({call.name for call in calls}),
         calls=len({_key(call) for call in calls}),
         steps=sum(bool(message.tool_calls) for message in messages),
@@ -93,14 +93,14 @@ def count_run(run: RunData) -> RunCounts:
     )
 
 
-def _refinements(said: Sequence[frozenset[str]]) -> int:
-    """Count messages that have a word which none before them had."""
-    known: set[str] = set(said[0]) if said else set()
-    found = 0
-    for part in said[1:]:
-        found += not part <= known
-        known |= part
-    return found
+def _refinements(user_texts: Sequence[frozenset[str]]) -> int:
+    """Count messages with a word that none before them had."""
+    known: set[str] = set()
+    count = 0
+    for text in user_texts:
+        count += not text <= known
+        known |= text
+    return max(count - 1, 0)  # the first one refines nothing
 
 
 def _key(call: ToolUse) -> str:
@@ -110,27 +110,27 @@ def _key(call: ToolUse) -> str:
 def _corrections(messages: Iterable[TurnMessage]) -> int:
     """Count errors after which a new call came; several errors in a row count as one."""
     known: set[str] = set()
-    failing, found = False, 0
+    failing, count = False, 0
     for message in messages:
         new = {_key(call) for call in message.tool_calls} - known
         if failing and new:
-            found, failing = found + 1, False
+            count, failing = count + 1, False
         known |= new
         failing = failing or bool(message.error) or any(call.error for call in message.tool_calls)
-    return found
+    return count
 
 
 def sub_scores(counts: RunCounts) -> SubScores:
-    """Return the four sub-scores of what was counted, by the table of this module."""
+    """Return the four sub-scores of the counts, by the table of this module."""
     further = max(counts.calls - counts.tools, 0) / 4
     depth = counts.refinements + max(counts.steps - 1, 0) / 4
-    said = min(counts.words / _WORDS_A_POINT, _MOST_WORD_POINTS)
+    word_points = min(counts.words / _WORDS_A_POINT, _MOST_WORD_POINTS)
     learned = counts.replied + counts.tools / 2 + counts.refinements / 2 + counts.corrections
     return SubScores(
         interaction_depth=_curve_value(_DEPTH, depth)
         if counts.answered and counts.user_turns + counts.steps
         else _UNANSWERED,
-        task_complexity=_curve_value(_COMPLEXITY, said + counts.tools + counts.calls / 4),
+        task_complexity=_curve_value(_COMPLEXITY, word_points + counts.tools + counts.calls / 4),
         tool_usage=_curve_value(_TOOLS, counts.tools + further),
         learning_value=_curve_value(_LEARNING, learned),
     )
