@@ -7,14 +7,13 @@ place in the new shape is kept under `extra`.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from recall_loop.state.records.legacy_trajectories import is_legacy
-from recall_loop.state.records.trajectories import RunData, run_attributes, run_from_record
+from recall_loop.state.records.trajectories import run_attributes, run_from_record
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ContentType
 
@@ -98,7 +97,7 @@ def legacy_outcome_type(record: Record) -> str:
 def _rewrite(store: MemoryStore, scope: Scope, ids: list[str], report: MigrationReport) -> None:
     # Read again: a record may have been changed, migrated or deleted since the scan.
     old = [record for record in store.get(ids, scope=scope) if is_legacy(record.attributes)]
-    runs = {record.id: _run_without_warning(record) for record in old}
+    runs = {record.id: run_from_record(record, warn=False) for record in old}
     if not report.dry_run:
         # As mappings, so that the store checks the new attributes and rejects a record that can't hold them.
         attributes = {record_id: {"attributes": run_attributes(run)} for record_id, run in runs.items()}
@@ -109,12 +108,6 @@ def _rewrite(store: MemoryStore, scope: Scope, ids: list[str], report: Migration
                 runs.pop(str(outcome.id))
     report.migrated += len(runs)
     report.after.update(run.execution.status.value for run in runs.values())
-
-
-def _run_without_warning(record: Record) -> RunData:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the warning asks for just this migration
-        return run_from_record(record)
 
 
 def _trajectories(store: MemoryStore, scope: Scope) -> Iterator[Record]:

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from recall_loop.state.types import ComplexityLevel
+from recall_loop.state.types import ComplexityLevel, Role
 
 # Old outcome.type -> execution.status. All four said how a run ended, none what it teaches.
 STATUS_OF_OLD_TYPE = {
@@ -37,10 +37,8 @@ _METADATA_NAMES = _names(
 )
 _TURN_NAMES = _names("step_id model input_tokens output_tokens stop_reason messages")
 _MESSAGE_NAMES = _names("role content name tool_calls tool_call_id timestamp error extra")
-_ROLES = _names("user assistant tool system")
 _OLD_ROLES = {"human": "user", "ai": "assistant", "function": "tool", "developer": "system"}
 _UNNAMED = "(unnamed)"
-_COMPLEXITY = frozenset(level.value for level in ComplexityLevel)
 
 
 def is_legacy(attributes: Mapping[str, Any]) -> bool:
@@ -67,13 +65,17 @@ def upgrade_legacy(attributes: Mapping[str, Any], *, warn: bool = True) -> dict[
     rest |= {f"data.{name}": inner[name] for name in inner if name in attributes and attributes[name] != inner[name]}
     new["metadata"] = _metadata(old.get("metadata"), rest)
     _outcome(new, rest)
-    _score(new, rest)
-    _summary(new, rest)
+    if new.get("outcome_score") is not None and "scoring" not in new:  # an old score doesn't say who made it
+        new["scoring"] = {"scorer": "legacy", "reasoning": str(rest.pop("score_reasoning", None) or "")}
+    if isinstance(rest.get("searchable_summary"), str) and "summary" not in new:
+        new["summary"] = rest.pop("searchable_summary")
     if "turns" in new:
-        new["turns"] = _turns(new["turns"], rest)
-        _count(new["metadata"], new["turns"])
+        new["turns"] = turns = _turns(new["turns"], rest)
+        known = turns if isinstance(turns, list) else []
+        new["metadata"].setdefault("step_count", len(known))
+        new["metadata"].setdefault("message_count", sum(len(turn["messages"]) for turn in known))
     level = new.get("complexity_level", "simple")
-    if not isinstance(level, str) or level not in _COMPLEXITY:
+    if not isinstance(level, str) or level not in frozenset(ComplexityLevel):
         rest["complexity_level"] = new.pop("complexity_level")
     new["extra"] = merge_extra(new.get("extra"), rest)
     return new
@@ -106,20 +108,6 @@ def _execution(kind: object, old: dict[str, Any]) -> dict[str, Any]:
     if _is_unit(old.get("confidence")):
         execution["confidence"] = old.pop("confidence")
     return execution
-
-
-def _score(new: dict[str, Any], rest: dict[str, Any]) -> None:
-    """Carry over the reasons of a score; an old score doesn't say who made it."""
-    if new.get("outcome_score") is None or "scoring" in new:
-        return
-    reasoning = rest.pop("score_reasoning", None)
-    new["scoring"] = {"scorer": "legacy", "reasoning": str(reasoning or "")}
-
-
-def _summary(new: dict[str, Any], rest: dict[str, Any]) -> None:
-    summary = rest.get("searchable_summary")
-    if isinstance(summary, str) and "summary" not in new:
-        new["summary"] = rest.pop("searchable_summary")
 
 
 def _metadata(old: object, rest: dict[str, Any]) -> dict[str, Any]:
@@ -174,13 +162,6 @@ def _turns(old: object, rest: dict[str, Any]) -> object:
     return turns
 
 
-def _count(metadata: dict[str, Any], turns: object) -> None:
-    """Fill in the counts where an old record leaves them out."""
-    known = turns if isinstance(turns, list) else []
-    metadata.setdefault("step_count", len(known))
-    metadata.setdefault("message_count", sum(len(turn["messages"]) for turn in known))
-
-
 def _message(old: Mapping[str, Any]) -> dict[str, Any]:
     message = {name: value for name, value in old.items() if name in _MESSAGE_NAMES and value is not None}
     others = {name: value for name, value in old.items() if name not in _MESSAGE_NAMES}
@@ -188,7 +169,7 @@ def _message(old: Mapping[str, Any]) -> dict[str, Any]:
         others["content"] = message["content"]
         message["content"] = _text(message["content"])
     role = message.get("role")
-    if not isinstance(role, str) or role not in _ROLES:
+    if not isinstance(role, str) or role not in frozenset(Role):
         others |= {"role": role} if role is not None else {}
         message["role"] = _OLD_ROLES.get(role, "assistant") if isinstance(role, str) else "assistant"
     if isinstance(message.get("tool_calls"), list):

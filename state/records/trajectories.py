@@ -152,16 +152,16 @@ def run_attributes(run: RunData) -> dict[str, JsonValue]:
     return run.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
 
 
-def run_from_record(record: Record) -> RunData:
+def run_from_record(record: Record, *, warn: bool = True) -> RunData:
     """Read the run that a stored trajectory holds.
 
     Shapes from before `execution` (an `outcome` with a `type`) are read too, with a DeprecationWarning
-    (TRAJ-4). A search must not break on one odd record, so a field that doesn't validate goes to `extra`
-    as it stands, and a record that holds no run at all gives its text as the task, with status unknown.
+    (TRAJ-4) unless `warn` is off. A search must not break on one odd record, so a field that doesn't validate
+    goes to `extra` as it is, and a record that holds no run at all gives its text as the task, with status unknown.
     """
     attributes: Mapping[str, Any] = record.attributes
     if is_legacy(attributes):
-        attributes = upgrade_legacy(attributes)
+        attributes = upgrade_legacy(attributes, warn=warn)
     try:
         run = RunData.model_validate(attributes)
     except ValidationError:
