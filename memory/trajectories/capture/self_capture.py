@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,7 +23,7 @@ from recall_loop.state.types import Role, StopReason
 
 RETRIEVAL_RUN_TYPE = "retrieval"
 SELF_CAPTURE_TAG = "recall-loop-run"
-_CUT_SHORT = {StopReason.DEADLINE, StopReason.ITERATION_LIMIT, StopReason.STEP_LIMIT}
+_NOT_FINISHED = {StopReason.TOOL_FAILURE, StopReason.DEADLINE, StopReason.ITERATION_LIMIT, StopReason.STEP_LIMIT}
 
 
 def capture_run(
@@ -45,9 +46,10 @@ def capture_run(
     outcomes = trace.get("query_results", []) if isinstance(trace, Mapping) else []
     duration = float(result.metadata.get("duration_ms") or 0.0) / 1000
     ended = finished_at or result.reference_time
+    question = request.question.content
     info = RunInfo(
         run_id=result.request_id,
-        task=_question(request),
+        task=f"{question}\nGoal: {request.goal}" if request.goal else question,
         run_status=None if result.stop.reason is StopReason.TOOL_FAILURE else "completed",
         stop_reason=_stop_word(result.stop.reason),
         error=_last_error(calls) if result.stop.reason is StopReason.TOOL_FAILURE else None,
@@ -72,17 +74,9 @@ def capture_run(
     )
 
 
-def _question(request: RetrieveRequest) -> str:
-    from_users = [message.content for message in request.messages if message.role is Role.USER]
-    question = from_users[-1] if from_users else request.messages[-1].content
-    return f"{question}\nGoal: {request.goal}" if request.goal else question
-
-
 def _stop_word(reason: StopReason) -> str:
     """Return a stop reason in the vocabulary of `execution_status`; the original one is in `extra`."""
-    if reason is StopReason.TOOL_FAILURE:
-        return str(reason)
-    return str(reason) if reason in _CUT_SHORT else "end_turn"
+    return str(reason) if reason in _NOT_FINISHED else "end_turn"
 
 
 def _last_error(calls: Iterable[Mapping[str, Any]]) -> str:
@@ -101,33 +95,26 @@ def _conversation(
     for number, call in enumerate(calls, start=1):
         step, call_id = str(call.get("iteration", number)), f"call-{number}"
         arguments = {"strategy": call.get("strategy"), **call.get("input", {})}
-        raw = RawCall(str(call.get("name")), _json_object(arguments), call_id)
+        raw = RawCall(str(call.get("name")), {key: to_json_value(value) for key, value in arguments.items()}, call_id)
         messages.append(SourceMessage(Role.ASSISTANT, calls=[raw], step_id=step))
-        messages.append(
-            SourceMessage(
-                Role.TOOL, _call_result_text(call), raw.name, [], call_id, error=call.get("error"), step_id=step
-            )
+        text = (
+            f"{call.get('result_count', 0)} results, {call.get('new_facts', 0)} new facts, "
+            f"mean similarity {call.get('mean_similarity', 0.0):.2f}"
         )
+        messages.append(SourceMessage(Role.TOOL, text, raw.name, [], call_id, error=call.get("error"), step_id=step))
     ids = ", ".join(fact.id for fact in result.facts[:30]) or "nothing"
     summary = f"Found {len(result.facts)} facts: {ids}"  # not the answer: it repeats the memories' text
     messages.append(SourceMessage(Role.ASSISTANT, summary, stop_reason=_stop_word(result.stop.reason)))
     return messages
 
 
-def _call_result_text(call: Mapping[str, Any]) -> str:
-    words = f"{call.get('result_count', 0)} results, {call.get('new_facts', 0)} new facts"
-    return f"{words}, mean similarity {call.get('mean_similarity', 0.0):.2f}"
-
-
-def _strategies(calls: Iterable[Mapping[str, Any]]) -> dict[str, JsonValue]:
+def _strategies(calls: Iterable[Mapping[str, Any]]) -> JsonValue:
     """Return calls, results and new facts by strategy, in the order in which they were tried."""
-    totals: dict[str, dict[str, int]] = {}
+    totals: dict[str, Counter[str]] = defaultdict(Counter)
     for call in calls:
-        total = totals.setdefault(str(call.get("strategy")), {"calls": 0, "results": 0, "new_facts": 0})
-        total["calls"] += 1
-        total["results"] += int(call.get("result_count") or 0)
-        total["new_facts"] += int(call.get("new_facts") or 0)
-    return _json_object(totals)
+        results, new_facts = int(call.get("result_count") or 0), int(call.get("new_facts") or 0)
+        totals[str(call.get("strategy"))].update(calls=1, results=results, new_facts=new_facts)
+    return to_json_value(totals)
 
 
 def _queries(outcomes: Iterable[Mapping[str, Any]]) -> JsonValue:
@@ -136,11 +123,6 @@ def _queries(outcomes: Iterable[Mapping[str, Any]]) -> JsonValue:
     return to_json_value([{name: one[name] for name in names if one.get(name) is not None} for one in outcomes])
 
 
-def _counters(result: RetrieveResult) -> dict[str, JsonValue]:
+def _counters(result: RetrieveResult) -> dict[str, Any]:
     counters = {name: value for name, value in result.metadata.items() if name not in ("trace", "duration_ms")}
-    return _json_object({**counters, "facts": [fact.id for fact in result.facts]})
-
-
-def _json_object(value: Mapping[str, Any]) -> dict[str, JsonValue]:
-    converted = to_json_value(value)
-    return converted if isinstance(converted, dict) else {}
+    return {**counters, "facts": [fact.id for fact in result.facts]}
