@@ -20,11 +20,11 @@ from recall_loop.memory.store.encoding.indexing import (
 )
 from recall_loop.memory.store.sqlite.schema import COLUMNS
 from recall_loop.state.errors import InvalidInputError, invalid_input_from
-from recall_loop.state.records.records import RECORD_ADAPTER, Fact, Record
+from recall_loop.state.records.records import RECORD_ADAPTER, ArchivalEntry, Fact, Message, Record, Trajectory
 from recall_loop.text.words.tokens import stems
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
-_MOST_POSITION = 2**63 - 1
+_RECORD_CLASSES = frozenset({Fact, ArchivalEntry, Message, Trajectory})
 _TENANT, _KEY, _KIND = (COLUMNS.index(name) for name in ("tenant", "key", "kind"))
 
 WriteStatus = Literal["created", "replaced", "unchanged", "rejected"]
@@ -133,17 +133,21 @@ def encode_body(plain: Mapping[str, Any]) -> str:
 
 
 def _validated(given: object, index: int) -> Record:
+    """Return record `index` of a batch: records of the four classes as they are, mappings and others validated.
+
+    Raises:
+        InvalidInputError: names the field, its value and what is allowed.
+    """
     if isinstance(given, Record):
+        if type(given) in _RECORD_CLASSES:
+            return given
         given = {**given.model_dump(exclude_defaults=True), "kind": given.kind}
     if not isinstance(given, Mapping):
         raise InvalidInputError(f"records.{index}", given, "a record or a mapping with its fields")
     try:
-        record = RECORD_ADAPTER.validate_python(dict(given))
+        return RECORD_ADAPTER.validate_python(dict(given))
     except ValidationError as error:
         raise invalid_input_from(error, f"records.{index}") from error
-    if record.position is not None and record.position > _MOST_POSITION:
-        raise InvalidInputError(f"records.{index}.position", record.position, f"at most {_MOST_POSITION}")
-    return record
 
 
 def readable_id(given: object) -> str | None:

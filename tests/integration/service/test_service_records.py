@@ -89,10 +89,10 @@ def test_a_bad_record_is_refused_with_its_field(client, body, field):
     assert client.get("/api/memory/records/f-1").status_code == 404
 
 
-def test_a_record_that_only_the_database_refuses_is_a_problem_too(client):
+def test_a_position_that_the_database_can_not_hold_is_refused(client):
     """Proves: STORE-1."""
     sent = client.put("/api/memory/records/f-1", json={**FACT, "position": 2**63})
-    assert problem(sent, 422)["detail"].startswith("position: got")
+    assert problem(sent, 422, "position")["detail"].startswith("position: got")
 
 
 def test_no_address_takes_a_parameter_that_it_ignores(client):
