@@ -1,6 +1,6 @@
-"""What a field would have accepted, in words, read off the JSON schema of its model.
+"""The values that a field accepts, in words, from the JSON schema of its model.
 
-Pydantic says which side of a range was crossed; whoever has to correct the value needs the whole range.
+Pydantic names only the bound that was crossed; whoever has to correct the value needs the whole range.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from pydantic_core import ErrorDetails
 
 JsonSchema = Mapping[str, Any]
 
-_OWN_WORDS = frozenset({"value_error", "assertion_error"})
+_VALIDATOR_ERRORS = frozenset({"value_error", "assertion_error"})
 _RFC_3339 = "an RFC 3339 date-time such as 2024-05-01T09:30:00Z"
 
 
 def describe_allowed(error: ErrorDetails, schema: JsonSchema | None = None) -> str:
-    """Return what the field of a pydantic complaint would have accepted.
+    """Return the values that the field of a pydantic complaint accepts.
 
-    A complaint raised by one of our validators is already worded as what is allowed. Without a
-    schema, or where it does not describe the place, pydantic's own message stands.
+    The messages of this project's validators already say what is allowed. Without a schema, or if the schema doesn't
+    describe the field, pydantic's message is returned.
     """
-    said = error["msg"].removeprefix("Value error, ")
-    if schema is None or error["type"] in _OWN_WORDS:
-        return said
+    message = error["msg"].removeprefix("Value error, ")
+    if schema is None or error["type"] in _VALIDATOR_ERRORS:
+        return message
     if error["type"] == "string_unicode":
         return "text in valid Unicode, without lone surrogates"
     unknown = error["type"] == "extra_forbidden"
-    found = _descend(schema, error["loc"][:-1] if unknown else error["loc"])
-    if found is None:
-        return said
+    part = _descend(schema, error["loc"][:-1] if unknown else error["loc"])
+    if part is None:
+        return message
     if unknown:
-        return "known fields: " + ", ".join(found.get("properties", ()))
-    return describe_schema(found, schema) or said
+        return "known fields: " + ", ".join(part.get("properties", ()))
+    return describe_schema(part, schema) or message
 
 
 def describe_schema(part: JsonSchema, schema: JsonSchema) -> str:
-    """Return the values that one part of `schema` takes, or "" where no words are known for it."""
+    """Return the values that one part of `schema` accepts, or "" if there are no words for it."""
     part = _resolve(part, schema)
     if "const" in part:
         return str(part["const"])
@@ -93,7 +93,7 @@ def _resolve(part: JsonSchema, schema: JsonSchema) -> JsonSchema:
 
 
 def _descend(schema: JsonSchema, loc: Sequence[int | str]) -> JsonSchema | None:
-    """Return the part of `schema` that stands at `loc`, or None where the schema does not tell."""
+    """Return the part of `schema` at `loc`, or None if the schema doesn't describe it."""
     part: JsonSchema | None = _resolve(schema, schema)
     for step in loc:
         part = _child(part, step, schema) if part is not None else None

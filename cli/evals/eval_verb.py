@@ -80,7 +80,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
             answers.append(answer)
             if lines:
                 lines.write(json.dumps(eval_report.question_line(answer), ensure_ascii=False) + "\n")
-    report = eval_report.build(dataset, options, settings, answers)
+    report = eval_report.build_eval_report(dataset, options, settings, answers)
     if args.json:
         sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
     else:

@@ -24,7 +24,9 @@ _SECRETS = {name for name, field in Settings.model_fields.items() if not field.r
 _HEADS = {"recall": "R", "all": "All", "ndcg": "nDCG", "mrr": "MRR"}
 
 
-def build(dataset: Dataset, options: EvalOptions, settings: Settings, answers: Sequence[ReplayRun]) -> dict[str, Any]:
+def build_eval_report(
+    dataset: Dataset, options: EvalOptions, settings: Settings, answers: Sequence[ReplayRun]
+) -> dict[str, Any]:
     """Return the report of one evaluation.
 
     Shares and metrics lie in [0,1], latencies are milliseconds, and a figure that has nothing to be

@@ -34,8 +34,8 @@ NAME, PHRASE, TIME, ANSWER = "name", "phrase", "time", "answer"
 _WEIGHTS = {NAME: 2.0, PHRASE: 1.0, TIME: 1.5, ANSWER: 1.0}
 _PHRASE_SHARE = 2 / 3
 _NUMBER_WORDS = word_set(
-    """one two three four five six seven eight nine ten eleven twelve dozen twenty thirty forty fifty hundred
-    thousand million once twice first second third couple"""
+    """one two three four five six seven eight nine ten eleven twelve dozen twenty thirty forty fifty hundred thousand
+    million once twice first second third couple"""
 )
 _DIGIT = re.compile(r"\d")
 

@@ -41,46 +41,42 @@ from recall_loop.text.words.stop_words import STOP_WORDS, word_set
 from recall_loop.text.words.tokens import fold
 
 _ORGANIZATION_WORDS = word_set(
-    """inc ltd llc llp gmbh ag corp corporation co company plc sa bv oy university college school academy
-    institute institution bank club team association foundation society agency ministry department
-    committee council commission union league federation hospital clinic church museum library laboratory
-    laboratories lab labs studio studios group holdings partners ventures technologies systems solutions
-    industries airlines airways motors pharmaceuticals center centre office bureau organization
-    organisation party parliament senate congress court police army navy orchestra choir theatre theater
-    press times news network media radio store shop market cafe restaurant bakery gym shelter startup
-    nonprofit charity trust fund"""
+    """inc ltd llc llp gmbh ag corp corporation co company plc sa bv oy university college school academy institute
+    institution bank club team association foundation society agency ministry department committee council
+    commission union league federation hospital clinic church museum library laboratory laboratories lab labs studio
+    studios group holdings partners ventures technologies systems solutions industries airlines airways motors
+    pharmaceuticals center centre office bureau organization organisation party parliament senate congress court
+    police army navy orchestra choir theatre theater press times news network media radio store shop market cafe
+    restaurant bakery gym shelter startup nonprofit charity trust fund"""
 )
 _PLACE_WORDS = word_set(
-    """street road avenue lane square park beach lake river mountain mountains mount island islands city
-    town village county state bay valley forest canyon falls hill hills airport station bridge garden
-    gardens ocean sea coast trail north south east west republic kingdom"""
+    """street road avenue lane square park beach lake river mountain mountains mount island islands city town village
+    county state bay valley forest canyon falls hill hills airport station bridge garden gardens ocean sea coast
+    trail north south east west republic kingdom"""
 )
 _NO_ORGANIZATION = word_set("us uk usa eu uae un ussr nyc la dc sf ca ny tx id it")
 _PLACE_BEFORE = word_set("in at into near around across outside inside throughout")
 _TRAVEL = word_set(
-    """moved move moving went go going gone flew fly flying trip trips travel travelled traveled
-    travelling traveling drove drive driving visit visited visiting headed back relocated journey flight
-    train bus"""
+    """moved move moving went go going gone flew fly flying trip trips travel travelled traveled travelling traveling
+    drove drive driving visit visited visiting headed back relocated journey flight train bus"""
 )
 _INTRODUCING = word_set(
-    """named called with by about both meet met meeting told asked thank thanks hi hey hello dear hugged
-    married dating friend friends brother sister mother father mom mum dad son daughter husband wife
-    partner boyfriend girlfriend fiance fiancee cousin uncle aunt grandma grandpa grandmother grandfather
-    nephew niece neighbor neighbour colleague coworker boss manager teacher coach doctor professor mentor
-    roommate therapist baby dog cat congrats congratulations bye sorry wow yeah yes sure absolutely
-    totally"""
+    """named called with by about both meet met meeting told asked thank thanks hi hey hello dear hugged married dating
+    friend friends brother sister mother father mom mum dad son daughter husband wife partner boyfriend girlfriend
+    fiance fiancee cousin uncle aunt grandma grandpa grandmother grandfather nephew niece neighbor neighbour
+    colleague coworker boss manager teacher coach doctor professor mentor roommate therapist baby dog cat congrats
+    congratulations bye sorry wow yeah yes sure absolutely totally"""
 )
 _QUESTION_AUXILIARY = word_set("did does do is was has had will would can could should are were have might may")
 _NO_VERB = word_set("in on at of near from the a an this that its not")
 _DOING = word_set(
-    """is was has had will would can could should might says said tells told asks asked thinks thought
-    feels felt knows knew loves loved likes liked wants wanted needs needed goes went gone comes came gets
-    got gives gave takes took makes made buys bought sells sold eats ate drinks drank runs ran plays
-    played writes wrote reads read sings sang lives lived works worked moves moved visits visited meets
-    met sees saw hears heard enjoys enjoyed plans planned hopes hoped decides decided starts started stops
-    stopped joins joined leaves left loses lost wins won finds found keeps kept believes believed studies
-    studied teaches taught learns learned paints painted cooks cooked adopts adopted owns owned just also
-    recently never always"""
+    """is was has had will would can could should might says said tells told asks asked thinks thought feels felt knows
+    knew loves loved likes liked wants wanted needs needed goes went gone comes came gets got gives gave takes took
+    makes made buys bought sells sold eats ate drinks drank runs ran plays played writes wrote reads read sings sang
+    lives lived works worked moves moved visits visited meets met sees saw hears heard enjoys enjoyed plans planned
+    hopes hoped decides decided starts started stops stopped joins joined leaves left loses lost wins won finds
+    found keeps kept believes believed studies studied teaches taught learns learned paints painted cooks cooked
+    adopts adopted owns owned just also recently never always"""
 )
 _WORK = word_set(
     "work works worked working job intern interned internship employed position role career engineer"

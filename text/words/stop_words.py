@@ -20,34 +20,33 @@ QUESTION_WORDS: frozenset[str] = word_set(
 )
 
 _ARTICLES_AND_PRONOUNS = """
-a an the this that these those i me my mine myself we us our ours ourselves you your yours yourself
-yourselves he him his himself she her hers herself it its itself they them their theirs themselves one
-ones someone somebody something anyone anybody anything everyone everybody everything nobody nothing none
-each every either neither both all any some such other others another same own
+a an the this that these those i me my mine myself we us our ours ourselves you your yours yourself yourselves he him
+his himself she her hers herself it its itself they them their theirs themselves one ones someone somebody something
+anyone anybody anything everyone everybody everything nobody nothing none each every either neither both all any some
+such other others another same own
 """
 _AUXILIARIES = """
-am is are was were be been being do does did done doing have has had having can could will would shall
-should might must ought need dare used get gets got getting let lets cannot gonna wanna gotta
+am is are was were be been being do does did done doing have has had having can could will would shall should might
+must ought need dare used get gets got getting let lets cannot gonna wanna gotta
 """
 _PREPOSITIONS = """
-of in on at by for from to into onto with without within about above across after against along among
-amongst around as before behind below beneath beside besides between beyond despite down during except
-inside like near off out outside over past per since through throughout till toward towards under until
-up upon via
+of in on at by for from to into onto with without within about above across after against along among amongst around
+as before behind below beneath beside besides between beyond despite down during except inside like near off out
+outside over past per since through throughout till toward towards under until up upon via
 """
 _CONJUNCTIONS_AND_ADVERBS = """
-and or but nor so yet if then else than though although because unless whereas while whether once not no
-only just also too very quite rather really even ever never always still already again almost
-perhaps maybe here there now much many more most less least few lot lots bit enough well actually basically
-literally definitely probably simply anyway anyways etc
+and or but nor so yet if then else than though although because unless whereas while whether once not no only just
+also too very quite rather really even ever never always still already again almost perhaps maybe here there now much
+many more most less least few lot lots bit enough well actually basically literally definitely probably simply anyway
+anyways etc
 """
 _CHAT = """
-hey hi hello yeah yep yes yup nah nope ok okay oh ooh wow hmm hm uh um umm ah aha haha lol please thanks
-thx yall em tho cuz omg btw ya u ur s t nt
+hey hi hello yeah yep yes yup nah nope ok okay oh ooh wow hmm hm uh um umm ah aha haha lol please thanks thx yall em
+tho cuz omg btw ya u ur s t nt
 """
 _BARE_CONTRACTIONS = """
-dont doesnt didnt isnt arent wasnt werent wont wouldnt cant couldnt shouldnt havent hasnt hadnt aint
-mustnt im ive youre youve youll theyre theyve theyll weve hes shes thats theres heres itll itd youd theyd
+dont doesnt didnt isnt arent wasnt werent wont wouldnt cant couldnt shouldnt havent hasnt hadnt aint mustnt im ive
+youre youve youll theyre theyve theyll weve hes shes thats theres heres itll itd youd theyd
 """
 
 STOP_WORDS: frozenset[str] = QUESTION_WORDS.union(
@@ -61,10 +60,9 @@ STOP_WORDS: frozenset[str] = QUESTION_WORDS.union(
 """Words that tell nothing about the subject of a text, including `QUESTION_WORDS`."""
 
 ASKING_WORDS: frozenset[str] = word_set(
-    """tell tells told telling show shows showed list lists find finds found know knows knew known knowing
-    remember remembers remembered remind say says said saying mention mentions mentioned talk talks talked
-    talking describe explain give recall ask asked asking want wants wanted think thinks thought search
-    look looking"""
+    """tell tells told telling show shows showed list lists find finds found know knows knew known knowing remember
+    remembers remembered remind say says said saying mention mentions mentioned talk talks talked talking describe
+    explain give recall ask asked asking want wants wanted think thinks thought search look looking"""
 )
 """Verbs of asking and reporting: content in a statement, padding in a question."""
 

@@ -139,7 +139,7 @@ def test_report_averages_by_category_and_overall() -> None:
     Proves: OPS-4.
     """
     answers = [answered(1, "a", 1.0), answered(2, "a", 1.0), answered(3, "b", 0.0, iterations=5, repeats=1)]
-    figures = eval_report.build(dataset(), EvalOptions(), settings_with(["max_iterations=3"]), answers)
+    figures = eval_report.build_eval_report(dataset(), EvalOptions(), settings_with(["max_iterations=3"]), answers)
     assert figures["categories"]["a"] == {"questions": 2, "recall@5": 1.0, "mrr": 1.0}
     assert figures["overall"]["recall@5"] == pytest.approx(2 / 3)
     assert figures["mean_iterations"] == 3.0
@@ -162,9 +162,9 @@ def test_report_tells_how_unanswerable_questions_are_ranked() -> None:
             strict=True,
         )
     ]
-    figures = eval_report.build(dataset(), EvalOptions(), Settings(), told)
+    figures = eval_report.build_eval_report(dataset(), EvalOptions(), Settings(), told)
     assert figures["answerable_auroc"] == {"score": 0.5, "answerable": 1.0}
-    assert eval_report.build(dataset(), EvalOptions(), Settings(), [])["answerable_auroc"]["score"] is None
+    assert eval_report.build_eval_report(dataset(), EvalOptions(), Settings(), [])["answerable_auroc"]["score"] is None
 
 
 def test_foreign_questions_are_asked_of_another_collection() -> None:
@@ -194,14 +194,14 @@ def test_report_is_json_even_with_nothing_asked() -> None:
 
     Proves: OPS-4.
     """
-    figures = eval_report.build(dataset(), EvalOptions(), Settings(), [])
+    figures = eval_report.build_eval_report(dataset(), EvalOptions(), Settings(), [])
     assert json.loads(json.dumps(figures, allow_nan=False))["latency_ms"] == {"p50": None, "p95": None}
 
 
 def test_report_keeps_keys_to_itself() -> None:
     """Proves: OPS-4, OPS-7."""
     settings = Settings(openai_api_key="sk-very-secret", llm_api_key="sk-secret", chroma_api_key="secret")
-    figures = eval_report.build(dataset(), EvalOptions(), settings, [])
+    figures = eval_report.build_eval_report(dataset(), EvalOptions(), settings, [])
     assert "secret" not in json.dumps(figures)
 
 
@@ -212,7 +212,7 @@ def test_table_is_plain_where_there_is_no_terminal(tmp_path: Path) -> None:
     """
     target = tmp_path / "table.txt"
     with target.open("w", encoding="utf-8") as file:
-        figures = eval_report.build(dataset(), EvalOptions(), Settings(), [answered(1, "kind", 0.25)])
+        figures = eval_report.build_eval_report(dataset(), EvalOptions(), Settings(), [answered(1, "kind", 0.25)])
         eval_report.show(figures, Console(file=file, width=120))
     text = target.read_text(encoding="utf-8")
     assert "\x1b" not in text

@@ -5,6 +5,7 @@ Parts between `<!-- written: NAME -->` and `<!-- end -->` are made from the code
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
@@ -139,11 +140,22 @@ def test_python_examples_run(page: Path, desk: Path, closing: Callable[[dict[str
     closing(run_examples(page))
 
 
-def test_readme_imports_only_public_names() -> None:
-    for code in blocks(README, "python"):
-        for line in re.findall(r"^from recall_loop import (.+)$", code, re.MULTILINE):
-            assert {name.strip() for name in line.split(",")} <= set(recall_loop.__all__)
-        assert "recall_loop." not in code
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", [*PYTHON_PAGES, *EXAMPLES], ids=names([*PYTHON_PAGES, *EXAMPLES]))
+def test_examples_import_only_public_names(path: Path) -> None:
+    """Proves: OPS-2 (whoever copies an example depends on nothing that may move)."""
+    text = path.read_text(encoding="utf-8")
+    codes = (
+        [text] if path.suffix == ".py" else [code for language, code in _FENCE.findall(text) if language == "python"]
+    )
+    for node in (node for code in codes for node in ast.walk(ast.parse(code))):
+        if isinstance(node, ast.Import):
+            assert not [alias.name for alias in node.names if alias.name.startswith("recall_loop.")]
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "recall_loop":
+            assert node.module == "recall_loop"
+            assert {alias.name for alias in node.names} <= set(recall_loop.__all__)
 
 
 # Commands
