@@ -21,8 +21,8 @@ _DEFAULT_QUESTIONS = 4
 _SHOWN_FACTS = 5
 _DESCRIPTION = """\
 Load a small invented memory (an assistant that helps to turn a lighthouse into a guesthouse) into a
-temporary store and ask it questions. Each shows what was searched in every iteration, what was new, why
-the search stopped, the best facts with their sources, and how sure the result is.
+temporary store and ask it questions. For each question it shows what every iteration searched and what was
+new, why the search stopped, the best facts with their sources, and the confidence in the result.
 """
 _EXAMPLE = """\
 examples:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import open_store, store_path
 from recall_loop.cli.core.shared_options import add_batch_size_option, add_store_option, add_tenant_option
 
 if TYPE_CHECKING:  # loaded when the verb runs
@@ -21,8 +20,8 @@ if TYPE_CHECKING:  # loaded when the verb runs
 
 _DESCRIPTION = """\
 Bring memories over from another system (docs/importing.md). The source is opened for reading only and read
-to its end before anything is written. Ids stay, so the same command may be run again: after a kill it does
-what is missing, later it brings what has changed.
+to its end before anything is written. Ids are kept, so the same command can be run again: after an
+interruption it does the rest, later it brings what has changed.
 """
 _EXAMPLE = """\
 examples:
@@ -38,25 +37,25 @@ def add_parser(subparsers: Any) -> None:
         "import", help="bring memories over from another system", description=_DESCRIPTION, epilog=_EXAMPLE
     )
     systems = parser.add_subparsers(dest="system", metavar="SYSTEM", required=True)
-    mem0 = _add(systems, "mem0", "mem0's local vector store (Qdrant or Chroma), or a file of what get_all gave")
-    mem0.add_argument("--collection", metavar="NAME", help="its collection (default: mem0, else the only one)")
-    mem0.add_argument("--history", type=Path, metavar="FILE", help="mem0's history.db: former wordings, last messages")
-    _add_expired(mem0, "memories whose expiration date is over")
+    mem0 = _add(systems, "mem0", "mem0's local vector store (Qdrant or Chroma), or a file with the output of get_all")
+    mem0.add_argument("--collection", metavar="NAME", help="collection to read (default: mem0, else the only one)")
+    mem0.add_argument("--history", type=Path, metavar="FILE", help="mem0's history.db: old versions, recent messages")
+    _add_expired(mem0, "memories past their expiration date")
     langgraph = _add(systems, "langgraph-store", "the SQLite file of LangGraph's SqliteStore")
     langgraph.add_argument(
         "--namespace",
         metavar="TEMPLATE",
-        help="namespaces to take, and whose they are, such as memories.{user}.* with {user}, {agent}, {group}, "
-        "{conversation}, {session} (default: all, and they say nothing)",
+        help="namespaces to import and the owner that they name, such as memories.{user}.*, with {user}, {agent}, "
+        "{group}, {conversation}, {session} (default: all, with no owner)",
     )
     langgraph.add_argument(
         "--text-field",
         action="append",
         metavar="PATH",
-        help="where the text stands in a value, with dots; may be repeated, the first that holds text counts "
+        help="dotted path of the text in a value; may be repeated: the first that holds text is used "
         "(default: text, content, memory, data, page_content, content.content, else the whole value)",
     )
-    _add_expired(langgraph, "items whose time to live is over")
+    _add_expired(langgraph, "items past their time to live")
     _add(systems, "letta", "Letta's archival export (JSON), or an agent file (.af)")
 
 
@@ -65,18 +64,18 @@ def _add(systems: Any, name: str, words: str) -> argparse.ArgumentParser:
     parser.add_argument("source", type=Path, metavar="SOURCE", help=words)
     add_store_option(parser)
     add_tenant_option(parser)
-    for option, whose in (("--user", "user"), ("--agent", "agent"), ("--group", "group")):
-        parser.add_argument(option, metavar="ID", help=f"{whose} of what names none itself (default: none)")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done (default: off)")
+    for owner in ("user", "agent", "group"):
+        parser.add_argument(f"--{owner}", metavar="ID", help=f"{owner} of items that name none (default: none)")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be done (default: off)")
     add_batch_size_option(parser, "records")
     parser.add_argument(
-        "--rejects", type=Path, metavar="FILE", help="where refused items go (default: ./SOURCE.rejects.jsonl)"
+        "--rejects", type=Path, metavar="FILE", help="file for refused items (default: ./SOURCE.rejects.jsonl)"
     )
     return parser
 
 
-def _add_expired(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument("--include-expired", action="store_true", help=f"take {what} too (default: off)")
+def _add_expired(parser: argparse.ArgumentParser, items: str) -> None:
+    parser.add_argument("--include-expired", action="store_true", help=f"also import {items} (default: off)")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -127,6 +126,7 @@ def _source(args: argparse.Namespace) -> ImportSource:
 def _preview(
     args: argparse.Namespace, settings: Settings, source: ImportSource, options: WriteOptions, on_rejected: OnRejected
 ) -> ImportSummary:
+    from recall_loop.cli.core.common import open_store, store_path
     from recall_loop.memory.intake.imports.import_run import preview_import
     from recall_loop.memory.store.store import MemoryStore
 
@@ -139,6 +139,7 @@ def _preview(
 def _import(
     args: argparse.Namespace, settings: Settings, source: ImportSource, options: WriteOptions, on_rejected: OnRejected
 ) -> ImportSummary:
+    from recall_loop.cli.core.common import open_store
     from recall_loop.cli.core.progress_bars import progress_bar
     from recall_loop.memory.intake.imports.import_run import import_source
 

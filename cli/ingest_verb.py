@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import check_readable, open_store
 from recall_loop.cli.core.shared_options import add_batch_size_option, add_store_option, add_tenant_option
 
 if TYPE_CHECKING:  # loaded when the verb runs
@@ -17,9 +16,9 @@ if TYPE_CHECKING:  # loaded when the verb runs
 
 _DESCRIPTION = """\
 Read JSON Lines files into a store, one record a line (docs/records.md). A line that can't be used is
-reported, and written to a rejects file with its reason; the rest goes in, and the exit code is 1.
-Running it again is safe: the same file gives the same records. A run that was cut short goes on where
-the store had acknowledged it.
+reported, and written to a rejects file with its reason; the rest is stored, and the exit code is 1.
+Running it again is safe: the same file gives the same records. An interrupted run continues after the
+last lines that the store acknowledged.
 """
 _EXAMPLE = """\
 example:
@@ -39,15 +38,15 @@ def add_parser(subparsers: Any) -> None:
         "--format",
         choices=("records", "locomo"),
         default="records",
-        help="records: our own; locomo: conversations in LoCoMo's layout (default: %(default)s)",
+        help="records: our own format; locomo: conversations in LoCoMo's layout (default: %(default)s)",
     )
     add_batch_size_option(parser, "lines")
-    parser.add_argument("--rejects", type=Path, metavar="FILE", help="where bad lines go (default: FILE.rejects.jsonl)")
+    parser.add_argument("--rejects", type=Path, metavar="FILE", help="for rejected lines (default: FILE.rejects.jsonl)")
     parser.add_argument(
         "--resume",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="go on where a run of the same file was cut short (default: on)",
+        help="continue an interrupted run of the same file (default: on)",
     )
 
 
@@ -59,6 +58,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         StoreError: the store can't be opened or written.
         OSError: a file can't be read.
     """
+    from recall_loop.cli.core.common import check_readable, open_store
     from recall_loop.memory.intake.files.ingest import IngestOptions
 
     check_readable(args.files)

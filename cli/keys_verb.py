@@ -42,15 +42,15 @@ def add_parser(subparsers: Any) -> None:
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add = actions.add_parser("add", help="make a key and print it, once")
-    add.add_argument("--tenant", metavar="T", required=True, help="whose memory the key opens")
+    add.add_argument("--tenant", metavar="T", required=True, help="tenant whose memory the key opens")
     add.add_argument("--role", choices=ROLES, default="write", help="what it may do (default: write)")
     add.add_argument("--expires", metavar="WHEN", help="date, time, or a span such as 90d, 12h or 30m (default: never)")
     listing = actions.add_parser("list", help="list the keys, without their secrets")
     listing.add_argument("--json", action="store_true", help="print one JSON object per key")
-    rotate = actions.add_parser("rotate", help="make a key like another, and revoke that one")
+    rotate = actions.add_parser("rotate", help="make a key like an old one, and revoke the old one")
     rotate.add_argument("id", metavar="ID", help="id of the old key, as `list` shows it")
     rotate.add_argument(
-        "--grace", metavar="SPAN", help="the old key still works for this long: 1d, 12h, 30m (default: not)"
+        "--grace", metavar="SPAN", help="the old key still works for this long: 1d, 12h, 30m (default: no time)"
     )
     revoke = actions.add_parser("revoke", help="revoke a key")
     revoke.add_argument("id", metavar="ID", help="id of the key, as `list` shows it")

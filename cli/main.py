@@ -15,7 +15,6 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
-from recall_loop.cli.core.common import read_settings
 from recall_loop.cli.core.shared_options import add_log_options
 
 PROGRAM = "recall-loop"
@@ -114,7 +113,7 @@ def build_parser(verbs: Sequence[str]) -> Parser:
         description="A memory for agents: search until there is enough new evidence, and say why it stopped.",
         epilog=_EPILOG,
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for verb in verbs:
         import_module(VERBS[verb]).add_parser(subparsers)
@@ -131,6 +130,7 @@ def one_line(text: str) -> str:
 def _dispatch(argv: list[str]) -> int:
     first = argv[0] if argv else ""
     args = build_parser([first] if first in VERBS else list(VERBS)).parse_args(argv)
+    from recall_loop.cli.core.common import read_settings
     from recall_loop.telemetry.logs import start_logging
 
     settings = read_settings(args)

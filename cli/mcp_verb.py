@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import open_store, scope_from
 from recall_loop.cli.core.shared_options import (
     add_listen_options,
     add_model_options,
@@ -19,9 +18,9 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Give a program that speaks the Model Context Protocol the tools retrieve, search, search_trajectories, add and
-erase. Over standard input and output (the default) the options say whose memory it is and which part of it, and no
-call can say otherwise. With --http it is the service of `recall-loop serve`, whose /mcp takes the service's keys.
+Offer the tools retrieve, search, search_trajectories, add and erase to a program that speaks the Model Context
+Protocol. Over standard input and output (the default) the options say whose memory it is and which part of it, and
+no call can say otherwise. With --http it is the service of `recall-loop serve`, whose /mcp takes the service's keys.
 """
 _EXAMPLE = """\
 examples:
@@ -43,7 +42,7 @@ _CALL_SECONDS = 600
 def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
     parser = subparsers.add_parser(
-        "mcp", help="be a memory for programs that speak MCP", description=_DESCRIPTION, epilog=_EXAMPLE
+        "mcp", help="serve the memory over the Model Context Protocol", description=_DESCRIPTION, epilog=_EXAMPLE
     )
     add_store_option(parser)
     parser.add_argument("--read-only", action="store_true", default=None, help="offer no tool that writes")
@@ -74,6 +73,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     _check(args)
     if args.http:
         return serve_http(args, settings)
+    from recall_loop.cli.core.common import open_store, scope_from
     from recall_loop.service.mcp.mcp_stdio import serve_stdio
 
     scope, read_only = scope_from(args, settings), bool(args.read_only)

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import store_path
 from recall_loop.cli.core.shared_options import (
     add_listen_options,
     add_model_options,
@@ -22,9 +21,9 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Answer retrieval requests over HTTP. The store is opened for writing, and made if there is none. Without --keys
-everybody on this machine may read and write, and the service listens on loopback only. Every other setting of
-the service is an environment variable: see docs/operations.md.
+Answer retrieval requests over HTTP. The store is opened for writing, and created if there is none. Without
+--keys anybody on this machine may read and write, and the service listens on loopback only. Every other setting
+of the service is an environment variable: see docs/operations.md.
 """
 _EXAMPLE = """\
 examples:
@@ -40,7 +39,7 @@ def add_parser(subparsers: Any) -> None:
     add_store_option(parser, "--chroma-url")
     add_listen_options(parser)
     parser.add_argument(
-        "--workers", metavar="N", help="processes that answer, 1 to 64; needs a Chroma server (default: 1)"
+        "--workers", metavar="N", help="server processes, 1 to 64; several need a Chroma server (default: 1)"
     )
     parser.add_argument(
         "--read-only", action="store_true", default=None, help="write nothing; another process may have the store open"
@@ -49,9 +48,9 @@ def add_parser(subparsers: Any) -> None:
         "--request-log",
         type=Path,
         metavar="FILE",
-        help="append each retrieval request, with its words, for `recall-loop replay`",
+        help="append each retrieval request, with its text, for `recall-loop replay`",
     )
-    parser.add_argument("--access-log", action="store_true", help="log a line per request, without its words")
+    parser.add_argument("--access-log", action="store_true", help="log a line per request, without its text")
     add_model_options(parser)
 
 
@@ -63,10 +62,12 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         StoreError: the store can't be opened.
         OSError: the request log can't be written.
     """
-    store, config = store_path(settings), _config(args)
+    from recall_loop.cli.core.common import store_path
     from recall_loop.service.process.lifecycle import NO_KEYS_WARNING
     from recall_loop.service.serving import serve
     from recall_loop.service.workers.supervisor import WriterStartError
+
+    store, config = store_path(settings), _config(args)
 
     def announce(sock: socket) -> None:
         host, port = sock.getsockname()[:2]

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import open_store
 from recall_loop.cli.core.shared_options import add_model_options, add_store_option, bounded_int, bounded_seconds
 
 if TYPE_CHECKING:  # loaded when the verb runs
@@ -16,7 +15,7 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
 _MAX_CONCURRENCY = 64
-# A process takes about two seconds to begin; with fewer requests than this for each it isn't worth it.
+# A process takes about two seconds to start; with fewer requests than this for each it isn't worth it.
 _MIN_REQUESTS_PER_WORKER = 25
 _MAX_DEFAULT_WORKERS = 8
 
@@ -27,7 +26,7 @@ request does not end the run. Then a summary is printed.
 _EXAMPLE = """\
 exit codes:
   0 every request was answered; 1 some have an error line, or could not be searched; 2 the run could not
-  begin, or not go on; 130 interrupted. After 2 and 130 --resume goes on.
+  start or continue; 130 interrupted. After 2 and 130 the same command with --resume continues the run.
 example:
   echo '{"id": "q1", "messages": [{"role": "user", "content": "Who sells us bread?"}]}' > requests.jsonl
   recall-loop batch requests.jsonl -o results.jsonl --store ./memory
@@ -53,14 +52,14 @@ def add_parser(subparsers: Any) -> None:
         "--workers",
         type=bounded_int(1, _MAX_CONCURRENCY),
         metavar="N",
-        help="processes that share them, 1 to the concurrency, each some 300 MB (default: one a processor, "
+        help="processes that share the requests, 1 to the concurrency, each some 300 MB (default: one per processor, "
         f"at most {_MAX_DEFAULT_WORKERS}, where each gets {_MIN_REQUESTS_PER_WORKER} requests)",
     )
     add(
         "--order",
         choices=("completed", "input"),
         default="completed",
-        help="of the lines: as requests end, or as they stand in the file (default: %(default)s)",
+        help="order of the lines: as requests finish, or as in the file (default: %(default)s)",
     )
     add(
         "--timeout",
@@ -71,7 +70,7 @@ def add_parser(subparsers: Any) -> None:
     add(
         "--resume",
         action="store_true",
-        help="go on with the output of a run that was cut short (default: off; the output must be new)",
+        help="continue the output of an interrupted run (default: off; the output must be new)",
     )
     _add_engine(parser)
     add("--quiet", action="store_true", help="no progress on stderr")
@@ -87,7 +86,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         help="what runs the requests: this machine, or actors of a Ray cluster, for a store on a Chroma server "
         "(default: %(default)s)",
     )
-    add("--address", metavar="HOST:PORT", help="head of the Ray cluster, or auto (default: begin one on this machine)")
+    add("--address", metavar="HOST:PORT", help="head of the Ray cluster, or auto (default: start one on this machine)")
     add(
         "--actors",
         type=bounded_int(1, 1024),
@@ -106,6 +105,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         OSError: a file can't be read or written.
     """
     from recall_loop.cli.batch.batch_rendering import print_summary, print_summary_json
+    from recall_loop.cli.core.common import open_store
     from recall_loop.cli.core.progress_bars import progress_bar
     from recall_loop.graph.batch.batch_run import count_requests, run_batch
 
@@ -149,7 +149,7 @@ def _ray(args: argparse.Namespace) -> RayCluster | None:
 
 
 def _default_workers(concurrency: int, total: int, store: MemoryStore, settings: Settings) -> int:
-    """Return how many processes are worth beginning."""
+    """Return how many processes are worth starting."""
     from recall_loop.graph.batch.batch_engines import multiprocess_blocker
     from recall_loop.memory.store.embed.processors import available_processors
 

@@ -1,4 +1,4 @@
-"""Settings, scope, store and output file of a verb, as its options and the environment say."""
+"""Settings, scope, request models, store and output file of a verb, from its options and the environment."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
+from pydantic import BaseModel
+
 from recall_loop.cli.core.shared_options import LIST_FILTERS, given_fields
+from recall_loop.memory.store.files.atomic_write import atomic_file
+from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.scope import Filters, Scope
+from recall_loop.state.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.state.scope import Scope
-    from recall_loop.state.settings.settings import Settings
 
-_Model = TypeVar("_Model", bound="BaseModel")
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def read_settings(args: argparse.Namespace) -> Settings:
@@ -27,9 +29,6 @@ def read_settings(args: argparse.Namespace) -> Settings:
     Raises:
         InvalidInputError: a variable's value is not allowed.
     """
-    from recall_loop.state.errors import InvalidInputError
-    from recall_loop.state.settings.settings import Settings
-
     given = given_fields(args, Settings.model_fields)
     settings = Settings(**given)
     if "llm_base_url" in given and settings.llm_model is None:
@@ -43,9 +42,6 @@ def scope_from(args: argparse.Namespace, settings: Settings) -> Scope:
     Raises:
         InvalidInputError: an option's value is not allowed, or `--scope constellation` comes without `--agent`.
     """
-    from recall_loop.state.errors import validate_model
-    from recall_loop.state.scope import Scope
-
     fields = given_fields(args, ("agent_id", "user_id", "conversation_id"))
     if getattr(args, "scope", None) is not None:
         fields["mode"] = args.scope
@@ -58,9 +54,6 @@ def model_from(args: argparse.Namespace, model: type[_Model], **fields: Any) -> 
     Raises:
         InvalidInputError: names the field, its value and what is allowed.
     """
-    from recall_loop.state.errors import validate_model
-    from recall_loop.state.scope import Filters, Scope
-
     names = Filters.model_fields.keys() - Scope.model_fields.keys() - model.model_fields.keys()
     given = given_fields(args, model.model_fields)
     if filters := _read_filters(args.filter, given_fields(args, names)):
@@ -70,8 +63,6 @@ def model_from(args: argparse.Namespace, model: type[_Model], **fields: Any) -> 
 
 def _read_filters(pairs: Sequence[str], filters: dict[str, Any]) -> dict[str, Any]:
     """Add `KEY=VALUE` pairs to filters; those of a filter that takes several values add up."""
-    from recall_loop.state.errors import InvalidInputError
-
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
@@ -91,8 +82,6 @@ def store_path(settings: Settings) -> Path:
     Raises:
         InvalidInputError: neither an option nor the environment names one.
     """
-    from recall_loop.state.errors import InvalidInputError
-
     if not settings.store_path:
         raise InvalidInputError("--store", settings.store_path, "a folder; or set RECALL_LOOP_STORE_PATH")
     return Path(settings.store_path)
@@ -103,9 +92,9 @@ def open_store(settings: Settings, *, create: bool = False, read_only: bool = Fa
 
     Raises:
         InvalidInputError: no path was given.
-        StoreError: it can't be opened so.
+        StoreError: it can't be opened.
     """
-    from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.memory.store.store import MemoryStore  # not before a verb needs it
 
     return MemoryStore.from_settings(settings, store_path(settings), create=create, read_only=read_only)
 
@@ -128,9 +117,6 @@ def atomic_output(path: Path | None) -> Iterator[IO[str]]:
     Raises:
         InvalidInputError: the file exists.
     """
-    from recall_loop.memory.store.files.atomic_write import atomic_file
-    from recall_loop.state.errors import InvalidInputError
-
     if path is None:
         yield sys.stdout
         return

@@ -61,24 +61,27 @@ def add_tenant_option(group: Group, *, required: bool = False) -> None:
     """Add `--tenant`."""
     default = "" if required else " (default: $RECALL_LOOP_TENANT, else `default`)"
     group.add_argument(
-        "--tenant", metavar="T", required=required, help=f"whose memory; nothing crosses tenants{default}"
+        "--tenant",
+        metavar="T",
+        required=required,
+        help=f"whose memory; nothing is shared between tenants{default}",
     )
 
 
 def add_scope_options(group: Group, records: str = "records") -> None:
     """Add `--agent`, `--scope`, `--user` and `--conversation`, which narrow a tenant's memory."""
-    group.add_argument("--agent", dest="agent_id", metavar="A", help=f"{records} of this agent only (default: of all)")
+    group.add_argument("--agent", dest="agent_id", metavar="A", help=f"only {records} of this agent (default: all)")
     group.add_argument(
         "--scope",
         choices=("local", "constellation"),
         help="local: the agent itself; constellation: the agents of its group (default: local)",
     )
-    group.add_argument("--user", dest="user_id", metavar="U", help=f"{records} of this user only (default: of all)")
+    group.add_argument("--user", dest="user_id", metavar="U", help=f"only {records} of this user (default: all)")
     group.add_argument(
         "--conversation",
         dest="conversation_id",
         metavar="ID",
-        help=f"{records} of this conversation only (default: of all)",
+        help=f"only {records} of this conversation (default: all)",
     )
 
 
@@ -100,7 +103,7 @@ def add_filter_option(group: Group) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="any filter of docs/search.md, such as tools_used=read_file or scored=true; may be repeated, "
+        help="any filter of docs/search.md, such as scored=true; may be repeated, "
         f"and the values of {', '.join(LIST_FILTERS)} add up",
     )
 
@@ -114,7 +117,7 @@ def add_listen_options(group: Group) -> None:
         dest="keys_file",
         type=Path,
         metavar="FILE",
-        help="file of API keys, as `recall-loop keys add` makes it",
+        help="file of API keys, made by `recall-loop keys add`",
     )
 
 
@@ -136,16 +139,16 @@ def add_json_option(group: Group) -> None:
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
     """Add `--log-level` and `--log-format`."""
-    log = parser.add_argument_group("log", "Written to standard error, besides errors.")
+    log = parser.add_argument_group("log", "Log lines on standard error.")
     log.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
-        help="least level; info has a line for each finished run (default: $RECALL_LOOP_LOG_LEVEL, else warning)",
+        help="minimum level; info logs a line for each finished run (default: $RECALL_LOOP_LOG_LEVEL, else warning)",
     )
     log.add_argument(
         "--log-format",
         choices=("console", "json"),
-        help="lines to read, or one JSON object a line (default: $RECALL_LOOP_LOG_FORMAT, else console)",
+        help="readable lines, or one JSON object per line (default: $RECALL_LOOP_LOG_FORMAT, else console)",
     )
 
 

@@ -43,12 +43,18 @@ def add_parser(subparsers: Any) -> None:
     add_setting_option(parser)
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="the file to write")
     add("--id", metavar="NAME", help="name of the mapping, which results carry (default: the file's name)")
-    add("--date", metavar="DATE", help="when it is fitted, to be noted in the file")
+    add("--date", metavar="DATE", help="date of the fit, noted in the file")
     add("--folds", type=bounded_int(2, 1000), default=6, metavar="N", help="parts of the cross-validation (default: 6)")
     add("--balance", type=float, default=0.5, metavar="X", help="0 = questions weigh the same, 1 = sets (default: 0.5)")
-    add("--high", type=float, default=0.85, metavar="P", help="precision that `high` is to have (default: 0.85)")
-    add("--medium", type=float, default=0.6, metavar="P", help="precision that `medium` is to have (default: 0.6)")
-    add("--wrongly", type=float, default=0.05, metavar="P", help="answerable questions to abstain on (default: 0.05)")
+    add("--high", type=float, default=0.85, metavar="P", help="target precision of `high` (default: 0.85)")
+    add("--medium", type=float, default=0.6, metavar="P", help="target precision of `medium` (default: 0.6)")
+    add(
+        "--wrongly",
+        type=float,
+        default=0.05,
+        metavar="P",
+        help="answerable questions that may go unanswered (default: 0.05)",
+    )
     add_cross_collection_option(parser, "--data")
     add("--method", metavar="NAME", help="take this candidate instead of the best one")
     add("--plot", type=Path, metavar="FILE", help="draw the reliability before and after, as .svg, .png or .html")

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import open_store
 from recall_loop.cli.core.progress_bars import stage_progress
 from recall_loop.cli.evals.eval_options import (
     add_dataset_options,
@@ -117,6 +116,7 @@ def _check(args: argparse.Namespace) -> None:
 def _load_prompts(
     args: argparse.Namespace, settings: Settings, stack: ExitStack, progress: StageProgress
 ) -> tuple[ReplayOptions, list[ReplayPrompt], MemoryStore]:
+    from recall_loop.cli.core.common import open_store
     from recall_loop.evals.datasets.datasets import load_dataset
     from recall_loop.evals.replay.prompt_set import read_requests
     from recall_loop.evals.replay.replay_report import ReplayOptions

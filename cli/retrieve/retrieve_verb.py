@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import open_store
 from recall_loop.cli.core.shared_options import (
     add_filter_option,
     add_model_options,
@@ -24,8 +23,8 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Search a store until enough new evidence is found, and print ranked facts with where they come from, how
-sure the result is, and why the search stopped. The store is opened for reading only.
+Search a store until enough new evidence is found, and print ranked facts with their sources, the confidence
+in the result, and why the search stopped. The store is opened for reading only.
 """
 _EXAMPLE = """\
 examples:
@@ -49,7 +48,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--stream",
         action="store_true",
-        help="show each iteration and what scores are made of; with --json one event a line, result last",
+        help="show each iteration and the components of scores; with --json print one event per line, the result last",
     )
 
 
@@ -63,14 +62,14 @@ def _add_request_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--reference-time",
         metavar="T",
-        help="now, as 2024-05-01T09:30:00Z (default: time of the newest message, else the clock)",
+        help="current time, as 2024-05-01T09:30:00Z (default: time of the newest message, else the clock)",
     )
     add("--goal", metavar="G", help="what the answer is for, in addition to the question")
     add(
         "--messages",
         type=Path,
         metavar="FILE",
-        help="JSON list or JSON Lines of {role, author, content, timestamp} before the question",
+        help="conversation before the question: a JSON list or JSON Lines of {role, author, content, timestamp}",
     )
 
 
@@ -82,6 +81,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         StoreError: the store can't be opened or read.
         OSError: a file can't be read.
     """
+    from recall_loop.cli.core.common import open_store
     from recall_loop.cli.retrieve.request_arguments import build_request
     from recall_loop.graph.run import stream_retrieve
     from recall_loop.state.types import StopReason

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.common import model_from, open_store, scope_from
 from recall_loop.cli.core.shared_options import (
     Group,
     add_filter_option,
@@ -20,8 +19,8 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Search a store once and print what matches, best first: no planning, no further rounds. Where nothing is
-found it says where was looked. A query may end with a time: `< 3 days` (within), `> 2 weeks` (longer ago),
+Search a store once and print the matches, best first: no planning, no further rounds. If nothing is found,
+it prints what was searched. A query may end with a time: `< 3 days` (within), `> 2 weeks` (longer ago),
 `1-3 months`, `2 days ago`; in quotation marks it is text. The store is opened for reading only.
 """
 _EXAMPLE = """\
@@ -44,7 +43,7 @@ def add_parser(subparsers: Any) -> None:
     _add_filters(parser.add_argument_group("conditions that results must meet, all that are given"))
     _add_mode_options(parser.add_argument_group("how to search"))
     _add_ranking_options(parser.add_argument_group("how to rank"))
-    _add_output_options(parser.add_argument_group("what is shown"))
+    _add_output_options(parser.add_argument_group("output"))
 
 
 def _add_filters(group: Group) -> None:
@@ -58,7 +57,7 @@ def _add_filters(group: Group) -> None:
     add("--fact-type", metavar="T", help="exactly this fact type")
     add("--session", metavar="ID", help="exactly this session")
     add("--include-superseded", action="store_true", default=None, help="also facts that newer ones have superseded")
-    add("--as-of", metavar="T", help="what was there and true at this time, as 2024-05-01T09:30:00Z")
+    add("--as-of", metavar="T", help="records that existed and facts that held at this time, as 2024-05-01T09:30:00Z")
     add("--min-similarity", metavar="X", help="similarity at least this, 0 to 1")
     add(
         "--execution-status",
@@ -89,14 +88,14 @@ def _add_mode_options(group: Group) -> None:
     add(
         "--reference-time",
         metavar="T",
-        help="now, for a time at the end of the query such as `< 3 days` (default: the clock)",
+        help="time from which `< 3 days` at the end of the query counts back (default: the clock)",
     )
     add(
         "--no-time-suffixes",
         dest="time_suffixes",
         action="store_false",
         default=None,
-        help="take a time at the end of the query as text (default: off)",
+        help="treat a time at the end of the query as text (default: off)",
     )
 
 
@@ -130,14 +129,14 @@ def _add_ranking_options(group: Group) -> None:
 
 def _add_output_options(group: Group) -> None:
     length = group.add_mutually_exclusive_group()
-    length.add_argument("--full", action="store_true", help="every text in full (default: off)")
+    length.add_argument("--full", action="store_true", help="print every text in full (default: off)")
     length.add_argument(
         "--profile",
         metavar="P",
         help="how much of each text: local, constellation, messages, or steps such as 2:full,5:1000,400 "
         "(default: by scope and types)",
     )
-    group.add_argument("--json", action="store_true", help="print results, and where they were searched, as JSON")
+    group.add_argument("--json", action="store_true", help="print the results and what was searched as JSON")
     group.add_argument("--debug", action="store_true", default=None, help="add the rank and score of each retriever")
 
 
@@ -149,6 +148,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         StoreError: the store can't be opened or read.
         EmbedderError: the embedder fails and the mode needs it.
     """
+    from recall_loop.cli.core.common import model_from, open_store, scope_from
     from recall_loop.cli.search.search_rendering import print_results, print_results_json, read_profile
     from recall_loop.memory.search.engine import search
     from recall_loop.state.search import SearchParams

@@ -26,7 +26,7 @@ examples:
 def add_parser(subparsers: Any) -> None:
     """Add the verb, its actions and their options."""
     parser = subparsers.add_parser(
-        "store", help="look at, verify, rebuild, export or delete from a store", epilog=_EXAMPLE
+        "store", help="inspect, verify, rebuild, compact, export or delete from a store", epilog=_EXAMPLE
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_tenant_option(_add_action(actions, "info", "print what the store holds"))
@@ -38,7 +38,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _add_maintenance(actions: Any) -> None:
-    verify = _add_action(actions, "verify", "check the store for damage; 0 sound, 1 not")
+    verify = _add_action(actions, "verify", "check the store for damage; the exit code is 0 if it is sound, else 1")
     verify.add_argument("--json", action="store_true", help="print one JSON object (default: a line per finding)")
     rebuild = _add_action(actions, "rebuild", "rebuild the indexes")
     rebuild.add_argument(
@@ -49,7 +49,7 @@ def _add_maintenance(actions: Any) -> None:
     rebuild.add_argument(
         "--token-vectors",
         choices=("make", "drop"),
-        help="make the token vectors that reranking needs where they are missing, or keep none (default: as it is)",
+        help="make the token vectors that reranking needs where they are missing, or keep none (default: no change)",
     )
     rebuild.add_argument(
         "--move", action="store_true", help="keep the vectors on the server of --url from now on (default: off)"
@@ -62,7 +62,7 @@ def _add_delete(actions: Any) -> None:
     add_tenant_option(delete, required=True)
     which = delete.add_mutually_exclusive_group(required=True)
     which.add_argument("--ids", nargs="+", metavar="ID", help="ids of the records")
-    which.add_argument("--ids-file", type=Path, metavar="F", help="file with one id a line")
+    which.add_argument("--ids-file", type=Path, metavar="F", help="file with one id per line")
     which.add_argument("--user", dest="user_id", metavar="ID", help="every record of a user")
     which.add_argument("--agent", dest="agent_id", metavar="ID", help="every record of an agent")
     which.add_argument("--conversation", dest="conversation_id", metavar="ID", help="every record of a conversation")

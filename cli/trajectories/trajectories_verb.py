@@ -23,9 +23,9 @@ if TYPE_CHECKING:  # loaded when an action runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Past runs of agents. Two things are told apart everywhere. Execution says how a run ended: completed,
+Past runs of agents. Two things are kept apart everywhere. Execution says how a run ended: completed,
 incomplete, failed, error or unknown. Learning value says how much can be learned from it, from 0 to 1.
-Neither enters the other: a run that ended in an error may teach a lot.
+Neither affects the other: a run that ended in an error may teach a lot.
 """
 _EXAMPLE = """\
 examples:
@@ -43,7 +43,7 @@ _ACTION_MODULES = {
     "migrate": "recall_loop.cli.trajectories.trajectories_maintenance",
     "stats": "recall_loop.cli.trajectories.trajectories_show",
 }
-_RUNS_HELP = "JSON Lines, one run a line: `messages`, and beside them `id`, `task`, `stop_reason`, `error` …"
+_RUNS_HELP = "JSON Lines, one run per line: `messages`, and besides them `id`, `task`, `stop_reason`, `error` …"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -59,7 +59,7 @@ def add_parser(subparsers: Any) -> None:
     _add_score(actions)
     _add_search(actions)
     _add_show(actions)
-    migrate = _action(actions, "migrate", "rewrite old records (`outcome.type`) in the new shape", "--dry-run")
+    migrate = _action(actions, "migrate", "rewrite old records (`outcome.type`) in the new format", "--dry-run")
     migrate.add_argument("--dry-run", action="store_true", help="count only, change nothing (default: off)")
     add_json_option(migrate)
 
@@ -71,7 +71,7 @@ def _add_intake(actions: Any) -> None:
     _add_masking(convert)
     add = _action(actions, "add", "put runs into a store", "runs.jsonl --store ./memory --agent support")
     add.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS_HELP)
-    add.add_argument("--agent", metavar="A", help="agent that the runs belong to (default: as the line says)")
+    add.add_argument("--agent", metavar="A", help="agent that the runs belong to (default: as each line says)")
     add.add_argument("--tag", action="append", default=[], metavar="T", help="tag for every run; may be repeated")
     add.add_argument(
         "--score",
@@ -85,14 +85,14 @@ def _add_intake(actions: Any) -> None:
 def _add_masking(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("secrets, masked before anything is stored")
     group.add_argument(
-        "--mask", action="append", default=[], metavar="REGEX", help="mask what this matches too; may be repeated"
+        "--mask", action="append", default=[], metavar="REGEX", help="also mask what this matches; may be repeated"
     )
     group.add_argument(
         "--mask-key",
         action="append",
         default=[],
         metavar="REGEX",
-        help="mask values under names (in snake_case) where this is found; may be repeated",
+        help="mask values whose name (in snake_case) this matches; may be repeated",
     )
     group.add_argument(
         "--default-masks",
@@ -115,7 +115,7 @@ def _add_score(actions: Any) -> None:
         default="auto",
         help="auto: by the language model of the settings, else by rules (default: %(default)s)",
     )
-    score.add_argument("--limit", type=bounded_int(1, 1_000_000), metavar="N", help="most runs (default: all)")
+    score.add_argument("--limit", type=bounded_int(1, 1_000_000), metavar="N", help="at most N runs (default: all)")
 
 
 def _add_search(actions: Any) -> None:
@@ -158,9 +158,9 @@ def _add_filters(group: Group) -> None:
 
 
 def _add_show(actions: Any) -> None:
-    show = _action(actions, "show", "print a run as a person would read it", "run-17 --store ./memory")
+    show = _action(actions, "show", "print a run for reading", "run-17 --store ./memory")
     show.add_argument("id", metavar="ID", help="id of the run")
-    show.add_argument("--full", action="store_true", help="show every text whole (default: shortened)")
+    show.add_argument("--full", action="store_true", help="show every text in full (default: shortened)")
     add_json_option(show)
     stats = _action(actions, "stats", "count runs by execution and learning value", "--store ./memory")
     add_json_option(stats)
