@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tuning_examples import PARTS, fold_of
 
-from recall_loop.evals.datasets.datasets import Dataset
+from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.memory.store.embed.minilm import MINILM_FINGERPRINT, MiniLmEmbedder, MiniLmModel
 from recall_loop.memory.store.embed.weight_patch import WeightPatch

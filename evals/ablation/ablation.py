@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from recall_loop.evals.ablation.ingredients import EXPERIENCE, Ingredient, IngredientUsage, select_ingredients
-from recall_loop.evals.datasets.datasets import Dataset
+from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.replay.policy_comparison import RESAMPLES, Difference, differences, policy_figures
 from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest, open_eval_store
 from recall_loop.evals.runs.loop_policy import LoopPolicy

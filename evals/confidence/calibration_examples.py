@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from recall_loop.evals.datasets.datasets import Dataset
+from recall_loop.evals.datasets.dataset_parts import Dataset
+from recall_loop.evals.datasets.json_files import PublishedModel, iter_lines
 from recall_loop.evals.measures.retrieval_metrics import all_at_k
 from recall_loop.evals.runs.cross_collection import CROSS_COLLECTION
 from recall_loop.evals.runs.eval_report import question_line
+from recall_loop.evals.runs.prompts import COMPLETE_CUT
 from recall_loop.evals.runs.runner import ReplayRun
-from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines
 from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, RAW_SCORE
 from recall_loop.policy.confidence.confidence_signals import SIGNALS
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.types import Identifier, UnitFloat
-
-CUT = 10
 
 
 @dataclass(frozen=True)
@@ -45,18 +44,14 @@ class CalibrationExample:
     cross_collection: bool = False
 
 
-class _Detail(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Detail(PublishedModel):
     raw_score: UnitFloat
     components: dict[str, UnitFloat]
     signals: dict[str, float]
 
 
-class _PerQuestionLine(BaseModel):
+class _PerQuestionLine(PublishedModel):
     """One line of `recall-loop eval --per-question`."""
-
-    model_config = ConfigDict(extra="ignore")
 
     id: Identifier
     collection: Identifier
@@ -85,18 +80,15 @@ def read_examples(path: Path) -> list[CalibrationExample]:
 
 
 def _lines(path: Path) -> Iterator[_PerQuestionLine]:
-    for line in raw_lines(path):
-        place, found = f"{path.name} line {line.number}", parse_object(line)
-        if isinstance(found, InvalidLine):
-            raise InvalidInputError(place, found.reason, "one JSON object in UTF-8")
-        read = validate_model(_PerQuestionLine, found, place)
+    for line in iter_lines(path):
+        read = validate_model(_PerQuestionLine, line.value, line.location)
         for part, given, known in (
             ("components", read.confidence_detail.components, COMPONENT_WEIGHTS),
             ("signals", read.confidence_detail.signals, SIGNALS),
         ):
             if set(given) != set(known):
                 allowed = f"exactly {', '.join(known)}; ask the questions again with this version"
-                raise InvalidInputError(f"{place}.confidence_detail.{part}", sorted(given), allowed)
+                raise InvalidInputError(f"{line.location}.confidence_detail.{part}", sorted(given), allowed)
         yield read
 
 
@@ -113,7 +105,7 @@ def _examples(lines: Iterable[_PerQuestionLine], origin: str) -> Iterator[Calibr
             id=line.id,
             values=_values(line.confidence_detail),
             answerable=line.answerable,
-            complete=line.answerable and bool(all_at_k(line.ids, line.gold, CUT)),
+            complete=line.answerable and bool(all_at_k(line.ids, line.gold, COMPLETE_CUT)),
             cross_collection=line.category == CROSS_COLLECTION,
         )
 

@@ -130,12 +130,16 @@ class Document:
     @property
     def kind(self) -> DocumentKind:
         """What it is to an evaluation."""
-        return document_kind(self.fields)
+        kind = self.fields.get("kind")
+        if kind == "message":
+            return DocumentKind.MESSAGE
+        return DocumentKind.FACT if kind == "fact" and not self.fields.get("title") else DocumentKind.OTHER
 
     @property
     def blank(self) -> bool:
         """Whether there is no text in it."""
-        return is_blank(self.fields)
+        text = self.fields.get("text")
+        return isinstance(text, str) and not text.strip()
 
     def record(self) -> Record:
         """Return it as a record.
@@ -265,18 +269,3 @@ def check_collections(questions: Iterable[LabelledQuestion], known: Mapping[str,
             raise InvalidInputError(
                 f"question {question.id}: collection", question.collection, f"one of {sorted(known)}"
             )
-
-
-def document_kind(document: Mapping[str, Any]) -> DocumentKind:
-    """Return what a document is to an evaluation."""
-    if document.get("kind") == "message":
-        return DocumentKind.MESSAGE
-    if document.get("kind") == "fact" and not document.get("title"):
-        return DocumentKind.FACT
-    return DocumentKind.OTHER
-
-
-def is_blank(document: Mapping[str, Any]) -> bool:
-    """Tell whether a document has a text with nothing in it."""
-    text = document.get("text")
-    return isinstance(text, str) and not text.strip()

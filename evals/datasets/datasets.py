@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from recall_loop.evals.datasets.dataset_parts import (
-    Collections,
-    Dataset,
-    DocumentKind,
-    DocumentSelection,
-    RawDataset,
-    build_dataset,
-)
+from recall_loop.evals.datasets.dataset_parts import Dataset, DocumentSelection, RawDataset, build_dataset
 from recall_loop.evals.datasets.format_beam import is_beam, read_beam
 from recall_loop.evals.datasets.format_locomo import read_locomo
 from recall_loop.evals.datasets.format_longmemeval import read_longmemeval
 from recall_loop.evals.datasets.format_passages import read_hotpotqa, read_musique
 from recall_loop.evals.datasets.format_records import RECORDS_FILE, read_records_folder
 from recall_loop.evals.datasets.format_tau import read_tau
-from recall_loop.evals.datasets.json_items import iter_items
+from recall_loop.evals.datasets.json_files import first_byte, iter_items, read_json
 from recall_loop.evals.datasets.layout import LAYOUT_DESCRIPTION, QUESTIONS_FILE, read_layout
 from recall_loop.memory.parsing.json_lines import parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError
-
-__all__ = [
-    "FORMATS",
-    "LAYOUT",
-    "LAYOUT_DESCRIPTION",
-    "Collections",
-    "Dataset",
-    "DocumentKind",
-    "DocumentSelection",
-    "load_dataset",
-]
 
 LAYOUT = "layout"
 _READERS: Mapping[str, Callable[[Path], RawDataset]] = {
@@ -56,6 +37,7 @@ _SIGNATURES = {
     "tau": {"traj", "reward"},
     "musique": {"paragraphs", "question"},
 }
+_ALLOWED = f"{LAYOUT_DESCRIPTION}; or a file or folder of {', '.join(_READERS)}"
 _FOLDER_FORMATS = (LAYOUT, "records", "beam")
 
 
@@ -90,18 +72,14 @@ def _detect_format(path: Path) -> str:
     if path.is_file():
         return _format_of_file(path)
     if not path.is_dir():
-        raise InvalidInputError(
-            "data", str(path), f"{LAYOUT_DESCRIPTION}; or a file or folder of {', '.join(_READERS)}"
-        )
+        raise InvalidInputError("data", str(path), _ALLOWED)
     if (path / QUESTIONS_FILE).is_file():
         return "records" if (path / RECORDS_FILE).is_file() else LAYOUT
     if is_beam(path):
         return "beam"
     files = _json_files(path)
     if not files:
-        raise InvalidInputError(
-            "data", str(path), f"{LAYOUT_DESCRIPTION}; or a file or folder of {', '.join(_READERS)}"
-        )
+        raise InvalidInputError("data", str(path), _ALLOWED)
     return _format_of_file(files[0])
 
 
@@ -128,7 +106,7 @@ def _format_of_file(path: Path) -> str:
 
 def _first_object(path: Path) -> dict[str, Any]:
     """Return the first object of a list or of the first line; {} where there is none."""
-    if _first_byte(path) == b"[":
+    if first_byte(path) == b"[":
         return next((item.value for item in iter_items(path)), {})
     line = next(raw_lines(path), None)
     found = parse_object(line) if line else {}
@@ -136,15 +114,8 @@ def _first_object(path: Path) -> dict[str, Any]:
 
 
 def _is_tau2(path: Path) -> bool:
-    if _first_byte(path) != b"{":
-        return False
     try:
-        value = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError):
+        value = read_json(path) if first_byte(path) == b"{" else None
+    except InvalidInputError:
         return False
     return isinstance(value, dict) and {"tasks", "simulations"} <= set(value)
-
-
-def _first_byte(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]

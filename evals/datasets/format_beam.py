@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
+from recall_loop.evals.datasets.json_files import PublishedModel, read_json
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.state.errors import InvalidInputError, invalid_input_from, validate_model
 
@@ -23,25 +23,19 @@ _MARK = re.compile(r"\s*->->[\s\d,.]*$")
 _ANCHOR = "%B-%d-%Y"
 
 
-class _BeamMessage(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _BeamMessage(PublishedModel):
     role: str
     id: int
     content: str
     time_anchor: str | None = None
 
 
-class _Batch(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Batch(PublishedModel):
     batch_number: int
     turns: list[list[_BeamMessage]]
 
 
-class _Probe(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Probe(PublishedModel):
     question: str
     source_chat_ids: Any = None
 
@@ -88,7 +82,7 @@ def _name(folder: Path, chat: Path) -> str:
 def _reader(name: str, chat: Path) -> Any:
     def read() -> Iterator[Document]:
         path, anchor = chat / CHAT, None
-        for batch in _read_json(path, _Chat):
+        for batch in _read_validated(path, _Chat):
             for turn in (turn for turns in batch.turns for turn in turns):
                 place = f"{_display_name(path)} id {turn.id}"
                 anchor = _time(turn.time_anchor, place) or anchor
@@ -120,7 +114,7 @@ def _time(said: str | None, place: str) -> str | None:
 def _questions(name: str, chat: Path) -> Iterator[LabelledQuestion]:
     path, known = chat / PROBING, {document.fields["id"] for document in _reader(name, chat)()}
     number = 0
-    for category, probes in _read_json(path, _Probes).items():
+    for category, probes in _read_validated(path, _Probes).items():
         for at, probe in enumerate(probes):
             place = f"{_display_name(path)} {category}.{at}"
             sources = [f"{name}:{each}" for each in _ids(probe.source_chat_ids, f"{place}.source_chat_ids")]
@@ -149,15 +143,13 @@ def _ids(value: Any, place: str) -> Iterator[int]:
         raise InvalidInputError(place, value, "ids of messages: numbers, lists of them, or lists by name")
 
 
-def _read_json(path: Path, shape: TypeAdapter[Any]) -> Any:
+def _read_validated(path: Path, shape: TypeAdapter[Any]) -> Any:
     if not path.is_file():
         raise InvalidInputError("data", str(path), "a file; chats of 10M have another layout, which isn't read")
     try:
-        return shape.validate_python(json.loads(path.read_text(encoding="utf-8-sig")))
+        return shape.validate_python(read_json(path, _display_name(path)))
     except ValidationError as error:
         raise invalid_input_from(error, _display_name(path)) from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(_display_name(path), str(error) or "nested too deeply", "JSON in UTF-8") from error
 
 
 def _display_name(path: Path) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
-from recall_loop.evals.datasets.json_items import JsonItem, iter_items, reread_item
+from recall_loop.evals.datasets.json_files import JsonItem, PublishedModel, iter_items, reread_items
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.memory.intake.files.locomo_file import sample_documents
 from recall_loop.state.errors import InvalidInputError, validate_model
@@ -19,17 +19,13 @@ CATEGORIES = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single_hop", 
 _TURN = re.compile(r"D(\d+):(\d+)")
 
 
-class _LocomoQuestion(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _LocomoQuestion(PublishedModel):
     question: str
     category: int
     evidence: list[str] = Field(default_factory=list)
 
 
-class _Sample(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Sample(PublishedModel):
     sample_id: str
     conversation: dict[str, Any]
     qa: list[_LocomoQuestion]
@@ -50,14 +46,14 @@ def read_locomo(path: Path) -> RawDataset:
         sample = validate_model(_Sample, item.value, item.location)
         if sample.sample_id in items:
             raise InvalidInputError(f"{item.location}.sample_id", sample.sample_id, "an id that no other sample has")
-        items[sample.sample_id] = JsonItem(item.path, item.number, item.start, item.end, {})
+        items[sample.sample_id] = item.without_value()
         questions += _questions(sample, item)
     return RawDataset({name: _reader(item) for name, item in items.items()}, questions)
 
 
 def _reader(item: JsonItem) -> Any:
     def read() -> Iterator[Document]:
-        for number, fields in enumerate(sample_documents([reread_item(item)]), 1):
+        for number, fields in enumerate(sample_documents([value for _, value in reread_items([item])]), 1):
             place = f"{item.location} {fields.get('id') or f'document {number}'}"
             yield Document(place, fields)
 

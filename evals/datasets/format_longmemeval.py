@@ -7,27 +7,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
-from recall_loop.evals.datasets.json_items import JsonItem, iter_items, reread_item
+from recall_loop.evals.datasets.json_files import JsonItem, PublishedModel, iter_items, reread_items
 from recall_loop.evals.datasets.questions import LabelledQuestion, question_date
 from recall_loop.state.errors import InvalidInputError, validate_model
 
 _NO_ANSWER = "_abs"
 
 
-class _LongMemEvalTurn(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _LongMemEvalTurn(PublishedModel):
     role: str
     content: str
     has_answer: bool | None = None
 
 
-class _Instance(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Instance(PublishedModel):
     question_id: str
     question_type: str
     question: str
@@ -51,7 +45,7 @@ def read_longmemeval(path: Path) -> RawDataset:
         asked = _instance(item.value, item.location)
         if asked.question_id in items:
             raise InvalidInputError(f"{item.location}.question_id", asked.question_id, "an id that comes once")
-        items[asked.question_id] = JsonItem(item.path, item.number, item.start, item.end, {})
+        items[asked.question_id] = item.without_value()
         fields = {
             "id": asked.question_id,
             "collection": asked.question_id,
@@ -78,8 +72,9 @@ def _instance(value: dict[str, Any], place: str) -> _Instance:
 
 def _reader(item: JsonItem) -> Any:
     def read() -> Iterator[Document]:
-        for fields, _ in _messages(_instance(reread_item(item), item.location), item.location):
-            yield Document(f"{item.location} {fields['id']}", fields)
+        for _, value in reread_items([item]):
+            for fields, _ in _messages(_instance(value, item.location), item.location):
+                yield Document(f"{item.location} {fields['id']}", fields)
 
     return read
 

@@ -10,37 +10,30 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
-from recall_loop.evals.datasets.json_items import iter_items
-from recall_loop.evals.datasets.layout import read_json_objects
+from recall_loop.evals.datasets.json_files import PublishedModel, iter_items, iter_lines
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.state.errors import validate_model
 
 _HOPS = re.compile(r"\d+hop")
 
 
-class _Paragraph(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Paragraph(PublishedModel):
     title: str
     paragraph_text: str
     is_supporting: bool = False
 
 
-class _Musique(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Musique(PublishedModel):
     id: str
     question: str
     paragraphs: list[_Paragraph]
     answerable: bool = True
 
 
-class _Hotpot(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Hotpot(PublishedModel):
     id: str = Field(alias="_id")
     question: str
     type: str = "uncategorised"
@@ -69,11 +62,11 @@ def read_musique(path: Path) -> RawDataset:
 
 
 def _musique(path: Path) -> Iterator[_PassageQuestion]:
-    for place, fields in read_json_objects(path):
-        line = validate_model(_Musique, fields, place)
+    for item in iter_lines(path):
+        line = validate_model(_Musique, item.value, item.location)
         hops = _HOPS.match(line.id)
         yield _PassageQuestion(
-            location=place,
+            location=item.location,
             id=line.id,
             question=line.question,
             category=hops[0] if hops else "uncategorised",

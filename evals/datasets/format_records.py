@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
-from recall_loop.evals.datasets.layout import QUESTIONS_FILE, collection_of, read_json_objects, read_questions
+from recall_loop.evals.datasets.json_files import JsonItem, iter_lines
+from recall_loop.evals.datasets.layout import QUESTIONS_FILE, collection_of, read_questions
 from recall_loop.memory.intake.files.formats import record_from_fields
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
@@ -28,20 +29,20 @@ def read_records_folder(folder: Path) -> RawDataset:
         raise InvalidInputError("data", str(folder), RECORDS_DESCRIPTION)
     questions = read_questions(folder / QUESTIONS_FILE)
     names = list(dict.fromkeys(question.collection for question in questions))
-    found = dict.fromkeys(_collection(fields, names, place) for place, fields in read_json_objects(path))
+    found = dict.fromkeys(_collection(item, names) for item in iter_lines(path))
     return RawDataset({name: partial(_documents, path, names, name) for name in found}, questions)
 
 
-def _collection(fields: Mapping[str, Any], names: list[str], place: str) -> str:
-    if fields.get("id") is None:
-        raise InvalidInputError(f"{place}.id", None, "an id: gold names records by it")
-    return collection_of(fields, names, place)
+def _collection(item: JsonItem, names: list[str]) -> str:
+    if item.value.get("id") is None:
+        raise InvalidInputError(f"{item.location}.id", None, "an id: gold names records by it")
+    return collection_of(item, names)
 
 
 def _documents(path: Path, names: list[str], wanted: str) -> Iterator[Document]:
-    for place, fields in read_json_objects(path):
-        if _collection(fields, names, place) == wanted:
-            yield Document(place, fields, _record)
+    for item in iter_lines(path):
+        if _collection(item, names) == wanted:
+            yield Document(item.location, item.value, _record)
 
 
 def _record(fields: Mapping[str, Any]) -> Record:

@@ -7,17 +7,16 @@ that got the full reward at that task, whichever file they stand in. Runs are in
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
-from recall_loop.evals.datasets.json_items import iter_items
+from recall_loop.evals.datasets.json_files import PublishedModel, first_byte, iter_items, read_json
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.memory.trajectories.capture.runs_file import record_from_run
 from recall_loop.state.errors import InvalidInputError, validate_model
@@ -28,21 +27,15 @@ _SUCCESS = 1.0
 _Id = str | int
 
 
-class _TauTask(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _TauTask(PublishedModel):
     instruction: str
 
 
-class _Info(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Info(PublishedModel):
     task: _TauTask | None = None  # a run that broke off at once has none
 
 
-class _TauRun(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _TauRun(PublishedModel):
     task_id: _Id
     trial: int = 0
     reward: float
@@ -50,15 +43,11 @@ class _TauRun(BaseModel):
     traj: list[dict[str, Any]]
 
 
-class _Reward(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Reward(PublishedModel):
     reward: float
 
 
-class _Simulation(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Simulation(PublishedModel):
     task_id: _Id
     trial: int = 0
     reward_info: _Reward | None = None
@@ -67,22 +56,16 @@ class _Simulation(BaseModel):
     messages: list[dict[str, Any]]
 
 
-class _Scenario(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Scenario(PublishedModel):
     instructions: str | dict[str, Any]
 
 
-class _Tau2Task(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Tau2Task(PublishedModel):
     id: _Id
     user_scenario: _Scenario
 
 
-class _Tau2File(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _Tau2File(PublishedModel):
     tasks: list[_Tau2Task]
     simulations: list[_Simulation] = Field(min_length=1)
 
@@ -124,12 +107,7 @@ def _documents(files: Sequence[Path]) -> Iterator[Document]:
 
 def _runs(files: Sequence[Path]) -> Iterator[_AgentRun]:
     for path in files:
-        yield from _tau2(path) if _is_object(path) else _tau(path)
-
-
-def _is_object(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+        yield from _tau2(path) if first_byte(path) == b"{" else _tau(path)
 
 
 def _tau(path: Path) -> Iterator[_AgentRun]:
@@ -141,11 +119,7 @@ def _tau(path: Path) -> Iterator[_AgentRun]:
 
 
 def _tau2(path: Path) -> Iterator[_AgentRun]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(path.name, str(error) or "nested too deeply", "JSON in UTF-8") from error
-    found = validate_model(_Tau2File, value, path.name)
+    found = validate_model(_Tau2File, read_json(path), path.name)
     wanted = {task.id: _customer_goal(task, path) for task in found.tasks}
     for number, run in enumerate(found.simulations):
         place = f"{path.name}.simulations.{number}"

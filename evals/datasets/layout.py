@@ -6,12 +6,9 @@ reads every document once and keeps only where it stands; records are made when 
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from recall_loop.evals.datasets.dataset_parts import (
     SELECTED_KINDS,
@@ -21,13 +18,11 @@ from recall_loop.evals.datasets.dataset_parts import (
     DocumentKind,
     DocumentSelection,
     check_collections,
-    document_kind,
-    is_blank,
     parse_selection,
     selection_error,
 )
+from recall_loop.evals.datasets.json_files import JsonItem, iter_lines, reread_items
 from recall_loop.evals.datasets.questions import LabelledQuestion
-from recall_loop.memory.parsing.json_lines import InvalidLine, RawLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record
 
@@ -39,35 +34,18 @@ LAYOUT_DESCRIPTION = (
 )
 
 
-@dataclass(frozen=True)
-class _LineLocation:
-    path: Path
-    line: int
-    start: int
-    end: int
-
-    @property
-    def name(self) -> str:
-        """File and line, as errors name them."""
-        return f"{self.path.name} line {self.line}"
-
-
 @dataclass
 class _LayoutCollection:
     """The documents of one collection, by where they stand."""
 
-    places: list[_LineLocation] = field(default_factory=list)
+    lines: list[JsonItem] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.lines)
 
     def records(self) -> Iterator[Record]:
         """Yield the records, in the order of the files."""
-        for path, places in groupby(self.places, key=lambda place: place.path):
-            with path.open("rb") as file:
-                for place in places:
-                    file.seek(place.start)
-                    yield _record(file.read(place.end - place.start), place)
+        return (Document(line.location, fields).record() for line, fields in reread_items(self.lines))
 
 
 def read_layout(folder: Path, kinds: DocumentSelection | str | None) -> Dataset:
@@ -96,7 +74,7 @@ def read_questions(path: Path) -> list[LabelledQuestion]:
     Raises:
         InvalidInputError: a line is malformed; names file, line and field.
     """
-    return [validate_model(LabelledQuestion, raw, place.name) for place, raw in _lines(path)]
+    return [validate_model(LabelledQuestion, line.value, line.location) for line in iter_lines(path)]
 
 
 def _scan(folder: Path, kinds: DocumentSelection, names: list[str]) -> tuple[dict[str, _LayoutCollection], int]:
@@ -105,15 +83,16 @@ def _scan(folder: Path, kinds: DocumentSelection, names: list[str]) -> tuple[dic
     seen: set[DocumentKind] = set()
     blank = 0
     for path in _files(folder):
-        for place, raw in _lines(path):
-            part = document_kind(raw)
-            seen.add(part)
-            if part not in SELECTED_KINDS[kinds]:
+        for line in iter_lines(path):
+            document = Document(line.location, line.value)
+            seen.add(document.kind)
+            if document.kind not in SELECTED_KINDS[kinds]:
                 continue
-            if is_blank(raw):
+            if document.blank:
                 blank += 1
             else:
-                pools.setdefault(_collection(raw, names, place), _LayoutCollection()).places.append(place)
+                collection = pools.setdefault(collection_of(line, names), _LayoutCollection())
+                collection.lines.append(line.without_value())
     if not seen:
         raise InvalidInputError("data", str(folder), LAYOUT_DESCRIPTION)
     if not pools:
@@ -128,50 +107,15 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from sorted((folder / name).glob("*.jsonl"))
 
 
-def _collection(document: Mapping[str, Any], names: list[str], place: _LineLocation) -> str:
-    """Return the document's collection; without one, that of the questions if they have only one."""
-    return collection_of(document, names, place.name)
-
-
-def collection_of(document: Mapping[str, Any], names: list[str], place: str) -> str:
-    """Return the document's collection; without one, that of the questions if they have only one.
+def collection_of(line: JsonItem, names: list[str]) -> str:
+    """Return the collection of a line's document; without one, that of the questions if they have only one.
 
     Raises:
         InvalidInputError: it names none, and the questions name several; tells the place.
     """
-    own = document.get("collection")
-    if own is None and len(names) == 1:
+    named = line.value.get("collection")
+    if named is None and len(names) == 1:
         return names[0]
-    if not isinstance(own, str) or not own.strip():
-        raise InvalidInputError(f"{place}.collection", own, "the name of the collection it belongs to")
-    return own
-
-
-def _record(data: bytes, place: _LineLocation) -> Record:
-    fields = _document(RawLine(place.line, place.end, data.removeprefix(BOM_UTF8).strip()), place)
-    return Document(place.name, fields).record()
-
-
-def _lines(path: Path) -> Iterator[tuple[_LineLocation, dict[str, Any]]]:
-    """Yield place and object of every line that isn't blank; a place spans the blank lines before it."""
-    start = 0
-    for line in raw_lines(path):
-        place = _LineLocation(path, line.number, start, line.end)
-        yield place, _document(line, place)
-        start = line.end
-
-
-def read_json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield file and line, as errors name them, and the object of every line that isn't blank.
-
-    Raises:
-        InvalidInputError: a line holds no JSON object.
-    """
-    return ((place.name, fields) for place, fields in _lines(path))
-
-
-def _document(line: RawLine, place: _LineLocation) -> dict[str, Any]:
-    document = parse_object(line)
-    if isinstance(document, InvalidLine):
-        raise InvalidInputError(place.name, document.reason, "one JSON object in UTF-8")
-    return document
+    if not isinstance(named, str) or not named.strip():
+        raise InvalidInputError(f"{line.location}.collection", named, "the name of the collection it belongs to")
+    return named

@@ -36,7 +36,6 @@ class LabelledQuestion(BaseModel):
     question: BodyText
     category: str = "uncategorised"
     gold: tuple[Identifier, ...] = Field((), description="Ids of the documents that hold the answer.")
-    gold_facts: tuple[Identifier, ...] = Field((), description="Ids of the facts that hold it.")
     answerable: bool = True
     reference_time: Annotated[Timestamp | None, BeforeValidator(question_date)] = Field(
         None, validation_alias="question_date", description="When it is asked (UTC)."

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
+from recall_loop.evals.datasets.json_files import JsonItem, PublishedModel, iter_lines
 from recall_loop.evals.runs.prompts import UNLABELLED, ReplayPrompt
-from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.types import Identifier
 
 
-class _Labels(BaseModel):
+class _Labels(PublishedModel):
     """What a line says about the answer; other keys of a log line are left unread."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     gold: tuple[Identifier, ...] = ()
     answerable: bool | None = None
@@ -42,31 +37,32 @@ def read_requests(path: Path, tenant: str, gold: Path | None = None) -> list[Rep
         InvalidInputError: a line is malformed, or a label has no request; names file, line and field.
         OSError: a file can't be read.
     """
-    prompts = [_prompt(line, number, f"{path.name} line {number}", tenant) for number, line in _objects(path)]
+    prompts = [_prompt(line, tenant) for line in iter_lines(path)]
     if not prompts:
         raise InvalidInputError("requests", str(path), "a file with at least one request")
     return prompts if gold is None else _labelled(prompts, gold)
 
 
-def _prompt(line: Mapping[str, Any], number: int, place: str, tenant: str) -> ReplayPrompt:
-    labels = validate_model(_Labels, line, place)
-    if "request" in line:
-        fields = line["request"]
+def _prompt(line: JsonItem, tenant: str) -> ReplayPrompt:
+    value, place = line.value, line.location
+    labels = validate_model(_Labels, value, place)
+    if "request" in value:
+        fields = value["request"]
         if not isinstance(fields, Mapping):
             raise InvalidInputError(f"{place}.request", fields, "the fields of a request")
     else:
-        fields = {name: value for name, value in line.items() if name not in _Labels.model_fields}
-    request = validate_model(RetrieveRequest, {"id": f"line-{number}", "tenant": tenant} | dict(fields), place)
+        fields = {name: each for name, each in value.items() if name not in _Labels.model_fields}
+    request = validate_model(RetrieveRequest, {"id": f"line-{line.number}", "tenant": tenant} | dict(fields), place)
     return ReplayPrompt(request, labels.gold, labels.answerable, labels.category)
 
 
 def _labelled(prompts: Sequence[ReplayPrompt], path: Path) -> list[ReplayPrompt]:
     known: dict[str, _GoldLabels] = {}
     ids = {prompt.request.id for prompt in prompts}
-    for number, line in _objects(path):
-        label = validate_model(_GoldLabels, line, f"{path.name} line {number}")
+    for line in iter_lines(path):
+        label = validate_model(_GoldLabels, line.value, line.location)
         if label.id in known or label.id not in ids:
-            raise InvalidInputError(f"{path.name} line {number}.id", label.id, "the id of a request, once")
+            raise InvalidInputError(f"{line.location}.id", label.id, "the id of a request, once")
         known[label.id] = label
     return [_with_labels(prompt, known.get(prompt.request.id or "")) for prompt in prompts]
 
@@ -75,11 +71,3 @@ def _with_labels(prompt: ReplayPrompt, label: _GoldLabels | None) -> ReplayPromp
     if label is None:
         return prompt
     return replace(prompt, gold=label.gold, answerable=label.answerable, category=label.category)
-
-
-def _objects(path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
-    for raw in raw_lines(path):
-        line = parse_object(raw)
-        if isinstance(line, InvalidLine):
-            raise InvalidInputError(f"{path.name} line {raw.number}", line.reason, "one JSON object in UTF-8")
-        yield raw.number, line

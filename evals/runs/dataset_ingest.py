@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from recall_loop.evals.datasets.datasets import Dataset
+from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.runs.caching_embedder import with_query_cache
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore

@@ -12,7 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.evals.datasets.datasets import Dataset
+from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.measures.calibration_metrics import optional_auroc
 from recall_loop.evals.measures.retrieval_metrics import macro_average, percentile
 from recall_loop.evals.runs.cross_collection import CROSS_COLLECTION

@@ -11,7 +11,8 @@ import pytest
 
 from benchmarks.timing import Stopwatch, instrument, timed_embedder
 from recall_loop.cli.main import main
-from recall_loop.evals.datasets.datasets import Dataset, load_dataset
+from recall_loop.evals.datasets.dataset_parts import Dataset
+from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.runs import eval_report
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.evals.runs.prompts import EvalOptions

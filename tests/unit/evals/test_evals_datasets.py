@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from recall_loop.evals.datasets.datasets import DocumentSelection, load_dataset
+from recall_loop.evals.datasets.dataset_parts import DocumentSelection
+from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import ContentType
 

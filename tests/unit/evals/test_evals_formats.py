@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from recall_loop.cli.evals import eval_options
-from recall_loop.evals.datasets import json_items
+from recall_loop.evals.datasets import json_files
 from recall_loop.evals.datasets.datasets import FORMATS, load_dataset
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import ContentType
@@ -211,16 +211,16 @@ def test_long_lists_are_read_item_by_item(tmp_path: Path, monkeypatch: pytest.Mo
 
     Proves: OPS-4.
     """
-    monkeypatch.setattr(json_items, "_CHUNK", 7)
+    monkeypatch.setattr(json_files, "_CHUNK", 7)
     values = [{"text": 'søt]{"' * number, "number": number} for number in range(40)]
     path = tmp_path / "list.json"
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(values, ensure_ascii=False, indent=1).encode())
-    items = list(json_items.iter_items(path))
+    items = list(json_files.iter_items(path))
     assert [item.value for item in items] == values
-    assert [json_items.reread_item(item) for item in reversed(items)] == values[::-1]
+    assert [value for _, value in json_files.reread_items(reversed(items))] == values[::-1]
     path.write_text('[{"a": 1} {"b": 2}]', encoding="utf-8")
     with pytest.raises(InvalidInputError, match="commas between"):
-        list(json_items.iter_items(path))
+        list(json_files.iter_items(path))
     path.write_bytes(b'[{"a": "\xff"}]')
     with pytest.raises(InvalidInputError, match="not UTF-8"):
-        list(json_items.iter_items(path))
+        list(json_files.iter_items(path))

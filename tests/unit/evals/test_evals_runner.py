@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.timing import Stopwatch
-from recall_loop.evals.datasets.datasets import Collections, Dataset, DocumentSelection
+from recall_loop.evals.datasets.dataset_parts import Collections, Dataset, DocumentSelection
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.runs import eval_report
 from recall_loop.evals.runs.cross_collection import with_cross_collection_questions

@@ -1,14 +1,18 @@
-"""Large JSON files item by item: the list at the top is never held whole."""
+"""JSON files of data sets: JSON Lines, large lists item by item, and single values."""
 
 from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
+from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError
 
 _CHUNK = 4 * 1024 * 1024
@@ -16,20 +20,47 @@ _SPACE = " \t\n\r"
 _LIST = "a JSON list of objects in UTF-8"
 
 
-@dataclass(frozen=True)
+class PublishedModel(BaseModel):
+    """What is read of an object that others publish; its other fields are left unread."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+@dataclass(frozen=True, slots=True)
 class JsonItem:
-    """One object of a list in a file: its number from 1, and where its bytes stand."""
+    """One object of a file, of a list or in a line: its number from 1, and where its bytes stand."""
 
     path: Path
     number: int
     start: int
     end: int
     value: dict[str, Any]
+    unit: str = "item"
 
     @property
     def location(self) -> str:
-        """File and item, as errors name them."""
-        return f"{self.path.name} item {self.number}"
+        """File and item or line, as errors name them."""
+        return f"{self.path.name} {self.unit} {self.number}"
+
+    def without_value(self) -> JsonItem:
+        """Return where the object stands, to be read again."""
+        return replace(self, value={})
+
+
+def iter_lines(path: Path) -> Iterator[JsonItem]:
+    """Yield the object of every line that isn't blank; its bytes begin with the blank lines before it.
+
+    Raises:
+        InvalidInputError: a line holds no JSON object.
+        OSError: the file can't be read.
+    """
+    start = 0
+    for line in raw_lines(path):
+        item, value = JsonItem(path, line.number, start, line.end, {}, "line"), parse_object(line)
+        if isinstance(value, InvalidLine):
+            raise InvalidInputError(item.location, value.reason, "one JSON object in UTF-8")
+        yield replace(item, value=value)
+        start = line.end
 
 
 def iter_items(path: Path) -> Iterator[JsonItem]:
@@ -53,20 +84,42 @@ def iter_items(path: Path) -> Iterator[JsonItem]:
             yield text.item()
 
 
-def reread_item(item: JsonItem) -> dict[str, Any]:
-    """Return an object that was yielded before, from where it stands.
+def reread_items(items: Iterable[JsonItem]) -> Iterator[tuple[JsonItem, dict[str, Any]]]:
+    """Yield objects that were yielded before, from where they stand; a file is opened once for neighbouring items.
 
     Raises:
-        InvalidInputError: the file has changed meanwhile.
+        InvalidInputError: a file has changed meanwhile.
     """
-    with item.path.open("rb") as file:
-        file.seek(item.start)
-        data = file.read(item.end - item.start)
+    for path, group in groupby(items, key=lambda item: item.path):
+        with path.open("rb") as file:
+            for item in group:
+                file.seek(item.start)
+                try:
+                    value = json.loads(file.read(item.end - item.start))
+                except ValueError as error:
+                    raise InvalidInputError(
+                        item.location, str(error), "the file as it was when it was opened"
+                    ) from error
+                yield item, dict(value)
+
+
+def read_json(path: Path, name: str | None = None) -> Any:
+    """Return the value that a file holds; errors call it `name`.
+
+    Raises:
+        InvalidInputError: it holds no JSON.
+        OSError: the file can't be read.
+    """
     try:
-        value = json.loads(data)
-    except ValueError as error:
-        raise InvalidInputError(item.location, str(error), "the file as it was when it was opened") from error
-    return dict(value)
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(name or path.name, str(error) or "nested too deeply", "JSON in UTF-8") from error
+
+
+def first_byte(path: Path) -> bytes:
+    """Return the first byte of a file that is no blank; b"" where there is none."""
+    with path.open("rb") as file:
+        return file.read(64).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
 
 
 class _JsonListScanner:
