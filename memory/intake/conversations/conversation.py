@@ -60,13 +60,13 @@ class ConversationOwner:
 
 @dataclass(frozen=True, slots=True)
 class RecordedMessages:
-    """What became of a thread's messages.
+    """The outcome of recording a thread's messages.
 
     Attributes:
         records: all that are worth keeping, in the thread's order, as they now stand in the store.
         created: ids of new ones.
         replaced: ids of those whose text has changed.
-        warnings: what couldn't be taken as it was given, in words.
+        warnings: deviations from what was given, in words.
     """
 
     records: tuple[Message, ...]

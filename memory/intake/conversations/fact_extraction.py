@@ -49,7 +49,7 @@ _KNOWN_SHARE, _EARLIER_SHARE = 0.2, 0.2
 
 @dataclass(slots=True)
 class ExtractionResult:
-    """What came of reading messages for facts.
+    """The outcome of reading messages for facts.
 
     Attributes:
         created: ids of new facts.
@@ -220,7 +220,7 @@ class _FactExtractor:
         records: dict[str, Fact] = {}
         single: set[str] = set()
         for fact, cited in sorted(facts, key=lambda pair: max(map(_time_key, pair[1]))):
-            # What only the assistant said ends nothing that a user said.
+            # A statement of the assistant alone ends none of a user.
             said_single = fact.single and any(message.role is Role.USER for message in cited)
             is_single = said_single or normalise(fact.fact_type) in types
             record = self._record(fact, cited, records, is_single)

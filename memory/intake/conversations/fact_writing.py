@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FactWriteResult:
-    """What became of facts: the outcome of each, in their order, and the ids of older ones that are now superseded."""
+    """The outcome of each fact, in order, and the ids of older facts that are now superseded."""
 
     outcomes: tuple[WriteOutcome, ...] = ()
     superseded: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Batches of records into the store, and the count of what became of them: what ingest and import share."""
+"""Batches of records into the store, and the counts of their outcomes, shared by ingest and import."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class WriteOptions:
 
 @dataclass(slots=True)
 class WriteSummary:
-    """What became of the records of one file or source at `path`; bad ones are in the file at `rejects_path`."""
+    """The outcome of writing the records of a file or source at `path`; `rejects_path` is the file of rejected ones."""
 
     path: Path
     rejects_path: Path

@@ -30,7 +30,7 @@ class IngestProblem:
 
 @dataclass(slots=True)
 class IngestSummary(WriteSummary):
-    """What became of one file.
+    """The outcome of ingesting one file.
 
     Attributes:
         duplicates: ids that a later line of the file gave again.

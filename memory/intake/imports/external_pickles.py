@@ -25,7 +25,7 @@ _ALLOWED_TYPES: dict[tuple[str, str], type] = {
     ("datetime", "timezone"): timezone,
     ("uuid", "UUID"): UUID,
 }
-# What unpickling raises for bytes that are cut off, changed or made up.
+# Errors of unpickling bytes that are cut off, changed or made up.
 _UNPICKLING_ERRORS = (
     pickle.UnpicklingError,
     ArithmeticError,

@@ -37,7 +37,7 @@ RejectedCallback = Callable[[RejectedItem], None] | None
 
 @dataclass(slots=True)
 class ImportSummary(WriteSummary):
-    """What became of a source's items.
+    """The outcome of importing a source.
 
     Attributes:
         description: what the source is.

@@ -23,7 +23,7 @@ from recall_loop.memory.parsing.json_lines import InvalidLine
 from recall_loop.state.errors import InvalidInputError
 
 DEFAULT_COLLECTION = "mem0"
-# What mem0 keeps beside the memories: names that occur in them, and a note of its own.
+# Collections beside the memories: names that occur in them, and a note of mem0's migrations.
 _INTERNAL_COLLECTIONS = ("mem0migrations",)
 _ENTITIES = "_entities"
 _QDRANT, _CHROMA = "meta.json", "chroma.sqlite3"

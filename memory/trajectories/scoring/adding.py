@@ -22,7 +22,7 @@ _RUN_OWNER_FIELDS = ("agent_id", "agent_name", "group_id", "user_id", "conversat
 
 @dataclass(frozen=True, slots=True)
 class AddOutcome:
-    """What became of one run: the record as it stands in the store now, unless it was rejected."""
+    """The outcome of adding one run; `record` is as it is in the store now, unless it was rejected."""
 
     record: Trajectory
     status: WriteStatus
@@ -44,7 +44,7 @@ def add_trajectories(
         scorer: None leaves them queued for one.
 
     Returns:
-        What became of each, in order; of several with one id all say what became of the last.
+        The outcome of each, in order; several with one id all have the outcome of the last.
 
     Raises:
         StoreUnavailableError: the store fails.

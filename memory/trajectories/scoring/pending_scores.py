@@ -32,7 +32,7 @@ _BATCH = 20
 
 @dataclass(frozen=True)
 class ScoringReport:
-    """What became of the runs: scored, failed and still queued, and why, in words by record id."""
+    """Counts of runs that were scored or failed (these stay queued), and the reasons by record id."""
 
     scored: int = 0
     failed: int = 0

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from recall_loop.memory.intake.files.batch_size import MAX_BATCH_SIZE
+from recall_loop.memory.intake.files.batch_writes import WriteOptions
 from recall_loop.memory.intake.files.documents import record_from_document
 from recall_loop.memory.intake.files.formats import iter_entries, read_records
+from recall_loop.memory.intake.files.ingest import IngestOptions
 from recall_loop.memory.intake.files.locomo_file import parse_session_time
 from recall_loop.memory.parsing.json_lines import MAX_LINE_BYTES, InvalidLine, raw_lines
 from recall_loop.state.errors import InvalidInputError
@@ -268,3 +271,16 @@ def test_the_public_files_are_read_whole(data_dir: Path) -> None:
         assert all('"text": ""' in outcome.raw for outcome in bad), bad[:3]
         turns = [o for o in outcomes if isinstance(o, Record) and o.kind == "message"]
         assert all(turn.author and turn.conversation_id == path.stem and turn.created_at for turn in turns)
+
+
+def test_ingest_and_import_have_one_default_batch_size() -> None:
+    """Proves: STORE-2."""
+    from recall_loop.cli.main import build_parser
+
+    parser = build_parser(["ingest", "import"])
+    ingest = parser.parse_args(["ingest", "notes.jsonl"])
+    imported = parser.parse_args(["import", "letta", "memories.json"])
+    assert ingest.batch_size == imported.batch_size == IngestOptions().batch_size == WriteOptions().batch_size
+    for size in (0, MAX_BATCH_SIZE + 1):
+        with pytest.raises(InvalidInputError, match="batch_size"):
+            IngestOptions(batch_size=size)
