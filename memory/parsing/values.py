@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from recall_loop.memory.parsing.to_json import clean_text
+from recall_loop.state.types import Role
 
 _MILLISECONDS_FROM = 1e11  # seconds reach this in the year 5138
 _MAX_NUMBER = 2**53
+_ROLES = frozenset(Role)
 
 
 def to_text(value: Any) -> str | None:
@@ -17,6 +19,11 @@ def to_text(value: Any) -> str | None:
         return None
     text = clean_text(value if isinstance(value, str) else str(getattr(value, "value", value)))
     return text if text.strip() else None
+
+
+def known_role(value: object) -> str | None:
+    """Return a role that records know, or None."""
+    return value if isinstance(value, str) and value in _ROLES else None
 
 
 def to_error(value: Any) -> str | None:

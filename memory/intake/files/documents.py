@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from recall_loop.memory.intake.files.identity import ABSENT_ID
+from recall_loop.memory.parsing.values import known_role
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record, parse_record
-from recall_loop.state.types import ContentType, Role
+from recall_loop.state.types import ContentType
 
 _KINDS = {
     "message": ContentType.MESSAGE,
@@ -18,7 +19,6 @@ _KINDS = {
     "archival": ContentType.ARCHIVAL,
     "trajectory": ContentType.TRAJECTORY,
 }
-_ROLES = frozenset(Role)
 
 
 def record_from_document(doc: Mapping[str, Any]) -> Record:
@@ -46,7 +46,7 @@ def record_from_document(doc: Mapping[str, Any]) -> Record:
         "kind": content_type,
         "text": doc["text"],
         "author" if content_type is ContentType.MESSAGE else "subject": doc.get("speaker"),
-        "role": doc.get("role") if doc.get("role") in _ROLES else None,
+        "role": known_role(doc.get("role")),
         "conversation_id": doc.get("collection"),
         "session": None if doc.get("session") is None else str(doc["session"]),
         "label": label,

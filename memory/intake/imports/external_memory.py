@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from recall_loop.state.errors import RecallError
-from recall_loop.state.types import Role
 
 _MAX_ID_LENGTH = 512
 _MAX_VALUES = 100_000
 _MAX_DEPTH = 90
-_ROLES = frozenset(Role)
 
 
 class SourceError(RecallError):
@@ -115,11 +113,6 @@ def stable_id(*parts: str) -> str:
         return whole
     digest = hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     return f"{whole[: _MAX_ID_LENGTH - 33]}-{digest}"
-
-
-def known_role(value: object) -> str | None:
-    """Return a role that records know, or None."""
-    return value if isinstance(value, str) and value in _ROLES else None
 
 
 def to_identifier(value: object) -> str | None:

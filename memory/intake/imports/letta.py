@@ -12,12 +12,12 @@ from recall_loop.memory.intake.imports.external_memory import (
     DefaultOwner,
     ImportItem,
     SourceError,
-    known_role,
     stable_id,
     to_identifier,
     to_json_checked,
 )
 from recall_loop.memory.parsing.json_lines import InvalidLine
+from recall_loop.memory.parsing.values import known_role
 from recall_loop.state.types import ContentType
 
 _PASSAGE = ("id", "text", "metadata", "metadata_", "tags", "created_at", "updated_at", "agent_id", "file_name")

@@ -15,12 +15,12 @@ from recall_loop.memory.intake.imports.external_memory import (
     ImportItem,
     SourceError,
     is_past,
-    known_role,
     stable_id,
     to_identifier,
     to_json_checked,
 )
 from recall_loop.memory.intake.imports.external_sqlite import column_names, iter_rows, open_readonly, table_names
+from recall_loop.memory.parsing.values import known_role
 from recall_loop.state.types import ContentType
 
 HISTORY_ATTRIBUTE = "mem0_history"

@@ -161,6 +161,7 @@ def test_documents_become_records() -> None:
     event = record_from_document(base | {"id": "6", "kind": "event", "speaker": "Ann", "date": "8 May, 2023"})
     assert (event.kind, event.label, event.subject) == ("archival", "Ann, 8 May, 2023", "Ann")
     assert record_from_document(base | {"id": "7", "kind": "trajectory"}).kind == "trajectory"
+    assert record_from_document(base | {"id": "9", "kind": "message", "role": ["user"]}).role is None
     with pytest.raises(InvalidInputError, match="kind"):
         record_from_document(base | {"id": "8", "kind": "poem"})
 
