@@ -49,7 +49,7 @@ def answers(store):
             ]
     view = store.view(Scope())
     known = view.document_frequency(["ferri", "ada", "nowher"])
-    return found, view.corpus(), known, view.vocabulary()
+    return found, view.corpus(), known, view.derived_from_vocabulary(dict)
 
 
 def write(store, change):

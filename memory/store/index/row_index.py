@@ -213,11 +213,6 @@ class RowIndex:
         return RowIndex([(first, self._terms[0]), (second, terms)], self.codes, dead)
 
     @cached_property
-    def kind_names(self) -> list[str]:
-        """What the numbers of kinds stand for."""
-        return list(self.codes.names["kind"])
-
-    @cached_property
     def _author_names(self) -> list[str]:
         return list(self.codes.names["author"])
 

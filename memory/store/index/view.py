@@ -6,7 +6,6 @@ Answers are those of the moment of the call, also when another process has writt
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -127,31 +126,9 @@ class View:
             index = RowIndex.of(row_queries.read_index_rows(self._source.sqlite, self.tenant, self._allowed(rowids)))
         return index
 
-    def vocabulary(self) -> dict[str, int]:
-        """Return the tenant's stems and how many rows have each in their windows. Not to be written to."""
-        return self._cache().vocabulary()
-
     def derived_from_vocabulary(self, make: Callable[[dict[str, int]], _T]) -> _T:
         """Return what `make` makes of the vocabulary, such as tables to compare words by; kept until data changes."""
         return self._cache().derived_from_vocabulary(make)
-
-    def lexical(self, stems: Collection[str], limit: int) -> list[int]:
-        """Return allowed rowids whose window contains any of `stems`, at most `limit`.
-
-        Those with the rarest stems come first: the sum of the stems' idf in the tenant decides.
-
-        `stems` are those of `recall_loop.text.words.tokens.stems`. Equal scores go by rowid.
-
-        Raises:
-            InvalidInputError: `limit` is below 1.
-        """
-        _check_limit(limit)
-        found = self.document_frequency([stem for stem in stems if stem.strip()])
-        rows = self.corpus().rows
-        idf = {stem: math.log(1.0 + (max(rows - count, 0) + 0.5) / (count + 0.5)) for stem, count in found.items()}
-        present = sorted((stem for stem, count in found.items() if count), key=lambda stem: -idf[stem])
-        weights = [(stem, idf[stem]) for stem in present]
-        return self.top_by_stems(weights, limit).tolist() if weights else []
 
     def top_by_stems(self, weights: Sequence[tuple[str, float]], limit: int) -> NDArray[np.int64]:
         """Return allowed rowids by the sum of the weights of the stems that their windows have, at most `limit`.

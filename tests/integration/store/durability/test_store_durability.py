@@ -26,7 +26,7 @@ from recall_loop.state.errors import (
 from recall_loop.state.scope import Scope
 from recall_loop.text.words.tokens import stems
 from tests.damage import garbage
-from tests.lexical_rows import window_stems
+from tests.lexical_rows import by_words, window_stems
 
 ALL = Scope()
 ROOT = str(Path(__file__).resolve().parents[4])
@@ -61,7 +61,7 @@ def content(store):
     own, context = view.vectors(view.rowids())
     rows = view.rows(view.rowids())
     stems = window_stems(store)
-    lexical = {n: view.lexical([s], 1000) for rowid in rows for n, s in enumerate(stems[rowid])}
+    lexical = {n: by_words(view, [s], 1000) for rowid in rows for n, s in enumerate(stems[rowid])}
     return [(r.record, r.window, r.terms, stems[r.rowid]) for r in rows.values()], own, context, lexical
 
 
@@ -178,7 +178,7 @@ def test_a_store_whose_chroma_cannot_be_opened_still_reads(tmp_path):
     (tmp_path / "chroma").write_text("a file where the folder was")
     with MemoryStore.open(tmp_path, embedder=Lengths()) as store:
         assert "Chroma" in store.degraded_reason and store.maintenance.info()["degraded_reason"]
-        assert store.count() == 4 and sorted(store.view(ALL).lexical(stems("text"), 9)) == [1, 2, 3, 4]
+        assert store.count() == 4 and sorted(by_words(store.view(ALL), stems("text"), 9)) == [1, 2, 3, 4]
         assert len(store.view(ALL).nearest(np.ones((1, 4)), 3)[0]) == 3
         with pytest.raises(StoreUnavailableError, match="nothing was written"):
             store.upsert([turn(9)])

@@ -23,6 +23,7 @@ from recall_loop.state.settings.settings import Settings
 from recall_loop.text.words.tokens import stems
 from tests.chroma_server import ChromaProcess
 from tests.embedders import WordHashEmbedder
+from tests.lexical_rows import by_words
 from tests.ports import free_port
 
 QUERY = np.ones((1, 32), dtype=np.float32)
@@ -78,7 +79,7 @@ def test_a_store_on_a_server_does_everything(server: ChromaProcess, tmp_path: Pa
         with one._session.searching() as chroma:
             assert chroma is not None and len(chroma.nearest(QUERY, 7)[0]) == 7
         view = one.view(Scope())
-        assert len(view.nearest(QUERY, 5)[0]) == 5 and len(view.lexical(stems("plain words 17"), 3)) == 3
+        assert len(view.nearest(QUERY, 5)[0]) == 5 and len(by_words(view, stems("plain words 17"), 3)) == 3
         own = {one.maintenance.info()["collection"], two.maintenance.info()["collection"]}
         assert len(own) == 2 and all(name.startswith(COLLECTION_NAME) for name in own)
         one.maintenance.rebuild()
@@ -111,7 +112,7 @@ def test_a_server_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pyt
                 store.upsert([turn(30)])
             for held in (store, reader):
                 count = held.count()
-                assert count in (20, 21) and len(held.view(Scope()).lexical(stems("plain"), 99)) == count
+                assert count in (20, 21) and len(by_words(held.view(Scope()), stems("plain"), 99)) == count
                 assert len(held.view(Scope()).nearest(QUERY, 9)[0]) == 9
                 with held._session.searching() as chroma:
                     assert chroma is None or held is reader

@@ -15,7 +15,7 @@ from recall_loop.state.records.records import RECORD_ADAPTER
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.text.words.tokens import stems
 from tests.embedders import WordHashEmbedder
-from tests.lexical_rows import window_stems
+from tests.lexical_rows import by_words, window_stems
 
 DAY = datetime(2024, 1, 1, tzinfo=UTC)
 AGENTS, GROUPS, TENANTS = ["a1", "a2", "a3", "a4", None], ["g1", "g2", None], ["t1", "t2"]
@@ -126,7 +126,7 @@ def test_every_reader_agrees_with_the_oracle(filled, scope, filters, kinds):
     assert list(filled.scan(scope, filters, kinds)) == wanted
     assert filled.count(scope, filters, kinds) == view.count() == len(wanted)
     assert [row.record for row in view.rows(view.rowids()).values()] == wanted
-    found = view.lexical(stems("item"), 500)
+    found = by_words(view, stems("item"), 500)
     assert sorted(found) == view.rowids().tolist()
     near = view.nearest(WordHashEmbedder().embed_queries(["alpha", "beta gamma"]), 5)
     assert all(len(hits) == min(5, len(wanted)) and set(hits) <= set(view.rowids().tolist()) for hits in near)
@@ -139,7 +139,7 @@ def test_another_tenants_rows_are_out_of_reach_of_every_method(filled):
     foreign = other.rowids()
     assert view.rows(foreign) == {}
     assert not np.any(view.vectors(foreign)[0]) and not np.any(view.vectors(foreign)[1])
-    assert not set(view.lexical(stems("item"), 1000)) & set(foreign.tolist())
+    assert not set(by_words(view, stems("item"), 1000)) & set(foreign.tolist())
     assert not set(view.nearest(WordHashEmbedder().embed_queries(["item"]), 500)[0]) & set(foreign.tolist())
     assert view.corpus().rows == view.document_frequency(stems("item"))[stems("item")[0]] == 90
     assert filled.get(["r130"], scope=Scope(tenant="t1")) == []
@@ -186,12 +186,12 @@ def test_lexical_ranks_and_cuts_within_what_is_allowed(filled):
     """Proves: SEARCH-3."""
     view = filled.view(Scope(tenant="t1", agent_id="a2"))
     words = stems("alpha beta gamma")
-    everything = view.lexical(words, 1000)
-    assert view.lexical(words, 3) == everything[:3] and len(everything) > 3
+    everything = by_words(view, words, 1000)
+    assert by_words(view, words, 3) == everything[:3] and len(everything) > 3
     every = window_stems(filled)
     most = [set(every[rowid]) & set(words) for rowid in everything]
     assert len(most[0]) >= len(most[-1])
-    assert view.lexical(["", " "], 3) == view.lexical([], 3) == []
+    assert by_words(view, ["", " "], 3) == by_words(view, [], 3) == []
 
 
 def test_equal_stores_answer_equally():
@@ -201,7 +201,7 @@ def test_equal_stores_answer_equally():
         with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
             store.upsert({"id": f"m{i}", "kind": "fact", "text": f"same words {i % 2}"} for i in range(20))
             view = store.view(Scope())
-            answers.append((view.lexical(stems("same words"), 9), view.nearest(np.ones((1, 32)), 9)))
+            answers.append((by_words(view, stems("same words"), 9), view.nearest(np.ones((1, 32)), 9)))
     assert answers[0] == answers[1]
     assert answers[0][0] == list(range(1, 10))
 

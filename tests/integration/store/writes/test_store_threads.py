@@ -16,6 +16,7 @@ from recall_loop.state.errors import StoreLockedError
 from recall_loop.state.scope import Scope
 from recall_loop.text.words.tokens import stems
 from tests.embedders import WordHashEmbedder
+from tests.lexical_rows import by_words
 
 ROUNDS = 12
 
@@ -33,13 +34,13 @@ def write_and_read(store: MemoryStore, name: str) -> None:
     for round_ in range(ROUNDS):
         store.upsert(batch(name, round_))
         view = store.view(scope)
-        assert len(view.lexical(stems(f"marker{round_}"), 50)) == 10
+        assert len(by_words(view, stems(f"marker{round_}"), 50)) == 10
         assert len(view.nearest(np.ones((1, 32)), 50)[0]) == 10
         assert {record.text for record in store.scan(scope)} == {f"{name} says marker{round_}"}
         if round_ % 3 == 2:
             assert store.delete([f"{name}-{n}" for n in range(5)]) == 5
             assert len(store.view(scope).rowids()) == store.count(scope) == 5
-            assert len(view.lexical(stems(f"marker{round_}"), 50)) == 5
+            assert len(by_words(view, stems(f"marker{round_}"), 50)) == 5
 
 
 def test_threads_read_their_writes(tmp_path: Path) -> None:

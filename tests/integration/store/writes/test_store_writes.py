@@ -13,7 +13,7 @@ from recall_loop.state.errors import InvalidInputError, StoreUnavailableError
 from recall_loop.state.records.records import Fact, Message
 from recall_loop.state.scope import Scope
 from recall_loop.text.words.tokens import stems
-from tests.lexical_rows import window_stems
+from tests.lexical_rows import by_words, window_stems
 
 ALL = Scope()
 
@@ -41,7 +41,7 @@ def test_upsert_replaces_wholly_and_reports_each(store):
     assert store.get(["f"], scope=ALL) == [second]
     assert [o.status for o in store.upsert([second])] == ["unchanged"]
     assert [record.id for record in store.scan()] == ["f", "a"]
-    assert store.view(ALL).lexical(stems("Paris"), 5) == []
+    assert by_words(store.view(ALL), stems("Paris"), 5) == []
 
 
 def test_a_bad_record_rejects_itself_only(store):
@@ -80,7 +80,7 @@ def test_odd_ids_and_control_characters_come_back_exactly(tmp_path, embedder, re
         store.upsert([turn(record_id, text, tags=(record_id,), author=record_id)], tenant=record_id)
         (record,) = store.get([record_id], scope=Scope(tenant=record_id))
         assert (record.id, record.text, record.author) == (record_id, text, record_id)
-        store.view(Scope(tenant=record_id, user_id=record_id)).lexical([record_id, '"', "*", "NEAR("], 3)
+        by_words(store.view(Scope(tenant=record_id, user_id=record_id)), [record_id, '"', "*", "NEAR("], 3)
         assert store.delete([record_id], tenant=record_id) == 1
 
 
@@ -200,7 +200,7 @@ def test_threads_read_while_one_writes(store):
     def read(_):
         view = store.view(ALL)
         rows = view.rows(view.rowids())
-        return len(rows), len(view.lexical(stems("text"), 500)), view.vectors(view.rowids())[0].shape[1]
+        return len(rows), len(by_words(view, stems("text"), 500)), view.vectors(view.rowids())[0].shape[1]
 
     with ThreadPoolExecutor(4) as pool:
         writing = pool.submit(store.upsert, [turn(f"n{i}", f"text {i}", position=100 + i) for i in range(60)])
@@ -224,7 +224,7 @@ def test_unfit_arguments_and_a_closed_store_are_typed_errors(embedder):
     with pytest.raises(InvalidInputError, match="content_types"):
         store.view(ALL, content_types=[])
     with pytest.raises(InvalidInputError, match="limit"):
-        store.view(ALL).lexical(["x"], 0)
+        by_words(store.view(ALL), ["x"], 0)
     with pytest.raises(InvalidInputError, match="vectors"):
         store.view(ALL).nearest(np.zeros((1, 3), dtype=np.float32), 1)
     store.close()
