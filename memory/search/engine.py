@@ -1,4 +1,4 @@
-"""The search itself: several queries over one view, each fused, scored, cut and explained."""
+"""The search: several queries over one view, each fused, scored, cut to its limit and explained."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recall_loop.memory.search.rerank.search_parts import DEFAULT_SEARCH_PARTS, 
 from recall_loop.memory.search.rerank.top_k import EARLIEST_TIME, RankedRow, score_candidates, select_top, to_hits
 from recall_loop.memory.search.scoring.candidates import LEXICAL_DEPTH, VECTOR_DEPTH, VectorRetriever
 from recall_loop.memory.search.scoring.features import CandidatePool, TermStatistics, compute_features
-from recall_loop.memory.search.search_tracing import with_telemetry
+from recall_loop.memory.search.search_tracing import observe_search
 from recall_loop.memory.store.embed.embedders import validate_vectors
 from recall_loop.state.errors import UnsupportedOptionError
 from recall_loop.state.scope import Filters, Scope
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.sqlite.rows import Row
     from recall_loop.memory.store.store import MemoryStore
 
-# Rows that are all looked at where a least similarity is asked for.
+# Most rows that a search with a least similarity looks at.
 _MAX_COMPARED = 20_000
 
 
@@ -48,7 +48,6 @@ def search(
     return search_many(store, [query], scope=scope, params=params, reranker=reranker)[0]
 
 
-@with_telemetry
 def search_many(
     store: MemoryStore,
     queries: Sequence[str],
@@ -64,7 +63,7 @@ def search_many(
 ) -> list[SearchResponse]:
     """Search several queries at once; one embedding call and one pass over the store serve them all.
 
-    Results are in the order of the queries. Scope and filters hold inside both legs (SEARCH-3).
+    Results are in the order of the queries. Scope and filters hold inside both retrievers (SEARCH-3).
 
     Args:
         store: the store to search.
@@ -75,7 +74,7 @@ def search_many(
         limits: a limit for each query (1–1000) instead of that of `params`.
         spoken: a wording of each query that is embedded instead of it.
         vectors: float32 [q, d] of length one; nothing is embedded.
-        reranker: orders the best candidates anew instead of the built-in late interaction; see
+        reranker: reorders the best candidates instead of the built-in late interaction; see
             `recall_loop.memory.search.rerank.custom_rerankers.as_reranker`.
         parts: what the search is made of; measurements hand in others.
 
@@ -86,30 +85,30 @@ def search_many(
             `fuzzy` for mode `vector`.
         EmbedderError: the embedder fails and the mode needs it.
     """
-    params = params or SearchParams()
-    params.check_supported()
-    asked = parse_queries(queries, params, spoken=spoken, limits=limits, filters=filters)
-    narrowings = dict.fromkeys(query.filters for query in asked)
-    places = {
-        narrowed: _FilteredSearch.of(store, scope or Scope(), narrowed, params, parts.fusion) for narrowed in narrowings
-    }
-    known = None if vectors is None else _validate_given(store, vectors, len(queries), params)
-    stage = make_rerank_stage(store, scope or Scope(), params, reranker, given=known is not None, gains=parts.gains)
-    looked = prepare_queries(
-        store, [places[query.filters].view for query in asked], asked, known, with_tokens=stage.with_tokens
-    )
-    found: dict[int, SearchResponse] = {}
-    for narrowed, place in places.items():
-        numbers = [number for number, query in enumerate(asked) if query.filters == narrowed]
-        responses = place.answer([looked[number] for number in numbers], stage)
-        found |= zip(numbers, responses, strict=True)
-    return [found[number] for number in range(len(queries))]
+    params, scope = params or SearchParams(), scope or Scope()
+    with observe_search(params.mode) as responses:
+        params.check_supported()
+        parsed = parse_queries(queries, params, spoken=spoken, limits=limits, filters=filters)
+        searches = {
+            narrowed: _FilteredSearch.open(store, scope, narrowed, params, parts.fusion)
+            for narrowed in dict.fromkeys(query.filters for query in parsed)
+        }
+        if vectors is not None:
+            vectors = _validate_given(store, vectors, len(queries), params)
+        stage = make_rerank_stage(store, scope, params, reranker, given=vectors is not None, gains=parts.gains)
+        views = [searches[query.filters].view for query in parsed]
+        prepared = prepare_queries(store, views, parsed, vectors, with_tokens=stage.with_tokens)
+        answers: dict[PreparedQuery, SearchResponse] = {}
+        for narrowed, filtered in searches.items():
+            answers |= filtered.answer([query for query in prepared if query.parsed.filters == narrowed], stage)
+        responses += [answers[query] for query in prepared]
+    return responses
 
 
 def _validate_given(
     store: MemoryStore, vectors: NDArray[np.float32], count: int, params: SearchParams
 ) -> NDArray[np.float32]:
-    """Return the vectors that the caller gave, checked; words alone have no use for them."""
+    """Return the caller's vectors, checked; mode `fts` has no use for them."""
     if params.mode is SearchMode.FTS:
         raise UnsupportedOptionError("vectors", f"{count} vectors", "none: mode fts looks up words alone")
     return validate_vectors(store.embedder, vectors, count, store.dimension)
@@ -117,7 +116,7 @@ def _validate_given(
 
 @dataclass(frozen=True)
 class _FilteredSearch:
-    """Where queries with the same filters are looked up.
+    """The search of queries with the same filters.
 
     `parts` are the views of single content types: each has proposals of its own, or one that matches better would
     starve the others (SEARCH-7). With a shared limit there is one part.
@@ -132,7 +131,7 @@ class _FilteredSearch:
     fusion: Fusion
 
     @classmethod
-    def of(
+    def open(
         cls, store: MemoryStore, scope: Scope, filters: Filters, params: SearchParams, fusion: Fusion
     ) -> _FilteredSearch:
         """Open the views."""
@@ -143,119 +142,102 @@ class _FilteredSearch:
         parts = (store.view(scope, filters, (kind,)).snapshot_view(view) for kind in kinds)
         return cls(store, scope, filters, kinds, view, tuple(part for part in parts if part.count()), fusion)
 
-    def answer(self, queries: Sequence[PreparedQuery], stage: RerankStage) -> list[SearchResponse]:
-        """Return the responses to queries that are looked up here."""
-        allowed = self.view.count()
-        picks: dict[PreparedQuery, Sequence[RankedRow]] = {}
-        if allowed:
-            picks |= self._found([query for query in queries if query.parsed.text], stage)
-            picks |= {query: self._newest(query.parsed.options.limit) for query in queries if not query.parsed.text}
-        rows = self.view.rows({chosen.rowid for part in picks.values() for chosen in part})
-        return [self._response(query, rows, picks.get(query, ()), allowed, stage.reason) for query in queries]
+    def answer(self, queries: Sequence[PreparedQuery], stage: RerankStage) -> dict[PreparedQuery, SearchResponse]:
+        """Return the responses to queries; where a least similarity leaves too few results, look at every row."""
+        ranked: dict[PreparedQuery, Sequence[RankedRow]] = {}
+        if self.view.count():
+            texts = [query for query in queries if query.parsed.text]
+            ranked = self._rank(texts, stage, everything=False)
+            if self.filters.min_similarity:
+                ranked |= self._rank(
+                    [query for query in texts if self._may_have_more(query, ranked)], stage, everything=True
+                )
+            ranked |= {query: self._newest(query.parsed.options.limit) for query in queries if not query.parsed.text}
+        rows = self.view.rows({row.rowid for best in ranked.values() for row in best})
+        return {query: self._response(query, rows, ranked.get(query, ()), stage.reason) for query in queries}
 
     def _response(
-        self,
-        query: PreparedQuery,
-        rows: Mapping[int, Row],
-        picks: Sequence[RankedRow],
-        allowed: int,
-        reason: str | None,
+        self, query: PreparedQuery, rows: Mapping[int, Row], ranked: Sequence[RankedRow], reason: str | None
     ) -> SearchResponse:
         return SearchResponse(
             query=query.parsed.query,
-            hits=to_hits(rows, picks, query.parsed.options),
+            hits=to_hits(rows, ranked, query.parsed.options),
             scope=self.scope,
             filters=self.filters,
             content_types=self.kinds,
-            legs=query.legs,
+            legs=query.parsed.legs,
             generation=self.store.generation,
-            allowed=allowed,
+            allowed=self.view.count(),
             degraded_reason=self.store.degraded_reason or reason,
             corrected=query.corrected,
             time_range=query.parsed.time,
         )
 
     def _newest(self, limit: int) -> list[RankedRow]:
-        """Return what a query asks for that names a time and nothing else: everything of that time, newest first."""
+        """Return the results of a query that is nothing but a time: everything of that time, newest first."""
         rows = self.view.rows(rowid for part in self.parts for rowid in part.newest(limit)).values()
         latest = sorted(rows, key=lambda row: row.record.created_at or EARLIEST_TIME, reverse=True)
         return [RankedRow(row.rowid, 1.0, 1.0, None) for row in latest]
 
-    def _found(self, queries: Sequence[PreparedQuery], stage: RerankStage) -> dict[PreparedQuery, Sequence[RankedRow]]:
-        """Find results; where a least similarity leaves too few of the usual candidates, look at everything."""
-        picks = self._chosen(queries, stage, everything=False)
-        if self.filters.min_similarity:
-            short = [query for query in queries if len(picks.get(query, ())) < self._most(query) and self._more(query)]
-            picks |= self._chosen(short, stage, everything=True)
-        return picks
+    def _may_have_more(self, query: PreparedQuery, ranked: Mapping[PreparedQuery, Sequence[RankedRow]]) -> bool:
+        """Return whether a query has too few results, and rows are left that no retriever had to propose."""
+        limit = query.parsed.options.limit
+        most = sum(min(limit, part.count()) for part in self.parts)
+        return len(ranked.get(query, ())) < most and self.view.count() > VECTOR_DEPTH * limit
 
-    def _more(self, query: PreparedQuery) -> bool:
-        """Return whether there are rows that neither leg has to have proposed."""
-        return self.view.count() > VECTOR_DEPTH * query.parsed.options.limit
-
-    def _most(self, query: PreparedQuery) -> int:
-        """Return how many results there can be."""
-        return sum(min(query.parsed.options.limit, part.count()) for part in self.parts)
-
-    def _chosen(
+    def _rank(
         self, queries: Sequence[PreparedQuery], stage: RerankStage, *, everything: bool
     ) -> dict[PreparedQuery, Sequence[RankedRow]]:
-        """Propose candidates for each query, describe them and keep the best."""
+        """Propose candidates for each query, score them and keep the best; `everything` looks at up to 20,000 rows."""
         if not queries:
             return {}
-        near, words = self._vector_leg(queries, everything=everything), TermStatistics.of(self.view, queries)
-        proposed = [self._proposed(query, near, words, everything=everything) for query in queries]
-        pool = CandidatePool.of(self.view, proposed)
-        places = [pool.positions_of(rowids) for rowids in proposed]
-        picks: dict[PreparedQuery, Sequence[RankedRow]] = {}
+        statistics = TermStatistics.from_view(self.view, queries)
+        proposed = self._propose(queries, statistics, min(self.view.count(), _MAX_COMPARED) if everything else 0)
+        pool = CandidatePool.from_proposals(self.view, proposed)
+        positions = [pool.positions_of(rowids) for rowids in proposed]
+        ranked: dict[PreparedQuery, Sequence[RankedRow]] = {}
         # A query without words is judged by meaning alone, whatever the others have.
         for worded in (True, False):
-            pairs = zip(queries, places, strict=True)
+            pairs = zip(queries, positions, strict=True)
             alike = [(query, part) for query, part in pairs if len(part) and bool(query.groups) is worded]
-            picks |= self._picked(alike, pool, words, stage)
-        return picks
+            if alike:
+                ranked |= self._rank_alike(dict(alike), pool, statistics, stage)
+        return ranked
 
-    def _picked(
+    def _rank_alike(
         self,
-        alike: Sequence[tuple[PreparedQuery, NDArray[np.int64]]],
+        candidates: Mapping[PreparedQuery, NDArray[np.int64]],
         pool: CandidatePool,
-        words: TermStatistics,
+        statistics: TermStatistics,
         stage: RerankStage,
     ) -> dict[PreparedQuery, Sequence[RankedRow]]:
-        """Describe the candidates of queries that run the same legs, and keep the best of each."""
-        if not alike:
-            return {}
-        queries, options = [query for query, _ in alike], alike[0][0].parsed.options
-        described = compute_features(pool, [places for _, places in alike], queries, words)
-        parts = score_candidates(described, options, self.fusion)
-        ordered = stage.apply(self.view, queries, parts)
+        """Score the candidates, positions in the pool, of queries with the same retrievers; keep the best of each."""
+        queries = list(candidates)
+        features = compute_features(pool, list(candidates.values()), queries, statistics)
+        scored = score_candidates(features, queries[0].parsed.options, self.fusion)
         return {
             query: select_top(part, query.parsed.options, self.filters)
-            for query, part in zip(queries, ordered, strict=True)
+            for query, part in zip(queries, stage.apply(self.view, queries, scored), strict=True)
         }
 
-    def _vector_leg(self, queries: Sequence[PreparedQuery], *, everything: bool) -> VectorRetriever | None:
-        """Compare all vectors of all queries at once; None where there are none."""
-        vectors = {query: query.vectors for query in queries if query.vectors is not None}
-        if not vectors:
-            return None
-        depth = max(self._depth(query, VECTOR_DEPTH, everything=everything) for query in queries)
-        return VectorRetriever(self.view, self.parts, vectors, depth)
+    def _propose(
+        self, queries: Sequence[PreparedQuery], statistics: TermStatistics, least_depth: int
+    ) -> list[NDArray[np.int64]]:
+        """Return for each query the rowids that the retrievers propose, ascending; `least_depth` rows or more of each.
 
-    def _proposed(
-        self, query: PreparedQuery, near: VectorRetriever | None, words: TermStatistics, *, everything: bool
-    ) -> NDArray[np.int64]:
-        """Return the rowids that the legs propose for one query, ascending."""
-        found = [np.zeros(0, dtype=np.int64)]
-        if near is not None:
-            found += near.top_rowids(query, self._depth(query, VECTOR_DEPTH, everything=everything))
-        weights = words.weights(query) if "fts" in query.legs else []
-        if weights:
-            depth = self._depth(query, LEXICAL_DEPTH, everything=everything)
-            found += [part.top_by_stems(weights, depth) for part in self.parts]
-        return np.unique(np.concatenate(found))
+        All vectors of all queries are compared at once.
+        """
 
-    def _depth(self, query: PreparedQuery, factor: int, *, everything: bool) -> int:
-        """Return how many rows a leg proposes; `everything` is up to 20,000."""
-        depth = factor * query.parsed.options.limit
-        return max(depth, min(self.view.count(), _MAX_COMPARED)) if everything else depth
+        def depth(query: PreparedQuery, factor: int) -> int:
+            return max(factor * query.parsed.options.limit, least_depth)
+
+        deepest = max(depth(query, VECTOR_DEPTH) for query in queries)
+        retriever = VectorRetriever(self.view, self.parts, queries, deepest)
+        proposed = []
+        for query in queries:
+            rowids = retriever.top_rowids(query, depth(query, VECTOR_DEPTH))
+            weights = statistics.weights(query) if "fts" in query.parsed.legs else []
+            if weights:
+                rowids += [part.top_by_stems(weights, depth(query, LEXICAL_DEPTH)) for part in self.parts]
+            proposed.append(np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *rowids])))
+        return proposed

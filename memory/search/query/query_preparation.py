@@ -1,9 +1,10 @@
-"""How each query is looked up: its stems with their likely corrections, its vectors, and the legs that run."""
+"""Queries ready to be searched: stems with their likely corrections, and vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy as np
 from recall_loop.memory.search.query.fuzzy import SpellingVocabulary, corrected_query, expand_query
 from recall_loop.memory.search.query.lexical import TermGroup
 from recall_loop.memory.store.embed.embedders import TokenEmbedder, validate_vectors
-from recall_loop.state.types import SearchMode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,9 +28,8 @@ class PreparedQuery:
     """One query, ready to be searched.
 
     Attributes:
-        asked: the query.
-        groups: stems for the lexical leg.
-        legs: names of the legs that run.
+        parsed: the query.
+        groups: stems that are looked up.
         vectors: float32 [v, d], of the query's wording and of its correction; None where no vectors are used.
         corrected: the query with likely misspellings mended, or None.
         tokens: token vectors [t, d] of the wording, for late interaction; None where it isn't wanted.
@@ -38,7 +37,6 @@ class PreparedQuery:
 
     parsed: ParsedQuery
     groups: Sequence[TermGroup]
-    legs: tuple[str, ...]
     vectors: NDArray[np.float32] | None
     corrected: str | None = None
     tokens: NDArray[np.float32] | None = None
@@ -47,7 +45,7 @@ class PreparedQuery:
 def prepare_queries(
     store: MemoryStore,
     views: Sequence[View],
-    asked: Sequence[ParsedQuery],
+    queries: Sequence[ParsedQuery],
     given: NDArray[np.float32] | None,
     *,
     with_tokens: bool,
@@ -59,64 +57,48 @@ def prepare_queries(
     Raises:
         EmbedderError: the embedder fails and the mode needs it.
     """
-    corrections = [_correction(query, view) for query, view in zip(asked, views, strict=True)]
+    spelt = [_spelling(query, view) for query, view in zip(queries, views, strict=True)]
     texts = [
-        _vector_texts(query, view, corrected, own=given is None)
-        for query, view, corrected in zip(asked, views, corrections, strict=True)
+        _texts_to_embed(query, view, corrected, with_wording=given is None)
+        for query, view, (_, corrected) in zip(queries, views, spelt, strict=True)
     ]
-    made = iter(_embedded(store, [text for part in texts for text in part], with_tokens=with_tokens))
-    looked = []
-    for number, (query, view) in enumerate(zip(asked, views, strict=True)):
-        mine = [next(made) for _ in texts[number]]
-        vectors = [vector for vector, _ in mine]
-        tokens = mine[0][1] if mine and given is None else None
-        if given is not None and "vector" in _legs(query):
+    embedded = _embed(store, list(dict.fromkeys(chain.from_iterable(texts))), with_tokens=with_tokens)
+    prepared = []
+    for number, (query, (groups, corrected)) in enumerate(zip(queries, spelt, strict=True)):
+        made = [embedded[text] for text in texts[number]]
+        vectors = [vector for vector, _ in made]
+        if given is not None and "vector" in query.legs:
             vectors.insert(0, given[number])
-        known = np.stack(vectors) if vectors else None
-        looked.append(PreparedQuery(query, _groups(query, view), _legs(query), known, corrections[number], tokens))
-    return looked
+        tokens = made[0][1] if made and given is None else None
+        prepared.append(PreparedQuery(query, groups, np.stack(vectors) if vectors else None, corrected, tokens))
+    return prepared
 
 
-def _embedded(store: MemoryStore, texts: list[str], *, with_tokens: bool) -> list[_Embedded]:
-    """Return for each text its vector and, where they are wanted, its token vectors; a text is embedded once."""
-    once = list(dict.fromkeys(texts))
-    if not once:
-        return []
-    embedder, tokens = store.embedder, None
+def _embed(store: MemoryStore, texts: list[str], *, with_tokens: bool) -> dict[str, _Embedded]:
+    """Return by text its vector and, where they are wanted, its token vectors."""
+    if not texts:
+        return {}
+    embedder = store.embedder
+    tokens: Sequence[NDArray[np.float32] | None] = [None] * len(texts)
     if with_tokens and isinstance(embedder, TokenEmbedder):
-        vectors, tokens = embedder.embed_queries_with_tokens(once)
+        vectors, tokens = embedder.embed_queries_with_tokens(texts)
     else:
-        vectors = embedder.embed_queries(once)
-    vectors = validate_vectors(embedder, vectors, len(once), store.dimension)
-    made = dict(zip(once, zip(vectors, tokens if tokens is not None else [None] * len(once), strict=True), strict=True))
-    return [made[text] for text in texts]
+        vectors = embedder.embed_queries(texts)
+    vectors = validate_vectors(embedder, vectors, len(texts), store.dimension)
+    return dict(zip(texts, zip(vectors, tokens, strict=True), strict=True))
 
 
-def _correction(query: ParsedQuery, view: View) -> str | None:
+def _spelling(query: ParsedQuery, view: View) -> tuple[list[TermGroup], str | None]:
+    """Return the query's groups of stems, and with fuzzy search the query with likely misspellings mended, if any."""
     level = query.options.fuzzy
-    if not level or not query.text or "fts" not in _legs(query) or not view.count():
-        return None
-    return corrected_query(query.embedded_text, view.derived_from_vocabulary(SpellingVocabulary), level)
+    if not level or "fts" not in query.legs or not view.count():
+        return [TermGroup(stem, ((stem, 1.0),)) for stem in query.stems], None
+    vocabulary = view.derived_from_vocabulary(SpellingVocabulary)
+    return expand_query(query.text, vocabulary, level), corrected_query(query.embedded_text, vocabulary, level)
 
 
-def _groups(query: ParsedQuery, view: View) -> list[TermGroup]:
-    if query.options.fuzzy and "fts" in _legs(query) and view.count():
-        return expand_query(query.text, view.derived_from_vocabulary(SpellingVocabulary), query.options.fuzzy)
-    return [TermGroup(stem, ((stem, 1.0),)) for stem in query.stems]
-
-
-def _vector_texts(query: ParsedQuery, view: View, corrected: str | None, *, own: bool) -> list[str]:
+def _texts_to_embed(query: ParsedQuery, view: View, corrected: str | None, *, with_wording: bool) -> list[str]:
     """Return what is embedded: the query's wording, unless its vector was given, and its correction beside it."""
-    if "vector" not in _legs(query) or not view.count():
+    if "vector" not in query.legs or not view.count():
         return []
-    return [text for text in (query.embedded_text if own else None, corrected) if text]
-
-
-def _legs(query: ParsedQuery) -> tuple[str, ...]:
-    if not query.text:
-        return ("time",)
-    if query.options.mode is SearchMode.FTS:
-        return ("fts",)
-    if query.options.mode is SearchMode.VECTOR or not query.stems:
-        return ("vector",)
-    return ("fts", "vector")
+    return [text for text in (query.embedded_text if with_wording else None, corrected) if text]

@@ -1,4 +1,4 @@
-"""What a search is asked for: queries checked, their times read, their words and wordings settled."""
+"""Queries as they are given: checked, their times read, each with its wording, options and filters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recall_loop.memory.search.query.time_suffix import apply_time_suffix
 from recall_loop.state.errors import InvalidInputError, display_value
 from recall_loop.state.scope import Filters
 from recall_loop.state.search import DEFAULT_RERANK_POOL, MAX_RESULTS, SearchParams
-from recall_loop.state.types import no_surrogates
+from recall_loop.state.types import SearchMode, no_surrogates
 from recall_loop.text.time.time_expressions import TimeRange
 from recall_loop.text.words.tokens import stems
 
@@ -26,7 +26,7 @@ class ParsedQuery:
     Attributes:
         query: as given.
         text: what is looked up; empty where the query was nothing but a time.
-        spoken: what is embedded.
+        embedded_text: what is embedded.
         options: how it is searched.
         filters: what results must satisfy, the query's own time included.
         time: the time that the query itself names, as it was taken.
@@ -43,6 +43,17 @@ class ParsedQuery:
     def stems(self) -> list[str]:
         """The distinct stems of the query, in order."""
         return list(dict.fromkeys(stems(self.text)))
+
+    @cached_property
+    def legs(self) -> tuple[str, ...]:
+        """Names of the retrievers that run: `fts`, `vector`, or `time` for a query that is nothing but a time."""
+        if not self.text:
+            return ("time",)
+        if self.options.mode is SearchMode.FTS:
+            return ("fts",)
+        if self.options.mode is SearchMode.VECTOR or not self.stems:
+            return ("vector",)
+        return ("fts", "vector")
 
 
 def parse_queries(
@@ -65,14 +76,13 @@ def parse_queries(
     for text in (*queries, *(spoken or ())):
         _check(text)
     reference = params.reference_time or datetime.now(UTC)
-    asked = []
-    for number, query in enumerate(queries):
-        mine = each[number]
-        text, narrowed = apply_time_suffix(query, mine, reference) if params.time_suffixes else (query, mine)
-        chosen = params if limits is None else _limited(params, limits[number])
-        time = None if narrowed is mine else TimeRange(narrowed.start_time, narrowed.end_time)
-        asked.append(ParsedQuery(query, text, spoken[number] if spoken else text, chosen, narrowed, time))
-    return asked
+    parsed = []
+    for number, (query, given) in enumerate(zip(queries, each, strict=True)):
+        text, narrowed = apply_time_suffix(query, given, reference) if params.time_suffixes else (query, given)
+        options = params if limits is None else _limited(params, limits[number])
+        time = None if narrowed is given else TimeRange(narrowed.start_time, narrowed.end_time)
+        parsed.append(ParsedQuery(query, text, spoken[number] if spoken else text, options, narrowed, time))
+    return parsed
 
 
 def _limited(params: SearchParams, limit: int) -> SearchParams:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,14 +30,17 @@ class VectorRetriever:
     Args:
         view: all rows that may be proposed.
         parts: views of a share of these rows each, together all of them.
-        vectors: each query's vectors [v, d].
+        queries: queries, with or without vectors.
         depth: most rows that will be asked for per vector and part.
     """
 
-    def __init__(
-        self, view: View, parts: Sequence[View], vectors: Mapping[PreparedQuery, NDArray[np.float32]], depth: int
-    ) -> None:
-        ends = np.cumsum([len(rows) for rows in vectors.values()]).tolist()
+    def __init__(self, view: View, parts: Sequence[View], queries: Sequence[PreparedQuery], depth: int) -> None:
+        vectors = {query: query.vectors for query in queries if query.vectors is not None}
+        self._numbers: dict[PreparedQuery, range] = {}
+        self._lookups: list[_Lookup] = []
+        if not vectors:
+            return
+        ends = np.cumsum([len(each) for each in vectors.values()]).tolist()
         self._numbers = {query: range(end - len(vectors[query]), end) for query, end in zip(vectors, ends, strict=True)}
         joined = np.concatenate(list(vectors.values()))
         scan = view.scan(joined)

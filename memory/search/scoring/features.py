@@ -42,7 +42,7 @@ class TermStatistics:
     frequencies: Mapping[str, int]
 
     @classmethod
-    def of(cls, view: View, queries: Sequence[PreparedQuery]) -> TermStatistics:
+    def from_view(cls, view: View, queries: Sequence[PreparedQuery]) -> TermStatistics:
         """Look all stems up."""
         stems = {stem for query in queries for group in query.groups for stem, _ in group.variants}
         return cls(view.corpus(), view.document_frequency(stems))
@@ -98,7 +98,7 @@ class CandidatePool:
     rowids: NDArray[np.int64]
 
     @classmethod
-    def of(cls, view: View, proposed: Sequence[NDArray[np.int64]]) -> CandidatePool:
+    def from_proposals(cls, view: View, proposed: Sequence[NDArray[np.int64]]) -> CandidatePool:
         """Gather what was proposed; one that was deleted since is left out."""
         rowids = np.unique(np.concatenate(proposed))
         index = view.index_of(rowids)
@@ -142,7 +142,7 @@ def compute_features(
     if any(query.groups for query in queries):
         counts = _count_stems(index, positions, starts, queries, words)
         shared = idf_weighted_coverage(counts.own_present, counts.window_present, counts.idf[of_query])
-        if "fts" in queries[0].legs:
+        if "fts" in queries[0].parsed.legs:
             signals |= _word_signals(index, positions, counts, counts.idf[of_query], words.corpus)
     if queries[0].vectors is not None:
         pairs = [
