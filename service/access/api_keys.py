@@ -96,15 +96,15 @@ def add_key(path: Path, tenant: str, role: KeyRole, expires_at: datetime | None 
     return key, plain
 
 
-def revoke_key(path: Path, key_id: str, at: datetime | None = None) -> Key:
-    """Revoke a key, from now or from `at` on; one that is revoked already stays so.
+def revoke_key(path: Path, key_id: str) -> Key:
+    """Revoke a key from now on; one that is revoked already stays so.
 
     Raises:
         InvalidInputError: there is no such key.
         KeysUnreadableError, OSError: as `add_key`.
     """
     with _locked_keys(path) as keys:
-        return _revoke(keys, key_id, at or datetime.now(UTC))
+        return _revoke(keys, key_id, datetime.now(UTC))
 
 
 def rotate_key(path: Path, key_id: str, old_until: datetime | None = None) -> tuple[Key, str]:

@@ -68,13 +68,14 @@ class ProblemError(RecallError):
         *,
         kind: str | None = None,
         headers: Mapping[str, str] | None = None,
+        retry_after: int | None = None,
         **extra: Any,
     ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.kind = kind or problem_kind(status)
-        self.headers = dict(headers or {})
+        self.headers = dict(headers or {}) | ({} if retry_after is None else {"Retry-After": str(retry_after)})
         self.extra = {name: value for name, value in extra.items() if value is not None}
 
 
@@ -110,11 +111,11 @@ def problem_from_error(error: BaseException) -> ProblemError:
 
 
 def _unavailable(error: RecallError) -> ProblemError:
-    retry = {"Retry-After": str(RETRY_SECONDS)}
     if isinstance(error, StoreError):
         detail = "The memory can't be read or written at the moment. A write is not acknowledged; repeating it is safe."
-        return ProblemError(503, detail, kind="store_unavailable", headers=retry)
-    return ProblemError(503, "Texts can't be embedded at the moment.", kind="embedder_unavailable", headers=retry)
+        return ProblemError(503, detail, kind="store_unavailable", retry_after=RETRY_SECONDS)
+    detail = "Texts can't be embedded at the moment."
+    return ProblemError(503, detail, kind="embedder_unavailable", retry_after=RETRY_SECONDS)
 
 
 def problem_document(problem: ProblemError, request_id: str | None) -> Problem:
@@ -141,12 +142,9 @@ def problem_response(problem: ProblemError, request_id: str | None = None) -> Re
     return Response(body, problem.status, headers=problem.headers, media_type=MEDIA_TYPE)
 
 
-def problem_from_status(
-    status: int, headers: Mapping[str, str] | None = None, detail: str | None = None
-) -> ProblemError:
+def problem_from_status(status: int, headers: Mapping[str, str] | None = None) -> ProblemError:
     """Return the problem that a bare status stands for."""
-    words = detail or _DETAILS.get(status) or _phrase(status)
-    return ProblemError(status, words, headers=headers)
+    return ProblemError(status, _DETAILS.get(status) or _phrase(status), headers=headers)
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:

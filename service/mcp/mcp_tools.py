@@ -146,7 +146,7 @@ def call_search_trajectories(
 ) -> ToolResult:
     """Search past runs."""
     found = search_trajectories(context.store, arguments.query, scope=context.scope, params=arguments)
-    results = TrajectoryResults.of(found)
+    results = TrajectoryResults.from_result(found)
     return ToolResult(results.model_dump_json(exclude_none=True), results)
 
 

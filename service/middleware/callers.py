@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from recall_loop.service.access.api_keys import KeyRing, KeyRole, KeysUnreadableError
 from recall_loop.service.core.config import is_loopback
-from recall_loop.service.core.problems import ProblemError
+from recall_loop.service.core.problems import RETRY_SECONDS, ProblemError
 from recall_loop.service.middleware.dependencies import Caller
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _caller_from_key(keys: KeyRing, authorization: str) -> Caller:
     except KeysUnreadableError as error:
         _log.error("%s", error)
         raise ProblemError(
-            503, "The API keys can't be read at the moment.", kind="keys_unreadable", headers={"Retry-After": "5"}
+            503, "The API keys can't be read at the moment.", kind="keys_unreadable", retry_after=RETRY_SECONDS
         ) from error
     if key is None:
         raise ProblemError(

@@ -111,7 +111,7 @@ def _redact_url(scope: Scope) -> None:
 
 
 def _too_many_requests(detail: str, wait: float, kind: str) -> ProblemError:
-    return ProblemError(429, detail, kind=kind, headers={"Retry-After": str(max(1, math.ceil(wait)))})
+    return ProblemError(429, detail, kind=kind, retry_after=max(1, math.ceil(wait)))
 
 
 def _receive_with_deadline(receive: Receive, work: RequestExecutor) -> Receive:

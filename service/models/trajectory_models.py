@@ -15,7 +15,8 @@ from recall_loop.memory.trajectories.contrast.labels import (
     learning_value_tooltip,
 )
 from recall_loop.memory.trajectories.contrast.results import TrajectoryDetails, TrajectoryItem, TrajectorySearchResult
-from recall_loop.service.models.scope_models import ListParams, QueryText, ScopeFields
+from recall_loop.service.models.record_models import WriteResult
+from recall_loop.service.models.scope_models import QueryText, ScopeFields
 from recall_loop.state.records.records import Record
 from recall_loop.state.records.trajectories import RunData, run_attributes, run_from_record
 from recall_loop.state.scope import ExecutionStatus
@@ -68,64 +69,45 @@ class TrajectorySearchRequest(TrajectorySearchParams, ScopeFields):
     query: QueryText = Field(description="What the runs should be about; may end in a time, such as `< 3 days`.")
 
 
-class TrajectoryHit(_LabelledModel):
+class TrajectoryHit(TrajectoryItem, _LabelledModel):
     """One run that matches."""
 
-    id: str
-    similarity: float = Field(ge=0, le=1)
-    outcome_score: float | None = Field(ge=0, le=1, description="Learning value; null where nobody scored it.")
-    scoring_pending: bool
-    summary: str
-    note: str = Field(description="What it may be good for.")
-    details: TrajectoryDetails
-    tags: tuple[str, ...]
-    agent_id: str | None
-    created_at: Timestamp | None
-
     @classmethod
-    def of(cls, item: TrajectoryItem) -> TrajectoryHit:
+    def from_item(cls, item: TrajectoryItem) -> TrajectoryHit:
         """Return an item with its labels."""
         return cls(
-            **item.model_dump(),
+            **dict(item),
             execution=execution_label(item.details.status),
             learning_value=learning_label(item.outcome_score, pending=item.scoring_pending),
         )
 
 
-class TrajectoryResults(BaseModel):
+_RunGroup = tuple[TrajectoryHit, ...]
+
+
+class TrajectoryResults(TrajectorySearchResult):
     """Runs, best match first. Without contrasts they stand in `trajectories`, with them in tiers.
 
     Where neither a success nor a failure matches, all tiers are empty and the best matches of any learning value are
     in `relevant_experiences`; `message` says why.
     """
 
-    query: str
-    message: str
-    include_contrasts: bool
-    trajectories: list[TrajectoryHit]
-    successes: list[TrajectoryHit]
-    moderate: list[TrajectoryHit]
-    failures: list[TrajectoryHit]
-    unscored: list[TrajectoryHit] = Field(description="Nobody has judged these; that is not a low learning value.")
-    relevant_experiences: list[TrajectoryHit]
-    allowed: int = Field(description="Runs that scope and filters leave, whatever their similarity.")
+    trajectories: _RunGroup
+    successes: _RunGroup
+    moderate: _RunGroup
+    failures: _RunGroup
+    unscored: _RunGroup = Field(description="Nobody has judged these; that is not a low learning value.")
+    relevant_experiences: _RunGroup
     degraded: bool
-    degraded_reason: str | None
 
     @classmethod
-    def of(cls, found: TrajectorySearchResult) -> TrajectoryResults:
+    def from_result(cls, result: TrajectorySearchResult) -> TrajectoryResults:
         """Return a result with labels."""
-        groups = ("trajectories", "successes", "moderate", "failures", "unscored", "relevant_experiences")
-        items: dict[str, Any] = {name: [TrajectoryHit.of(item) for item in getattr(found, name)] for name in groups}
-        return cls(
-            query=found.query,
-            message=found.message,
-            include_contrasts=found.include_contrasts,
-            allowed=found.allowed,
-            degraded=found.degraded_reason is not None,
-            degraded_reason=found.degraded_reason,
-            **items,
-        )
+        fields: dict[str, Any] = dict(result)
+        for name, value in fields.items():
+            if isinstance(value, tuple):
+                fields[name] = tuple(TrajectoryHit.from_item(item) for item in value)
+        return cls(**fields, degraded=result.degraded_reason is not None)
 
 
 class TrajectoryRecord(Record):
@@ -140,7 +122,7 @@ class StoredTrajectory(_LabelledModel):
     trajectory: TrajectoryRecord
 
     @classmethod
-    def of(cls, record: Record) -> dict[str, JsonValue]:
+    def from_record(cls, record: Record) -> dict[str, JsonValue]:
         """Return a stored run as plain JSON, without what is empty."""
         run = run_from_record(record)
         fields = record.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
@@ -164,7 +146,7 @@ class TrajectorySummary(_LabelledModel):
     created_at: Timestamp | None = None
 
     @classmethod
-    def of(cls, record: Record) -> TrajectorySummary:
+    def from_record(cls, record: Record) -> TrajectorySummary:
         """Return what is known of a stored run beside its turns."""
         slim = {name: value for name, value in record.attributes.items() if name != "turns"}
         run = run_from_record(record.model_copy(update={"attributes": slim}))
@@ -175,13 +157,7 @@ class TrajectorySummary(_LabelledModel):
             summary=run.summary,
             outcome_score=run.outcome_score,
             scoring_pending=run.scoring_pending,
-            details=TrajectoryDetails(
-                status=run.execution.status,
-                tools_used=run.metadata.tools_used,
-                step_count=run.metadata.step_count,
-                task_category=run.task_category,
-                complexity_level=run.complexity_level,
-            ),
+            details=TrajectoryDetails.from_run(run),
             **labels_of(run),
         )
 
@@ -202,11 +178,9 @@ class TrajectoriesPage(BaseModel):
     next_cursor: str | None = Field(None, description="`cursor` of the next page; absent at the end.")
 
 
-class TrajectoryWriteResult(_LabelledModel):
+class TrajectoryWriteResult(WriteResult, _LabelledModel):
     """What became of a run."""
 
-    id: str
-    status: Literal["created", "replaced", "unchanged"]
     outcome_score: float | None = Field(None, ge=0, le=1, description="Learning value; absent where there is none yet.")
 
 
@@ -230,12 +204,11 @@ class ScoringParams(BaseModel):
     scorer: ScorerName = Field("auto", description="`rules`, `llm`, or `auto`: the model where one is set.")
 
 
-class ScoringRequest(ScopeFields):
+class ScoringRequest(ScopeFields, ScoringParams):
     """Which runs without a learning value to score."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"scorer": "rules", "limit": 50}]})
 
-    scorer: ScorerName = Field("auto", description="`rules`, `llm`, or `auto`: the model where one is set.")
     limit: Integer = Field(20, ge=1, le=MAX_SCORED_RUNS, description="Most runs to try, 1 to 200.")
     queued_only: bool = Field(False, description="Only runs that are queued, not all without a score.")
 
@@ -246,7 +219,3 @@ class ScoringSummary(BaseModel):
     scored: int
     failed: int = Field(description="Runs that stay unscored and queued; never a made-up low score.")
     errors: dict[str, str] = Field(description="Why, by id.")
-
-
-class ListTrajectoriesParams(ListParams):
-    """Which runs a page holds."""

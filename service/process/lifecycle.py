@@ -231,7 +231,7 @@ class Service:
 
 def not_running_problem() -> ProblemError:
     """Return the problem of a service that has no store: it is starting or ending."""
-    return ProblemError(503, "The service is starting or ending.", kind="not_running", headers={"Retry-After": "1"})
+    return ProblemError(503, "The service is starting or ending.", kind="not_running", retry_after=1)
 
 
 def load_keys(config: ServiceConfig) -> KeyRing | None:

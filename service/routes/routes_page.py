@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from recall_loop.service.core.page_paths import PAGE_FILES
@@ -16,7 +17,7 @@ from recall_loop.state.display import CONFIDENCE_TEXTS, CONTENT_TYPE_TEXTS, STOP
 
 router = APIRouter(include_in_schema=False)
 
-_MEDIA = {
+_MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -51,14 +52,14 @@ _HEADERS = {
 @dataclass(frozen=True, slots=True)
 class _StaticFile:
     body: bytes
-    media: str
-    tag: str
+    media_type: str
+    etag: str
 
 
 @cache
 def _static_file(name: str) -> _StaticFile:
     body = _words() if name == "words.json" else files("recall_loop.service").joinpath("page", name).read_bytes()
-    return _StaticFile(body, _MEDIA[name.rpartition(".")[2]], f'"{hashlib.sha256(body).hexdigest()[:24]}"')
+    return _StaticFile(body, _MEDIA_TYPES[name.rpartition(".")[2]], f'"{hashlib.sha256(body).hexdigest()[:24]}"')
 
 
 def _words() -> bytes:
@@ -71,23 +72,20 @@ def _words() -> bytes:
 @router.get("/")
 async def page(request: Request) -> Response:
     """Return the page."""
-    return _answer(request, "index.html")
+    return _file_response(request, "index.html")
 
 
-def _answer(request: Request, name: str) -> Response:
+@router.get("/page/{name}")
+async def page_file(request: Request, name: str) -> Response:
+    """Return one of the page's files."""
+    if name not in PAGE_FILES:
+        raise HTTPException(404)
+    return _file_response(request, name)
+
+
+def _file_response(request: Request, name: str) -> Response:
     file = _static_file(name)
-    headers = {**_HEADERS, "ETag": file.tag}
-    if request.headers.get("if-none-match") == file.tag:
+    headers = {**_HEADERS, "ETag": file.etag}
+    if request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
-    return Response(file.body, media_type=file.media, headers=headers)
-
-
-def _route(name: str) -> None:
-    async def part(request: Request) -> Response:
-        return _answer(request, name)
-
-    router.add_api_route(f"/page/{name}", part, methods=["GET"], name=f"page-{name}")
-
-
-for _name in PAGE_FILES:
-    _route(_name)
+    return Response(file.body, media_type=file.media_type, headers=headers)

@@ -59,16 +59,16 @@ def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Res
 
 @router.get("", summary="List records", response_model=RecordsPage, responses=problem_responses(422))
 @blocking
-def list_records(asked: Annotated[ListRecordsParams, Query()], caller: CallerDep, store: StoreDep) -> Response:
+def list_records(params: Annotated[ListRecordsParams, Query()], caller: CallerDep, store: StoreDep) -> Response:
     """Return records that scope and filters leave, by ascending id, a page at a time.
 
     Follow `next_cursor` until it is absent; a page may hold fewer records than `limit`. Writing and deleting in
     between shifts nothing.
     """
-    found = store.page(
-        asked.read_scope(caller.tenant), asked.filters(), asked.content_types, after=asked.after, limit=asked.limit
+    page = store.page(
+        params.read_scope(caller.tenant), params.filters(), params.content_types, after=params.after, limit=params.limit
     )
-    return json_response(RecordsPage(records=list(found.records), next_cursor=encode_cursor(found.after)))
+    return json_response(RecordsPage(records=list(page.records), next_cursor=encode_cursor(page.after)))
 
 
 @router.delete(
@@ -79,9 +79,9 @@ def list_records(asked: Annotated[ListRecordsParams, Query()], caller: CallerDep
     responses=problem_responses(422),
 )
 @blocking
-def delete_records(wanted: RecordIds, caller: WriterDep, store: StoreDep) -> Response:
+def delete_records(body: RecordIds, caller: WriterDep, store: StoreDep) -> Response:
     """Delete up to 1,000 records by id. Erasure of a user, agent, conversation or tenant: `/api/memory/erasure`."""
-    ids = list(dict.fromkeys(wanted.ids))
+    ids = list(dict.fromkeys(body.ids))
     deleted = store.delete(ids, tenant=caller.tenant)
     return json_response(DeletionResult(deleted=deleted, missing=len(ids) - deleted))
 

@@ -25,11 +25,11 @@ router = APIRouter(prefix="/api/memory", tags=["search"])
     responses=problem_responses(422),
 )
 @blocking
-def search_memory(asked: SearchRequest, caller: CallerDep, store: StoreDep) -> Response:
+def search_memory(body: SearchRequest, caller: CallerDep, store: StoreDep) -> Response:
     """Search facts, archival entries, messages and trajectories; no planning, no further rounds.
 
     An option that the mode can't honour is an error. Texts are whole unless a `profile` is named.
     """
-    profile = parse_profile(asked.profile)
-    found = search(store, asked.query, scope=asked.read_scope(caller.tenant), params=asked)
+    profile = parse_profile(body.profile)
+    found = search(store, body.query, scope=body.read_scope(caller.tenant), params=body)
     return json_response(response_to_json(found, profile))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from recall_loop.service.core.deadline import blocking
-from recall_loop.service.core.problems import ProblemError
+from recall_loop.service.core.problems import RETRY_SECONDS, ProblemError
 from recall_loop.service.middleware.callers import is_local_client
 from recall_loop.service.middleware.dependencies import service_of
 
@@ -49,7 +49,7 @@ def ready(request: Request) -> Readiness:
     reasons = [f"{lack.what}: {lack.detail}" if near else lack.what for lack in (*missing, *lacking)]
     if missing:
         raise ProblemError(
-            503, "Requests can't be answered.", kind="not_ready", headers={"Retry-After": "5"}, reasons=reasons
+            503, "Requests can't be answered.", kind="not_ready", retry_after=RETRY_SECONDS, reasons=reasons
         )
     return Readiness(
         status="degraded" if lacking else "ready",

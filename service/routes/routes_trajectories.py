@@ -21,10 +21,9 @@ from recall_loop.service.middleware.dependencies import (
     StoreDep,
     WriterDep,
 )
-from recall_loop.service.models.scope_models import encode_cursor
+from recall_loop.service.models.scope_models import ListParams, encode_cursor
 from recall_loop.service.models.trajectory_models import (
     AddTrajectoryParams,
-    ListTrajectoriesParams,
     ScoringParams,
     ScoringRequest,
     ScoringSummary,
@@ -94,7 +93,7 @@ _CREATED: dict[int | str, dict[str, Any]] = {
 @blocking
 def add_trajectory(
     run: RunBody,
-    asked: Annotated[AddTrajectoryParams, Query()],
+    params: Annotated[AddTrajectoryParams, Query()],
     caller: WriterDep,
     store: StoreDep,
     service: ServiceDep,
@@ -103,7 +102,7 @@ def add_trajectory(
 
     The same run again is `unchanged`, and isn't scored anew. A scoring that fails leaves it unscored and queued.
     """
-    return _add(store, caller.tenant, service, run, asked.score)
+    return _add(store, caller.tenant, service, run, params.score)
 
 
 @router.put(
@@ -117,7 +116,7 @@ def add_trajectory(
 def write_trajectory(
     run_id: RunId,
     run: RunBody,
-    asked: Annotated[AddTrajectoryParams, Query()],
+    params: Annotated[AddTrajectoryParams, Query()],
     caller: WriterDep,
     store: StoreDep,
     service: ServiceDep,
@@ -125,7 +124,7 @@ def write_trajectory(
     """Write a run under an id, replacing wholly what is there."""
     if run.get("id", run_id) != run_id:
         raise InvalidInputError("id", run["id"], "the id of the address, or none")
-    return _add(store, caller.tenant, service, {**run, "id": run_id}, asked.score)
+    return _add(store, caller.tenant, service, {**run, "id": run_id}, params.score)
 
 
 def _add(store: MemoryStore, tenant: str, service: Service, run: dict[str, Any], score: str) -> Response:
@@ -144,16 +143,14 @@ def _add(store: MemoryStore, tenant: str, service: Service, run: dict[str, Any],
 
 @router.get("", summary="List runs", response_model=TrajectoriesPage, responses=problem_responses(422))
 @blocking
-def list_trajectories(
-    asked: Annotated[ListTrajectoriesParams, Query()], caller: CallerDep, store: StoreDep
-) -> Response:
+def list_trajectories(params: Annotated[ListParams, Query()], caller: CallerDep, store: StoreDep) -> Response:
     """Return runs that scope and filters leave, without their turns, by ascending id, a page at a time.
 
     Follow `next_cursor` until it is absent; a page may hold fewer runs than `limit`.
     """
     kinds = (ContentType.TRAJECTORY,)
-    page = store.page(asked.read_scope(caller.tenant), asked.filters(), kinds, after=asked.after, limit=asked.limit)
-    runs = [TrajectorySummary.of(record) for record in page.records]
+    page = store.page(params.read_scope(caller.tenant), params.filters(), kinds, after=params.after, limit=params.limit)
+    runs = [TrajectorySummary.from_record(record) for record in page.records]
     return json_response(TrajectoriesPage(trajectories=runs, next_cursor=encode_cursor(page.after)))
 
 
@@ -165,14 +162,14 @@ def list_trajectories(
     responses=problem_responses(422),
 )
 @blocking
-def score_trajectories(asked: ScoringRequest, caller: WriterDep, store: StoreDep, service: ServiceDep) -> Response:
+def score_trajectories(body: ScoringRequest, caller: WriterDep, store: StoreDep, service: ServiceDep) -> Response:
     """Try up to `limit` runs, each once. Where the model can't be reached, the rest of the queue stays as it is."""
     report = score_pending(
         store,
-        make_scorer("scorer", asked.scorer, service.settings, service.llm),
-        scope=asked.read_scope(caller.tenant),
-        queued_only=asked.queued_only,
-        limit=asked.limit,
+        make_scorer("scorer", body.scorer, service.settings, service.llm),
+        scope=body.read_scope(caller.tenant),
+        queued_only=body.queued_only,
+        limit=body.limit,
     )
     return json_response(ScoringSummary(scored=report.scored, failed=report.failed, errors=report.errors))
 
@@ -185,13 +182,13 @@ def score_trajectories(asked: ScoringRequest, caller: WriterDep, store: StoreDep
 )
 @blocking
 def score_trajectory(
-    run_id: RunId, asked: Annotated[ScoringParams, Query()], caller: WriterDep, store: StoreDep, service: ServiceDep
+    run_id: RunId, params: Annotated[ScoringParams, Query()], caller: WriterDep, store: StoreDep, service: ServiceDep
 ) -> Response:
     """Judge what can be learned from a run, also where it has a learning value already.
 
     A scoring that fails makes up no number: a run without one stays queued, one that has one keeps it (502).
     """
-    scorer = make_scorer("scorer", asked.scorer, service.settings, service.llm)
+    scorer = make_scorer("scorer", params.scorer, service.settings, service.llm)
     report = rescore_record(store, _get_trajectory(store, caller.tenant, run_id), scorer, tenant=caller.tenant)
     if report is None:
         raise ProblemError(409, "The run was changed while it was scored, and is left as it is.")
@@ -220,7 +217,7 @@ def _get_trajectory(store: MemoryStore, tenant: str, run_id: str) -> Record:
 @blocking
 def read_trajectory(run_id: RunId, caller: CallerDep, store: StoreDep) -> Response:
     """Return a run with its turns. What another tenant has under the id can't be told from what nobody has."""
-    return json_response(StoredTrajectory.of(_get_trajectory(store, caller.tenant, run_id)))
+    return json_response(StoredTrajectory.from_record(_get_trajectory(store, caller.tenant, run_id)))
 
 
 @router.delete(

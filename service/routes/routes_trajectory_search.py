@@ -23,11 +23,11 @@ router = APIRouter(prefix="/api/trajectories", tags=["trajectories"])
     responses=problem_responses(422),
 )
 @blocking
-def search_runs(asked: TrajectorySearchRequest, caller: CallerDep, store: StoreDep) -> Response:
+def search_runs(body: TrajectorySearchRequest, caller: CallerDep, store: StoreDep) -> Response:
     """Find runs of a similar task. Runs of other agents are searched only where no agent, or its group, is asked for.
 
     With `include_contrasts` they come in tiers of learning value, each searched for itself. As long as one run in
     scope is similar enough, the answer is not empty.
     """
-    found = search_trajectories(store, asked.query, scope=asked.read_scope(caller.tenant), params=asked)
-    return json_response(TrajectoryResults.of(found), nulls=True)
+    found = search_trajectories(store, body.query, scope=body.read_scope(caller.tenant), params=body)
+    return json_response(TrajectoryResults.from_result(found), nulls=True)

@@ -37,21 +37,11 @@ def open_service_store(
     if settings.store_path is None:
         warnings.append(IN_MEMORY_WARNING)
         return MemoryStore.in_memory(embedder=embedder)
-    if config.read_only is not None:
-        return open_persistent_store(settings, embedder, read_only=config.read_only)
+    read_only = config.read_only or False
     try:
-        return open_persistent_store(settings, embedder, read_only=False)
+        return MemoryStore.from_settings(settings, embedder=embedder, create=not read_only, read_only=read_only)
     except StoreLockedError as error:
+        if config.read_only is not None:
+            raise
         warnings.append(f"The store is open for reading only: {error}")
-        return open_persistent_store(settings, embedder, read_only=True)
-
-
-def open_persistent_store(settings: Settings, embedder: Embedder, *, read_only: bool) -> MemoryStore:
-    """Open the folder that the settings name; for writing it is made if need be.
-
-    Raises:
-        StoreError: it can't be opened.
-    """
-    from recall_loop.memory.store.store import MemoryStore
-
-    return MemoryStore.from_settings(settings, embedder=embedder, create=not read_only, read_only=read_only)
+        return MemoryStore.from_settings(settings, embedder=embedder, create=False, read_only=True)

@@ -106,9 +106,8 @@ _OPERATIONS: dict[str, Callable[[MemoryStore, dict[str, Any]], dict[str, Any]]] 
 
 def main() -> int:
     """Own the store that the environment names, until standard input ends."""
-    from recall_loop.memory.store.embed.embedder_factory import make_embedder
     from recall_loop.memory.store.embed.embedders import group_by_model
-    from recall_loop.service.workers.store_factory import open_persistent_store
+    from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.settings.settings import Settings
     from recall_loop.telemetry.logs import start_logging
 
@@ -119,7 +118,7 @@ def main() -> int:
         start_logging(settings.log_format, settings.log_level, content=settings.trace_content)
         if settings.store_path is None:
             raise InvalidInputError("store_path", None, "a folder")
-        with open_persistent_store(settings, make_embedder(settings), read_only=False) as store:
+        with MemoryStore.from_settings(settings) as store:
             for model, _ in group_by_model(store.embedder, list(ContentType)):
                 model.embed_documents(["ready"])
             owner = WriterProcess(store, Path(sys.argv[1]))

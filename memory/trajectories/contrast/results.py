@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.memory.trajectories.contrast.labels import format_execution, format_learning_value, format_score
+from recall_loop.state.records.trajectories import RunData
 from recall_loop.state.scope import ExecutionStatus
 from recall_loop.state.types import ComplexityLevel, Timestamp
 
@@ -24,16 +25,27 @@ class TrajectoryDetails(_ResultModel):
     task_category: str | None = None
     complexity_level: ComplexityLevel | None = None
 
+    @classmethod
+    def from_run(cls, run: RunData) -> TrajectoryDetails:
+        """Return the details of a run."""
+        return cls(
+            status=run.execution.status,
+            tools_used=run.metadata.tools_used,
+            step_count=run.metadata.step_count,
+            task_category=run.task_category,
+            complexity_level=run.complexity_level,
+        )
+
 
 class TrajectoryItem(_ResultModel):
     """One run. `outcome_score` is its learning value in [0,1], None if it wasn't scored."""
 
     id: str
-    similarity: float
-    outcome_score: float | None
+    similarity: float = Field(ge=0, le=1)
+    outcome_score: float | None = Field(ge=0, le=1, description="Learning value; null where nobody scored it.")
     scoring_pending: bool = False
     summary: str
-    note: str
+    note: str = Field(description="What the run may be good for.")
     details: TrajectoryDetails
     tags: tuple[str, ...] = ()
     agent_id: str | None = None
@@ -69,9 +81,11 @@ class TrajectorySearchResult(_ResultModel):
     successes: tuple[TrajectoryItem, ...] = ()
     moderate: tuple[TrajectoryItem, ...] = ()
     failures: tuple[TrajectoryItem, ...] = ()
-    unscored: tuple[TrajectoryItem, ...] = ()
+    unscored: tuple[TrajectoryItem, ...] = Field(
+        (), description="Nobody has judged these; that is not a low learning value."
+    )
     relevant_experiences: tuple[TrajectoryItem, ...] = ()
-    allowed: int = 0
+    allowed: int = Field(0, description="Runs that scope and filters leave, whatever their similarity.")
     degraded_reason: str | None = None
 
     @property
