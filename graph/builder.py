@@ -1,4 +1,4 @@
-"""build_graph: the compiled state machine, to be used in Studio, as a subgraph or by itself."""
+"""build_graph: the compiled state machine, for Studio, as a subgraph or on its own."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def build_graph(
 
 
 class RouteState(TypedDict):
-    """What the decision reads; LangGraph then reads no more of the state than this."""
+    """The part of the state that the decision reads; LangGraph reads no more for it."""
 
     route: str
 

@@ -74,11 +74,11 @@ def traced_node(name: str, node: GraphNode, resources: GraphResources) -> Callab
     def call(state: Mapping[str, Any], *, runtime: Runtime[Context]) -> dict[str, Any]:
         began = perf_counter()
         # The first node is handed what the thread's last run left: its id isn't this run's.
-        told = {names.NODE: name, names.REQUEST_ID: None if name == "plan_queries" else state.get("request_id")}
+        attributes = {names.NODE: name, names.REQUEST_ID: None if name == "plan_queries" else state.get("request_id")}
         try:
             with (
                 allow_content(resources.settings.trace_content),
-                span(names.NODE_SPAN.format(node=name), told) as opened,
+                span(names.NODE_SPAN.format(node=name), attributes) as opened,
             ):
                 raise_if_cancelled()
                 update = node(state, runtime, resources)
@@ -91,7 +91,7 @@ def traced_node(name: str, node: GraphNode, resources: GraphResources) -> Callab
 
 
 def _record_node(opened: Span, name: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> None:
-    """Tell the node's span and the run what came of the call."""
+    """Record the outcome of the call in the node's span and in the run's."""
     now = {**state, **update}
     watch, run = current_run(), current_holder().run
     if watch is not None and run is not None:
@@ -115,19 +115,19 @@ def _plan_attributes(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _progress_attributes(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
-    told = {
+    attributes = {
         names.ITERATION: state["iteration"],
         names.STRATEGY: state["plan"]["strategy"],
         names.UNIQUE_FACTS: state["unique_facts_seen"],
         names.DEGRADED: state["degraded"],
     }
     if name == "evaluate_progress":
-        told |= {
+        attributes |= {
             names.NEW_FACTS: state["new_facts_last_iteration"],
             names.COVERAGE: state["coverage_score"],
             names.ROUTE: state["route"],
             names.STOP_REASON: state["stop_reason"] or None,
         }
     if name == "synthesize":
-        told |= {names.FACTS: len(state["facts"]), names.STOP_REASON: state["stop"]["reason"]}
-    return told
+        attributes |= {names.FACTS: len(state["facts"]), names.STOP_REASON: state["stop"]["reason"]}
+    return attributes

@@ -37,7 +37,7 @@ from recall_loop.state.types import Identifier, Role
 if TYPE_CHECKING:
     from recall_loop.llm.client import ChatClient
 
-# What is told of the facts, and where the extraction's result has it.
+# The facts' figures as the node returns them, by the extraction's own names.
 _FACT_COUNTS = {
     **{name: name for name in ("created", "superseded", "withdrawn", "unsupported", "unread")},
     "llm_calls": "calls",
@@ -61,7 +61,7 @@ class _Owner(BaseModel):
 
 
 class _RememberOptions(_Owner):
-    """What a remember node was made for; the owners that it names take precedence over those of the context."""
+    """Options of a remember node; the owners that it names take precedence over those of the context."""
 
     facts: bool
     trajectory: bool
@@ -89,7 +89,7 @@ def remember(
 ) -> RememberNode:
     """Return a node that keeps the messages of its thread.
 
-    Each message is written once, however often the node runs; one whose words have changed is written anew; one that
+    Each message is written once, however often the node runs; one whose words have changed is rewritten; one that
     has left the thread stays. Whose they are comes from the arguments here, else from the runtime context, else from
     `configurable`, never from messages or a model; the conversation is the thread where nothing else names it.
 

@@ -20,7 +20,7 @@ from recall_loop.policy.planning.refinement import refine_reasons
 from recall_loop.policy.stopping import RunProgress, stop_figures
 from recall_loop.state.agent_state import AgentState, PoolEntry, QueryOutcome
 from recall_loop.state.context import Context
-from recall_loop.state.run.events import NoveltyMeasured, QueryYield
+from recall_loop.state.run.events import NoveltyMeasured
 from recall_loop.state.types import Route
 
 _log = logging.getLogger(__name__)
@@ -129,16 +129,16 @@ def _event(state: AgentState) -> NoveltyMeasured:
         "coverage": state["coverage_score"],
         "coverage_gain": state["coverage_gain"],
         "uncovered": state["uncovered"],
-        "yields": [_yield(outcome) for outcome in state["query_results"].values() if outcome["iteration"] == iteration],
+        "yields": [
+            {
+                "query": outcome["query"],
+                "source": outcome["source"],
+                "results": outcome["results"],
+                "new_facts": outcome["new_facts"],
+                "error": outcome["error"],
+            }
+            for outcome in state["query_results"].values()
+            if outcome["iteration"] == iteration
+        ],
         "route": state["route"],
-    }
-
-
-def _yield(outcome: QueryOutcome) -> QueryYield:
-    return {
-        "query": outcome["query"],
-        "source": outcome["source"],
-        "results": outcome["results"],
-        "new_facts": outcome["new_facts"],
-        "error": outcome["error"],
     }

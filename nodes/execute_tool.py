@@ -105,7 +105,7 @@ def _update(
 def _outcomes(
     plan: Plan, run: RunContext, call: ToolCallEntry, responses: Sequence[SearchResponse]
 ) -> dict[str, QueryOutcome]:
-    """Return what each query brought by itself; NEW facts are credited when they are known."""
+    """Return the outcome of each query; NEW facts are credited when they are known."""
     mark = QueryFingerprinter(plan["tool"], run.request.filters)
     counts = [len(response.hits) for response in responses] or [0] * len(plan["queries"])
     return {

@@ -50,7 +50,7 @@ def _start(state: AgentState, context: Context, resources: GraphResources) -> di
         **initial_working_state(),
         "request_id": request.id or uuid.uuid4().hex,
         "request": request.model_dump(mode="json", exclude_none=True),
-        # Spelled as hardly a caller spells it, so that the next turn's own value is told from this one.
+        # In a spelling that hardly a caller uses, so that a value given for the next turn differs from this one.
         "reference_time": run.reference_time.isoformat(timespec="microseconds"),
         "started": time.time(),
         "in_scope": in_scope,

@@ -71,7 +71,7 @@ def synthesize(
         "answer": answer,
         "confidence": confidence,
         "stop": stop,
-        "metadata": metadata if run.request.debug else _without_trace(metadata),
+        "metadata": {name: value for name, value in metadata.items() if run.request.debug or name != "trace"},
         **noted,
     }
     warning = capture_finished_run(state, run, {**result, "metadata": metadata})
@@ -133,15 +133,15 @@ def _confidence(
             least_similarity=run.settings.novelty_min_similarity,
         )
     )
-    looked_at = ranked if run.settings.max_facts >= SIGNAL_DEPTH else _select_facts(state, run, SIGNAL_DEPTH)
-    first = [run.supported_facets(item.entry) for item in looked_at[:1]]
-    signals = confidence_signals(looked_at, run.question, compute_coverage(state["facets"], first).best_single)
+    examined = ranked if run.settings.max_facts >= SIGNAL_DEPTH else _select_facts(state, run, SIGNAL_DEPTH)
+    first = [run.supported_facets(item.entry) for item in examined[:1]]
+    signals = confidence_signals(examined, run.question, compute_coverage(state["facets"], first).best_single)
     raw = compute_confidence_score(parts)
     values = {RAW_SCORE: raw, **parts, **signals}
     score, answerable = calibration.score(values), calibration.answer_probability(values)
     if not ranked:
         score, answerable = 0.0, None if answerable is None else 0.0
-    if len(looked_at) < BEST_DEPTH:  # in a memory of a few records the first stands out whatever is asked
+    if len(examined) < BEST_DEPTH:  # in a memory of a few records the first stands out whatever is asked
         score = min(score, raw)
     thresholds = (calibration.thresholds.medium, calibration.thresholds.high)
     least = calibration.answerable.abstain_below if calibration.answerable else None
@@ -215,18 +215,14 @@ def _metadata(state: AgentState, run: RunContext, confidence: float, steps: Sequ
     }
 
 
-def _without_trace(metadata: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in metadata.items() if name != "trace"}
-
-
 def _message(messages: Sequence[AnyMessage], context: str) -> HumanMessage:
     """Return the context block as a message whose id is the same each time the same turn is recalled.
 
     A turn is known by its question, so that what an agent's own steps append meanwhile changes nothing.
     """
     others = [message for message in messages if not message.additional_kwargs.get(RECALL_MARKER)]
-    asked = next((message for message in reversed(others) if chat_role(message) == Role.USER), others[-1])
-    plain = f"{asked.id}\n{asked.content}" if asked.id is None else asked.id
+    question = next((message for message in reversed(others) if chat_role(message) == Role.USER), others[-1])
+    plain = f"{question.id}\n{question.content}" if question.id is None else question.id
     identity = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return HumanMessage(
         content=context or "No memories were found for the last question.",

@@ -36,7 +36,7 @@ class Facet(TypedDict):
 
 
 class QueryNarrowing(TypedDict):
-    """What one query is narrowed to, by a language model or to a time; never beyond the request's own `filters`."""
+    """A narrowing of one query, by a language model or to a time; never beyond the request's own `filters`."""
 
     tool: str | None
     filters: dict[str, Any]
@@ -63,7 +63,7 @@ class PlannedQuery(TypedDict):
 
 
 class QueryOutcome(TypedDict):
-    """What one query brought, credited to it alone (LOOP-2)."""
+    """The outcome of one query, credited to it alone (LOOP-2)."""
 
     query: str
     source: str
@@ -135,8 +135,8 @@ class Plan(TypedDict):
 class LlmStep(TypedDict):
     """One step that asked a language model, with what it cost and why it failed if it did (LOOP-8).
 
-    `attempts` holds for every call its rung of the structured-output ladder and `ok` or the failure. `detail` says
-    what became of the reply: queries that were kept, a judgement with the metrics beside it.
+    `rung` is the output method that gave the reply. `attempts` holds for every call its method and `ok` or the failure.
+    `detail` says what became of the reply: queries that were kept, a judgement with the metrics beside it.
     """
 
     step: str

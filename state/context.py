@@ -1,4 +1,4 @@
-"""Runtime context: what a run may be told besides its input, as a form in Studio."""
+"""Runtime context: the options of a run besides its input, as a form in Studio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller asks: a conversation window, a goal, a scope, filters and bounds (OPS-1)."""
+"""A retrieval request: a conversation window, a goal, a scope, filters and bounds (OPS-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller gets: ranked facts with provenance, confidence, the stop reason and counters."""
+"""The result of a retrieval: ranked facts with provenance, confidence, the stop reason and counters."""
 
 from __future__ import annotations
 

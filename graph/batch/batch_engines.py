@@ -1,4 +1,4 @@
-"""What runs the requests of a batch: threads of this process, or processes that each open the store to read (OPS-2).
+"""Engines of batches: threads of this process, or processes that each open the store to read (OPS-2).
 
 Most of a request without a language model is Python's own work, which one process does one at a time, however many
 threads it has. Threads are enough where requests wait for a model; processes where they compute.
@@ -105,7 +105,7 @@ class _WorkerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
-            # Matrix products take every processor too, unless told: the processes share them.
+            # Matrix products take every processor unless limited: the processes share them.
             env={**os.environ, **thread_environment(setup["processors"])},
         )
         self._to, self._from = _require_pipe(self._process.stdin), _require_pipe(self._process.stdout)
@@ -124,8 +124,8 @@ class _WorkerProcess:
         try:
             packed = pickle.dumps((self._numbers, request))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            told = {"type": "invalid_input", "message": f"request: can't be handed to another process: {error}"}
-            future.set_result(request.result_line(error=told))
+            refusal = {"type": "invalid_input", "message": f"request: can't be handed to another process: {error}"}
+            future.set_result(request.result_line(error=refusal))
             return future
         with self._lock:
             if self.dead:
@@ -172,7 +172,7 @@ class _WorkerProcess:
         reason: BaseException = WorkerDied()
         try:
             while True:
-                number, given = pickle.load(self._from)  # from a process of our own
+                number, given = pickle.load(self._from)  # from a process that this one started
                 if number is None:
                     reason = given
                     continue
@@ -202,7 +202,7 @@ def _useful_threads(setup: dict[str, Any]) -> int:
 
 
 def _require_pipe(stream: IO[bytes] | None) -> IO[bytes]:
-    assert stream is not None  # asked for above
+    assert stream is not None  # both are pipes, see above
     return stream
 
 

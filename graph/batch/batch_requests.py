@@ -1,7 +1,7 @@
 """The requests of a batch: one by one, each either to be run or with the error line that it gets (OPS-2).
 
-What is kept of the requests already read does not grow with their text: ids stand as digests in a temporary
-SQLite file, lines that are done as eight bytes each.
+Memory doesn't grow with the text of the requests already read: ids are digests in a temporary SQLite file, completed
+lines take eight bytes each.
 """
 
 from __future__ import annotations

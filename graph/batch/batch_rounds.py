@@ -22,7 +22,7 @@ _MAX_READY_PER_SLOT = 4
 _DEATHS_BEFORE_ISOLATION = 2
 
 
-class WorkerDied(Exception):  # an event, told through a future
+class WorkerDied(Exception):  # an event, passed on through a future
     """The process that ran a request ended before it answered."""
 
 

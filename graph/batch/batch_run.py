@@ -52,7 +52,7 @@ def run_batch(
 ) -> BatchSummary:
     """Run every request of a file and append one line per request to the output.
 
-    A request without a tenant takes the settings' tenant. `progress` is told the summary after every line.
+    A request without a tenant takes that of the settings. `progress` is called with the summary after every line.
 
     Args:
         requests_path: JSON Lines, a regular file.
@@ -66,7 +66,7 @@ def run_batch(
         order: "completed" = lines as requests end; "input" = in the order of the requests.
         timeout: seconds for each request, up to a day; one that takes longer gets an error line.
         resume: do what the output has no line for yet.
-        progress: told the summary so far.
+        progress: called with the summary so far.
 
     Raises:
         InvalidInputError: an argument is not allowed; the output exists and `resume` is off, isn't an output of this

@@ -1,4 +1,4 @@
-"""What became of a batch, in numbers that don't grow with it but for eight bytes a request (OPS-3)."""
+"""The outcome of a batch in figures; memory grows with it by eight bytes a request (OPS-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request has left for the chat model, and what an ask has used of it."""
+"""Limits of a request on the chat model, and the usage that counts against them."""
 
 from __future__ import annotations
 

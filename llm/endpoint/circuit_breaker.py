@@ -22,7 +22,7 @@ _LONGER_CALL_FACTOR = 2.0
 
 
 class Admission(StrEnum):
-    """What the circuit breaker says to a call: go, go as the one trial, or don't."""
+    """The circuit breaker's answer to a call: go, go as the one trial, or don't."""
 
     CLOSED = "closed"
     HALF_OPEN = "trial"
@@ -59,7 +59,7 @@ class EndpointHealth:
 
     @property
     def quirks(self) -> frozenset[Quirk]:
-        """What is known of its parameters."""
+        """The parameters that the endpoint wants otherwise."""
         with self._lock:
             return self._quirks
 

@@ -1,6 +1,6 @@
 """Why a call of a chat model gave nothing, and what may be done about it.
 
-Errors are told apart by langchain's own classes, by an HTTP status, and by the names of their classes: the model may
+Errors are distinguished by langchain's own classes, by an HTTP status, and by the names of their classes: the model may
 come from any vendor, and naming a class needs no import of its package.
 """
 
@@ -159,9 +159,9 @@ def call_error(reason: FailureReason, detail: str, *, alive: bool = False) -> Ca
 
 
 def unclassified_error(error: Exception) -> CallError:
-    """Return the error of what can't be read or told apart: an error whose own text raises, a reply of no form.
+    """Return the error of what can't be read or classified: an error whose own text raises, a reply of no form.
 
-    Nothing of the error is looked at but its class.
+    Only the error's class is looked at.
     """
     if issubclass(type(error), RecursionError):
         return call_error(FailureReason.NOT_JSON, "the reply is nested too deeply", alive=True)

@@ -42,7 +42,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class CallObserver:
-    """What is the same in all calls of one model."""
+    """The attributes that all calls of one model share."""
 
     def __init__(self, model: BaseChatModel) -> None:
         self.name = model_name(model)
@@ -60,7 +60,7 @@ class CallSpan:
     """One call: a span that the driver makes current, a duration, and tokens as far as the server counts them.
 
     `step` names the prompt, `method` the output method. `context` is what the call runs in. Nothing of the prompt or
-    the reply is told unless content is allowed.
+    the reply is recorded unless content is allowed.
     """
 
     def __init__(self, observer: CallObserver, step: str, method: str, call: ModelCall) -> None:

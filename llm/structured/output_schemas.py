@@ -1,4 +1,4 @@
-"""The JSON schema that a reply is asked for by."""
+"""The JSON schema of a reply, as it is sent to the model."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _REFUSAL_REASONS = frozenset({"content_filter", "refusal", "safety"})
 
 @dataclass(frozen=True)
 class ParsedReply:
-    """What a reply holds: ready objects, text, and whether the model refused or was cut off.
+    """The content of a reply: ready objects, text, and whether the model refused or was cut off.
 
     `tokens` is what the server counted for the call, read and written; None if it didn't.
     """
@@ -100,10 +100,10 @@ def validate_reply(reading: ParsedReply, schema: type[T]) -> T | CallError:
 
 
 def _read_message(message: BaseMessage) -> ParsedReply:
-    told = message.response_metadata
-    details = told.get("incomplete_details")
+    metadata = message.response_metadata
+    details = metadata.get("incomplete_details")
     why = details.get("reason") if isinstance(details, Mapping) else None
-    ends = {str(end).lower() for end in (told.get("finish_reason"), told.get("stop_reason"), why) if end}
+    ends = {str(end).lower() for end in (metadata.get("finish_reason"), metadata.get("stop_reason"), why) if end}
     usage = getattr(message, "usage_metadata", None)
     return ParsedReply(
         objects=tuple(_objects(message)),

@@ -47,7 +47,7 @@ def write_answer(
     if reply is None:
         stream.show("")
         return None, step
-    answer = compose_answer(stream.items(reply), ids) if reply.found else NOT_IN_MEMORY
+    answer = compose_answer(stream.citable(reply.sentences), ids) if reply.found else NOT_IN_MEMORY
     stream.show(answer)
     return answer, step
 
@@ -56,7 +56,7 @@ class AnswerStream:
     """Shows an answer while it is being written, as events and as message chunks (`stream_mode="messages"`).
 
     A sentence is shown only once its citation is known to be valid, and what is shown is a head of the final
-    answer; where the language model has to begin anew, an `answer_reset` says so.
+    answer; where the language model has to start over, an `answer_reset` says so.
     """
 
     def __init__(self, ids: Sequence[str], write: Writer, name: str) -> None:
@@ -70,28 +70,25 @@ class AnswerStream:
         """Name the facts, from 1, that were shown to the model: no other can be cited."""
         self._places = frozenset(places)
 
-    def items(self, reply: AnswerReply) -> list[tuple[list[int], str]]:
-        """Return the items of a whole reply with those citations that can be."""
-        return self._citable(reply.sentences)
-
-    def _citable(self, sentences: Iterable[Sentence]) -> list[tuple[list[int], str]]:
+    def citable(self, sentences: Iterable[Sentence]) -> list[tuple[list[int], str]]:
+        """Return the places that each sentence cites validly, and its text."""
         return [([place for place in each.cites if place in self._places], each.text) for each in sentences]
 
     def feed(self, text: str) -> None:
         """Take the reply so far."""
-        head = compose_partial_answer(self._citable(_sentences(text)), self._ids)
+        head = compose_partial_answer(self.citable(_sentences(text)), self._ids)
         if head.startswith(self._shown) or not self._shown.startswith(head):
             self.show(head)
 
     def show(self, answer: str) -> None:
-        """Show what `answer` has more than was shown; begin anew where it is another."""
+        """Show what `answer` adds to what was shown; start over where it is another answer."""
         if not answer.startswith(self._shown):
             self._write({"type": "answer_reset"})
             self._shown, self._resets = "", self._resets + 1
         added = answer[len(self._shown) :]
         if added:
             self._write({"type": "answer_token", "text": added})
-            # What is begun anew is another message: chunks of one id are joined.
+            # An answer that starts over is another message: chunks of one id are joined.
             name = f"{self._name}-{self._resets}" if self._resets else self._name
             chunk = AIMessageChunk(content=added, id=name)
             self._context.run(push_message, chunk, state_key=None)

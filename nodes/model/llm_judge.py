@@ -1,7 +1,7 @@
-"""What a language model says of the evidence: stop or go on (STOP-2, `llm_confident`).
+"""A language model's judgement of the evidence: stop or go on (STOP-2, `llm_confident`).
 
-It is asked only where its word can count: where the metrics agree that stopping may be right. So a model that is
-talked into stopping ends a run no earlier than they allow.
+The model is asked only where the metrics agree that stopping may be right. So a model that is talked into stopping
+ends a run no earlier than they allow.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a language model adds to a plan (LOOP-3, LOOP-6).
+"""Additions of a language model to a plan (LOOP-3, LOOP-6).
 
 One call chooses tool, strategy and queries, and in a refinement says what is missing and changes parameters.
 
-What it narrows (a tool, a role, a time) counts for its own queries alone, on top of the request's scope and
+A narrowing (a tool, a role, a time) holds for the model's own queries alone, on top of the request's scope and
 filters: the deterministic queries of the same round search everything that the request allows. So neither a bad
 choice nor a memory that tells the model what to do can hide anything.
 """

@@ -76,11 +76,11 @@ def chat_messages(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
     if not others:
         raise InvalidInputError("messages", [], "at least one message")
     window = [_chat_message(message) for message in others]
-    asked = [message for message in window if message["role"] == "user"] or window
-    if not asked[-1]["content"].strip():
+    question = ([message for message in window if message["role"] == "user"] or window)[-1]
+    if not question["content"].strip():
         raise InvalidInputError(
             "messages.content",
-            asked[-1]["content"],
+            question["content"],
             "text with at least one character that is not white space",
         )
     return [message for message in window if message["content"].strip()]
@@ -121,7 +121,7 @@ def caller_fields(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cleared_inputs(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the update that ends a run: what was asked of it is not asked of the thread's next turn."""
+    """Return the update that ends a run: its input isn't input of the thread's next turn."""
     return {
         **{name: None for name in _FIELDS if name not in _REWRITTEN},
         "made_up": {name: state[name] for name in _REWRITTEN},
@@ -129,7 +129,7 @@ def cleared_inputs(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_key(state: Mapping[str, Any], context: Context) -> str:
-    """Return what tells one run of a thread from the next: its input's fields, its context, its messages' ids."""
+    """Return a key that differs between the runs of a thread: of the input's fields, the context, the messages' ids."""
     messages = [(message.id, _text(message.content)) for message in state.get("messages") or []]
     # The run rewrites these two in a spelling of its own.
     given = {name: value for name, value in caller_fields(state).items() if name not in _REWRITTEN}

@@ -1,4 +1,4 @@
-"""What nodes need besides the state: the store, the language model and the effective settings of a run."""
+"""The resources of nodes besides the state: the store, the language model and the effective settings of a run."""
 
 from __future__ import annotations
 

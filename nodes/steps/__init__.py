@@ -1,1 +1,1 @@
-"""What several nodes do: plan queries, call the search tool, consult past runs."""
+"""Steps of several nodes: planning queries, calling the search tool, consulting past runs."""

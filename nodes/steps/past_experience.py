@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 def load_experience(run: RunContext) -> ExperienceState | None:
-    """Return what similar past runs of the same tenant, agent and user gave; None where it isn't asked for or fails.
+    """Return what similar past runs of the same tenant, agent and user gave; None where it is off or fails.
 
     Only counts by strategy and source are taken from them, never their words.
     """

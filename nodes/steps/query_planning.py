@@ -1,4 +1,4 @@
-"""What plan_queries and refine share: bridges are looked up, the policy plans, the plan is told as an event."""
+"""The step that plan_queries and refine share: looking up bridges, planning by the policy, the event of a plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def make_plan(state: AgentState, run: RunContext, write: StreamWriter, origin: str) -> dict[str, Any]:
-    """Return the state update with the next plan, and tell it as an event."""
+    """Return the state update with the next plan, and send it as an event."""
     ranked = run.ranked_entries(state)
     known = PlanningContext(
         question=run.question,

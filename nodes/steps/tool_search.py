@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from tenacity import (
@@ -41,20 +39,20 @@ def search_with_retries(plan: Plan, run: RunContext, deadline: float) -> tuple[l
     with span(names.TOOL_SPAN.format(tool=plan["tool"]), labels) as opened:
         set_content(opened, names.TOOL_ARGUMENTS, {"queries": [query["text"] for query in plan["queries"]]})
         try:
-            responses = retrying(_search_groups, plan, run)
+            responses = retrying(_search, plan, run)
         except (StoreError, EmbedderError) as error:
             failure = error
             record_error(opened, error)
         attempts = int(retrying.statistics["attempt_number"])
         if opened.is_recording():
             results = len({hit.record.id for response in responses for hit in response.hits})
-            told: dict[str, Any] = {
+            attributes: dict[str, Any] = {
                 names.STRATEGY: plan["strategy"],
                 names.QUERIES: len(plan["queries"]),
                 names.RESULTS: results,
                 names.ATTEMPTS: attempts,
             }
-            set_attributes(opened, told)
+            set_attributes(opened, attributes)
     return responses, attempts, None if failure is None else f"{type(failure).__name__}: {failure}"
 
 
@@ -74,25 +72,29 @@ def _log_failure(tries: RetryCallState) -> None:
     _log.warning("search failed", extra={"attempt": tries.attempt_number, "error_type": type(error).__name__})
 
 
-def _search_groups(plan: Plan, run: RunContext) -> list[SearchResponse]:
-    """Search all queries, those that are narrowed in the same way together, and return responses in their order."""
-    groups: dict[str, list[int]] = {}
-    for at, query in enumerate(plan["queries"]):
-        groups.setdefault(json.dumps(query["narrowed"], sort_keys=True), []).append(at)
+def _search(plan: Plan, run: RunContext) -> list[SearchResponse]:
+    """Search all queries, those that look with the same tool together, and return responses in their order."""
     found: dict[int, SearchResponse] = {}
-    for places in groups.values():
-        found |= zip(places, _search_group(plan, run, [plan["queries"][at] for at in places]), strict=True)
-    return [found[at] for at in range(len(plan["queries"]))]
+    tools = [(query["narrowed"] and query["narrowed"]["tool"]) or plan["tool"] for query in plan["queries"]]
+    for tool in dict.fromkeys(tools):
+        places = [place for place, name in enumerate(tools) if name == tool]
+        queries = [plan["queries"][place] for place in places]
+        responses = run.parts.search(
+            run.store,
+            [query["text"] for query in queries],
+            scope=run.scope,
+            params=_params(tool, plan, run),
+            filters=[_filters(query, run) for query in queries],
+            spoken=[query["spoken"] or query["text"] for query in queries],
+            limits=[plan["parameters"][limit_parameter(query["weight"])] for query in queries],
+        )
+        found |= zip(places, responses, strict=True)
+    return [found[place] for place in range(len(tools))]
 
 
-def _search_group(plan: Plan, run: RunContext, queries: Sequence[PlannedQuery]) -> list[SearchResponse]:
-    narrowed, filters = queries[0]["narrowed"], run.request.filters
-    tool = plan["tool"]
-    if narrowed:
-        tool = narrowed["tool"] or tool
-        filters = Filters.model_validate(filters.model_dump(exclude_none=True) | narrowed["filters"])
-    params = SearchParams(
-        filters=filters,
+def _params(tool: str, plan: Plan, run: RunContext) -> SearchParams:
+    return SearchParams(
+        filters=run.request.filters,
         content_types=content_types_of(ToolName(tool), run.request.content_types),
         mode=run.settings.search_mode,
         limit=plan["parameters"]["limit"],
@@ -102,11 +104,10 @@ def _search_group(plan: Plan, run: RunContext, queries: Sequence[PlannedQuery]) 
         rerank_learned=run.settings.learned_order,
         debug=run.request.debug,
     )
-    return run.parts.search(
-        run.store,
-        [query["text"] for query in queries],
-        scope=run.scope,
-        params=params,
-        spoken=[query["spoken"] or query["text"] for query in queries],
-        limits=[plan["parameters"][limit_parameter(query["weight"])] for query in queries],
-    )
+
+
+def _filters(query: PlannedQuery, run: RunContext) -> Filters:
+    """Return the request's filters, and on top of them what the query is narrowed to."""
+    if not query["narrowed"] or not query["narrowed"]["filters"]:
+        return run.request.filters
+    return Filters.model_validate(run.request.filters.model_dump(exclude_none=True) | query["narrowed"]["filters"])

@@ -40,7 +40,7 @@ class CallCompleted(TypedDict):
 
 
 class QueryYield(TypedDict):
-    """What one query of the iteration brought; a fact counts as new for the query that found it best."""
+    """The yield of one query of the iteration; a fact counts as new for the query that found it best."""
 
     query: str
     source: str
@@ -50,7 +50,7 @@ class QueryYield(TypedDict):
 
 
 class NoveltyMeasured(TypedDict):
-    """What the iteration added, query by query and as a whole, and where the run goes next."""
+    """The gain of the iteration, query by query and as a whole, and where the run goes next."""
 
     type: Literal["novelty"]
     iteration: int
@@ -75,14 +75,14 @@ class SufficiencyJudged(TypedDict):
 
 
 class AnswerToken(TypedDict):
-    """The written answer grew by `text`; after `answer_reset` it begins anew."""
+    """The written answer grew by `text`; after `answer_reset` it starts over."""
 
     type: Literal["answer_token"]
     text: str
 
 
 class AnswerReset(TypedDict):
-    """What was shown of the answer so far doesn't count: the language model is asked again, or failed."""
+    """The answer shown so far doesn't count: the language model is asked again, or failed."""
 
     type: Literal["answer_reset"]
 

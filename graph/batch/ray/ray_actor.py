@@ -50,7 +50,7 @@ class RayWorker:
         store = MemoryStore.from_settings(self._settings, setup["path"], create=False, read_only=True)
         if store.generation != setup["generation"]:
             store.close()
-            raise WorkerError(f"{setup['path']} is of another generation there: copy or share the folder anew")
+            raise WorkerError(f"{setup['path']} is of another generation there: copy or share the folder again")
         self._store = store
 
 

@@ -1,7 +1,7 @@
-"""What runs the requests of a batch where one machine is not enough: actors of a Ray cluster (OPS-2).
+"""The engine of batches for which one machine is not enough: actors of a Ray cluster (OPS-2).
 
 Each actor opens the store for reading, on its own machine, and asks the store's Chroma server. An actor that ends is
-replaced, and what it had is asked again. Nothing of Ray is imported before a batch asks for it.
+replaced, and its requests are run again. Nothing of Ray is imported before a batch asks for it.
 """
 
 from __future__ import annotations
@@ -137,19 +137,19 @@ class RayEngine:
         return True
 
     def _wait_until_ready(self) -> None:
-        asked = [actor.handle.ready.remote() for actor in self._actors]
-        ready, late = self._ray.wait(asked, num_returns=len(asked), timeout=_STARTUP_SECONDS)
+        pending = [actor.handle.ready.remote() for actor in self._actors]
+        ready, late = self._ray.wait(pending, num_returns=len(pending), timeout=_STARTUP_SECONDS)
         if late:
             processors = self._ray.cluster_resources().get("CPU", 0)
             raise WorkerError(
-                f"{len(ready)} of {len(asked)} actors began within {_STARTUP_SECONDS:g} s; each takes a processor, "
+                f"{len(ready)} of {len(pending)} actors began within {_STARTUP_SECONDS:g} s; each takes a processor, "
                 f"and the cluster has {processors:g}"
             )
         try:
-            told = self._ray.get(ready)
+            blockers = self._ray.get(ready)
         except self._ray.exceptions.RayError as error:
             raise WorkerError(f"an actor can't begin; is recall-loop installed on every machine? {error}") from error
-        for why in filter(None, told):
+        for why in filter(None, blockers):
             raise WorkerError(why)
 
 
