@@ -157,9 +157,7 @@ def _sentences(value: Any) -> Any:
 
 
 CitationNumbers = Annotated[
-    list[int],
-    BeforeValidator(_numbers),
-    WithJsonSchema({"type": "array", "items": {"type": "integer"}, "minItems": 1}),
+    list[int], BeforeValidator(_numbers), WithJsonSchema({"type": "array", "items": {"type": "integer"}, "minItems": 1})
 ]
 
 

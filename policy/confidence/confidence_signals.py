@@ -127,8 +127,8 @@ class _SignalInputs:
         }
 
     @cached_property
-    def self_telling(self) -> list[float]:
-        """How far each of the best ten tells of its own author or subject, from 0 to 1.
+    def self_reference(self) -> list[float]:
+        """How far each of the best ten is about its own author or subject, from 0 to 1.
 
         Only a message speaks to somebody; any other record is about whom it names as its subject.
         """
@@ -191,9 +191,9 @@ def _attribution_signals(facts: _SignalInputs) -> dict[str, float]:
         return dict.fromkeys(_NAMED_SIGNALS, 0.0) | unnamed
     sides = [1.0 if named else -1.0 for named in facts.from_named]
     lead = max(facts.scores[0] - facts.scores[1], 0.0) if len(facts.scores) > 1 else max(facts.scores[0], 0.0)
-    told = [share * telling for share, telling in zip(own, facts.self_telling, strict=True)]
+    told = [share * weight for share, weight in zip(own, facts.self_reference, strict=True)]
     told_sides = [side if known else max(side, 0.0) for side, known in zip(sides, facts.has_speaker, strict=True)]
-    alike = [similarity * telling for similarity, telling in zip(facts.similarities, facts.self_telling, strict=True)]
+    alike = [similarity * weight for similarity, weight in zip(facts.similarities, facts.self_reference, strict=True)]
     any_named = any(facts.from_named)
     return {
         "named_first": float(facts.from_named[0]),

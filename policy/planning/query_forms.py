@@ -75,21 +75,21 @@ def fallback_queries(
     only if the question has no content word, its window no name, and there is no goal. Without `periods` no query is
     restricted to records from the times that the question names.
     """
-    found: dict[str, PlannedQuery] = {}
-    _collect(found, _question_queries(question, periods=periods), most, longest)
-    _collect(found, _filling_queries(question), min(most, _LEAST_QUERIES), longest)
-    return [{**query, "rank": rank} for rank, query in enumerate(found.values(), 1)]
+    queries: dict[str, PlannedQuery] = {}
+    _collect(queries, _question_queries(question, periods=periods), most, longest)
+    _collect(queries, _filling_queries(question), min(most, _LEAST_QUERIES), longest)
+    return [{**query, "rank": rank} for rank, query in enumerate(queries.values(), 1)]
 
 
-def _collect(found: dict[str, PlannedQuery], queries: Iterable[PlannedQuery], most: int, longest: int) -> None:
-    """Add queries with new terms to `found` until it has `most`."""
+def _collect(collected: dict[str, PlannedQuery], queries: Iterable[PlannedQuery], most: int, longest: int) -> None:
+    """Add queries with new terms to `collected` until it has `most`."""
     for query in queries:
-        if len(found) >= most:
+        if len(collected) >= most:
             return
         text = shorten_query(query["text"], longest)
         key = " ".join(sorted(set(stems(text)) or {text.casefold()}))
-        if text and key not in found:
-            found[key] = {**query, "text": text}
+        if text and key not in collected:
+            collected[key] = {**query, "text": text}
 
 
 def _question_queries(question: AnalysedQuestion, *, periods: bool) -> Iterator[PlannedQuery]:

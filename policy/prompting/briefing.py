@@ -55,8 +55,8 @@ def render_tried(outcomes: Iterable[QueryOutcome], budget: int) -> str:
 
 
 def _render_outcome(outcome: QueryOutcome) -> str:
-    found = "failed" if outcome["error"] else f"{outcome['results']} found, {outcome['new_facts']} new"
-    return f"- {escape_text(outcome['query'])} ({found})"
+    result = "failed" if outcome["error"] else f"{outcome['results']} found, {outcome['new_facts']} new"
+    return f"- {escape_text(outcome['query'])} ({result})"
 
 
 def render_found(ranked: Sequence[PoolEntry], iteration: int, budget: int, terms: frozenset[str]) -> str:

@@ -131,6 +131,6 @@ def _share(named: TimeExpression, time: TimeExpression) -> float:
 
 
 def _recall_end(time: TimeExpression) -> datetime:
-    """Return until when people still tell of what happened in a time."""
+    """Return until when people still talk about what happened in a time."""
     length = min(max(time.end - time.start, _LEAST_AFTER), _MOST_AFTER)
     return time.end + min(length, LATEST - time.end)

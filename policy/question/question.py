@@ -140,7 +140,8 @@ def _focus(text: str) -> str:
     text = " ".join(text.split())
     if len(text) <= _FOCUS_CHARACTERS:
         return text
-    asking = " ".join(found[0].strip() for found in _SENTENCE.finditer(text) if found[0].rstrip().endswith("?"))
+    sentences = (sentence.strip() for sentence in _SENTENCE.findall(text))
+    asking = " ".join(sentence for sentence in sentences if sentence.endswith("?"))
     if 0 < len(asking) <= _FOCUS_CHARACTERS:
         return asking
     half = _FOCUS_CHARACTERS // 2 - 1

@@ -41,7 +41,7 @@ _SERVE = re.compile(rf"\b(?:{_SAY}|help|teach|remind|let)\s+(?:me|us)\b", re.IGN
 
 
 def expected_speaker(question: str) -> Role | None:
-    """Return the role that has probably said the answer; None if the words don't tell."""
+    """Return the role that has probably said the answer; None if its wording doesn't show it."""
     if _YOU_SAID.search(question):
         return Role.ASSISTANT
     if _I_SAID.search(_NUMERAL.sub(_without_numeral, question)):
@@ -52,6 +52,6 @@ def expected_speaker(question: str) -> Role | None:
     return Role.USER if first_person_balance(plain) == 1.0 else None
 
 
-def _without_numeral(found: re.Match[str]) -> str:
+def _without_numeral(match: re.Match[str]) -> str:
     """Keep "Did I", but take the numeral off "Elizabeth I"."""
-    return found[0] if found[1].lower() in STOP_WORDS else found[1]
+    return match[0] if match[1].lower() in STOP_WORDS else match[1]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
-from pydantic import AliasChoices, Field, ValidationError
+from pydantic import AliasChoices, AliasGenerator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from recall_loop.state.errors import InvalidInputError, invalid_input
@@ -34,21 +34,30 @@ from recall_loop.state.types import (
 )
 
 ENV_PREFIX = "RECALL_LOOP_"
+_BARE_NAMES = """
+CONF_MIN_RELEVANCE COVERAGE_ENOUGH EARLY_STOP_MIN_ITERATIONS FALLBACK_MAX_LENGTH FALLBACK_MAX_QUERIES LLM_MAX_CALLS
+LLM_MAX_TOKENS LLM_TIMEOUT_SECONDS MAX_FACTS MAX_ITERATIONS NOVELTY_MIN_NEW_FACTS NOVELTY_MIN_SIMILARITY
+NOVELTY_PATIENCE STOP_CONFIDENCE_REQUIRED
+"""
 
 
-def _bare_field(name: str, default: Any, **bounds: Any) -> Any:
-    """Return a field that is read from `RECALL_LOOP_NAME`, else from the bare `NAME`."""
-    aliases = AliasChoices(ENV_PREFIX + name.upper(), name.upper())
-    return Field(default, validation_alias=aliases, **bounds)
+def _variables(name: str) -> AliasChoices:
+    """Return the environment variables of the setting `name`, the one with precedence first."""
+    return AliasChoices(ENV_PREFIX + name.upper(), *{name.upper()}.intersection(_BARE_NAMES.split()))
 
 
 class Settings(BaseSettings):
     """All settings with their defaults and ranges. A bad value raises `InvalidInputError` at start (STOP-4)."""
 
     model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, frozen=True, extra="forbid", populate_by_name=True, env_ignore_empty=True
+        env_prefix=ENV_PREFIX,
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        env_ignore_empty=True,
+        alias_generator=AliasGenerator(validation_alias=_variables),
     )
-    BARE_NAMES: ClassVar[tuple[str, ...]] = ()
+    BARE_NAMES: ClassVar[tuple[str, ...]] = tuple(_BARE_NAMES.split())
     """Environment variables that are read without the prefix, too."""
 
     store_path: str | None = Field(None, description="Folder of the store; absent = in memory.")
@@ -72,33 +81,21 @@ class Settings(BaseSettings):
     openai_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible API.")
     openai_api_key: str | None = Field(None, description="Key of that API.", repr=False)
 
-    max_facts: MaxFacts = _bare_field("max_facts", 30, description="Maximum facts to return.")
-    max_iterations: MaxIterations = _bare_field("max_iterations", 10, description="Maximum search iterations.")
+    max_facts: MaxFacts = Field(30, description="Maximum facts to return.")
+    max_iterations: MaxIterations = Field(10, description="Maximum search iterations.")
     max_context_tokens: MaxContextTokens = Field(2000, description="Maximum tokens of the context block.")
     deadline_seconds: DeadlineSeconds | None = Field(None, description="Stop searching after this many seconds.")
 
-    early_stop_min_iterations: ExplorationFloor = _bare_field(
-        "early_stop_min_iterations",
-        2,
-        description="Iterations before most stop reasons apply (STOP-3).",
+    early_stop_min_iterations: ExplorationFloor = Field(
+        2, description="Iterations before most stop reasons apply (STOP-3)."
     )
-    novelty_min_new_facts: MinNewFacts = _bare_field(
-        "novelty_min_new_facts", 1, description="Fewer new facts than this count as no gain."
+    novelty_min_new_facts: MinNewFacts = Field(1, description="Fewer new facts than this count as no gain.")
+    novelty_patience: Patience = Field(2, description="Consecutive iterations without gain before stopping.")
+    novelty_min_similarity: UnitFloat = Field(0.35, description="A fact below this similarity is never new (STOP-1).")
+    stop_confidence_required: ConfidenceLabel = Field(
+        ConfidenceLabel.HIGH, description="Confidence at which a language model may stop a run (STOP-2)."
     )
-    novelty_patience: Patience = _bare_field(
-        "novelty_patience", 2, description="Consecutive iterations without gain before stopping."
-    )
-    novelty_min_similarity: UnitFloat = _bare_field(
-        "novelty_min_similarity", 0.35, description="A fact below this similarity is never new (STOP-1)."
-    )
-    stop_confidence_required: ConfidenceLabel = _bare_field(
-        "stop_confidence_required",
-        ConfidenceLabel.HIGH,
-        description="Confidence at which a language model may stop a run (STOP-2).",
-    )
-    coverage_enough: UnitFloat = _bare_field(
-        "coverage_enough", 0.8, description="Coverage required to stop with `enough_facts` (STOP-2)."
-    )
+    coverage_enough: UnitFloat = Field(0.8, description="Coverage required to stop with `enough_facts` (STOP-2).")
     strong_first_coverage: UnitFloat = Field(1.0, description="Coverage that makes a first pass very strong (STOP-3).")
     strong_first_similarity: UnitFloat = Field(
         0.75, description="Best similarity that makes a first pass very strong (STOP-3)."
@@ -110,12 +107,8 @@ class Settings(BaseSettings):
     repeat_similarity: UnitFloat = Field(
         0.9, description="Queries whose terms overlap by at least this share are repeats (LOOP-4)."
     )
-    fallback_max_queries: Integer = _bare_field(
-        "fallback_max_queries", 12, ge=1, le=50, description="Maximum queries of one iteration (QUERY-2)."
-    )
-    fallback_max_length: Integer = _bare_field(
-        "fallback_max_length", 120, ge=10, le=2000, description="Maximum characters of one query (QUERY-2)."
-    )
+    fallback_max_queries: Integer = Field(12, ge=1, le=50, description="Maximum queries of one iteration (QUERY-2).")
+    fallback_max_length: Integer = Field(120, ge=10, le=2000, description="Maximum characters of one query (QUERY-2).")
 
     related_terms_file: str | None = Field(
         None, description="Tab-separated file of related terms, merged with the built-in table (QUERY-1)."
@@ -157,18 +150,14 @@ class Settings(BaseSettings):
     llm_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible chat API; absent = OpenAI's.")
     llm_api_key: str | None = Field(None, description="Key of that API.", repr=False)
     llm_temperature: Temperature | None = Field(None, description="Temperature; absent = the server's default.")
-    llm_max_calls: Integer = _bare_field(
-        "llm_max_calls", 24, ge=0, le=1000, description="Maximum calls of the chat model in one request (LOOP-8)."
+    llm_max_calls: Integer = Field(
+        24, ge=0, le=1000, description="Maximum calls of the chat model in one request (LOOP-8)."
     )
-    llm_max_tokens: Integer = _bare_field(
-        "llm_max_tokens",
-        100_000,
-        ge=0,
-        le=100_000_000,
-        description="Maximum tokens, read and written, of the chat model in one request.",
+    llm_max_tokens: Integer = Field(
+        100_000, ge=0, le=100_000_000, description="Maximum tokens, read and written, of the chat model in one request."
     )
-    llm_timeout_seconds: FiniteFloat = _bare_field(
-        "llm_timeout_seconds", 30.0, gt=0, le=3600, description="Maximum seconds of one call of the chat model."
+    llm_timeout_seconds: FiniteFloat = Field(
+        30.0, gt=0, le=3600, description="Maximum seconds of one call of the chat model."
     )
     llm_total_seconds: FiniteFloat = Field(
         120.0, gt=0, le=86_400, description="Maximum seconds that one request spends on the chat model."
@@ -198,8 +187,7 @@ class Settings(BaseSettings):
     write_answer: bool = Field(True, description="Write an answer if a chat model is set (LOOP-10).")
 
     learned_order: bool = Field(
-        True,
-        description="Reorder the best candidates of a main query by a model learned on conversations (RANK-2).",
+        True, description="Reorder the best candidates of a main query by a model learned on conversations (RANK-2)."
     )
     calibration_file: str | None = Field(
         None, description="Mapping to a probability: a file, `default` or `identity`; absent = `default` (CONF-4)."
@@ -213,9 +201,7 @@ class Settings(BaseSettings):
     conf_answerable: UnitFloat | None = Field(
         None, description="Probability of an answer below which the label is low; absent = the mapping's (CONF-3)."
     )
-    conf_min_relevance: UnitFloat = _bare_field(
-        "conf_min_relevance", 0.3, description="Below this relevance the label is capped at low (CONF-3)."
-    )
+    conf_min_relevance: UnitFloat = Field(0.3, description="Below this relevance the label is capped at low (CONF-3).")
 
     trace_content: bool = Field(
         False, description="Include questions, queries, facts, prompts and answers in traces and logs (OPS-7)."
@@ -260,9 +246,6 @@ def _is_ours(variable: str) -> bool:
 def _parsed(variables: tuple[tuple[str, str], ...]) -> Settings:
     """Return the settings of the environment, which holds `variables`."""
     return Settings()
-
-
-Settings.BARE_NAMES = tuple(name.upper() for name, field in Settings.model_fields.items() if field.validation_alias)
 
 
 def setting_error(

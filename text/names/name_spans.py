@@ -87,13 +87,13 @@ def surface_words(text: str) -> Iterator[SurfaceWord]:
     """Yield the words of `text` as written, in order."""
     end = 0
     last = ""
-    for found in _WORD.finditer(text):
-        gap = text[end : found.start()]
+    for match in _WORD.finditer(text):
+        gap = text[end : match.start()]
         opens = end == 0 or (gap != " " and _SENTENCE_END.search(gap) is not None)
         if opens and end and gap == ". " and is_abbreviation(last):
             opens = False
-        start, end = found.span()
-        written = found.group()
+        start, end = match.span()
+        written = match.group()
         simple = written.isascii() and written.isalpha()
         last = surface = written if simple else _POSSESSIVE.sub("", written)
         simple = surface.isascii() and surface.isalpha()

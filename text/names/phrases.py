@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from operator import itemgetter
 
 from recall_loop.text.names.name_spans import SurfaceWord, naming_runs, surface_words
 from recall_loop.text.words.stop_words import ASKING_WORDS, QUESTION_TAILS, STOP_WORDS
@@ -26,14 +27,14 @@ def find_entities(text: str) -> tuple[str, ...]:
     These are quoted titles of up to eight words, and the naming runs of `name_spans` outside of them (up to 100
     characters).
     """
-    titles = [(found.span(), _title(found)) for found in _QUOTED.finditer(text)]
+    titles = [(quoted.span(), _title(quoted)) for quoted in _QUOTED.finditer(text)]
     titles = [(span, title) for span, title in titles if _is_title(title)]
     taken = {at for (start, end), _ in titles for at in range(start, end)}
-    found_runs = naming_runs(text, list(surface_words(text)))
-    runs = ((run[0].start, text[run[0].start : run[-1].end]) for run in found_runs)
-    spans = [(start, title) for (start, _), title in titles]
-    spans += [(at, run) for at, run in runs if at not in taken and len(run) <= _LONGEST_ENTITY]
-    return tuple(unique_folded(span for _, span in sorted(spans, key=lambda item: item[0])))
+    runs = naming_runs(text, list(surface_words(text)))
+    names = ((run[0].start, text[run[0].start : run[-1].end]) for run in runs)
+    entities = [(start, title) for (start, _), title in titles]
+    entities += [(start, name) for start, name in names if start not in taken and len(name) <= _LONGEST_ENTITY]
+    return tuple(unique_folded(entity for _, entity in sorted(entities, key=itemgetter(0))))
 
 
 def find_noun_phrases(text: str) -> list[str]:
@@ -67,13 +68,13 @@ def unique_folded(items: Iterable[str]) -> list[str]:
     return list(unique.values())
 
 
-def _title(found: re.Match[str]) -> str:
-    return next((group for group in found.groups() if group), "").strip(" ,.;:!?")
+def _title(quoted: re.Match[str]) -> str:
+    return next(filter(None, quoted.groups()), "").strip(" ,.;:!?")
 
 
-def _is_title(quoted: str) -> bool:
-    found = words(quoted)
-    return len(found) <= _LONGEST_TITLE_WORDS and not STOP_WORDS.issuperset(found)
+def _is_title(text: str) -> bool:
+    title = words(text)
+    return len(title) <= _LONGEST_TITLE_WORDS and not STOP_WORDS.issuperset(title)
 
 
 def _breaks(gap: str) -> bool:

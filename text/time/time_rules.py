@@ -208,8 +208,7 @@ def _step(match: re.Match[str]) -> int | None:
 def _rule(pattern: str, rule: Rule) -> tuple[re.Pattern[str], Rule]:
     # A blank in a pattern means one to three white-space characters.
     return re.compile(
-        r"(?<![\w$\u20ac\u00a3#.])" + pattern.replace(" ?", r"\s{0,3}").replace(" ", r"\s{1,3}"),
-        re.IGNORECASE,
+        r"(?<![\w$\u20ac\u00a3#.])" + pattern.replace(" ?", r"\s{0,3}").replace(" ", r"\s{1,3}"), re.IGNORECASE
     ), rule
 
 

@@ -57,7 +57,7 @@ STOP_WORDS: frozenset[str] = QUESTION_WORDS.union(
     word_set(_CHAT),
     word_set(_BARE_CONTRACTIONS),
 )
-"""Words that tell nothing about the subject of a text, including `QUESTION_WORDS`."""
+"""Words that carry no information about the subject of a text, including `QUESTION_WORDS`."""
 
 ASKING_WORDS: frozenset[str] = word_set(
     """tell tells told telling show shows showed list lists find finds found know knows knew known knowing remember

@@ -114,7 +114,7 @@ def stems(text: str) -> list[str]:
 
 
 def content_words(text: str) -> list[str]:
-    """Return the words that tell what `text` is about, each once, in order (QUERY-3).
+    """Return the words for the subject of `text`, each once, in order (QUERY-3).
 
     Stop words and question words are left out, and so are words that belong to the question form: `long` in "how
     long", `knows` in "who knows".
