@@ -5,12 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from recall_loop.memory.parsing.to_json import clean_text
-from recall_loop.state.types import Role
+from recall_loop.state.types import Role, Timestamp
 
 _MILLISECONDS_FROM = 1e11  # seconds reach this in the year 5138
 _MAX_NUMBER = 2**53
 _ROLES = frozenset(Role)
+_TIMESTAMP: TypeAdapter[datetime] = TypeAdapter(Timestamp)
 
 
 def to_text(value: Any) -> str | None:
@@ -47,14 +50,9 @@ def to_seconds(value: Any) -> float | None:
 def to_datetime(value: Any) -> datetime | None:
     """Return a time in UTC: of a datetime, an RFC 3339 text, or seconds (or milliseconds) since 1970."""
     try:
-        if isinstance(value, str):
-            value = datetime.fromisoformat(value.strip().replace("z", "Z"))
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            if value <= 0:
-                return None
-            return datetime.fromtimestamp(value / 1000 if value >= _MILLISECONDS_FROM else value, UTC)
-        if isinstance(value, datetime):
-            return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            seconds = value / 1000 if value >= _MILLISECONDS_FROM else value
+            return datetime.fromtimestamp(seconds, UTC) if value > 0 else None
+        return _TIMESTAMP.validate_python(value)
     except (ValueError, OverflowError, OSError):  # no time, or none between the years 1 and 9999
         return None
-    return None
