@@ -23,6 +23,10 @@ STATUS_OF_OLD_TYPE = {
 }
 
 
+# Paths of the score, today's first, then those of records from before `migrate`; the first one counts.
+SCORE_PATHS = ("outcome_score", "data.outcome_score", "outcome.score", "data.outcome.score")
+
+
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -39,6 +43,17 @@ _TURN_NAMES = _names("step_id model input_tokens output_tokens stop_reason messa
 _MESSAGE_NAMES = _names("role content name tool_calls tool_call_id timestamp error extra")
 _OLD_ROLES = {"human": "user", "ai": "assistant", "function": "tool", "developer": "system"}
 _UNNAMED = "(unnamed)"
+
+
+def stored_score(attributes: Mapping[str, Any]) -> float | None:
+    """Return the learning value that a trajectory's attributes hold, as filters read it; None if they hold none."""
+    for path in SCORE_PATHS:
+        value: Any = attributes
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        if _is_unit(value):
+            return float(value)
+    return None
 
 
 def is_legacy(attributes: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recall_loop.state.records.legacy_trajectories import STATUS_OF_OLD_TYPE
+from recall_loop.state.records.legacy_trajectories import SCORE_PATHS, STATUS_OF_OLD_TYPE
 from recall_loop.state.scope import TRAJECTORY_FILTERS, ExecutionStatus, Filters
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ _PATHS = MappingProxyType(
         "complexity_level": "complexity_level",
     }
 )
-# Where the score lies, and where it and the status lie in records from before `migrate` (TRAJ-4); first found counts.
-SCORE_PATHS = ("outcome_score", "data.outcome_score", "outcome.score", "data.outcome.score")
+# Where the status lies in records from before `migrate` (TRAJ-4); the first one counts.
 _OLD_OUTCOMES = ("outcome.type", "outcome", "data.outcome.type", "data.outcome")
 _TOOLS = "metadata.tools_used"
 _SIGNS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = MappingProxyType(

@@ -24,9 +24,9 @@ from recall_loop.memory.trajectories.contrast.tiers import (
     Tier,
     TierThresholds,
     combined_filters,
-    stored_score,
     tier_filters,
 )
+from recall_loop.state.records.legacy_trajectories import stored_score
 from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Scope
 from recall_loop.state.search import DEFAULT_RERANK_POOL, SearchParams, TrajectorySearchParams

@@ -9,14 +9,10 @@ a run that ended in an error may be a success here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeGuard
+from typing import Any
 
-from pydantic import JsonValue
-
-from recall_loop.memory.store.sqlite.trajectory_predicate import SCORE_PATHS
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Filters
 from recall_loop.state.search import FAILURE_THRESHOLD, SUCCESS_THRESHOLD, TrajectorySearchParams
@@ -45,21 +41,6 @@ class TierThresholds:
         if score >= self.success:
             return Tier.SUCCESS
         return Tier.FAILURE if score <= self.failure else Tier.MODERATE
-
-
-def _is_unit(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0.0 <= value <= 1.0
-
-
-def stored_score(attributes: Mapping[str, JsonValue]) -> float | None:
-    """Return the learning value that a trajectory's attributes hold, as filters read it; None if they hold none."""
-    for path in SCORE_PATHS:
-        value: JsonValue = dict(attributes)
-        for name in path.split("."):
-            value = value.get(name) if isinstance(value, dict) else None
-        if _is_unit(value):
-            return float(value)
-    return None
 
 
 def tier_filters(filters: Filters, thresholds: TierThresholds) -> dict[Tier, Filters]:

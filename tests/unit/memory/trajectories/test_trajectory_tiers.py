@@ -16,10 +16,10 @@ from recall_loop.memory.trajectories.contrast.tiers import (
     Tier,
     TierThresholds,
     combined_filters,
-    stored_score,
     tier_filters,
 )
 from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.records.legacy_trajectories import stored_score
 from recall_loop.state.scope import Filters
 from recall_loop.state.search import TrajectorySearchParams
 
