@@ -40,9 +40,7 @@ def add_parser(subparsers: Any) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--all", action="store_true", help=f"all questions (default: the first {_DEFAULT_QUESTIONS})")
     which.add_argument("--question", metavar="Q", help="a question of your own instead")
-    parser.add_argument(
-        "--keep", type=Path, metavar="PATH", help="keep the store in this new folder (default: removed)"
-    )
+    parser.add_argument("--keep", type=Path, metavar="PATH", help="keep the store, in this new folder (default: off)")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

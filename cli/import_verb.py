@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.core.shared_options import add_batch_size_option, add_store_option, add_tenant_option
 
 if TYPE_CHECKING:  # loaded when the verb runs
-    from recall_loop.memory.intake.files.batch_writes import WriteOptions
     from recall_loop.memory.intake.imports.external_memory import ImportSource
     from recall_loop.memory.intake.imports.import_run import ImportSummary, RejectedItem
+    from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.settings.settings import Settings
-
-    OnRejected = Callable[[RejectedItem], None]
 
 _DESCRIPTION = """\
 Bring memories over from another system (docs/importing.md). The source is opened for reading only and read
@@ -69,7 +67,7 @@ def _add(systems: Any, name: str, words: str) -> argparse.ArgumentParser:
     parser.add_argument("--dry-run", action="store_true", help="only print what would be done (default: off)")
     add_batch_size_option(parser, "records")
     parser.add_argument(
-        "--rejects", type=Path, metavar="FILE", help="file for refused items (default: ./SOURCE.rejects.jsonl)"
+        "--rejects", type=Path, metavar="FILE", help="for refused items (default: ./SOURCE.rejects.jsonl)"
     )
     return parser
 
@@ -87,8 +85,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         StoreError: the store can't be opened or written.
         OSError: a file can't be read or written.
     """
+    from recall_loop.cli.core.common import open_store
     from recall_loop.cli.core.problem_report import ProblemReport
+    from recall_loop.cli.core.progress_bars import progress_bar
     from recall_loop.memory.intake.files.batch_writes import WriteOptions
+    from recall_loop.memory.intake.imports.import_run import import_source, preview_import
 
     options, source = WriteOptions(settings.tenant, args.batch_size), _source(args)
     problems = ProblemReport("item")
@@ -96,10 +97,29 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     def refuse(item: RejectedItem) -> None:
         problems.add(f"{args.source}: {item.location}", "refused", item.reason)
 
-    summary = (_preview if args.dry_run else _import)(args, settings, source, options, refuse)
+    if args.dry_run:
+        with _open_if_exists(settings) as store:
+            summary = preview_import(source, store, options, on_rejected=refuse)
+    else:
+        with open_store(settings, create=True) as store, progress_bar(args.source.name, 1000, "records") as advance:
+            summary = import_source(
+                source,
+                store,
+                options,
+                rejects_path=args.rejects,
+                on_rejected=refuse,
+                on_progress=lambda done, total: advance(round(1000 * done / total), done),
+            )
     problems.close()
     _print_summary(summary, options.tenant, dry=args.dry_run)
     return 1 if summary.rejected or summary.missing else 0
+
+
+def _open_if_exists(settings: Settings) -> AbstractContextManager[MemoryStore | None]:
+    from recall_loop.cli.core.common import open_store, store_path
+    from recall_loop.memory.store.store import MemoryStore
+
+    return open_store(settings, read_only=True) if MemoryStore.exists(store_path(settings)) else nullcontext()
 
 
 def _source(args: argparse.Namespace) -> ImportSource:
@@ -121,37 +141,6 @@ def _source(args: argparse.Namespace) -> ImportSource:
     return LangGraphStoreSource(
         args.source, owner, namespaces=args.namespace, text_fields=fields, expired=args.include_expired
     )
-
-
-def _preview(
-    args: argparse.Namespace, settings: Settings, source: ImportSource, options: WriteOptions, on_rejected: OnRejected
-) -> ImportSummary:
-    from recall_loop.cli.core.common import open_store, store_path
-    from recall_loop.memory.intake.imports.import_run import preview_import
-    from recall_loop.memory.store.store import MemoryStore
-
-    if not MemoryStore.exists(store_path(settings)):
-        return preview_import(source, None, options, on_rejected=on_rejected)
-    with open_store(settings, read_only=True) as store:
-        return preview_import(source, store, options, on_rejected=on_rejected)
-
-
-def _import(
-    args: argparse.Namespace, settings: Settings, source: ImportSource, options: WriteOptions, on_rejected: OnRejected
-) -> ImportSummary:
-    from recall_loop.cli.core.common import open_store
-    from recall_loop.cli.core.progress_bars import progress_bar
-    from recall_loop.memory.intake.imports.import_run import import_source
-
-    with open_store(settings, create=True) as store, progress_bar(args.source.name, 1000, "records") as advance:
-        return import_source(
-            source,
-            store,
-            options,
-            rejects_path=args.rejects,
-            on_rejected=on_rejected,
-            on_progress=lambda done, total: advance(round(1000 * done / total), done),
-        )
 
 
 def _print_summary(summary: ImportSummary, tenant: str, *, dry: bool) -> None:

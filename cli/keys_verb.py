@@ -50,7 +50,7 @@ def add_parser(subparsers: Any) -> None:
     rotate = actions.add_parser("rotate", help="make a key like an old one, and revoke the old one")
     rotate.add_argument("id", metavar="ID", help="id of the old key, as `list` shows it")
     rotate.add_argument(
-        "--grace", metavar="SPAN", help="the old key still works for this long: 1d, 12h, 30m (default: no time)"
+        "--grace", metavar="SPAN", help="time that the old key still works: 1d, 12h, 30m (default: none)"
     )
     revoke = actions.add_parser("revoke", help="revoke a key")
     revoke.add_argument("id", metavar="ID", help="id of the key, as `list` shows it")

@@ -1,7 +1,7 @@
 """The `recall-loop` command: finds the verb, runs it, and turns errors into one line and an exit code.
 
 Exit codes: 0 done; 1 done in part (rejected lines, failed requests); 2 wrong usage, a bad value, or a
-store or file that can't be used; 130 interrupted. Only the verb that was asked for is imported, and
+store or file that can't be used; 130 interrupted. Only the given verb is imported, and
 each verb imports heavy modules only when it runs, so that help is immediate.
 """
 

@@ -7,12 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.shared_options import (
-    add_listen_options,
-    add_model_options,
-    add_store_option,
-    given_fields,
-)
+from recall_loop.cli.core.shared_options import add_listen_options, add_model_options, add_store_option, given_fields
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from socket import socket
@@ -38,9 +33,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("serve", help="answer over HTTP", description=_DESCRIPTION, epilog=_EXAMPLE)
     add_store_option(parser, "--chroma-url")
     add_listen_options(parser)
-    parser.add_argument(
-        "--workers", metavar="N", help="server processes, 1 to 64; several need a Chroma server (default: 1)"
-    )
+    parser.add_argument("--workers", metavar="N", help="processes, 1 to 64; several need a Chroma server (default: 1)")
     parser.add_argument(
         "--read-only", action="store_true", default=None, help="write nothing; another process may have the store open"
     )
@@ -88,5 +81,5 @@ def _config(args: argparse.Namespace) -> ServiceConfig:
     from recall_loop.service.core.config import ServiceConfig
 
     config = ServiceConfig(**given_fields(args, ServiceConfig.model_fields))
-    # A service that was asked to serve a store doesn't quietly go without writing.
+    # Asked to serve a store, the service fails rather than quietly go without writing.
     return config if config.read_only is not None else config.model_copy(update={"read_only": False})

@@ -24,7 +24,7 @@ logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
 
 class _StderrHandler(logging.Handler):
-    """Writes to what is standard error at that moment."""
+    """Writes to the process's present standard error, which tests and servers replace."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""

@@ -1,1 +1,1 @@
-"""What all verbs share: arguments, exit codes, rendering, progress bars."""
+"""Shared by all verbs: options, settings, rendering, progress bars."""

@@ -21,8 +21,8 @@ def sanitize(text: str) -> str:
     return _UNPRINTABLE.sub(_symbol, text.replace("\r\n", " ").replace("\n", " ").replace("\t", " "))
 
 
-def _symbol(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _symbol(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code < 0x20:
         return chr(0x2400 + code)
     return "\u2421" if code == 0x7F else f"\\u{code:04x}"
@@ -32,7 +32,7 @@ def sanitize_json(value: str) -> str:
     """Return JSON text with terminal controls as escapes; it reads back as the same value."""
     if (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8":
         return json.dumps(json.loads(value))
-    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", value)
 
 
 def shorten(text: str, limit: int) -> str:

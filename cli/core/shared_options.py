@@ -19,13 +19,14 @@ Group = argparse._ActionsContainer  # a parser, or a group of one
 
 def add_store_option(group: Group, *url_aliases: str) -> None:
     """Add `--store` and `--url`, the latter under further names too."""
-    group.add_argument(
+    add = group.add_argument
+    add(
         "--store",
         dest="store_path",
         metavar="PATH",
         help="folder of the memory store (default: $RECALL_LOOP_STORE_PATH)",
     )
-    group.add_argument(
+    add(
         *url_aliases,
         "--url",
         dest="chroma_url",
@@ -36,20 +37,21 @@ def add_store_option(group: Group, *url_aliases: str) -> None:
 
 def add_model_options(group: Group) -> None:
     """Add `--model`, `--base-url` and `--answer`."""
-    group.add_argument(
+    add = group.add_argument
+    add(
         "--model",
         dest="llm_model",
         metavar="NAME",
         help="chat model that plans, judges and answers (default: $RECALL_LOOP_LLM_MODEL, else none)",
     )
-    group.add_argument(
+    add(
         "--base-url",
         dest="llm_base_url",
         metavar="URL",
         help="OpenAI-compatible chat API (default: $RECALL_LOOP_LLM_BASE_URL, else OpenAI's); "
         "its key is $RECALL_LOOP_LLM_API_KEY",
     )
-    group.add_argument(
+    add(
         "--answer",
         dest="write_answer",
         action=argparse.BooleanOptionalAction,
@@ -61,23 +63,21 @@ def add_tenant_option(group: Group, *, required: bool = False) -> None:
     """Add `--tenant`."""
     default = "" if required else " (default: $RECALL_LOOP_TENANT, else `default`)"
     group.add_argument(
-        "--tenant",
-        metavar="T",
-        required=required,
-        help=f"whose memory; nothing is shared between tenants{default}",
+        "--tenant", metavar="T", required=required, help=f"whose memory; nothing is shared between tenants{default}"
     )
 
 
 def add_scope_options(group: Group, records: str = "records") -> None:
     """Add `--agent`, `--scope`, `--user` and `--conversation`, which narrow a tenant's memory."""
-    group.add_argument("--agent", dest="agent_id", metavar="A", help=f"only {records} of this agent (default: all)")
-    group.add_argument(
+    add = group.add_argument
+    add("--agent", dest="agent_id", metavar="A", help=f"only {records} of this agent (default: all)")
+    add(
         "--scope",
         choices=("local", "constellation"),
         help="local: the agent itself; constellation: the agents of its group (default: local)",
     )
-    group.add_argument("--user", dest="user_id", metavar="U", help=f"only {records} of this user (default: all)")
-    group.add_argument(
+    add("--user", dest="user_id", metavar="U", help=f"only {records} of this user (default: all)")
+    add(
         "--conversation",
         dest="conversation_id",
         metavar="ID",
@@ -110,15 +110,10 @@ def add_filter_option(group: Group) -> None:
 
 def add_listen_options(group: Group) -> None:
     """Add the address and the keys of an HTTP service."""
-    group.add_argument("--host", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1)")
-    group.add_argument("--port", metavar="N", help="port; 0 = a free one (default: 8321)")
-    group.add_argument(
-        "--keys",
-        dest="keys_file",
-        type=Path,
-        metavar="FILE",
-        help="file of API keys, made by `recall-loop keys add`",
-    )
+    add = group.add_argument
+    add("--host", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1)")
+    add("--port", metavar="N", help="port; 0 = a free one (default: 8321)")
+    add("--keys", dest="keys_file", type=Path, metavar="FILE", help="file of API keys, made by `recall-loop keys add`")
 
 
 def add_batch_size_option(group: Group, items: str) -> None:

@@ -43,12 +43,7 @@ def add_parser(subparsers: Any) -> None:
     add_dataset_options(parser)
     add_sample_options(parser, "--questions", "questions of each set")
     add_resamples_option(parser)
-    add(
-        "--only",
-        type=comma_separated,
-        metavar="A,..",
-        help="only these, of those that the report names (default: all)",
-    )
+    add("--only", type=comma_separated, metavar="A,..", help="only these, as the report names them (default: all)")
     add_setting_option(parser)
     add("--stores", type=Path, metavar="DIR", help="keep the stores in this folder (default: in memory)")
     add("--json", type=Path, metavar="FILE", help="write the report")

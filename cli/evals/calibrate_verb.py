@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.shared_options import bounded_int
+from recall_loop.cli.core.shared_options import bounded_int, given_fields
 from recall_loop.cli.evals.eval_options import (
     add_cross_collection_option,
     add_dataset_options,
@@ -44,19 +44,13 @@ def add_parser(subparsers: Any) -> None:
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="the file to write")
     add("--id", metavar="NAME", help="name of the mapping, which results carry (default: the file's name)")
     add("--date", metavar="DATE", help="date of the fit, noted in the file")
-    add("--folds", type=bounded_int(2, 1000), default=6, metavar="N", help="parts of the cross-validation (default: 6)")
-    add("--balance", type=float, default=0.5, metavar="X", help="0 = questions weigh the same, 1 = sets (default: 0.5)")
-    add("--high", type=float, default=0.85, metavar="P", help="target precision of `high` (default: 0.85)")
-    add("--medium", type=float, default=0.6, metavar="P", help="target precision of `medium` (default: 0.6)")
-    add(
-        "--wrongly",
-        type=float,
-        default=0.05,
-        metavar="P",
-        help="answerable questions that may go unanswered (default: 0.05)",
-    )
+    add("--folds", type=bounded_int(2, 1000), metavar="N", help="parts of the cross-validation (default: 6)")
+    add("--balance", type=float, metavar="X", help="0 = questions weigh the same, 1 = sets (default: 0.5)")
+    add("--high", type=float, metavar="P", help="target precision of `high` (default: 0.85)")
+    add("--medium", type=float, metavar="P", help="target precision of `medium` (default: 0.6)")
+    add("--wrongly", type=float, metavar="P", help="share of answerable questions to abstain on (default: 0.05)")
     add_cross_collection_option(parser, "--data")
-    add("--method", metavar="NAME", help="take this candidate instead of the best one")
+    add("--method", dest="kind", metavar="NAME", help="take this candidate instead of the best one")
     add("--plot", type=Path, metavar="FILE", help="draw the reliability before and after, as .svg, .png or .html")
     add("--json", action="store_true", help="print the file's content instead of tables")
 
@@ -78,16 +72,8 @@ def run(args: argparse.Namespace, _: Settings) -> int:
         raise InvalidInputError("calibrate", None, "--replay FILE or --data DIR")
     if args.foreign and not args.data:
         raise InvalidInputError("--foreign", args.foreign, "a number together with --data")
-    plan = CalibrationPlan(
-        name=args.id or args.output.stem,
-        date=args.date,
-        folds=args.folds,
-        balance=args.balance,
-        high=args.high,
-        medium=args.medium,
-        kind=args.method,
-        wrongly=args.wrongly,
-    )
+    fields = given_fields(args, ("date", "folds", "balance", "high", "medium", "kind", "wrongly"))
+    plan = CalibrationPlan(args.id or args.output.stem, **fields)
     if args.plot:
         from recall_loop.evals.confidence.calibration_plot import check_plot
 

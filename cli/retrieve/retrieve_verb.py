@@ -59,11 +59,7 @@ def _add_request_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--max-facts", metavar="N", help="most facts, 1 to 1000 (default: 30)")
     add("--max-iterations", metavar="N", help="most iterations, 1 to 100 (default: 10)")
-    add(
-        "--reference-time",
-        metavar="T",
-        help="current time, as 2024-05-01T09:30:00Z (default: time of the newest message, else the clock)",
-    )
+    add("--reference-time", metavar="T", help="current time (default: that of the newest message, else the clock)")
     add("--goal", metavar="G", help="what the answer is for, in addition to the question")
     add(
         "--messages",

@@ -35,38 +35,40 @@ def read_profile(args: argparse.Namespace, scope: Scope, params: SearchParams) -
     return parse_profile(args.profile) if args.profile else profile_for(scope, params.searched_types)
 
 
-def print_results(found: SearchResponse, profile: TruncationProfile) -> None:
+def print_results(response: SearchResponse, profile: TruncationProfile) -> None:
     """Write the results as a table, or what was searched if there are none."""
     screen = Screen(make_console(tables=True))
-    if found.degraded_reason:
-        screen.line(f"warning: {found.degraded_reason}", "yellow")
-    if found.corrected:
-        screen.line(f"spelling: {found.corrected}", "yellow")
-    if found.time_range:
-        ends = (("from", found.time_range.start), ("before", found.time_range.end))
+    if response.degraded_reason:
+        screen.line(f"warning: {response.degraded_reason}", "yellow")
+    if response.corrected:
+        screen.line(f"spelling: {response.corrected}", "yellow")
+    if response.time_range:
+        ends = (("from", response.time_range.start), ("before", response.time_range.end))
         screen.line(f"time: {' '.join(f'{word} {format_minute(end)}' for word, end in ends if end)}", "dim")
-    if not found.hits:
-        screen.line(_empty_line(found), "bold")
-        screen.line(_searched_line(found), "dim")
+    if not response.hits:
+        screen.line(_empty_line(response), "bold")
+        screen.line(_searched_line(response), "dim")
         return
-    screen.console.print(_table(found, profile))
-    screen.line(f"{format_count(len(found.hits), 'result')} out of {format_count(found.allowed, 'record')}", "bold")
-    screen.line(_searched_line(found), "dim")
+    screen.console.print(_table(response, profile))
+    screen.line(
+        f"{format_count(len(response.hits), 'result')} out of {format_count(response.allowed, 'record')}", "bold"
+    )
+    screen.line(_searched_line(response), "dim")
 
 
-def print_results_json(found: SearchResponse, profile: TruncationProfile) -> None:
+def print_results_json(response: SearchResponse, profile: TruncationProfile) -> None:
     """Write everything about the results, and what was searched."""
-    print_json(response_to_json(found, profile), indent=2)
+    print_json(response_to_json(response, profile), indent=2)
 
 
-def _table(found: SearchResponse, profile: TruncationProfile) -> Table:
+def _table(response: SearchResponse, profile: TruncationProfile) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     for name in ("", "score", "similar"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("what", "author", "time"):
         table.add_column(name, overflow="fold", max_width=20)
     table.add_column("text", overflow="fold", min_width=_MIN_TEXT_WIDTH)
-    for rank, (hit, text) in enumerate(zip(found.hits, truncate_hits(found, profile), strict=True), start=1):
+    for rank, (hit, text) in enumerate(zip(response.hits, truncate_hits(response, profile), strict=True), start=1):
         record = hit.record
         shown = f"[{record.label}] {text.text}" if record.label else text.text
         cells = (
@@ -101,20 +103,20 @@ def _format_retriever_score(value: object) -> str:
     return json.dumps(value, default=str, ensure_ascii=False)
 
 
-def _empty_line(found: SearchResponse) -> str:
-    if not found.allowed:
+def _empty_line(response: SearchResponse) -> str:
+    if not response.allowed:
         return "Nothing to search: there is no record that scope, types and filters leave."
-    return f"Nothing found among {format_count(found.allowed, 'record')}."
+    return f"Nothing found among {format_count(response.allowed, 'record')}."
 
 
-def _searched_line(found: SearchResponse) -> str:
-    scope = found.scope.model_dump(mode="json", exclude_none=True)
-    if found.scope.agent_id is None:
+def _searched_line(response: SearchResponse) -> str:
+    scope = response.scope.model_dump(mode="json", exclude_none=True)
+    if response.scope.agent_id is None:
         scope.pop("mode")
-    filters = found.filters.model_dump(mode="json", exclude_none=True)
+    filters = response.filters.model_dump(mode="json", exclude_none=True)
     return (
-        f"looked in {_pairs(scope)}; types {', '.join(found.content_types)}; "
-        f"filters {_pairs(filters) or 'none'}; legs {', '.join(found.legs)}; generation {found.generation}"
+        f"looked in {_pairs(scope)}; types {', '.join(response.content_types)}; "
+        f"filters {_pairs(filters) or 'none'}; legs {', '.join(response.legs)}; generation {response.generation}"
     )
 
 

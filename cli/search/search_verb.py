@@ -60,9 +60,7 @@ def _add_filters(group: Group) -> None:
     add("--as-of", metavar="T", help="records that existed and facts that held at this time, as 2024-05-01T09:30:00Z")
     add("--min-similarity", metavar="X", help="similarity at least this, 0 to 1")
     add(
-        "--execution-status",
-        metavar="S",
-        help="how the run of a trajectory ended: completed, incomplete, failed, error, unknown",
+        "--execution-status", metavar="S", help="of the trajectory's run: completed, incomplete, failed, error, unknown"
     )
     add("--min-outcome-score", metavar="X", help="learning value of a trajectory at least this, 0 to 1")
     add("--max-outcome-score", metavar="X", help="learning value of a trajectory at most this, 0 to 1")
@@ -85,11 +83,7 @@ def _add_mode_options(group: Group) -> None:
         default=None,
         help="one limit for all types together (default: off)",
     )
-    add(
-        "--reference-time",
-        metavar="T",
-        help="time from which `< 3 days` at the end of the query counts back (default: the clock)",
-    )
+    add("--reference-time", metavar="T", help="now, for `< 3 days` at the end of the query (default: the clock)")
     add(
         "--no-time-suffixes",
         dest="time_suffixes",
@@ -116,7 +110,7 @@ def _add_ranking_options(group: Group) -> None:
     add(
         "--rerank",
         action=argparse.BooleanOptionalAction,
-        help="compare the best results once more, word by word (default: where the store holds token vectors)",
+        help="compare the best results word by word (default: where the store holds token vectors)",
     )
     add(
         "--rerank-learned",

@@ -42,9 +42,7 @@ def _add_maintenance(actions: Any) -> None:
     verify.add_argument("--json", action="store_true", help="print one JSON object (default: a line per finding)")
     rebuild = _add_action(actions, "rebuild", "rebuild the indexes")
     rebuild.add_argument(
-        "--re-embed",
-        action="store_true",
-        help="embed every record again, with the embedder of the settings (default: off)",
+        "--re-embed", action="store_true", help="embed every record again, by the settings' embedder (default: off)"
     )
     rebuild.add_argument(
         "--token-vectors",

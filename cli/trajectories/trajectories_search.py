@@ -25,25 +25,25 @@ _HEADINGS = {
 
 
 def search(args: argparse.Namespace, settings: Settings) -> int:
-    """Search and print; 0, also where nothing was found."""
+    """Search and print; 0, also where nothing was result."""
     scope, params = scope_from(args, settings), model_from(args, TrajectorySearchParams)
     with open_store(settings, read_only=True) as store:
-        found = search_trajectories(store, args.query, scope=scope, params=params)
+        result = search_trajectories(store, args.query, scope=scope, params=params)
     if args.json:
-        print_json({"query": found.query, **found.to_display()})
+        print_json({"query": result.query, **result.to_display()})
     else:
-        print_trajectories(found)
+        print_trajectories(result)
     return 0
 
 
-def print_trajectories(found: TrajectorySearchResult) -> None:
+def print_trajectories(result: TrajectorySearchResult) -> None:
     """Write the runs that were found, each group under its heading."""
     screen = Screen()
-    if found.degraded_reason:
-        screen.line(f"warning: {found.degraded_reason}", "yellow")
-    screen.line(found.message, "bold")
+    if result.degraded_reason:
+        screen.line(f"warning: {result.degraded_reason}", "yellow")
+    screen.line(result.message, "bold")
     for name, heading in _HEADINGS.items():
-        items: tuple[TrajectoryItem, ...] = getattr(found, name)
+        items: tuple[TrajectoryItem, ...] = getattr(result, name)
         if items:
             screen.line()
             screen.line(f"{heading} ({len(items)})", "bold cyan")

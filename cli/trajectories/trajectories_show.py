@@ -1,4 +1,4 @@
-"""`recall-loop trajectories show` and `stats`: one run as a person reads it, and all of them counted (TRAJ-3)."""
+"""`recall-loop trajectories show` and `stats`: one run for reading, and counts of all runs (TRAJ-3)."""
 
 from __future__ import annotations
 
@@ -47,19 +47,20 @@ def show(args: argparse.Namespace, settings: Settings) -> int:
     if args.json:
         print_json({"id": record.id, **run.model_dump(mode="json", exclude_none=True)})
     else:
-        _RunPrinter(None if args.full else _SHOWN_TEXT).write(record, run)
+        _RunScreen(None if args.full else _SHOWN_TEXT).write(record, run)
     return 0
 
 
-class _RunPrinter:
-    """One run on the screen; texts have at most `limit` characters, or all where it is None."""
+class _RunScreen(Screen):
+    """Writes one run; texts have at most `limit` characters, or all where it is None."""
 
     def __init__(self, limit: int | None) -> None:
-        self._screen, self._limit = Screen(), limit
+        super().__init__()
+        self._limit = limit
 
     def write(self, record: Record, run: RunData) -> None:
-        """Write what the run was about, how it ended, what it teaches, and then its turns."""
-        line = self._screen.line
+        """Write the task, the execution, the learning value, and then the turns."""
+        line = self.line
         line(self._cut(run.task) or record.id, "bold")
         line(" · ".join(_about(record, run)), "dim")
         line()
@@ -76,43 +77,41 @@ class _RunPrinter:
 
     def _labels(self, run: RunData) -> None:
         execution, learning = run_texts(run)
-        self._screen.line(execution, "bold")
+        self.line(execution, "bold")
         reason = f"{run.execution.reasoning} " if run.execution.reasoning else ""
-        self._screen.line(f"{reason}(confidence {run.execution.confidence:.2f})", indent=3)
-        self._screen.line(execution_tooltip(run.execution.status), "dim", 3)
-        self._screen.line(learning, "bold")
+        self.line(f"{reason}(confidence {run.execution.confidence:.2f})", indent=3)
+        self.line(execution_tooltip(run.execution.status), "dim", 3)
+        self.line(learning, "bold")
         scoring = run.scoring
         if scoring is not None:
             if scoring.sub_scores is not None:
-                self._screen.bars(scoring.sub_scores.model_dump(), 3, "cyan")
-            self._screen.line(f"{self._cut(scoring.reasoning)} (by {scoring.scorer})".strip(), indent=3)
+                self.bars(scoring.sub_scores.model_dump(), 3, "cyan")
+            self.line(f"{self._cut(scoring.reasoning)} (by {scoring.scorer})".strip(), indent=3)
         if run.scoring_error:
-            self._screen.line(f"scoring failed: {run.scoring_error}", "yellow", 3)
-        self._screen.line(learning_value_tooltip(run.outcome_score), "dim", 3)
+            self.line(f"scoring failed: {run.scoring_error}", "yellow", 3)
+        self.line(learning_value_tooltip(run.outcome_score), "dim", 3)
 
     def _message(self, message: TurnMessage) -> None:
         name = f" {message.name}" if message.name else ""
         text = message.content if message.content.strip() else ""
         if text or not message.tool_calls:
             style = "red" if message.error else ""
-            self._screen.line(f"{_SPEAKERS[message.role]}{name}: {self._cut(text) or '(no text)'}", style, 3)
+            self.line(f"{_SPEAKERS[message.role]}{name}: {self._cut(text) or '(no text)'}", style, 3)
         for call in message.tool_calls:
-            self._screen.line(f"{_SPEAKERS[message.role]} calls {self._call(call)}", "yellow", 3)
+            self.line(f"{_SPEAKERS[message.role]} calls {self._call(call)}", "yellow", 3)
         if message.error and message.error not in text:
-            self._screen.line(f"error: {self._cut(message.error)}", "red", 3)
+            self.line(f"error: {self._cut(message.error)}", "red", 3)
 
     def _call(self, call: ToolUse) -> str:
-        given = call.arguments
-        words = given if isinstance(given, str) else ", ".join(f"{name}={_value(given[name])}" for name in given)
-        error = f" error: {call.error}" if call.error else ""
-        return f"{call.name}({words if self._limit is None else shorten(sanitize(words), _SHOWN_ARGUMENTS)}){error}"
+        arguments = call.arguments
+        if not isinstance(arguments, str):
+            arguments = ", ".join(f"{name}={json.dumps(arguments[name], ensure_ascii=False)}" for name in arguments)
+        if self._limit is not None:
+            arguments = shorten(sanitize(arguments), _SHOWN_ARGUMENTS)
+        return f"{call.name}({arguments}){f' error: {call.error}' if call.error else ''}"
 
     def _cut(self, text: str) -> str:
         return text if self._limit is None else shorten(sanitize(text), self._limit)
-
-
-def _value(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _about(record: Record, run: RunData) -> Iterable[str]:
@@ -196,9 +195,8 @@ class _RunStats:
         if self.old:
             screen.line(f"{format_count(self.old, 'old record')}: `recall-loop trajectories migrate`", "yellow")
         if self.pending:
-            screen.line(
-                f"{format_count(self.pending, 'run')} queued: `recall-loop trajectories score --pending`", "yellow"
-            )
+            runs = format_count(self.pending, "run")
+            screen.line(f"{runs} queued: `recall-loop trajectories score --pending`", "yellow")
 
     def as_json(self) -> dict[str, object]:
         by_status: Counter[str] = Counter()

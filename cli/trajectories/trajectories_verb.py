@@ -1,4 +1,4 @@
-"""`recall-loop trajectories`: past runs of agents, from their messages to what they teach (TRAJ-1 to TRAJ-8)."""
+"""`recall-loop trajectories`: convert, add, score, search, show and migrate past runs (TRAJ-1 to TRAJ-8)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _add_score(actions: Any) -> None:
 
 
 def _add_search(actions: Any) -> None:
-    search = _action(actions, "search", "search past runs by what they were about", '"late refund" --store ./memory')
+    search = _action(actions, "search", "search past runs by their task", '"late refund" --store ./memory')
     search.add_argument("query", type=not_blank, metavar="QUERY", help="what the run should be about")
     add_scope_options(search.add_argument_group("where to look"), "runs")
     _add_contrasts(search.add_argument_group("learning value and contrasts"))

@@ -147,6 +147,9 @@ def test_search_finds_runs_with_and_without_contrasts(place: str, capsys: pytest
     assert "ferry" not in out(capsys, "search", "ferry", "--execution-status", "completed", "--store", place)
     assert "ferry ·" not in out(capsys, "search", "ferry", "--tenant", "other", "--store", place)
     assert "bread ·" in out(capsys, "search", "oven", "--tool", "light_oven", "--agent", "cook", "--store", place)
+    for condition, kept in (("scored=true", True), ("scored=false", False)):
+        text = out(capsys, "search", "oven", "--filter", condition, "--store", place)
+        assert ("bread ·" in text) is kept, condition
 
 
 @pytest.mark.parametrize(
@@ -157,6 +160,8 @@ def test_search_finds_runs_with_and_without_contrasts(place: str, capsys: pytest
         (["--execution-status", "splendid"], "execution_status"),
         (["--scope", "constellation"], "agent_id"),
         (["--complexity", "hard"], "complexity_level"),
+        (["--limit", "1001"], "1 to 1000"),
+        (["--filter", "colour=red"], "colour"),
     ],
 )
 def test_search_names_an_option_that_is_not_allowed(
