@@ -1,4 +1,4 @@
-"""The FastAPI application: routes, the gate before them, and the store's life."""
+"""The FastAPI application: routes, middleware, and the store's lifetime."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from recall_loop.service.core.config import ServiceConfig
 from recall_loop.service.core.optional_dependencies import has_mcp
 from recall_loop.service.core.problems import problem_from_error, problem_from_status, problem_response
 from recall_loop.service.core.validation import problem_from_validation
-from recall_loop.service.middleware.gate import MCP_PATH, BodyLimitMiddleware, RequestMiddleware
+from recall_loop.service.middleware.request_middleware import MCP_PATH, BodyLimitMiddleware, RequestMiddleware
 from recall_loop.service.openapi import build_openapi
 from recall_loop.service.process.lifecycle import Service
 from recall_loop.service.routes import (

@@ -1,7 +1,7 @@
 """`recall_loop.service.asgi:app`: the service inside LangGraph's own server, as `langgraph.json` names it.
 
 That server adds its routes and its middleware to the application it is given, and ours would then guard and limit the
-routes of Studio too. So it gets a shell that hands our addresses on to the service, and nothing else.
+routes of Studio too. So it gets a wrapper that hands our addresses on to the service, and nothing else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def make_wrapper_app(service: FastAPI) -> FastAPI:
         async with service.router.lifespan_context(service):
             yield
 
-    shell = FastAPI(
+    wrapper = FastAPI(
         title=service.title,
         lifespan=lifespan,
         openapi_url=None,
@@ -35,9 +35,9 @@ def make_wrapper_app(service: FastAPI) -> FastAPI:
         redoc_url=None,
         telemetry={"logs": service.state.service.settings.trace_content},
     )
-    shell.router.routes.extend(Route(path, service, include_in_schema=False) for path in _PATHS)
-    shell.openapi = service.openapi  # type: ignore[method-assign]  # FastAPI's own way to replace it
-    return shell
+    wrapper.router.routes.extend(Route(path, service, include_in_schema=False) for path in _PATHS)
+    wrapper.openapi = service.openapi  # type: ignore[method-assign]  # FastAPI's own way to replace it
+    return wrapper
 
 
 def __getattr__(name: str) -> object:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi.openapi.utils import get_openapi
 
 from recall_loop.service.core.problems import Problem, openapi_problem
-from recall_loop.service.middleware.gate import OPEN_PATHS
+from recall_loop.service.core.public_paths import OPEN_PATHS
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -38,7 +38,7 @@ def build_openapi(app: FastAPI) -> dict[str, Any]:
 
 
 def _complete(operation: dict[str, Any], *, guarded: bool) -> None:
-    """Add the answers that the gate and the checks of requests give, and the need of a key."""
+    """Add the answers of the middleware and of request validation, and the key."""
     statuses = [*_ALWAYS, *(_GUARDED if guarded else ()), *(_WITH_BODY if "requestBody" in operation else ())]
     answers = operation["responses"]
     if "422" in answers:  # FastAPI's own words for it are replaced

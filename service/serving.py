@@ -79,7 +79,7 @@ def uvicorn_config(
         lifespan="on",
         ws="none",
         backlog=_BACKLOG,
-        proxy_headers=False,  # whoever calls would otherwise say himself from where
+        proxy_headers=False,  # a caller could otherwise claim any address
         server_header=False,
         access_log=access_log,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
@@ -113,7 +113,7 @@ def _logging(settings: Settings) -> dict[str, Any]:
 
 
 def serve(config: ServiceConfig, settings: Settings, *, access_log: bool, announce: Any) -> None:
-    """Serve until told to end; `announce` is told the address when it is bound.
+    """Serve until stopped; `announce` is called with the socket when it is bound.
 
     Raises:
         InvalidInputError: a setting is not allowed, or doesn't fit another.
@@ -134,7 +134,7 @@ def _serve_one(config: ServiceConfig, settings: Settings, *, access_log: bool, a
 
     app = create_app(config, settings=settings)
     with bind_socket(config) as sock:
-        app.state.service.open()  # what is wrong with the store is told before the server starts
+        app.state.service.open()  # errors of the store are reported before the server starts
         announce(sock)
         Server(uvicorn_config(config, app, access_log=access_log, logs=settings)).run(sockets=[sock])
 

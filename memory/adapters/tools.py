@@ -2,8 +2,8 @@
 
     agent = create_agent(model, tools=memory_tools(store, Scope(tenant="acme", user_id="u1")))
 
-Whose memory is searched is settled where the tools are made, or from the run's configuration; it is never the model's
-to choose. Long texts are shortened by rank (SEARCH-8).
+The scope is bound where the tools are made, or derived from the run's configuration; the model never chooses it.
+Long texts are shortened by rank (SEARCH-8).
 """
 
 from __future__ import annotations

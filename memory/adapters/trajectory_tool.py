@@ -1,6 +1,6 @@
 """Search of past runs as a LangChain tool (TRAJ-5, TRAJ-8).
 
-Whose runs are searched is settled where the tool is made: scope and tenant are never the model's to choose.
+Scope and tenant are bound where the tool is made; the model never chooses them.
 """
 
 from __future__ import annotations

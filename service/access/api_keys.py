@@ -29,7 +29,7 @@ _NO_HASH = "0" * 64
 
 
 class KeyRole(StrEnum):
-    """What a key may do: read; also write records; also erase whole scopes. `metrics` may read /metrics only."""
+    """Permissions of a key: read; also write records; also erase whole scopes. `metrics` may read /metrics only."""
 
     READ = "read"
     WRITE = "write"
@@ -38,12 +38,12 @@ class KeyRole(StrEnum):
 
 
 class Key(BaseModel):
-    """What is known of a key; never the key itself."""
+    """A key as it is stored; never the key itself."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str = Field(pattern=r"^[0-9a-f]{12}$", description="Public part, for lists and logs.")
-    tenant: Identifier = Field(description="Whose memory it opens.")
+    tenant: Identifier = Field(description="Tenant whose memory it opens.")
     role: KeyRole = KeyRole.WRITE
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$", repr=False, description="Hash of the secret part.")
     created_at: Timestamp
@@ -65,7 +65,7 @@ class _KeysFile(BaseModel):
 
 
 class KeysUnreadableError(RecallError):
-    """The file of keys is missing or malformed: nobody is let in until it is mended."""
+    """The file of keys is missing or malformed: no request is admitted until it is repaired."""
 
 
 def read_keys(path: Path) -> list[Key]:
@@ -178,7 +178,7 @@ def _hash(secret: str) -> str:
 
 
 class KeyRing:
-    """The keys of a file as a running service knows them: looked at with each request, read again when changed.
+    """The keys of a file as a running service knows them: checked with each request, read again when changed.
 
     Raises:
         KeysUnreadableError: the file can't be read.
@@ -197,10 +197,10 @@ class KeyRing:
             KeysUnreadableError: it can't be read now; until it can, nobody is let in.
         """
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError as error:
             raise KeysUnreadableError(f"{self.path}: the keys can't be read: {error.strerror}") from error
-        seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+        seen = (status.st_mtime_ns, status.st_size, status.st_ino)
         if seen != self._seen:
             self._keys = {key.id: key for key in read_keys(self.path)}
             self._seen = seen
@@ -215,7 +215,7 @@ class KeyRing:
         mark, _, rest = plain.partition("_")
         key_id, _, secret = rest.partition("_")
         key = self._keys.get(key_id)
-        # Compared even where there is no such id, so that the time doesn't tell.
+        # Compared even where there is no such id, so that the time reveals nothing.
         same = hmac.compare_digest(_hash(secret), key.sha256 if key is not None else _NO_HASH)
         if key is None or mark != KEY_PREFIX or not same or key.state(datetime.now(UTC)) != "active":
             return None

@@ -1,1 +1,1 @@
-"""What the whole service stands on: configuration, problem documents, deadlines, metrics."""
+"""Foundations of the service: configuration, problem documents, deadlines, metrics."""

@@ -1,4 +1,4 @@
-"""What the HTTP service itself can be told; what concerns the memory and the loop stands in `Settings`."""
+"""Configuration of the HTTP service itself; that of the memory and the loop is `Settings`."""
 
 from __future__ import annotations
 

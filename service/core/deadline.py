@@ -32,11 +32,11 @@ class ClientGoneError(Exception):
 
 
 class RequestExecutor:
-    """What one request may use: the service's threads, until its deadline.
+    """Runs one request's blocking work in the service's threads, until its deadline.
 
     Attributes:
         deadline: end of its time, on `time.monotonic`'s clock.
-        cancelled: set when nobody waits any more; long work looks at it and gives up.
+        cancelled: set when nobody waits any more; long work checks it and gives up.
     """
 
     def __init__(self, pool: ThreadPoolExecutor, seconds: float) -> None:
@@ -56,8 +56,8 @@ class RequestExecutor:
     async def run(self, func: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `func` in a thread and wait for it until the deadline.
 
-        What waits for a thread when the request ends never starts. What runs can't be stopped from here: it looks at
-        `cancelled` or comes to its end.
+        Work that waits for a thread when the request ends never starts. Running work can't be stopped from here: it
+        checks `cancelled` or runs to its end.
 
         Raises:
             RequestTimeoutError: it was not done in time; if it had begun, it may still come to its end.
@@ -115,7 +115,7 @@ _work: contextvars.ContextVar[RequestExecutor] = contextvars.ContextVar("recall_
 
 @contextmanager
 def bind_executor(work: RequestExecutor) -> Iterator[RequestExecutor]:
-    """Make `work` what `run_blocking` uses in this request."""
+    """Make `work` the executor of `run_blocking` in this request."""
     token = _work.set(work)
     try:
         yield work
@@ -125,7 +125,7 @@ def bind_executor(work: RequestExecutor) -> Iterator[RequestExecutor]:
 
 
 def current_executor() -> RequestExecutor:
-    """Return what this request may use.
+    """Return the executor of this request.
 
     Raises:
         LookupError: there is no request.
@@ -153,5 +153,5 @@ def blocking(route: Callable[P, T]) -> Callable[P, Awaitable[T]]:
 
 
 def is_cancelled() -> bool:
-    """Return whether the request that this thread works for has ended; work in chunks looks at it between them."""
+    """Return whether the request that this thread works for has ended; work in chunks checks it between them."""
     return current_executor().cancelled.is_set()

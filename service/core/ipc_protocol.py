@@ -1,4 +1,4 @@
-"""What workers and the process that writes for them say to each other: one JSON request, one JSON answer.
+"""Messages between workers and the process that writes for them: one JSON request, one JSON answer.
 
 They meet at a Unix socket in a folder that only their own user may enter.
 """
@@ -39,7 +39,7 @@ def encode_message(message: Mapping[str, Any]) -> bytes:
 
 
 def decode_message(data: bytes) -> dict[str, Any]:
-    """Return the message of `pack`."""
+    """Return the message of `encode_message`."""
     found: dict[str, Any] = json.loads(data)
     return found
 

@@ -80,7 +80,7 @@ class ProblemError(RecallError):
 
 
 def problem_kind(status: int) -> str:
-    """Return the kind of error that a status stands for by itself."""
+    """Return the kind of error that a status alone stands for."""
     # Of these Python's own names have changed between its versions.
     names = {413: "content_too_large", 422: "unprocessable_content"}
     return names.get(status) or _phrase(status).lower().replace(" ", "_").replace("-", "_")
@@ -92,7 +92,7 @@ def _phrase(status: int) -> str:
 
 
 def problem_from_error(error: BaseException) -> ProblemError:
-    """Return the problem that an exception becomes; an unknown one tells nothing of the service's inside."""
+    """Return the problem that an exception becomes; an unknown one reveals no internals."""
     if isinstance(error, ProblemError):
         return error
     if isinstance(error, InvalidInputError):

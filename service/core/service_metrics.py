@@ -11,7 +11,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 if TYPE_CHECKING:
     from recall_loop.state.result import RetrieveResult
 
-# Set by whoever starts several workers, before they are: prometheus_client then keeps its numbers in shared files.
+# Set before several workers are started: prometheus_client then keeps its numbers in shared files.
 MULTIPROC_DIR_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)

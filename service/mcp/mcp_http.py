@@ -1,4 +1,4 @@
-"""The MCP server at the service's /mcp: the same keys, limits and walls as its other addresses (OPS-6)."""
+"""The MCP server at the service's /mcp: the same keys, limits and tenant isolation as its other addresses (OPS-6)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class McpEndpoint:
-    """An ASGI application for streamable HTTP. Every request stands by itself, so that any worker can answer it.
+    """An ASGI application for streamable HTTP. Every request is self-contained, so that any worker can answer it.
 
-    Host and origin are checked by the gate before it, and so is the key: its tenant is all that a call can reach.
+    Host and origin are checked by the middleware, and so is the key: a call reaches its tenant only.
     """
 
     def __init__(self, service: Service) -> None:
@@ -38,7 +38,7 @@ class McpEndpoint:
     async def lifespan(self) -> AsyncIterator[None]:
         """Serve until the block ends."""
         self._sessions = StreamableHTTPSessionManager(
-            make_mcp_server(_resolve_caller, self._desk),
+            make_mcp_server(_resolve_caller, self._context),
             stateless=True,
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
             max_request_body_size=self._service.config.max_body_bytes,
@@ -56,14 +56,14 @@ class McpEndpoint:
         scope["state"]["work"] = current_executor()
         await self._sessions.handle_request(scope, receive, send)
 
-    def _desk(self, caller: Caller) -> ToolContext:
+    def _context(self, caller: Caller) -> ToolContext:
         service = self._service
         scope = Scope(tenant=caller.tenant)
         return ToolContext(service.store, service.settings, scope, caller, service.llm, service.record_result)
 
 
 def _resolve_caller(context: McpContext) -> tuple[Caller, RequestExecutor]:
-    """Return who calls, as the gate has found out for this very request, and what the request may use."""
+    """Return the caller that the middleware has authenticated, and the request's executor."""
     state: Any = context.request.state  # type: ignore[union-attr]
     return state.caller, state.work
 

@@ -1,4 +1,4 @@
-"""What the tools of the MCP server take and give (OPS-6).
+"""Arguments and results of the MCP server's tools (OPS-6).
 
 A tool never takes a tenant, nor an agent, a user or a conversation to read as: those are the operator's to say.
 """
@@ -107,7 +107,7 @@ class AddResult(BaseModel):
 
 
 class EraseArguments(_ToolArguments):
-    """What to erase: records by their ids, or all of one conversation, user or agent."""
+    """The target of an erasure: records by their ids, or all of one conversation, user or agent."""
 
     ids: tuple[Identifier, ...] | None = Field(None, min_length=1, max_length=MAX_ERASED, description="Of records.")
     conversation_id: Identifier | None = Field(None, description="All that belongs to this conversation.")
@@ -116,7 +116,7 @@ class EraseArguments(_ToolArguments):
 
 
 class EraseResult(BaseModel):
-    """What was erased."""
+    """The outcome of an erasure."""
 
     erased: int = Field(description="Records that there were.")
     missing: list[str] = Field(description="Ids that no record in reach has.")

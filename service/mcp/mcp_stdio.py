@@ -25,7 +25,7 @@ _THREADS = 4
 def serve_stdio(store: MemoryStore, settings: Settings, scope: Scope, *, seconds: float) -> None:
     """Serve one client until it closes standard input; each call takes at most `seconds`.
 
-    Whose memory it is and which part of it says `scope`, and no call can say otherwise. A store that is open for
+    `scope` determines the memory that is read and written; no call can change it. A store that is open for
     reading only has no tools that write.
     """
     caller = Caller(scope.tenant, None, KeyRole.READ if store.read_only else KeyRole.ADMIN)

@@ -1,6 +1,6 @@
 """The tools of the MCP server: retrieve, search, search_trajectories, add, erase (OPS-6).
 
-Each runs in a thread, in a context that says whose memory it is and what may be done with it.
+Each runs in a thread, in a context that holds the memory and the permissions.
 """
 
 from __future__ import annotations
@@ -64,14 +64,13 @@ def _ignore_result(_: RetrieveRequest, __: RetrieveResult) -> None:
 
 @dataclass(frozen=True)
 class ToolContext:
-    """Whose memory a call works with, and what it may do.
+    """The memory that a call works with, and its permissions.
 
     Attributes:
-        scope: what may be read, settled by the operator or the key. Writing and erasing reach what belongs to the
+        scope: what may be read, fixed by the operator or the key. Writing and erasing reach what belongs to the
             very agent, user and conversation that it names.
-        caller: whose role says what may be done: read; also add, and erase by id; also erase all of a conversation,
-            user or agent.
-        note: told each finished retrieval.
+        caller: whose role allows: read; also add, and erase by id; also erase all of a conversation, user or agent.
+        on_result: called with each finished retrieval.
     """
 
     store: MemoryStore
@@ -83,13 +82,13 @@ class ToolContext:
 
     @property
     def write_scope(self) -> Scope:
-        """What may be written and erased."""
+        """The scope of writes and erasures."""
         return self.scope.model_copy(update={"mode": ScopeMode.LOCAL})
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a tool gives: text for the model, data for the application."""
+    """A tool's answer: text for the model, data for the application."""
 
     text: str
     data: BaseModel

@@ -1,1 +1,1 @@
-"""What every request passes before its route: limits, callers, dependencies."""
+"""Middleware of every request: limits, callers; and the dependencies of routes."""

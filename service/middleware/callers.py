@@ -1,4 +1,4 @@
-"""Who calls: the key's tenant; or, where there are no keys, whoever sits at this machine."""
+"""Authentication of callers: by API key or, without keys, by the connection from this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def authenticate_caller(service: Service, headers: Headers, client: tuple[str, i
         service: the running service.
         headers: of the request.
         client: address and port of the other end; None on a Unix socket.
-        metrics: whether /metrics is asked for, which has a role of its own.
+        metrics: whether the request is for /metrics, which needs its own role.
 
     Raises:
         ProblemError: 401 without a valid key; 403 with one of a wrong role, or where there are no keys and the
@@ -63,9 +63,9 @@ def _caller_from_key(keys: KeyRing, authorization: str) -> Caller:
 
 
 def is_local_client(headers: Headers, client: tuple[str, int] | None) -> bool:
-    """Return whether somebody on this machine asks, and by a name of its own: a proxy on it passes another one on."""
-    near = client is None or is_loopback(client[0])
-    return near and not _is_proxied(headers) and _is_own_host(headers.get("host", ""), ())
+    """Return whether the client is on this machine and names it so; a proxy on it passes on others' requests."""
+    is_local = client is None or is_loopback(client[0])
+    return is_local and not _is_proxied(headers) and _is_own_host(headers.get("host", ""), ())
 
 
 def _is_proxied(headers: Headers) -> bool:
@@ -73,7 +73,7 @@ def _is_proxied(headers: Headers) -> bool:
 
 
 def _check_local(service: Service, headers: Headers, client: tuple[str, int] | None) -> None:
-    """Without keys: only this machine, under a name of its own, and no page of another site in its browser."""
+    """Without keys: accept this machine only, under its own names, and no page of another site in its browser."""
     elsewhere = client is not None and not is_loopback(client[0])
     if elsewhere or (_is_proxied(headers) and not service.config.allowed_hosts):
         raise ProblemError(403, "Without API keys the service answers its own machine only.", kind="not_local")

@@ -1,4 +1,4 @@
-"""What the routes of records take and give."""
+"""Request and response models of the routes of records."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class RecordBatch(BaseModel):
 
 
 class RecordOutcome(BaseModel):
-    """What became of one record of a batch."""
+    """The outcome of one record of a batch."""
 
     index: int = Field(description="Its place in the batch, from 0.")
     id: str | None = Field(None, description="Its id, as far as it could be read.")
@@ -84,7 +84,7 @@ class RecordOutcome(BaseModel):
 
 
 class BatchResult(BaseModel):
-    """What became of a batch. Whatever isn't rejected is acknowledged: it survives the death of the service."""
+    """The outcome of a batch. What isn't rejected is acknowledged: it survives a crash of the service."""
 
     created: int
     replaced: int
@@ -94,7 +94,7 @@ class BatchResult(BaseModel):
 
 
 class WriteResult(BaseModel):
-    """What became of one record."""
+    """The outcome of one write."""
 
     id: str
     status: Literal["created", "replaced", "unchanged"]
@@ -109,7 +109,7 @@ class RecordIds(BaseModel):
 
 
 class DeletionResult(BaseModel):
-    """What a deletion found."""
+    """The outcome of a deletion."""
 
     deleted: int = Field(description="Records that were there, and are deleted now.")
     missing: int = Field(description="Ids that no record of the tenant has.")
@@ -146,10 +146,10 @@ class BulkLine(BaseModel):
 class BulkSummary(BaseModel):
     """The last line of a bulk upload's answer; where it is missing, the answer is cut off."""
 
-    done: bool = Field(description="Whether every line that was sent was looked at.")
+    done: bool = Field(description="Whether every line that was sent was processed.")
     created: int = 0
     replaced: int = 0
     unchanged: int = 0
     rejected: int = 0
     failed: int = 0
-    error: str | None = Field(None, description="Why lines failed, or weren't looked at.")
+    error: str | None = Field(None, description="Why lines failed, or weren't processed.")

@@ -1,4 +1,4 @@
-"""Whose memory and which part of it: what requests say beside the tenant, which only the key says."""
+"""Scope, filters and pages in requests. The tenant is never among them: the key determines it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the route of searches takes and gives (SEARCH-1 to SEARCH-10)."""
+"""Request and response models of searches (SEARCH-1 to SEARCH-10)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class SearchResultItem(BaseModel):
 
 
 class SearchResults(BaseModel):
-    """Results, best first, and where was looked: an empty answer tells whether anything was there at all."""
+    """Results, best first, with what was searched: an empty answer says whether there was anything to search."""
 
     query: str
     hits: list[SearchResultItem]
@@ -89,7 +89,9 @@ class SearchResults(BaseModel):
     legs: list[str] = Field(description="What ran: `fts` (words), `vector` (meaning).")
     generation: str = Field(description="Generation of the index.")
     time_range: list[Timestamp | None] | None = Field(description="The time that the query named: start and end.")
-    corrected: str | None = Field(description="The query with likely misspellings mended, where fuzzy found any.")
+    corrected: str | None = Field(
+        description="The query with likely misspellings corrected, where fuzzy search found any."
+    )
     degraded: bool = Field(description="Whether the memory works without one of its parts.")
     degraded_reason: str | None = Field(description="Which part, and why.")
     profile: str

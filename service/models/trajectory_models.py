@@ -1,4 +1,4 @@
-"""What the routes of past runs take and give; how a run ended and what it teaches are two things (TRAJ-3)."""
+"""Request and response models of past runs; how a run ended and what it teaches are two things (TRAJ-3)."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class TrajectoriesPage(BaseModel):
 
 
 class TrajectoryWriteResult(WriteResult, _LabelledModel):
-    """What became of a run."""
+    """The outcome of writing or scoring a run."""
 
     outcome_score: float | None = Field(None, ge=0, le=1, description="Learning value; absent where there is none yet.")
 
@@ -214,7 +214,7 @@ class ScoringRequest(ScopeFields, ScoringParams):
 
 
 class ScoringSummary(BaseModel):
-    """What became of the runs that were tried."""
+    """The outcome of scoring."""
 
     scored: int
     failed: int = Field(description="Runs that stay unscored and queued; never a made-up low score.")

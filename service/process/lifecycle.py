@@ -1,4 +1,4 @@
-"""What a running service holds from start to end: store, threads, keys, figures."""
+"""The state of a running service from start to end: store, threads, keys, metrics."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class HealthIssue(NamedTuple):
-    """Something that is missing; the detail may name paths and addresses."""
+    """A part that is missing; the detail may name paths and addresses."""
 
     what: str
     detail: str
@@ -60,10 +60,10 @@ class Service:
     """One process of the service.
 
     Attributes:
-        embedder: bound by whoever makes the app; None = what the settings name.
-        llm: a chat model bound likewise; None = what the settings name, if any.
-        warnings: what an operator should know, as /ready shows it.
-        active: requests that are being answered or wait for their turn.
+        embedder: given with the app; None = that of the settings.
+        llm: a chat model given with the app; None = that of the settings, if any.
+        warnings: warnings for the operator, as /ready shows them.
+        active_requests: requests that are being answered or wait for their turn.
 
     Raises:
         InvalidInputError: there are no keys, and the service would be reached from elsewhere.
@@ -84,9 +84,9 @@ class Service:
     _spare: ThreadPoolExecutor | None = None
     _requests: RequestLog | None = None
     _embedded: bool = False
-    _looking: threading.Lock = field(default_factory=threading.Lock)
-    _looked_at: float = -math.inf
-    _condition: HealthStatus = ((), ())
+    _health_lock: threading.Lock = field(default_factory=threading.Lock)
+    _checked_at: float = -math.inf
+    _health: HealthStatus = ((), ())
 
     def __post_init__(self) -> None:
         """Check keys and address before anything is opened."""
@@ -112,10 +112,10 @@ class Service:
         """Whether writes are refused."""
         return self._store is not None and not self._store.writable
 
-    def work(self, seconds: float, *, spare: bool = False) -> RequestExecutor:
-        """Return what a request may use: the service's threads, for so many seconds.
+    def executor(self, seconds: float, *, spare: bool = False) -> RequestExecutor:
+        """Return an executor for one request: the service's threads, for so many seconds.
 
-        `spare` gives the threads that no request of a client keeps busy.
+        `spare` gives the threads that clients' requests never occupy.
 
         Raises:
             ProblemError: 503, the service is starting or ending.
@@ -135,34 +135,34 @@ class Service:
                 _log.error("the request log can't be written: %s", error)
 
     def health(self) -> HealthStatus:
-        """Return what is missing so that nothing can be answered, and what answers have to do without.
+        """Return the issues that prevent answers, and those that degrade them.
 
-        Looked at once a second at most, however often it is asked for.
+        They are determined once a second at most.
         """
-        with self._looking:
-            if time.monotonic() - self._looked_at > _HEALTH_CACHE_SECONDS:
-                self._condition = self._look()
-                self._looked_at = time.monotonic()
-            return self._condition
+        with self._health_lock:
+            if time.monotonic() - self._checked_at > _HEALTH_CACHE_SECONDS:
+                self._health = self._check_health()
+                self._checked_at = time.monotonic()
+            return self._health
 
-    def _look(self) -> HealthStatus:
-        missing: list[HealthIssue] = []
-        lacking: list[HealthIssue] = []
+    def _check_health(self) -> HealthStatus:
+        blocking_issues: list[HealthIssue] = []
+        degrading_issues: list[HealthIssue] = []
         try:
             self._load_embedder()
         except EmbedderError as error:
-            lacking.append(HealthIssue("texts can't be embedded", str(error)))
+            degrading_issues.append(HealthIssue("texts can't be embedded", str(error)))
         try:
             reason = self.store.maintenance.probe()
-            lacking += [HealthIssue("the store works without one of its parts", reason)] if reason else []
+            degrading_issues += [HealthIssue("the store works without one of its parts", reason)] if reason else []
         except StoreError as error:
-            missing.append(HealthIssue("the store can't be read", str(error)))
+            blocking_issues.append(HealthIssue("the store can't be read", str(error)))
         try:
             if self.keys is not None:
                 self.keys.refresh()
         except KeysUnreadableError as error:
-            missing.append(HealthIssue("the API keys can't be read", str(error)))
-        return tuple(missing), tuple(lacking)
+            blocking_issues.append(HealthIssue("the API keys can't be read", str(error)))
+        return tuple(blocking_issues), tuple(degrading_issues)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:

@@ -104,7 +104,7 @@ class BulkUpload:
     async def run(self) -> None:
         """Read to the end. Errors of the store stop the writing, and end as words in the last line.
 
-        Without a last line the upload came to no end of its own: whoever sent it is gone, or the service failed.
+        Without a last line the upload was cut off: the sender is gone, or the service failed.
         """
         try:
             reason = await self._read()
@@ -132,8 +132,8 @@ class BulkUpload:
     async def _write_all(self) -> None:
         batches = LineBatcher()
         while True:
-            await asyncio.wait({self._asked()}, timeout=_wait_seconds(pausing=batches.has_lines))
-            if not self._asked().done():
+            await asyncio.wait({self._next_piece()}, timeout=_wait_seconds(pausing=batches.has_lines))
+            if not self._next_piece().done():
                 if not batches.has_lines:
                     raise RequestTimeoutError("the sender is too slow")
                 await self._write(batches.take())
@@ -145,8 +145,8 @@ class BulkUpload:
                 await self._write(batch)
         await self._write(batches.finish())
 
-    def _asked(self) -> asyncio.Task[bytes | None]:
-        """Return the wait for the next piece; there is one at a time, whoever takes its result."""
+    def _next_piece(self) -> asyncio.Task[bytes | None]:
+        """Return the wait for the next piece; there is one at a time."""
         if self._coming is None:
             self._coming = asyncio.ensure_future(self._from_sender())
         return self._coming
@@ -156,7 +156,7 @@ class BulkUpload:
 
     async def _piece(self) -> bytes | None:
         """Return the next piece; None at the end."""
-        piece = await self._asked()
+        piece = await self._next_piece()
         self._coming = None
         return piece
 

@@ -44,7 +44,7 @@ _IN_MEMORY = "The store lives in memory only: nothing of it was on disk."
 
 
 class ErasureTarget(StrEnum):
-    """Whose records are erased."""
+    """The owner of erased records."""
 
     USER = "user"
     AGENT = "agent"
@@ -53,7 +53,7 @@ class ErasureTarget(StrEnum):
 
 
 class ErasureRequest(BaseModel):
-    """What to erase."""
+    """The target of an erasure."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -68,7 +68,7 @@ class ErasureRequest(BaseModel):
 
 
 class ErasureResult(BaseModel):
-    """What was erased, and what is still on the disk."""
+    """The outcome of an erasure, and what is still on the disk."""
 
     erased: int = Field(description="Records that there were.")
     compacted: bool = Field(description="Whether the store's files were rewritten without them.")
@@ -82,23 +82,23 @@ class ErasureResult(BaseModel):
     dependencies=[JsonBody, NoQueryParams],
     responses=problem_responses(422),
 )
-async def erase(asked: ErasureRequest, caller: AdminDep, store: StoreDep, service: ServiceDep) -> Response:
+async def erase(body: ErasureRequest, caller: AdminDep, store: StoreDep, service: ServiceDep) -> Response:
     """Erase records, past runs and all, from every index, and from neighbours' windows. Needs the role `admin`.
 
     Repeating it is safe. `compacted: false` where `compact` was asked for means that others kept reading old pages:
     the records are erased, and the request may be repeated for the rest.
     """
-    scope = _scope(asked, caller.tenant)
-    if asked.compact:  # as long as rewriting all of the store's files takes
+    scope = _scope(body, caller.tenant)
+    if body.compact:  # as long as rewriting all of the store's files takes
         current_executor().extend(service.config.bulk_timeout_seconds)
-    return await run_blocking(_erase, store, scope, compact=asked.compact)
+    return await run_blocking(_erase, store, scope, compact=body.compact)
 
 
-def _scope(asked: ErasureRequest, tenant: str) -> Scope:
-    if asked.of is not ErasureTarget.TENANT:
-        return validate_model(Scope, {"tenant": tenant, f"{asked.of}_id": asked.id})
-    if asked.id != tenant:
-        raise InvalidInputError("id", asked.id, "the name of the key's own tenant, as a confirmation")
+def _scope(body: ErasureRequest, tenant: str) -> Scope:
+    if body.of is not ErasureTarget.TENANT:
+        return validate_model(Scope, {"tenant": tenant, f"{body.of}_id": body.id})
+    if body.id != tenant:
+        raise InvalidInputError("id", body.id, "the name of the key's own tenant, as a confirmation")
     return Scope(tenant=tenant)
 
 

@@ -46,7 +46,7 @@ _ONE = "/{record_id:path}"
 )
 @blocking
 def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Response:
-    """Write up to 1,000 records, replacing wholly what has the same id, and report on each.
+    """Write up to 1,000 records, replacing those with the same id as a whole, and report on each.
 
     A bad record rejects itself only. Of several with one id the last wins. The answer is the acknowledgement.
     """
@@ -96,10 +96,10 @@ def delete_records(body: RecordIds, caller: WriterDep, store: StoreDep) -> Respo
 @blocking
 def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Response:
     """Return a record; what another tenant has under the id can't be told from what nobody has."""
-    found = store.get([record_id], scope=Scope(tenant=caller.tenant))
-    if not found:
+    records = store.get([record_id], scope=Scope(tenant=caller.tenant))
+    if not records:
         raise not_found_problem("record", record_id)
-    return json_response(found[0])
+    return json_response(records[0])
 
 
 @router.put(
@@ -114,7 +114,7 @@ def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Resp
 )
 @blocking
 def write_record(record_id: RecordId, body: RecordBody, caller: WriterDep, store: StoreDep) -> Response:
-    """Write a record under an id, replacing wholly what is there. The answer is the acknowledgement."""
+    """Write a record under an id, replacing all of what is there. The answer is the acknowledgement."""
     outcome = store.upsert([body.to_record(record_id)], tenant=caller.tenant)[0]
     if outcome.status == "rejected":  # what the model lets through and SQLite can't hold
         raise ProblemError(422, (outcome.error or "").removeprefix("records.0."), kind="invalid_input")

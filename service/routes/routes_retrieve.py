@@ -79,8 +79,8 @@ async def retrieve_route(request: Request, body: RetrieveDep, caller: CallerDep)
     `degraded` is true and `warnings` say what.
     """
     service = service_of(request)
-    asked = body.request_of(caller)
-    running = asyncio.ensure_future(current_executor().run(_answer, service, asked))
+    retrieve_request = body.request_of(caller)
+    running = asyncio.ensure_future(current_executor().run(_answer, service, retrieve_request))
     leaving = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
         await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -131,26 +131,26 @@ _STREAM: dict[int | str, dict[str, Any]] = {
     summary="The same, with progress events as they happen",
 )
 async def stream_route(request: Request, body: RetrieveDep, caller: CallerDep) -> Response:
-    """Run one retrieval and tell its progress as server-sent events.
+    """Run one retrieval and send its progress as server-sent events.
 
     Each event's name is the `type` of its data. The last one is `result`, with what `/api/memory/retrieve` answers, or
     `problem`, with a problem document. A comment line comes every 15 seconds in which nothing happens. Closing the
     connection ends the run.
     """
-    service, asked = service_of(request), body.request_of(caller)
-    events = _events(service, asked, current_executor(), request.state.request_id)
+    service = service_of(request)
+    events = _events(service, body.request_of(caller), current_executor(), request.state.request_id)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
 async def _events(
-    service: Service, asked: RetrieveRequest, work: RequestExecutor, request_id: str
+    service: Service, retrieve_request: RetrieveRequest, work: RequestExecutor, request_id: str
 ) -> AsyncIterator[bytes]:
     def run(report: Callable[[bytes], None]) -> None:
         """Run in one of the service's threads."""
-        for step in stream_retrieve(asked, store=service.store, settings=service.settings, llm=service.llm):
+        for step in stream_retrieve(retrieve_request, store=service.store, settings=service.settings, llm=service.llm):
             if isinstance(step, RetrieveResult):
-                service.record_result(asked, step)
+                service.record_result(retrieve_request, step)
                 report(_event("result", step.model_dump_json()))
             else:
                 report(_event(step["type"], json.dumps(step, ensure_ascii=False)))
@@ -160,7 +160,7 @@ async def _events(
         async with aclosing(work.stream(run, idle_seconds=_PING_SECONDS)) as events:
             async for event in events:
                 yield event or format_sse_event(comment="ping")
-    except Exception as error:  # noqa: BLE001  # the last event tells it
+    except Exception as error:  # noqa: BLE001  # the last event reports it
         yield _problem(error, request_id)
 
 

@@ -24,7 +24,7 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """What the service can do at the moment."""
+    """The state of the service at the moment."""
 
     status: Literal["ready", "degraded"] = Field(description="`degraded` answers, with less than everything.")
     reasons: list[str] = Field(description="What is missing.")
@@ -43,18 +43,20 @@ async def health() -> Health:
 def ready(request: Request) -> Readiness:
     """Read from the store, and say what is missing; 503, with `reasons`, where nothing can be answered."""
     service = service_of(request)
-    missing, lacking = service.health()
-    # Nobody needs a key for this: paths and addresses are for whoever sits at the machine.
-    near = is_local_client(request.headers, request.scope.get("client"))
-    reasons = [f"{lack.what}: {lack.detail}" if near else lack.what for lack in (*missing, *lacking)]
-    if missing:
+    blocking_issues, degrading_issues = service.health()
+    # This needs no key: paths and addresses are for clients on this machine.
+    local = is_local_client(request.headers, request.scope.get("client"))
+    reasons = [
+        f"{issue.what}: {issue.detail}" if local else issue.what for issue in (*blocking_issues, *degrading_issues)
+    ]
+    if blocking_issues:
         raise ProblemError(
             503, "Requests can't be answered.", kind="not_ready", retry_after=RETRY_SECONDS, reasons=reasons
         )
     return Readiness(
-        status="degraded" if lacking else "ready",
+        status="degraded" if degrading_issues else "ready",
         reasons=reasons,
-        warnings=service.warnings if near else [],
+        warnings=service.warnings if local else [],
         read_only=service.read_only,
     )
 

@@ -100,7 +100,7 @@ def add_trajectory(
 ) -> Response:
     """Add a run under the id that it brings along, or one that is made of what it holds.
 
-    The same run again is `unchanged`, and isn't scored anew. A scoring that fails leaves it unscored and queued.
+    The same run again is `unchanged`, and isn't scored again. A scoring that fails leaves it unscored and queued.
     """
     return _add(store, caller.tenant, service, run, params.score)
 
@@ -121,7 +121,7 @@ def write_trajectory(
     store: StoreDep,
     service: ServiceDep,
 ) -> Response:
-    """Write a run under an id, replacing wholly what is there."""
+    """Write a run under an id, replacing all of what is there."""
     if run.get("id", run_id) != run_id:
         raise InvalidInputError("id", run["id"], "the id of the address, or none")
     return _add(store, caller.tenant, service, {**run, "id": run_id}, params.score)

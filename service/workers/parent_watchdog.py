@@ -1,4 +1,4 @@
-"""A worker ends with whoever started it, so that a killed parent leaves nobody behind at its address."""
+"""A worker ends with its parent, so that a killed parent leaves no process behind at its address."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Supervisor(Multiprocess):
         self._begun = 0.0
 
     def run(self) -> None:
-        """Start the owner, then the workers, and keep them until told to end.
+        """Start the owner, then the workers, and keep them alive until stopped.
 
         Raises:
             OwnerFailedError: the store can't be opened.
@@ -119,7 +119,7 @@ def writer_socket(folder: Path) -> Path:
 
 
 def run_workers(config: ServiceConfig, settings: Settings, uvicorn_config: Config, sock: socket) -> None:
-    """Serve with several workers until told to end.
+    """Serve with several workers until stopped.
 
     Raises:
         OwnerFailedError: the store can't be opened.
@@ -135,19 +135,19 @@ def run_workers(config: ServiceConfig, settings: Settings, uvicorn_config: Confi
 
 
 def _environment(config: ServiceConfig, settings: Settings, folder: Path) -> dict[str, str]:
-    """Return what tells the workers and the owner the settings of this process."""
-    own = config.model_copy(
+    """Return the environment variables that pass this process's settings to the workers and the writer."""
+    worker_config = config.model_copy(
         update={
             "shared_rates": folder / "rates",
             "owner_socket": writer_socket(folder),
             "parent": os.getpid(),
         }
     )
-    fields = own.model_dump(mode="json", exclude_none=True)
-    found = {SERVICE_ENV_PREFIX + name.upper(): _env_value(value) for name, value in fields.items()}
-    handed = {name: getattr(settings, name) for name in _FORWARDED_SETTINGS}
-    return found | {
-        SETTINGS_PREFIX + name.upper(): _env_value(value) for name, value in handed.items() if value is not None
+    fields = worker_config.model_dump(mode="json", exclude_none=True)
+    variables = {SERVICE_ENV_PREFIX + name.upper(): _env_value(value) for name, value in fields.items()}
+    forwarded = {name: getattr(settings, name) for name in _FORWARDED_SETTINGS}
+    return variables | {
+        SETTINGS_PREFIX + name.upper(): _env_value(value) for name, value in forwarded.items() if value is not None
     }
 
 

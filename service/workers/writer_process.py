@@ -1,7 +1,7 @@
 """`python -m recall_loop.service.workers.writer_process SOCKET`: the process that writes, for several workers.
 
-It holds the store's writer lock and answers at a Unix socket. It ends when its standard input does: with whoever
-started it, and after the workers. What it has begun it finishes first.
+It holds the store's writer lock and answers at a Unix socket. It ends when its standard input does: with its
+parent, and after the workers. It finishes what it has begun first.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class WriterProcess:
     def _serve(self, connection: Connection) -> None:
         with connection:
             try:
-                asked = decode_message(connection.recv_bytes(MAX_MESSAGE_BYTES))
-                connection.send_bytes(encode_message(self._answer(asked)))
+                message = decode_message(connection.recv_bytes(MAX_MESSAGE_BYTES))
+                connection.send_bytes(encode_message(self._answer(message)))
             except (OSError, EOFError, ValueError) as error:
                 _log.warning("a worker left before its write was answered: %s", error)
 
-    def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
         try:
-            return _OPERATIONS[asked["op"]](self._store, asked)
+            return _OPERATIONS[message["op"]](self._store, message)
         except RecallError as error:
             return encode_error(error)
 
@@ -79,16 +79,16 @@ def _log_failure(done: Future[None]) -> None:
         _log.error("a write failed", exc_info=error)
 
 
-def _upsert(store: MemoryStore, asked: dict[str, Any]) -> dict[str, Any]:
-    return {"outcomes": [asdict(one) for one in store.upsert(asked["records"], tenant=asked["tenant"])]}
+def _upsert(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
+    return {"outcomes": [asdict(one) for one in store.upsert(message["records"], tenant=message["tenant"])]}
 
 
-def _delete(store: MemoryStore, asked: dict[str, Any]) -> dict[str, Any]:
-    return {"count": store.delete(asked["ids"], tenant=asked["tenant"])}
+def _delete(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
+    return {"count": store.delete(message["ids"], tenant=message["tenant"])}
 
 
-def _erase(store: MemoryStore, asked: dict[str, Any]) -> dict[str, Any]:
-    return {"count": store.erase(Scope.model_validate(asked["scope"]))}
+def _erase(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
+    return {"count": store.erase(Scope.model_validate(message["scope"]))}
 
 
 def _compact(store: MemoryStore, _: dict[str, Any]) -> dict[str, Any]:

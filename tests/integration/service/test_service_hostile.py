@@ -106,7 +106,7 @@ def test_a_client_that_reads_nothing_gives_its_place_back(
     served: ServiceThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proves: OPS-1 (limits of concurrency can't be used up by readers that are stuck)."""
-    monkeypatch.setattr("recall_loop.service.middleware.gate._MIN_SEND_SECONDS", 0.5)
+    monkeypatch.setattr("recall_loop.service.middleware.request_middleware._MIN_SEND_SECONDS", 0.5)
     body = b"x\n" * 100_000  # each line is answered by one that is far longer
     with begun_upload(served, len(body), receive_bytes=2048) as sock:
         wait_until(lambda: served.service.active_requests)

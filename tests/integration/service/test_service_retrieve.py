@@ -236,7 +236,7 @@ def test_a_store_that_cannot_be_read_is_not_ready(
     with MemoryStore.in_memory(embedder=WordHashEmbedder()) as closed:
         pass
     monkeypatch.setattr(served.service, "_store", closed)
-    monkeypatch.setattr(served.service, "_looked_at", float("-inf"))
+    monkeypatch.setattr(served.service, "_checked_at", float("-inf"))
     ready = client.get("/ready")
     assert (ready.status_code, ready.json()["status"]) == (503, 503)
     assert ready.json()["type"].endswith("not_ready")

@@ -1,4 +1,4 @@
-"""The gate that every request passes: an id, who calls, limits, its time, and errors as problem documents."""
+"""Middleware of every request: its id, its caller, limits, its time, and errors as problem documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.body_limit import RequestBodyLimitResponder
 
 from recall_loop.service.core.deadline import ClientGoneError, RequestExecutor, bind_executor
-from recall_loop.service.core.page_paths import PAGE_PATHS
 from recall_loop.service.core.problems import (
     MEDIA_TYPE,
     ProblemError,
@@ -23,6 +22,7 @@ from recall_loop.service.core.problems import (
     problem_from_status,
     problem_response,
 )
+from recall_loop.service.core.public_paths import OPEN_PATHS
 from recall_loop.service.middleware.callers import authenticate_caller
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from recall_loop.service.core.config import ServiceConfig
     from recall_loop.service.process.lifecycle import Service
 
-# What an orchestrator asks, and what describes the service: no key, and no part in the limits.
-OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json"}) | PAGE_PATHS
-# The one that takes long uploads.
+# The route that takes long uploads.
 BULK_ROUTE = ("POST", "/api/memory/records/bulk")
 METRICS_PATH = "/metrics"
 MCP_PATH = "/mcp"
@@ -72,7 +70,7 @@ class RequestMiddleware:
     async def _handle(self, scope: Scope, receive: Receive, reply: _ResponseSender, request_id: str) -> None:
         try:
             if scope["path"] in OPEN_PATHS:
-                with bind_executor(self.service.work(self.service.config.timeout_seconds, spare=True)):
+                with bind_executor(self.service.executor(self.service.config.timeout_seconds, spare=True)):
                     await self.app(scope, receive, reply.send)
             else:
                 await self._admit(scope, receive, reply)
@@ -98,7 +96,7 @@ class RequestMiddleware:
             raise _too_many_requests("The service has as many requests as it can take.", 1.0, "busy")
         service.active_requests += 1
         try:
-            with bind_executor(service.work(service.config.timeout_seconds)) as work:
+            with bind_executor(service.executor(service.config.timeout_seconds)) as work:
                 await self.app(scope, _receive_with_deadline(receive, work), _send_with_deadline(reply.send, work))
         finally:
             service.active_requests -= 1
@@ -133,7 +131,7 @@ def _receive_with_deadline(receive: Receive, work: RequestExecutor) -> Receive:
 
 
 def _send_with_deadline(send: Send, work: RequestExecutor) -> Send:
-    """Return `send`, with the request's time for each part: who reads nothing doesn't keep a place for ever."""
+    """Return `send`, with the request's time for each part: a client that reads nothing doesn't hold a place."""
 
     async def timed(message: Message) -> None:
         try:
@@ -160,14 +158,14 @@ class BodyLimitMiddleware:
             await self.app(scope, receive, send)
             return
         bulk = (scope["method"], scope["path"]) == BULK_ROUTE
-        most = self.config.max_bulk_bytes if bulk else self.config.max_body_bytes
-        await RequestBodyLimitResponder(self.app, most)(scope, receive, send)
+        limit = self.config.max_bulk_bytes if bulk else self.config.max_body_bytes
+        await RequestBodyLimitResponder(self.app, limit)(scope, receive, send)
 
 
 class _ResponseSender:
     """A response on its way: it gets the request's id, and an error that isn't a problem document becomes one.
 
-    With `json_errors` one that is JSON stays as it is: MCP has errors of its own.
+    With `json_errors` an error that is JSON stays as it is: MCP defines its own errors.
     """
 
     def __init__(self, send: Send, request_id: str, *, json_errors: bool) -> None:
