@@ -231,7 +231,7 @@ class MemoryStore:
 
     @property
     def degraded_detail(self) -> str | None:
-        """The same in full, for whoever runs the store."""
+        """The same in full, for operators."""
         return self._session.degraded_detail
 
     def exclusive(self) -> AbstractContextManager[object]:
@@ -241,7 +241,7 @@ class MemoryStore:
     def upsert(
         self, records: Iterable[Record | Mapping[str, Any]], *, tenant: str = DEFAULT_TENANT
     ) -> list[WriteOutcome]:
-        """Write records, replacing wholly what has the same id; report on each (STORE-2).
+        """Write records, each in place of the one with its id; report on each (STORE-2).
 
         A bad record rejects itself only. Of several records with one id the last wins. Records are
         taken and committed in chunks of 1,000, and a chunk reaches Chroma while the next is prepared: an exception
@@ -414,7 +414,7 @@ class MemoryStore:
     def superseded_sources(self, scope: Scope, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Return the records that superseded facts of a scope were drawn from, each with its successor and the time.
 
-        Only what the facts `ids` superseded counts, directly or through others: the value is one of `ids`, and the time
+        Only facts that `ids` superseded count, directly or through others: the value is one of `ids`, and the time
         (ISO 8601) from which the content of the record doesn't hold any more.
         """
         return record_queries.superseded_sources(self._session.current_database(), scope, ids)

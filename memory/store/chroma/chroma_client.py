@@ -11,26 +11,26 @@ from recall_loop.memory.store.chroma.chroma_server import ChromaServer
 
 ChromaLocation = Path | ChromaServer | None
 """Where Chroma is: in a folder, on a server, or in this process's memory."""
-# Chroma's HTTP client waits for ever where nobody tells it otherwise.
+# Chroma's HTTP client has no timeout of its own.
 _ANSWER_SECONDS, _REQUEST_SECONDS = 5, 60
 
 
-def open_client(place: ChromaLocation) -> Any:
-    """Return a client of Chroma; whatever it raises is raised."""
+def open_client(location: ChromaLocation) -> Any:
+    """Return a client of Chroma; its errors are raised as they are."""
     import chromadb
     from chromadb.api.shared_system_client import SharedSystemClient
     from chromadb.config import Settings
 
     settings = Settings(anonymized_telemetry=False)
-    if place is None:
+    if location is None:
         return chromadb.EphemeralClient(settings=settings)
-    if isinstance(place, ChromaServer):
-        return _connect_server(place, settings)
+    if isinstance(location, ChromaServer):
+        return _connect_server(location, settings)
     try:
-        return chromadb.PersistentClient(str(place), settings=settings)
+        return chromadb.PersistentClient(str(location), settings=settings)
     except BaseException:
         # It keeps the client that couldn't start, and would hand it out at the next try.
-        SharedSystemClient._identifier_to_system.pop(str(place), None)
+        SharedSystemClient._identifier_to_system.pop(str(location), None)
         raise
 
 
@@ -56,7 +56,7 @@ def _connect_server(server: ChromaServer, settings: Any) -> Any:
 
 
 def http_sessions(client: Any) -> list[Any]:
-    """Return the HTTP connections of a client of a server, and of the second one within it; none of any other."""
+    """Return the HTTP connections of a server's client and of its admin client; none of any other client."""
     owners = [client, getattr(client, "_admin_client", None)]
     found = [getattr(getattr(owner, "_server", None), "_session", None) for owner in owners]
     return [session for session in found if session is not None]

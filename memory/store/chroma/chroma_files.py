@@ -127,9 +127,9 @@ def database_identity(folder: Path) -> tuple[int, int] | None:
 
 
 class DatabaseLockMonitor:
-    """Tells whether another process keeps readers of Chroma's database out; Chroma itself would wait for ever.
+    """Checks whether another process keeps readers of Chroma's database out; Chroma itself would wait for ever.
 
-    And whether the tables of that database have names: an error of SQLite's that quotes one that is no text ends the
+    And whether the names of its tables are readable: an error of SQLite's that quotes one that is no text ends the
     process. The file stays open for as long as Chroma has it open: closing it would drop the locks that Chroma holds.
     """
 
@@ -146,7 +146,7 @@ class DatabaseLockMonitor:
                 self._handle = os.open(self._file, os.O_RDONLY)
 
     def is_locked(self) -> bool:
-        """Return whether it is locked, and stays so for two seconds. Only Linux tells."""
+        """Return whether it is locked, and stays so for two seconds. Known on Linux only."""
         end = time.monotonic() + _LOCK_SECONDS
         while self._handle is not None and _kept_out(self._handle):
             if time.monotonic() > end:
@@ -196,7 +196,7 @@ else:
 
 
 def begin_rebuild(store: Path) -> Path:
-    """Return an empty folder in which Chroma's files are made anew.
+    """Return an empty folder in which Chroma's files are rebuilt.
 
     Raises:
         OSError: it can't be made, or something that isn't Chroma's stands in the place of its folder.

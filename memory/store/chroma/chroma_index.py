@@ -62,14 +62,14 @@ class ChromaRow:
 
 
 @contextmanager
-def _guard(what: str) -> Iterator[None]:
+def _guard(action: str) -> Iterator[None]:
     """Turn whatever Chroma raises into `ChromaError`; panics of its core aren't even `Exception`."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, RecallError):
         raise
     except BaseException as error:
-        raise ChromaError(f"Chroma can't {what}: {type(error).__name__}: {error}") from error
+        raise ChromaError(f"Chroma can't {action}: {type(error).__name__}: {error}") from error
 
 
 class ChromaIndex:
@@ -85,24 +85,24 @@ class ChromaIndex:
         ChromaError: Chroma can't be opened or reached.
     """
 
-    def __init__(self, place: ChromaLocation, marker: Mapping[str, str], *, create: bool = True) -> None:
-        self.location = place
+    def __init__(self, location: ChromaLocation, marker: Mapping[str, str], *, create: bool = True) -> None:
+        self.location = location
         self._process = os.getpid()
         self._size: int | None = None
-        self._name = _collection_name(place)
-        self._lock_monitor = DatabaseLockMonitor(place) if isinstance(place, Path) else None
+        self._name = _collection_name(location)
+        self._lock_monitor = DatabaseLockMonitor(location) if isinstance(location, Path) else None
         try:
             self._check_lock()
             if self._lock_monitor is not None and self._lock_monitor.has_unreadable_names():
                 raise ChromaError("Chroma can't be opened: its database is malformed")
-            with _guard("be reached" if isinstance(place, ChromaServer) else "be opened"):
-                self._client = open_client(place)
+            with _guard("be reached" if isinstance(location, ChromaServer) else "be opened"):
+                self._client = open_client(location)
                 self._batch = min(UPSERT_BATCH, self._client.get_max_batch_size())
         except BaseException:
             if self._lock_monitor is not None:
                 self._lock_monitor.close()
             raise
-        self._identity = database_identity(place) if isinstance(place, Path) else None
+        self._identity = database_identity(location) if isinstance(location, Path) else None
         if self._lock_monitor is not None:
             self._lock_monitor.attach()
         try:
@@ -177,7 +177,7 @@ class ChromaIndex:
         return self._size
 
     def upsert(self, rows: Sequence[ChromaRow]) -> None:
-        """Write rows wholly."""
+        """Write rows; one that is there is replaced."""
         self._size = None
         with _guard("be written"):
             for start in range(0, len(rows), self._batch):
@@ -256,10 +256,10 @@ class ChromaIndex:
             self._lock_monitor.close()
 
 
-def _collection_name(place: ChromaLocation) -> str:
-    if isinstance(place, ChromaServer) and place.collection:
-        return place.collection
-    return COLLECTION_NAME if isinstance(place, Path) else f"{COLLECTION_NAME}-{uuid.uuid4().hex}"
+def _collection_name(location: ChromaLocation) -> str:
+    if isinstance(location, ChromaServer) and location.collection:
+        return location.collection
+    return COLLECTION_NAME if isinstance(location, Path) else f"{COLLECTION_NAME}-{uuid.uuid4().hex}"
 
 
 def _split(row: ChromaRow) -> tuple[str, dict[str, str]]:

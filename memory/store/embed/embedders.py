@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     FloatMatrix = NDArray[np.float32]
 
 
-# What was said, and what was learned from it.
+# Utterances, and facts drawn from them.
 _TALK = frozenset({ContentType.MESSAGE, ContentType.FACT})
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """What the store needs of an embedder; bring your own by matching it.
+    """An embedder as the store needs it; bring your own by matching this protocol.
 
     `fingerprint` names model and version: two embedders whose vectors can't be compared must differ
     in it. Vectors are float32 of length one, one row per text; no text gives an array of shape [0, d].
@@ -81,7 +81,7 @@ class TokenEmbedder(Embedder, Protocol):
 
 @runtime_checkable
 class ConversationalEmbedder(Embedder, Protocol):
-    """An embedder that has another one for talk: the store gives it messages and facts, and this one all other texts.
+    """An embedder with a second one for messages and facts; it embeds all other texts itself.
 
     Queries are embedded by this one and compared with both; the fingerprint covers both.
     """
@@ -93,12 +93,12 @@ class ConversationalEmbedder(Embedder, Protocol):
 
 
 def conversational_embedder(embedder: Embedder) -> Embedder:
-    """Return the embedder of messages and facts: the one for talk that it has, or itself."""
+    """Return the embedder of messages and facts: the conversational one if there is one, else the embedder itself."""
     return embedder.conversational if isinstance(embedder, ConversationalEmbedder) else embedder
 
 
 def group_by_model(embedder: Embedder, kinds: Sequence[str]) -> list[tuple[Embedder, list[int]]]:
-    """Return which of some records' texts each model embeds: messages and facts go to the one for talk."""
+    """Return each model with the rows that it embeds: messages and facts go to the conversational one."""
     talk = conversational_embedder(embedder)
     said = [talk is not embedder and kind in _TALK for kind in kinds]
     places = {other: [at for at, each in enumerate(said) if each is other] for other in dict.fromkeys(said)}

@@ -1,4 +1,4 @@
-"""The embedded default: all-MiniLM-L6-v2 run by onnxruntime on the CPU, and its second weights for talk (STORE-5)."""
+"""The embedded default: all-MiniLM-L6-v2 run by onnxruntime on the CPU, with second weights for messages (STORE-5)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MiniLmModel:
     threads. Texts longer than 256 tokens are cut.
 
     Args:
-        weights: what takes the place of the weights of the model's authors.
+        weights: replacements for the weights of the model's authors.
     """
 
     name = "minilm"
@@ -96,7 +96,7 @@ class MiniLmModel:
 
 
 class MiniLmEmbedder(MiniLmModel):
-    """The embedded default: queries and documents with the weights of MiniLM's authors, talk with others.
+    """The embedded default: queries and documents with the weights of MiniLM's authors, conversations with others.
 
     Talk is messages, and facts: those weights were tuned so that it comes near the questions that it answers
     (docs/tuning.md). All other texts lie where they would without them.
@@ -106,10 +106,10 @@ class MiniLmEmbedder(MiniLmModel):
             that comes with this package; None = the authors' weights for talk too.
 
     Attributes:
-        talk: the embedder of messages and facts.
+        conversational: the embedder of messages and facts.
 
     Raises:
-        InvalidInputError: `talk` can't be read. What else is wrong with it shows when it is first used.
+        InvalidInputError: `talk` can't be read. Other faults show when it is first used.
     """
 
     def __init__(self, talk: Path | None = SHIPPED_PATCH) -> None:
@@ -142,7 +142,7 @@ def _pooled(hidden: FloatMatrix, mask: NDArray[np.int64]) -> FloatMatrix:
 
 @dataclass(frozen=True)
 class _LoadedModel:
-    """The model as loaded; `worded` tells by token id whether a piece has a letter or digit and is no marker."""
+    """The model as loaded; `is_word` says by token id whether a piece has a letter or digit and is no marker."""
 
     session: Any
     tokenizer: Any

@@ -1,6 +1,6 @@
-"""Weights for what was said: the embedder's own, tuned to put talk near the questions that it answers (STORE-5).
+"""Tuned weights: the embedder's own, changed to put conversations near the questions that they answer (STORE-5).
 
-A file of them holds what stands in other places of the model's file than its authors' bytes. onnxruntime folds
+A patch holds the bytes that differ from those of the model's file. onnxruntime folds
 weights that are stored as integers into numbers before it lets anyone replace them, so the file's own bytes are
 replaced, in memory, before it sees them. Both files are named by their sha256, so places can't shift.
 """

@@ -1,4 +1,4 @@
-"""What of a record is indexed, and where it stands among its neighbours (STORE-7). Pure functions."""
+"""The indexed form of a record: its text, keys, order among its neighbours, and windows (STORE-7). Pure functions."""
 
 from __future__ import annotations
 

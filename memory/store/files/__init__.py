@@ -1,1 +1,1 @@
-"""What the files of a store are called, who has them locked, and whether they are whole."""
+"""The files of a store: their names, the writer's lock, integrity, and writing one atomically."""

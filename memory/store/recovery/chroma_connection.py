@@ -1,4 +1,4 @@
-"""The store's line to Chroma: opened when needed, given up when it fails, tried again when it may be back."""
+"""The store's connection to Chroma: opened when needed, given up on failure, tried again later."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class ChromaConnection:
 
     Attributes:
         chroma: the open side, if any.
-        reason: why the store works without it, or None; with neither path nor address, for whoever asks.
-        detail: the same in Chroma's own words, for whoever runs the store.
+        reason: why the store works without it, or None; names neither path nor address.
+        detail: the same in Chroma's own words, for operators.
     """
 
     def __init__(self, opened: OpenStoreFiles, lock: threading.RLock) -> None:
@@ -48,9 +48,9 @@ class ChromaConnection:
 
     def degrade(self, error: ChromaError) -> None:
         """Note that Chroma failed: reads go on without it until it is tried again (SEARCH-9)."""
-        told, self.detail = self.detail if self.reason is not None else None, str(error)
+        previous, self.detail = self.detail if self.reason is not None else None, str(error)
         self.reason = self.detail.partition(": ")[0]
-        if self.detail != told:
+        if self.detail != previous:
             _log.warning("the store works without Chroma: %s", self.detail)
         self._failed_at = time.monotonic()
 
@@ -58,7 +58,7 @@ class ChromaConnection:
         """Open Chroma for writing and repair it.
 
         Raises:
-            ChromaError: it can't be opened or written, or would have to be made anew without `refilling`.
+            ChromaError: it can't be opened or written, or would have to be rebuilt without `refilling`.
         """
         if self.chroma is None:
             opened = self._opened
@@ -73,7 +73,7 @@ class ChromaConnection:
             opened.unclean_shutdown = opened.files_changed = False
 
     def disconnect(self) -> None:
-        """Let go of Chroma; that it can't even be closed is noted as a reason."""
+        """Close Chroma; a failure to close it is noted as a reason."""
         chroma, self.chroma = self.chroma, None
         if chroma is not None:
             try:
@@ -82,7 +82,7 @@ class ChromaConnection:
                 self.degrade(error)
 
     def refill(self, progress: recovery.ProgressCallback | None) -> None:
-        """Make Chroma anew from the sidecar; in memory that waits until a search needs it.
+        """Rebuild Chroma from the sidecar; in memory that waits until a search needs it.
 
         Raises:
             StoreUnavailableError: Chroma fails; the old one stays.
@@ -186,14 +186,14 @@ class ChromaConnection:
             self.connect(refilling=self._opened.path is None)
 
     def _refresh_reader(self) -> None:
-        sidecar, path = self._opened.sqlite, self._opened.path
-        place = recovery.chroma_location(path, sidecar, self._opened.api_key)
-        marker = recovery.marker_of(sidecar)
+        database, path = self._opened.sqlite, self._opened.path
+        location = recovery.chroma_location(path, database, self._opened.api_key)
+        marker = recovery.marker_of(database)
         version: object = None
-        if isinstance(place, Path):  # a server shows what another process adds, a folder doesn't
-            version = recovery.data_version(sidecar), chroma_files.database_identity(place)
-        seen = (place, marker, version)
+        if isinstance(location, Path):  # a server shows what another process adds, a folder doesn't
+            version = recovery.data_version(database), chroma_files.database_identity(location)
+        seen = (location, marker, version)
         if self.chroma is None or seen != self._seen:
             self.disconnect()
-            self.chroma = opening.open_reader_chroma(self._opened, place, marker)
+            self.chroma = opening.open_reader_chroma(self._opened, location, marker)
             self._seen = seen

@@ -1,4 +1,4 @@
-"""What compaction takes away besides deleted bytes: names of empty tenants, and files that repairs left (STORE-6)."""
+"""What compaction removes besides deleted bytes: names of empty tenants, and files that repairs left (STORE-6)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 _EMPTY = "tenant NOT IN (SELECT DISTINCT tenant FROM records)"
 
 
-def start_new_generation(sidecar: SqliteDatabase) -> None:
+def start_new_generation(database: SqliteDatabase) -> None:
     """Start a new generation, and forget tenants that have no records.
 
-    Their versions would start again from 1: it is the generation that tells caches of other processes
-    to forget what they hold.
+    Their versions would start again from 1: a new generation makes the caches of other processes
+    forget theirs.
     """
-    with sidecar.transaction() as connection:
+    with database.transaction() as connection:
         for table in ("tenants", "deleted", "memberships"):
             connection.execute(f"DELETE FROM {table} WHERE {_EMPTY}")
         set_meta(connection, {"generation": uuid.uuid4().hex})

@@ -1,4 +1,4 @@
-"""The lexical index as a whole: checked, and made anew from the records when it is damaged (SEARCH-9)."""
+"""The lexical index as a whole: checked, and rebuilt from the records when it is damaged (SEARCH-9)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _UNEQUAL = """SELECT (SELECT count(*) FROM records WHERE rowid NOT IN (SELECT id
 (SELECT count(*) FROM fts_docsize WHERE id NOT IN (SELECT rowid FROM records))"""
 
 
-def check_lexical_index(sidecar: SqliteDatabase) -> str | None:
+def check_lexical_index(database: SqliteDatabase) -> str | None:
     """Return what is wrong with the lexical index, or None. Takes SQLite's write lock, and changes nothing.
 
     Raises:
         StoreUnavailableError: SQLite fails otherwise.
     """
     try:
-        with sidecar.transaction() as connection:
+        with database.transaction() as connection:
             connection.execute(_CHECK)
             missing, extra = connection.execute(_UNEQUAL).fetchone()
     except LexicalIndexError as error:
@@ -35,15 +35,15 @@ def check_lexical_index(sidecar: SqliteDatabase) -> str | None:
     return f"{missing} rows are missing, {extra} too many" if missing or extra else None
 
 
-def rebuild_lexical_index(sidecar: SqliteDatabase) -> None:
-    """Throw the lexical index away and make it anew, in one transaction; rows become pending for Chroma.
+def rebuild_lexical_index(database: SqliteDatabase) -> None:
+    """Throw the lexical index away and rebuild it, in one transaction; rows become pending for Chroma.
 
     A broken full-text table can't even be dropped, so it is taken out of the schema first.
 
     Raises:
         StoreUnavailableError: SQLite fails; the index is as before.
     """
-    with sidecar.transaction() as connection:
+    with database.transaction() as connection:
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute("DELETE FROM sqlite_master WHERE type = 'table' AND name = 'fts'")
         connection.execute("PRAGMA writable_schema = RESET")
@@ -55,4 +55,4 @@ def rebuild_lexical_index(sidecar: SqliteDatabase) -> None:
             reindex(connection, rowids[start : start + _CHUNK], ())
         for (tenant,) in connection.execute("SELECT tenant FROM tenants").fetchall():
             bump_tenant_version(connection, tenant)
-    sidecar.lexical_damage = None
+    database.lexical_damage = None

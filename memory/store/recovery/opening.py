@@ -34,11 +34,17 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass
 class OpenStoreFiles:
-    """What is open: the sidecar, and for a writer of a folder the lock.
+    """The open files of a store: the sidecar, and for a writer of a folder the lock.
 
-    `unclean` means that Chroma's files weren't closed by their last writer, and weren't tried yet;
-    `changed` that they aren't as it left them, and so are damaged.
-    `repairs` are the repairs that opening made and that somebody should know of.
+    Attributes:
+        path: the store's folder; None in memory.
+        sqlite: the sidecar.
+        read_only: whether it was opened for reading only.
+        lock: the writer's lock.
+        unclean_shutdown: Chroma's files weren't closed by their last writer, and weren't tried yet.
+        files_changed: Chroma's files aren't as their last writer left them, and so are damaged.
+        api_key: key of the Chroma server.
+        repairs: repairs that were made, in words.
     """
 
     path: Path | None
@@ -92,10 +98,10 @@ def chroma_files_state(path: Path | None, meta: Mapping[str, str]) -> Literal["c
 
 def open_in_memory(embedder: Embedder) -> OpenStoreFiles:
     """Open a new store in memory."""
-    sidecar = SqliteDatabase(None)
-    with sidecar.transaction() as connection:
+    database = SqliteDatabase(None)
+    with database.transaction() as connection:
         set_meta(connection, recovery.new_marker(embedder))
-    return OpenStoreFiles(None, sidecar)
+    return OpenStoreFiles(None, database)
 
 
 def open_folder(
@@ -161,8 +167,8 @@ def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> 
     repairs: list[str] = []
     try:
         chroma_files.finish_interrupted_swap(path)
-        sidecar = open_writable_sidecar(path, embedder, given, repairs)
-        return OpenStoreFiles(path, sidecar, lock=lock, repairs=repairs)
+        database = open_writable_sidecar(path, embedder, given, repairs)
+        return OpenStoreFiles(path, database, lock=lock, repairs=repairs)
     except OSError as error:
         lock.release()
         raise StoreUnavailableError(f"{path}: the store can't be opened: {error}") from error
@@ -203,15 +209,15 @@ def _check_marker(opened: OpenStoreFiles, embedder: Embedder, *, re_embed: bool)
     check_embedder(opened.path, marker, embedder)
 
 
-def open_reader_chroma(opened: OpenStoreFiles, place: ChromaLocation, marker: Mapping[str, str]) -> ChromaIndex:
+def open_reader_chroma(opened: OpenStoreFiles, location: ChromaLocation, marker: Mapping[str, str]) -> ChromaIndex:
     """Open Chroma for a reader, which never makes or repairs anything.
 
     Raises:
         ChromaError: it is missing, damaged, can't be reached, or belongs to another generation.
     """
-    if isinstance(place, Path):
-        _check_files(opened, place)
-    chroma = ChromaIndex(place, marker, create=False)
+    if isinstance(location, Path):
+        _check_files(opened, location)
+    chroma = ChromaIndex(location, marker, create=False)
     if chroma.marker() != dict(marker):
         chroma.close()
         raise ChromaError("Chroma is of another generation; open the store once for writing")

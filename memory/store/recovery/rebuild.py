@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-def re_embed(sidecar: SqliteDatabase, embedder: Embedder, progress: ProgressCallback | None = None) -> None:
-    """Embed every record anew and start a new generation, in one transaction (STORE-5).
+def re_embed(database: SqliteDatabase, embedder: Embedder, progress: ProgressCallback | None = None) -> None:
+    """Embed every record again and start a new generation, in one transaction (STORE-5).
 
     Raises:
         EmbedderError: the embedder fails; the store is as before.
     """
-    dimension, total, codec = embedder.dimension, count_records(sidecar), active_codec(sidecar, embedder)
-    with sidecar.transaction() as connection:
+    dimension, total, codec = embedder.dimension, count_records(database), active_codec(database, embedder)
+    with database.transaction() as connection:
         drop_stale_tokens(connection, codec)
         rows = connection.execute("SELECT rowid, record FROM bodies ORDER BY rowid").fetchall()
         for done, part in _chunks(rows):
@@ -75,15 +75,15 @@ def _chunks(items: Sequence[_T]) -> Iterator[tuple[int, Sequence[_T]]]:
 def rebuild_sidecar(
     file: Path, chroma: ChromaIndex, marker: dict[str, str], embedder: Embedder, notes: Mapping[str, str]
 ) -> int:
-    """Write a lost sidecar anew from what Chroma holds; return how many records that were.
+    """Rebuild a lost sidecar from Chroma; return its number of records.
 
     Own vectors are embedded again. It is built under another name and moved into place when whole. Its
-    rows are left pending, and so are sent back to Chroma with their windows made anew. `notes` are what
-    else the store notes of itself.
+    rows are left pending, and so are sent back to Chroma with new windows. `notes` are the
+    store's other notes about itself.
     """
     building = file.with_name(SIDECAR_BUILDING_FILE)
     remove_building(building)
-    sidecar = SqliteDatabase(building)
+    database = SqliteDatabase(building)
     try:
         rows = sorted(chroma.rows(), key=lambda row: (row.tenant, row.rowid))
         dimension = int(marker["dimension"])
@@ -91,11 +91,11 @@ def rebuild_sidecar(
             for _, part in _chunks(list(group)):
                 records = [(RECORD_ADAPTER.validate_json(row.record), row.rowid) for row in part]
                 drafts = [prepare_record(tenant, record, rowid) for record, rowid in records]
-                write_records(sidecar, embedder, dimension, drafts)
-        with sidecar.transaction() as connection:
+                write_records(database, embedder, dimension, drafts)
+        with database.transaction() as connection:
             set_meta(connection, {**marker, **notes})
     finally:
-        sidecar.close()
+        database.close()
     os.replace(building, file)
     return len(rows)
 

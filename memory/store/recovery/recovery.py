@@ -1,4 +1,4 @@
-"""Keeping both sides equal: pending writes, repair at open, and Chroma made anew from the sidecar (STORE-4).
+"""Keeping both sides equal: pending writes, repair at open, and rebuilding Chroma from the sidecar (STORE-4).
 
 The sidecar is the commit point. What it holds as pending or as a tombstone may or may not have
 reached Chroma; sending it again is harmless, so that repair is simply the rest of the write.
@@ -7,11 +7,11 @@ reached Chroma; sending it again is harmless, so that repair is simply the rest 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,7 +28,8 @@ from recall_loop.memory.store.chroma.chroma_server import ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.files.file_names import BUILDING_FOLDER, CHROMA_FOLDER
 from recall_loop.memory.store.sqlite.schema import APPLIED, METRIC, PENDING, SCHEMA_VERSION
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, ids_json, set_meta
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
+from recall_loop.memory.store.write.delivery import mark_applied
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
@@ -41,7 +42,6 @@ _PENDING_ROWS = """SELECT r.rowid, r.key, r.tenant, r.revision, b.record, v.cont
 JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
 WHERE r.state = 1 LIMIT ?"""
 _BACK = "SELECT t.key FROM tombstones t JOIN records r ON r.key = t.key"
-_APPLY = "UPDATE records SET state = ? WHERE rowid IN (SELECT value FROM json_each(?))"
 # A collection on a server that is being filled, and those that may be left over there.
 _BUILDING = "chroma_building"
 
@@ -58,14 +58,14 @@ def new_marker(embedder: Embedder) -> dict[str, str]:
     }
 
 
-def flush_pending(sidecar: SqliteDatabase, chroma: ChromaIndex | None) -> None:
+def flush_pending(database: SqliteDatabase, chroma: ChromaIndex | None) -> None:
     """Send everything pending to Chroma, then note it as applied. Without Chroma just note it.
 
     Raises:
         ChromaError: Chroma fails; what was not sent stays pending.
     """
     while True:
-        with sidecar.reading() as connection:
+        with database.reading() as connection:
             gone = [row[0] for row in connection.execute("SELECT key FROM tombstones LIMIT ?", (CHUNK,))]
             rows = [_chroma_row(row) for row in connection.execute(_PENDING_ROWS, (CHUNK,))]
             back = {row[0] for row in connection.execute(_BACK)}
@@ -74,38 +74,34 @@ def flush_pending(sidecar: SqliteDatabase, chroma: ChromaIndex | None) -> None:
         if chroma is not None:
             chroma.delete([key for key in gone if key not in back])
             chroma.upsert(rows)
-        with sidecar.transaction() as connection:
-            connection.executemany("DELETE FROM tombstones WHERE key = ?", [(key,) for key in gone])
-            connection.execute(_APPLY, (APPLIED, ids_json(row.rowid for row in rows)))
+        mark_applied(database, rows, deleted=gone)
 
 
-def _chroma_row(row: tuple[int, str, str, int, str, bytes]) -> ChromaRow:
+def _chroma_row(row: Sequence[Any]) -> ChromaRow:
     rowid, key, tenant, revision, body, context = row
     vector = np.frombuffer(context, dtype=np.float16).astype(np.float32)
     return ChromaRow(key, tenant, rowid, revision, body, vector)
 
 
-def marker_of(sidecar: SqliteDatabase) -> dict[str, str]:
+def marker_of(database: SqliteDatabase) -> dict[str, str]:
     """Return the generation marker of a sidecar; empty if it was never finished."""
-    meta = sidecar.meta()
+    meta = database.meta()
     return {name: meta[name] for name in MARKER_FIELDS} if "generation" in meta else {}
 
 
-def count_records(sidecar: SqliteDatabase) -> int:
+def count_records(database: SqliteDatabase) -> int:
     """Return the number of records of all tenants."""
-    with sidecar.reading() as connection:
-        return int(connection.execute("SELECT count(*) FROM records").fetchone()[0])
+    return int(database.fetch("SELECT count(*) FROM records")[0][0])
 
 
-def data_version(sidecar: SqliteDatabase) -> int:
+def data_version(database: SqliteDatabase) -> int:
     """Return a number that every write of any tenant raises."""
-    with sidecar.reading() as connection:
-        return int(connection.execute("SELECT total(version) FROM tenants").fetchone()[0])
+    return int(database.fetch("SELECT total(version) FROM tenants")[0][0])
 
 
-def chroma_location(path: Path | None, sidecar: SqliteDatabase, api_key: str | None = None) -> ChromaLocation:
+def chroma_location(path: Path | None, database: SqliteDatabase, api_key: str | None = None) -> ChromaLocation:
     """Return where a store's Chroma is, as its sidecar notes it."""
-    known = chroma_server.server_from_meta(sidecar.meta())
+    known = chroma_server.server_from_meta(database.meta())
     if known is not None:
         return replace(known, api_key=api_key)
     return None if path is None else path / CHROMA_FOLDER
@@ -113,44 +109,44 @@ def chroma_location(path: Path | None, sidecar: SqliteDatabase, api_key: str | N
 
 def open_chroma(
     path: Path | None,
-    sidecar: SqliteDatabase,
+    database: SqliteDatabase,
     *,
     probe: bool = False,
     broken: bool = False,
     api_key: str | None = None,
     refilling: bool = True,
 ) -> ChromaIndex:
-    """Open the Chroma side for writing, and repair it: finish pending writes, or make it anew.
+    """Open the Chroma side for writing, and repair it: finish pending writes, or rebuild it.
 
     Args:
         path: the store's folder; None in memory.
-        sidecar: the sidecar, open for writing.
-        probe: try Chroma's files in another process first, and make them anew if that one dies.
+        database: the sidecar, open for writing.
+        probe: try Chroma's files in another process first, and rebuild them if that one dies.
         broken: its files are known to be damaged.
         api_key: key of the server.
-        refilling: whether it may be made anew, which takes long.
+        refilling: whether it may be rebuilt, which takes long.
 
     Raises:
-        ChromaError: Chroma can't be opened or written, or would have to be made anew and may not be.
+        ChromaError: Chroma can't be opened or written, or would have to be rebuilt and may not be.
     """
-    place = chroma_location(path, sidecar, api_key)
-    if isinstance(place, ChromaServer) and place.collection is None:
-        return rebuild_chroma(path, sidecar, api_key=api_key)
-    if isinstance(place, Path) and place.is_dir():
-        broken = broken or (probe and not _tried(place))
+    location = chroma_location(path, database, api_key)
+    if isinstance(location, ChromaServer) and location.collection is None:
+        return rebuild_chroma(path, database, api_key=api_key)
+    if isinstance(location, Path) and location.is_dir():
+        broken = broken or (probe and not _tried(location))
     try:
-        found = None if broken else _opened(place, sidecar)
+        found = None if broken else _opened(location, database)
     except CollectionMissingError:
         found = None
     except ChromaError:
-        if not isinstance(place, Path) or not chroma_files.is_database_damaged(place):
+        if not isinstance(location, Path) or not chroma_files.is_database_damaged(location):
             raise
         found = None
     if found is not None:
         return found
     if not refilling:
         raise ChromaError("Chroma has to be made anew: the next write does it, or `recall-loop store rebuild`")
-    return rebuild_chroma(path, sidecar, api_key=api_key)
+    return rebuild_chroma(path, database, api_key=api_key)
 
 
 def _tried(folder: Path) -> bool:
@@ -164,21 +160,21 @@ def _tried(folder: Path) -> bool:
     return True
 
 
-def _opened(place: ChromaLocation, sidecar: SqliteDatabase) -> ChromaIndex | None:
+def _opened(location: ChromaLocation, database: SqliteDatabase) -> ChromaIndex | None:
     """Return Chroma with every row in it, or None if it isn't the sidecar's other half."""
-    marker = marker_of(sidecar)
-    chroma = ChromaIndex(place, marker, create=not isinstance(place, ChromaServer))
+    marker = marker_of(database)
+    chroma = ChromaIndex(location, marker, create=not isinstance(location, ChromaServer))
     try:
         found = chroma.marker()
         if found | {"schema": marker["schema"]} == marker:
             if found != marker:  # an upgrade of the sidecar leaves Chroma's rows as they are
                 chroma.mark_complete(marker)
-            flush_pending(sidecar, chroma)
-            if chroma.count() == count_records(sidecar):
+            flush_pending(database, chroma)
+            if chroma.count() == count_records(database):
                 return chroma
-        elif place is None or (isinstance(place, Path) and chroma.count() == count_records(sidecar) == 0):
-            fill_collection(sidecar, chroma)
-            _apply_all(sidecar)
+        elif location is None or (isinstance(location, Path) and chroma.count() == count_records(database) == 0):
+            fill_collection(database, chroma)
+            _apply_all(database)
             return chroma
     except BaseException:
         chroma.close()
@@ -188,22 +184,22 @@ def _opened(place: ChromaLocation, sidecar: SqliteDatabase) -> ChromaIndex | Non
 
 
 def rebuild_chroma(
-    path: Path | None, sidecar: SqliteDatabase, progress: ProgressCallback | None = None, *, api_key: str | None = None
+    path: Path | None, database: SqliteDatabase, progress: ProgressCallback | None = None, *, api_key: str | None = None
 ) -> ChromaIndex:
-    """Make Chroma anew from the sidecar, beside the old one, which it then replaces. No client may be open.
+    """Rebuild Chroma from the sidecar, beside the old one, which it then replaces. No client may be open.
 
     A crash at any point leaves the old one, or the new one whole.
 
     Raises:
         ChromaError: Chroma or the disk fails; the old one stays.
     """
-    place = chroma_location(path, sidecar, api_key)
-    if isinstance(place, ChromaServer):
-        return _refill_server(path, sidecar, place, progress)
-    if path is None or place is None:
-        return _filled(None, sidecar, progress)
+    location = chroma_location(path, database, api_key)
+    if isinstance(location, ChromaServer):
+        return _refill_server(path, database, location, progress)
+    if path is None or location is None:
+        return _filled(None, database, progress)
     try:
-        building = _filled(chroma_files.begin_rebuild(path), sidecar, progress)
+        building = _filled(chroma_files.begin_rebuild(path), database, progress)
         building.ensure_index_files()
         building.close()
         chroma_files.zero_unused_space(path / BUILDING_FOLDER)
@@ -213,16 +209,16 @@ def rebuild_chroma(
     finally:
         with suppress(OSError):
             chroma_files.remove_path(path / BUILDING_FOLDER)
-    _apply_all(sidecar)
-    return ChromaIndex(place, marker_of(sidecar), create=False)
+    _apply_all(database)
+    return ChromaIndex(location, marker_of(database), create=False)
 
 
-def _filled(place: ChromaLocation, sidecar: SqliteDatabase, progress: ProgressCallback | None) -> ChromaIndex:
-    chroma = ChromaIndex(place, marker_of(sidecar))
+def _filled(location: ChromaLocation, database: SqliteDatabase, progress: ProgressCallback | None) -> ChromaIndex:
+    chroma = ChromaIndex(location, marker_of(database))
     try:
-        fill_collection(sidecar, chroma, progress)
-        if place is None:
-            _apply_all(sidecar)
+        fill_collection(database, chroma, progress)
+        if location is None:
+            _apply_all(database)
     except BaseException:
         chroma.close()
         raise
@@ -230,30 +226,30 @@ def _filled(place: ChromaLocation, sidecar: SqliteDatabase, progress: ProgressCa
 
 
 def _refill_server(
-    path: Path | None, sidecar: SqliteDatabase, old: ChromaServer, progress: ProgressCallback | None
+    path: Path | None, database: SqliteDatabase, old: ChromaServer, progress: ProgressCallback | None
 ) -> ChromaIndex:
     """Fill a new collection; the store's notes name it once it is whole, and then the old one goes."""
     new = replace(old, collection=f"{COLLECTION_NAME}-{uuid.uuid4().hex}")
-    left = sidecar.meta().get(_BUILDING, "")
-    with sidecar.transaction() as connection:
+    left = database.meta().get(_BUILDING, "")
+    with database.transaction() as connection:
         set_meta(connection, {_BUILDING: f"{left} {new.collection}".strip()})
-    chroma = _filled(new, sidecar, progress)
-    with sidecar.transaction() as connection:
+    chroma = _filled(new, database, progress)
+    with database.transaction() as connection:
         set_meta(connection, {**new.note(), _BUILDING: f"{left} {old.collection or ''}".strip()})
-    _apply_all(sidecar)
+    _apply_all(database)
     try:
         if path is not None:
             new.write(path)
     except OSError as error:
         chroma.close()
         raise ChromaError(f"the server can't be noted: {error}") from error
-    _clear_server(sidecar, new)
+    _clear_server(database, new)
     return chroma
 
 
-def _clear_server(sidecar: SqliteDatabase, current: ChromaServer) -> None:
+def _clear_server(database: SqliteDatabase, current: ChromaServer) -> None:
     """Delete collections that are no longer used. Those that can't be deleted are tried again the next time."""
-    for name in sidecar.meta().get(_BUILDING, "").split():
+    for name in database.meta().get(_BUILDING, "").split():
         try:
             unused = ChromaIndex(replace(current, collection=name), {}, create=False)
         except CollectionMissingError:
@@ -263,16 +259,16 @@ def _clear_server(sidecar: SqliteDatabase, current: ChromaServer) -> None:
         with suppress(ChromaError):
             unused.drop()
         unused.close()
-    with sidecar.transaction() as connection:
+    with database.transaction() as connection:
         set_meta(connection, {_BUILDING: ""})
 
 
-def fill_collection(sidecar: SqliteDatabase, chroma: ChromaIndex, progress: ProgressCallback | None = None) -> None:
+def fill_collection(database: SqliteDatabase, chroma: ChromaIndex, progress: ProgressCallback | None = None) -> None:
     """Write every row of the sidecar to an empty collection and mark it complete."""
     query = _PENDING_ROWS.replace("r.state = 1", "r.rowid > ? ORDER BY r.rowid")
-    total, done, last = count_records(sidecar), 0, 0
+    total, done, last = count_records(database), 0, 0
     while True:
-        with sidecar.reading() as connection:
+        with database.reading() as connection:
             rows = [_chroma_row(row) for row in connection.execute(query, (last, CHUNK))]
         if not rows:
             break
@@ -280,11 +276,11 @@ def fill_collection(sidecar: SqliteDatabase, chroma: ChromaIndex, progress: Prog
         last, done = rows[-1].rowid, done + len(rows)
         if progress is not None:
             progress(done, total)
-    chroma.mark_complete(marker_of(sidecar))
+    chroma.mark_complete(marker_of(database))
 
 
-def _apply_all(sidecar: SqliteDatabase) -> None:
-    """Note that nothing is pending: a Chroma made anew has taken its place."""
-    with sidecar.transaction() as connection:
+def _apply_all(database: SqliteDatabase) -> None:
+    """Note that nothing is pending: a rebuilt Chroma has taken its place."""
+    with database.transaction() as connection:
         connection.execute("DELETE FROM tombstones")
         connection.execute("UPDATE records SET state = ? WHERE state = ?", (APPLIED, PENDING))

@@ -1,4 +1,4 @@
-"""The sidecar as opening for writing leaves it: made, examined, repaired, or rebuilt from Chroma (STORE-4)."""
+"""Opening the sidecar for writing: it is created, examined, repaired, or rebuilt from Chroma (STORE-4)."""
 
 from __future__ import annotations
 
@@ -43,60 +43,60 @@ def open_writable_sidecar(
 ) -> SqliteDatabase:
     """Open, make, repair or rebuild the sidecar."""
     try:
-        sidecar = SqliteDatabase(path / SIDECAR_FILE)
+        database = SqliteDatabase(path / SIDECAR_FILE)
         try:
-            _examine(path, sidecar, repairs)
-            if recovery.marker_of(sidecar):
-                return sidecar
+            _examine(path, database, repairs)
+            if recovery.marker_of(database):
+                return database
             if not is_rebuildable(path) and (given is None or given.collection is None):
-                _begin_new(sidecar, embedder, given)
-                return sidecar
+                _begin_new(database, embedder, given)
+                return database
         except BaseException:
-            sidecar.close()
+            database.close()
             raise
-        sidecar.close()
+        database.close()
         return _rebuilt(path, embedder, given, repairs, damage=None)
     except SqliteDamagedError as error:
         return _rebuilt(path, embedder, given, repairs, damage=str(error))
 
 
-def _begin_new(sidecar: SqliteDatabase, embedder: Embedder, given: ChromaServer | None) -> None:
-    with sidecar.transaction() as connection:
+def _begin_new(database: SqliteDatabase, embedder: Embedder, given: ChromaServer | None) -> None:
+    with database.transaction() as connection:
         set_meta(connection, {**recovery.new_marker(embedder), **(given.note() if given else {})})
 
 
-def _examine(path: Path, sidecar: SqliteDatabase, repairs: list[str]) -> None:
-    """Look closely at a sidecar in which damage was met; make its lexical index anew if that is all.
+def _examine(path: Path, database: SqliteDatabase, repairs: list[str]) -> None:
+    """Look closely at a sidecar in which damage was met; rebuild its lexical index if that is all.
 
     Raises:
-        SidecarDamagedError: it is malformed.
+        SqliteDamagedError: it is malformed.
     """
     if not (path / SUSPECT_FILE).exists():
         return
-    with sidecar.reading() as connection:
+    with database.reading() as connection:
         found = integrity.check_integrity(connection)
     if found is not None:
         raise SqliteDamagedError(f"{path / SIDECAR_FILE}: {found}")
-    repair_lexical_index(path, sidecar, repairs)
+    repair_lexical_index(path, database, repairs)
 
 
-def repair_lexical_index(path: Path | None, sidecar: SqliteDatabase, repairs: list[str]) -> None:
-    """Make the lexical index anew, if it is damaged; note that as a repair.
+def repair_lexical_index(path: Path | None, database: SqliteDatabase, repairs: list[str]) -> None:
+    """Rebuild the lexical index, if it is damaged; note that as a repair.
 
     Raises:
         StoreUnavailableError: SQLite fails.
     """
-    complaint = lexical_index.check_lexical_index(sidecar)
+    complaint = lexical_index.check_lexical_index(database)
     if complaint is not None:
-        lexical_index.rebuild_lexical_index(sidecar)
+        lexical_index.rebuild_lexical_index(database)
         record_repair(repairs, f"{path}: the lexical index was damaged ({complaint}) and was made anew")
-    sidecar.lexical_damage = None
+    database.lexical_damage = None
     if path is not None:
         (path / SUSPECT_FILE).unlink(missing_ok=True)
 
 
 def record_repair(repairs: list[str], words: str) -> None:
-    """Keep what was repaired for whoever asks, and log it."""
+    """Keep the words of a repair, and log them."""
     repairs.append(words)
     _LOG.warning("%s", words)
 
@@ -106,11 +106,13 @@ def _rebuilt(
 ) -> SqliteDatabase:
     """Rebuild a missing or damaged sidecar from Chroma; the marker is Chroma's own."""
     file, state = path / SIDECAR_FILE, "missing" if damage is None else "damaged"
-    place, notes = _place_without_sidecar(path, given)
+    location, notes = _location_without_sidecar(path, given)
     try:
-        if isinstance(place, Path) and not ((place / CHROMA_DATABASE).exists() and vector_files_readable(place)):
+        if isinstance(location, Path) and not (
+            (location / CHROMA_DATABASE).exists() and vector_files_readable(location)
+        ):
             raise ChromaError("Chroma's files are missing or damaged too")
-        chroma = ChromaIndex(place, {}, create=False)
+        chroma = ChromaIndex(location, {}, create=False)
         try:
             found = chroma.marker() if damage else chroma.stored_marker()
             if damage and not found:
@@ -130,7 +132,11 @@ def _rebuilt(
     return SqliteDatabase(file)
 
 
-def _place_without_sidecar(path: Path, given: ChromaServer | None) -> tuple[ChromaLocation, dict[str, str]]:
+def _has_readable_files(folder: Path) -> bool:
+    return (folder / CHROMA_DATABASE).exists() and vector_files_readable(folder)
+
+
+def _location_without_sidecar(path: Path, given: ChromaServer | None) -> tuple[ChromaLocation, dict[str, str]]:
     """Return where Chroma is when the sidecar can't say, and what the new sidecar has to note of it."""
     if given is not None and given.url is not None and given.collection is not None:
         return given, given.note()
@@ -145,7 +151,7 @@ def check_embedder(path: Path | None, marker: Mapping[str, str], embedder: Embed
     """Check that a store was made with `embedder`.
 
     Raises:
-        EmbedderMismatchError: it wasn't; names the command that embeds everything anew.
+        EmbedderMismatchError: it wasn't; names the command that embeds everything again.
     """
     if marker["fingerprint"] != embedder.fingerprint:
         raise EmbedderMismatchError(

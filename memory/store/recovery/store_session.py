@@ -28,7 +28,7 @@ class StoreSession:
         sqlite: the SQLite sidecar among them.
         embedder: embeds texts and queries; replaced when everything is embedded again.
         cache: data of tenants in memory.
-        lock: held by whoever writes.
+        lock: held for every write.
         connection: the connection to Chroma.
         marker: the generation marker, as last read.
     """
@@ -55,7 +55,7 @@ class StoreSession:
 
     @property
     def degraded_detail(self) -> str | None:
-        """The same in full, for whoever runs the store."""
+        """The same in full, for operators."""
         return self.connection.detail if self.connection.reason is not None else self.degraded_reason
 
     def degrade(self, error: ChromaError) -> None:

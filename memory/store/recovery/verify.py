@@ -1,13 +1,14 @@
-"""Do the sidecar and Chroma agree, and is either damaged? Looks, and changes nothing (STORE-4)."""
+"""Comparing the sidecar with Chroma, and looking for damage in either; nothing is changed (STORE-4)."""
 
 from __future__ import annotations
 
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ WHERE r.key IN (SELECT value FROM json_each(?))"""
 
 @dataclass(frozen=True, slots=True)
 class VerificationReport:
-    """What verifying found.
+    """The findings of a verification.
 
     Attributes:
         findings: what is wrong, a line each; empty if the store is sound.
@@ -97,100 +98,101 @@ def verify_folder(path: Path, *, api_key: str | None = None) -> VerificationRepo
     Raises:
         StoreUnavailableError: there is no store.
     """
-    look = _Findings()
+    report = _Findings()
     check_path(path, create=False, read_only=False)
     if not (path / SIDECAR_FILE).exists():
-        look.findings.append("the sidecar is missing: open the store for writing to rebuild it from Chroma")
-        return look.report()
+        report.findings.append("the sidecar is missing: open the store for writing to rebuild it from Chroma")
+        return report.report()
     try:
-        sidecar = SqliteDatabase(path / SIDECAR_FILE, read_only=True)
+        database = SqliteDatabase(path / SIDECAR_FILE, read_only=True)
     except SqliteDamagedError as error:
-        look.findings.append(f"{error}: open the store for writing to rebuild it from Chroma")
-        return look.report()
+        report.findings.append(f"{error}: open the store for writing to rebuild it from Chroma")
+        return report.report()
     try:
-        _verify(look, path, sidecar, None, api_key)
+        _verify(report, path, database, None, api_key)
     finally:
-        sidecar.close()
-    return look.report()
+        database.close()
+    return report.report()
 
 
 def verify_open(opened: OpenStoreFiles, link: ChromaConnection) -> VerificationReport:
-    """Verify an open store; see `MemoryStore.verify`."""
-    look = _Findings()
+    """Verify an open store; see `Maintenance.verify`."""
+    report = _Findings()
     if link.reason is not None:
-        look.findings.append(f"works without Chroma: {link.detail}")
-    _verify(look, opened.path, opened.sqlite, None if opened.read_only else link.chroma, opened.api_key)
-    return look.report()
+        report.findings.append(f"works without Chroma: {link.detail}")
+    _verify(report, opened.path, opened.sqlite, None if opened.read_only else link.chroma, opened.api_key)
+    return report.report()
 
 
 def _verify(
-    look: _Findings, path: Path | None, sidecar: SqliteDatabase, chroma: ChromaIndex | None, api_key: str | None
+    report: _Findings, path: Path | None, database: SqliteDatabase, chroma: ChromaIndex | None, api_key: str | None
 ) -> None:
     try:
-        if not _sidecar_is_whole(look, sidecar) or not _marker_is_known(look, sidecar):
+        if not _sidecar_is_whole(report, database) or not _marker_is_known(report, database):
             return
-        _lexical(look, sidecar)
-        _leftovers(look, path, sidecar)
-        _chroma(look, sidecar, recovery.chroma_location(path, sidecar, api_key), chroma)
+        _lexical(report, database)
+        if path is not None:
+            _leftovers(report, path)
+        _chroma(report, database, recovery.chroma_location(path, database, api_key), chroma)
     except SqliteDamagedError as error:
-        look.findings.append(str(error))
+        report.findings.append(str(error))
 
 
-def _sidecar_is_whole(look: _Findings, sidecar: SqliteDatabase) -> bool:
-    with sidecar.reading() as connection:
+def _sidecar_is_whole(report: _Findings, database: SqliteDatabase) -> bool:
+    with database.reading() as connection:
         found = integrity.malformed_pages(connection)
     if found:
-        look.findings += [f"the sidecar is malformed: {line}" for line in found]
-        sidecar.mark_suspect()
+        report.findings += [f"the sidecar is malformed: {line}" for line in found]
+        database.mark_suspect()
         return False
     return True
 
 
-def _marker_is_known(look: _Findings, sidecar: SqliteDatabase) -> bool:
-    marker = recovery.marker_of(sidecar)
+def _marker_is_known(report: _Findings, database: SqliteDatabase) -> bool:
+    marker = recovery.marker_of(database)
     if not marker:
-        look.findings.append("the store was never finished: open it once for writing")
+        report.findings.append("the store was never finished: open it once for writing")
     elif int(marker["schema"]) != SCHEMA_VERSION or marker["metric"] != METRIC:
-        look.findings.append(f"made with schema {marker['schema']} and metric {marker['metric']}")
+        report.findings.append(f"made with schema {marker['schema']} and metric {marker['metric']}")
     else:
         return True
     return False
 
 
-def _lexical(look: _Findings, sidecar: SqliteDatabase) -> None:
+def _lexical(report: _Findings, database: SqliteDatabase) -> None:
     """Check the rows of the sidecar against each other, and the full-text table against itself."""
-    dimension = int(recovery.marker_of(sidecar)["dimension"])
-    with sidecar.reading() as connection:
-        look.records = recovery.count_records(sidecar)
+    dimension = int(recovery.marker_of(database)["dimension"])
+    with database.reading() as connection:
+        report.records = recovery.count_records(database)
         for words, query in _ALONE.items():
             try:
                 count = connection.execute(query).fetchone()[0]
             except sqlite3.OperationalError as error:  # a table of the full-text index is gone
-                look.findings.append(f"{words} can't be counted: {error}")
+                report.findings.append(f"{words} can't be counted: {error}")
                 continue
             if count:
-                look.findings.append(f"{words}: {count}")
+                report.findings.append(f"{words}: {count}")
         odd = connection.execute(_LENGTHS, (2 * dimension, 2 * dimension)).fetchone()[0]
         pending, gone = connection.execute(
             "SELECT (SELECT count(*) FROM records WHERE state = 1), (SELECT count(*) FROM tombstones)"
         ).fetchone()
     if odd:
-        look.findings.append(f"vectors of another length than {dimension}: {odd}")
+        report.findings.append(f"vectors of another length than {dimension}: {odd}")
     if pending or gone:
-        look.findings.append(f"not yet in Chroma: {pending} written and {gone} deleted records")
-    with _lockable(look, sidecar) as lockable:
+        report.findings.append(f"not yet in Chroma: {pending} written and {gone} deleted records")
+    with _lockable(report, database) as lockable:
         if lockable is not None and (complaint := lexical_index.check_lexical_index(lockable)):
-            look.findings.append(f"the lexical index is damaged: {complaint}")
+            report.findings.append(f"the lexical index is damaged: {complaint}")
 
 
 @contextmanager
-def _lockable(look: _Findings, sidecar: SqliteDatabase) -> Iterator[SqliteDatabase | None]:
+def _lockable(report: _Findings, database: SqliteDatabase) -> Iterator[SqliteDatabase | None]:
     """Give a sidecar that can take the write lock for the check of the full-text table, or None."""
-    file = sidecar.file
-    if not sidecar.read_only:
-        yield sidecar
+    file = database.file
+    if not database.read_only:
+        yield database
     elif file is None or not os.access(file.parent, os.W_OK) or not os.access(file, os.W_OK):
-        look.notes.append("the lexical index was not checked: the folder can't be written")
+        report.notes.append("the lexical index was not checked: the folder can't be written")
         yield None
     else:
         own = SqliteDatabase(file)
@@ -200,87 +202,79 @@ def _lockable(look: _Findings, sidecar: SqliteDatabase) -> Iterator[SqliteDataba
             own.close()
 
 
-def _leftovers(look: _Findings, path: Path | None, sidecar: SqliteDatabase) -> None:
-    if path is None:
-        return
+def _leftovers(report: _Findings, path: Path) -> None:
     for file in quarantined_sidecars(path):
         if file.suffix == ".sqlite3":
-            look.notes.append(f"a damaged sidecar is kept as {file.name}; compaction removes it")
+            report.notes.append(f"a damaged sidecar is kept as {file.name}; compaction removes it")
     for name in (BUILDING_FOLDER, OLD_FOLDER):
         if (path / name).exists():
-            look.notes.append(f"{name} is left of a rebuild; the next open for writing clears it")
+            report.notes.append(f"{name} is left of a rebuild; the next open for writing clears it")
 
 
-def _chroma(look: _Findings, sidecar: SqliteDatabase, place: ChromaLocation, chroma: ChromaIndex | None) -> None:
-    if place is None and chroma is None:
+def _chroma(report: _Findings, database: SqliteDatabase, location: ChromaLocation, chroma: ChromaIndex | None) -> None:
+    if location is None and chroma is None:
         return  # in memory it is filled when a search first needs it
     # Files that this process has open are left alone: closing them would drop Chroma's own locks.
-    if isinstance(place, Path):
-        if (chroma is None and chroma_files.is_database_damaged(place)) or not (place / CHROMA_DATABASE).exists():
-            look.findings.append("Chroma's database is missing or malformed: open the store for writing, or rebuild")
+    if isinstance(location, Path):
+        if (chroma is None and chroma_files.is_database_damaged(location)) or not (location / CHROMA_DATABASE).exists():
+            report.findings.append("Chroma's database is missing or malformed: open the store for writing, or rebuild")
             return
-        if not vector_files_readable(place):
-            look.findings.append("Chroma's files end the process that reads them: open for writing, or rebuild")
+        if not vector_files_readable(location):
+            report.findings.append("Chroma's files end the process that reads them: open for writing, or rebuild")
             return
     try:
-        side = chroma or ChromaIndex(place, {}, create=False)
+        side = chroma or ChromaIndex(location, {}, create=False)
         try:
-            _compare(look, sidecar, side)
+            _compare(report, database, side)
         finally:
             if chroma is None:
                 side.close()
     except CollectionMissingError as error:
-        look.findings.append(f"{error}: open the store for writing, or rebuild")
+        report.findings.append(f"{error}: open the store for writing, or rebuild")
     except ChromaError as error:
-        look.findings.append(str(error))
+        report.findings.append(str(error))
 
 
-def _compare(look: _Findings, sidecar: SqliteDatabase, chroma: ChromaIndex) -> None:
+def _compare(report: _Findings, database: SqliteDatabase, chroma: ChromaIndex) -> None:
     """Compare generation, ids, revisions and vectors of both sides; what is still to be sent is left out."""
     side = chroma.marker()
-    if side != recovery.marker_of(sidecar):
+    if side != recovery.marker_of(database):
         words = f"generation {side['generation']}" if side else "never completely filled"
-        look.findings.append(f"Chroma is not the sidecar's other half: {words}")
+        report.findings.append(f"Chroma is not the sidecar's other half: {words}")
         return
-    with sidecar.reading() as connection:
-        waiting = {row[0] for row in connection.execute("SELECT key FROM records WHERE state = 1")}
-        waiting |= {row[0] for row in connection.execute("SELECT key FROM tombstones")}
-        settled = connection.execute("SELECT count(*) FROM records WHERE state = 0").fetchone()[0]
+    waiting = {
+        row[0] for row in database.fetch("SELECT key FROM records WHERE state = 1 UNION SELECT key FROM tombstones")
+    }
+    settled = database.fetch("SELECT count(*) FROM records WHERE state = 0")[0][0]
     wrong: dict[str, list[str]] = {}
-    look.chroma_rows = seen = 0
+    report.chroma_rows = seen = 0
     for rows in _pages(chroma):
-        look.chroma_rows += len(rows)
-        ours = _ours(sidecar, [row.key for row in rows])
+        report.chroma_rows += len(rows)
+        stored = _stored_rows(database, [row.key for row in rows])
         for row in rows:
             if row.key in waiting:
                 continue
-            known = ours.get(row.key)
+            known = stored.get(row.key)
             seen += known is not None
             if (what := _difference(row, known)) is not None:
                 wrong.setdefault(what, []).append(row.key if known is None else known[2])
     if seen < settled:
-        look.findings.append(f"records missing from Chroma: {settled - seen}")
+        report.findings.append(f"records missing from Chroma: {settled - seen}")
     for words, ids in wrong.items():
-        look.findings.append(f"{words}: {len(ids)} ({', '.join(ids[:_SHOWN])}{', …' if len(ids) > _SHOWN else ''})")
+        report.findings.append(f"{words}: {len(ids)} ({', '.join(ids[:_SHOWN])}{', …' if len(ids) > _SHOWN else ''})")
 
 
 def _pages(chroma: ChromaIndex) -> Iterator[list[ChromaRow]]:
-    page: list[ChromaRow] = []
-    for row in chroma.rows(vectors=True):
-        page.append(row)
-        if len(page) == _PAGE:
-            yield page
-            page = []
-    if page:
+    rows = chroma.rows(vectors=True)
+    while page := list(islice(rows, _PAGE)):
         yield page
 
 
-def _ours(sidecar: SqliteDatabase, keys: list[str]) -> dict[str, tuple[int, int, str, bytes | None]]:
-    with sidecar.reading() as connection:
-        return {row[0]: row[1:] for row in connection.execute(_ROWS, (json.dumps(keys),))}
+def _stored_rows(database: SqliteDatabase, keys: list[str]) -> dict[str, list[Any]]:
+    return {key: row for key, *row in database.fetch(_ROWS, (json.dumps(keys),))}
 
 
-def _difference(row: ChromaRow, known: tuple[int, int, str, bytes | None] | None) -> str | None:
+def _difference(row: ChromaRow, known: Sequence[Any] | None) -> str | None:
     if known is None:
         return "rows in Chroma that the sidecar doesn't have"
     rowid, revision, _, context = known

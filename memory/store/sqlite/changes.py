@@ -1,4 +1,4 @@
-"""What has changed since a version of a tenant's data, so that an index in memory needn't be built anew.
+"""The rows that have changed since a version of a tenant's data, so that an index in memory needn't be rebuilt.
 
 Each write raises the tenant's version by one. A row notes the version at which its record, its window
 or its vectors last changed; a deleted row leaves its number behind, and nothing else (STORE-6).
@@ -48,7 +48,7 @@ class ChangedRows:
     rowids: NDArray[np.int64]
 
 
-def read_changes(sidecar: SqliteDatabase, tenant: str, since: int) -> ChangedRows | None:
+def read_changes(database: SqliteDatabase, tenant: str, since: int) -> ChangedRows | None:
     """Return the rows of a tenant that changed after version `since`, or None if that isn't known.
 
     It isn't known if deletions of that time are forgotten (the newest 10,000 are kept), if the store
@@ -57,8 +57,7 @@ def read_changes(sidecar: SqliteDatabase, tenant: str, since: int) -> ChangedRow
     Raises:
         StoreUnavailableError: SQLite fails.
     """
-    with sidecar.reading() as connection:
-        found = connection.execute(_CHANGED, {"tenant": tenant, "since": since}).fetchall()
+    found = database.fetch(_CHANGED, {"tenant": tenant, "since": since})
     version, horizon = next((row[1:] for row in found if row[0] == 0), (0, 0))
     if not horizon <= since <= version:
         return None
@@ -83,16 +82,16 @@ def record_deletions(connection: sqlite3.Connection, tenant: str, rowids: Iterab
         connection.execute("UPDATE tenants SET horizon = ? WHERE tenant = ?", (*oldest, tenant))
 
 
-def upgrade_schema(sidecar: SqliteDatabase) -> None:
+def upgrade_schema(database: SqliteDatabase) -> None:
     """Bring a store of an earlier schema, open for writing, to this one; any other store is left as it is.
 
     Raises:
         StoreUnavailableError: SQLite fails; the store is as before.
     """
-    if sidecar.meta().get("schema") not in UPGRADABLE_SCHEMAS:
+    if database.meta().get("schema") not in UPGRADABLE_SCHEMAS:
         return
-    with sidecar.transaction() as connection:
-        # A sidecar that was made anew from the Chroma side of an earlier schema has the tables already.
+    with database.transaction() as connection:
+        # A sidecar that was rebuilt from the Chroma side of an earlier schema has the tables already.
         columns = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
         if "changed" not in columns:
             for statement in UPGRADE_1_TO_2:

@@ -1,4 +1,4 @@
-"""Scope, filters and content types as one SQL predicate: the wall that every read passes (STORE-3).
+"""Scope, filters and content types as one SQL predicate: the tenant isolation that every read passes (STORE-3).
 
 Table alias `r` is `records`. The tenant always comes first, and every part is about the record itself. Where all of
 it can be said by columns, `tests` says the same once more, for the index of one tenant's rows in memory.
@@ -75,7 +75,7 @@ class Predicate:
 def compile_predicate(
     scope: Scope, filters: Filters | None = None, content_types: Iterable[ContentType | str] | None = None
 ) -> Predicate:
-    """Compile what a call may read and what it asks for (SEARCH-3, SEARCH-4).
+    """Compile the scope and the filters of a call (SEARCH-3, SEARCH-4).
 
     Without `filters` superseded facts pass too; with them only where they ask for it.
 

@@ -1,4 +1,4 @@
-"""Records on their way into the store: validated, and laid out as columns."""
+"""Records on their way into the store: validated, and turned into columns and index data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WriteStatus = Literal["created", "replaced", "unchanged", "rejected"]
 
 @dataclass(frozen=True, slots=True)
 class WriteOutcome:
-    """What became of one record of a batch (STORE-2).
+    """The outcome of one record of a batch (STORE-2).
 
     Attributes:
         index: its place in the batch, from 0.
@@ -70,12 +70,12 @@ class PreparedRecord:
 
     @property
     def tenant(self) -> str:
-        """Whose it is."""
+        """The tenant."""
         return str(self.columns[_TENANT])
 
     @property
     def kind(self) -> str:
-        """What kind of record it is."""
+        """The record's kind."""
         return str(self.columns[_KIND])
 
     @property
@@ -85,7 +85,7 @@ class PreparedRecord:
 
 
 def validate_and_prepare(tenant: str, given: object, index: int) -> PreparedRecord:
-    """Validate one record and lay it out.
+    """Validate one record and prepare it.
 
     Raises:
         InvalidInputError: names the field, its value and what is allowed.
@@ -94,42 +94,42 @@ def validate_and_prepare(tenant: str, given: object, index: int) -> PreparedReco
 
 
 def prepare_record(tenant: str, record: Record, rowid: int | None = None) -> PreparedRecord:
-    """Lay a valid record out as columns and index data."""
+    """Turn a valid record into columns and index data."""
     dumped = record.model_dump(mode="json", exclude_defaults=True)
-    plain = {"id": dumped.pop("id"), "kind": record.kind.value, **dumped}
+    fields = {"id": dumped.pop("id"), "kind": record.kind.value, **dumped}
     created = to_microseconds(record.created_at)
-    text = index_text(plain)
-    place = session_key_of(tenant, plain)
+    text = index_text(fields)
+    session_key = session_key_of(tenant, fields)
     columns = (
         tenant,
         record.id,
         record_key(tenant, record.id),
-        plain["kind"],
+        fields["kind"],
         record.agent_id,
         record.group_id,
         record.user_id,
         record.conversation_id,
         record.session,
         record.position,
-        plain.get("role"),
+        fields.get("role"),
         record.label,
         record.fact_type,
         created,
-        place,
-        place if has_thread(plain) else None,
+        session_key,
+        session_key if has_thread(fields) else None,
         order_key(record.position, created),
         to_microseconds(record.valid_until) if isinstance(record, Fact) else None,
         record.superseded_by if isinstance(record, Fact) else None,
-        supersession_key_of(plain),
+        supersession_key_of(fields),
     )
-    body = encode_body(plain)
+    body = encode_body(fields)
     tags = tuple(dict.fromkeys(record.tags))
     return PreparedRecord(record.id, columns, body, text, " ".join(stems(text)), tags, rowid)
 
 
-def encode_body(plain: Mapping[str, Any]) -> str:
+def encode_body(fields: Mapping[str, Any]) -> str:
     """Return a record's fields, without empty ones, as they are stored."""
-    return _JSON.encode(plain)
+    return _JSON.encode(fields)
 
 
 def _validated(given: object, index: int) -> Record:

@@ -122,7 +122,7 @@ END;
 """
 )
 
-# What happened before is not known, hence the horizon.
+# Earlier changes are not known, hence the horizon.
 UPGRADE_1_TO_2 = (
     "ALTER TABLE records ADD COLUMN changed INTEGER NOT NULL DEFAULT 0",
     "CREATE INDEX IF NOT EXISTS records_tenant ON records (tenant)",

@@ -21,16 +21,16 @@ from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnava
 
 _BUSY_MS = 10_000
 _CACHE_KIB = 32_000
-# What working with a row raises that isn't what was written; a text that can't be decoded is a ValueError too.
+# Raised by work with a row that isn't the one that was written; a text that can't be decoded is a ValueError too.
 _ROW_ERRORS = (KeyError, TypeError, ValueError)
 
 
 class SqliteDamagedError(StoreUnavailableError):
-    """The sidecar file is no database or malformed: it can be made anew from Chroma."""
+    """The sidecar file is no database or malformed: it can be rebuilt from Chroma."""
 
 
 class LexicalIndexError(StoreUnavailableError):
-    """The lexical index is damaged, and nothing else: it can be made anew from the records."""
+    """The lexical index is damaged, and nothing else: it can be rebuilt from the records."""
 
 
 class SqliteDatabase:
@@ -42,10 +42,10 @@ class SqliteDatabase:
     Attributes:
         file: the database file; None in memory.
         read_only: whether it was opened for reading only.
-        lexical_damage: what was met when the lexical index failed, until it is made anew.
+        lexical_damage: the error that was met when the lexical index failed, until it is rebuilt.
 
     Raises:
-        SidecarDamagedError: the file is not a database, or malformed.
+        SqliteDamagedError: the file is not a database, or malformed.
         StoreUnavailableError: the file can't be opened.
     """
 
@@ -62,17 +62,12 @@ class SqliteDatabase:
             if not read_only:
                 self._writer = self._connect()
                 if not self.has_table("meta"):
-                    self._create(self._writer)
+                    self._writer.executescript(f"BEGIN IMMEDIATE;{DDL}COMMIT;")
             else:
                 self.has_table("meta")
         except (sqlite3.Error, UnicodeDecodeError) as error:
             self.close()
             raise self.wrap_error(error, f"{file}: the sidecar can't be opened") from error
-
-    def _create(self, connection: sqlite3.Connection) -> None:
-        with self.transaction() as cursor:
-            for statement in _statements(DDL):
-                cursor.execute(statement)
 
     def _connect(self) -> sqlite3.Connection:
         target = ":memory:" if self.file is None else self._uri(self.file)
@@ -183,7 +178,7 @@ class SqliteDatabase:
         """Look for damage behind an error of Python's, met while rows were worked with.
 
         Raises:
-            SidecarDamagedError: there is some: the rows are not what was written.
+            SqliteDamagedError: there is some: the rows are not those that were written.
         """
         if not isinstance(error, RecallError) and (complaint := integrity.check_integrity(connection)) is not None:
             self.mark_suspect()
@@ -233,11 +228,10 @@ class SqliteDatabase:
 
     def meta(self) -> dict[str, str]:
         """Return the generation marker and the other notes of the store about itself."""
-        with self.reading() as connection:
-            return dict(connection.execute("SELECT key, value FROM meta"))
+        return dict(self.fetch("SELECT key, value FROM meta"))
 
     def compact(self) -> None:
-        """Make the lexical index anew, give free pages back and empty the write-ahead file (STORE-6).
+        """Rebuild the lexical index, give free pages back and empty the write-ahead file (STORE-6).
 
         Raises:
             StoreUnavailableError: SQLite fails, or a reader is at work and keeps the old pages alive.
@@ -308,13 +302,3 @@ def ids_json(rowids: Iterable[int]) -> str:
 def set_meta(connection: sqlite3.Connection, values: dict[str, str]) -> None:
     """Write notes of the store about itself, within a transaction."""
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(values.items()))
-
-
-def _statements(script: str) -> Iterator[str]:
-    """Split a script into statements; `executescript` would commit in between."""
-    gathered = ""
-    for line in script.splitlines(keepends=True):
-        gathered += line
-        if sqlite3.complete_statement(gathered):
-            yield gathered
-            gathered = ""

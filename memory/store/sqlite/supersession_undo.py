@@ -1,4 +1,4 @@
-"""What happens to superseded facts when the fact that superseded them is deleted."""
+"""Superseded facts when the fact that superseded them is deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _End = tuple[str, str]
 
 
 def undo_supersession(connection: sqlite3.Connection, tenant: str, deleted: Collection[int]) -> list[int]:
-    """Give back to each fact that one of `deleted` had superseded what it would be without it; return their rows.
+    """Bring each fact that one of `deleted` had superseded to its state without it; return their rows.
 
     Where the deleted fact was superseded itself, its successor takes its place; else the fact is current again. Called
     within the transaction, before the rows go. The rows that are returned have to be indexed again.

@@ -1,4 +1,4 @@
-"""What filters ask of a trajectory (TRAJ-8): as SQL over its attributes, and as tests of columns in memory.
+"""Filters of trajectories (TRAJ-8): as SQL over their attributes, and as tests of columns in memory.
 
 Both say the same. The SQL parses JSON for every row that it looks at; the columns were read once.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ROOT = "$.attributes."
-# What filters look at lies here in a record (`recall_loop.state.records.trajectories.RunData`).
+# The filtered values lie here in a record (`recall_loop.state.records.trajectories.RunData`).
 _PATHS = MappingProxyType(
     {
         "execution_status": "execution.status",
@@ -44,7 +44,7 @@ _SIGNS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ScorePredicate:
-    """What a learning value must satisfy.
+    """Conditions on a learning value.
 
     Attributes:
         bounds: names of `Filters` fields with their values; all must hold.
@@ -77,7 +77,7 @@ def column_values(filters: Filters) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def score_predicate(filters: Filters) -> ScorePredicate | None:
-    """Return what is asked of the score; None where nothing is."""
+    """Return the conditions on the score; None where there are none."""
     bounds = _bounds(filters)
     return ScorePredicate(bounds, filters.scored) if bounds or filters.scored is not None else None
 

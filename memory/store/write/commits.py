@@ -46,7 +46,7 @@ _PLACE = {name: COLUMNS.index(name) for name in ("key", "agent_id", "user_id", "
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """What became of drafts, and the rows that are now pending for Chroma."""
+    """The outcome of each draft, and the rows that are now pending for Chroma."""
 
     statuses: list[WriteStatus]
     pending: list[ChromaRow]
@@ -69,14 +69,14 @@ class _Vectors:
 
 
 def write_records(
-    sidecar: SqliteDatabase,
+    database: SqliteDatabase,
     embedder: Embedder,
     dimension: int,
     drafts: Sequence[PreparedRecord],
     *,
     context_windows: bool = True,
 ) -> ChunkResult:
-    """Write drafts of any tenants in one transaction, as if one after another; return what became of each.
+    """Write drafts of any tenants in one transaction, as if one after another; return the outcome of each.
 
     Of several drafts with one id the last is written. The same record again is left as it is, and a
     text is embedded again only if it has changed. Without `context_windows` every record stands alone.
@@ -85,7 +85,7 @@ def write_records(
         EmbedderError: the embedder fails, or gives vectors of another length; nothing was written.
         StoreUnavailableError: SQLite fails; nothing was written.
     """
-    stored = _stored(sidecar, drafts)
+    stored = _stored(database, drafts)
     bodies = {key: old.body for key, old in stored.items()}
     statuses: list[WriteStatus] = []
     final: dict[str, PreparedRecord] = {}
@@ -96,10 +96,10 @@ def write_records(
     changed = [draft for draft in final.values() if bodies.get(draft.key) != draft.body]
     if not changed:
         return ChunkResult(statuses, [])
-    codec = active_codec(sidecar, embedder)
+    codec = active_codec(database, embedder)
     made = _own_vectors(embedder, codec, dimension, changed, stored)
     pending: list[ChromaRow] = []
-    with sidecar.transaction() as connection:
+    with database.transaction() as connection:
         drop_stale_tokens(connection, codec)
         for part in _by_tenant(changed).values():
             pending += _write_tenant(connection, part, stored, made, context_windows=context_windows)
@@ -136,16 +136,16 @@ def _by_tenant(drafts: Sequence[PreparedRecord]) -> dict[str, list[PreparedRecor
     return found
 
 
-def delete_records(sidecar: SqliteDatabase, tenant: str, ids: Sequence[str]) -> int:
+def delete_records(database: SqliteDatabase, tenant: str, ids: Sequence[str]) -> int:
     """Delete records of a tenant; return how many there were.
 
-    What a deleted fact had superseded is as if it had never been: `restore` says how.
+    Facts that a deleted fact had superseded are as without it; see `undo_supersession`.
 
     Raises:
         StoreUnavailableError: SQLite fails; nothing was deleted.
     """
     query = "SELECT rowid, key FROM records WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))"
-    with sidecar.transaction() as connection:
+    with database.transaction() as connection:
         found = dict(connection.execute(query, (tenant, json.dumps(list(ids)))))
         if not found:
             return 0
@@ -167,13 +167,13 @@ def bump_tenant_version(connection: sqlite3.Connection, tenant: str) -> None:
     )
 
 
-def _stored(sidecar: SqliteDatabase, drafts: Sequence[PreparedRecord]) -> dict[str, _Stored]:
+def _stored(database: SqliteDatabase, drafts: Sequence[PreparedRecord]) -> dict[str, _Stored]:
     """Return what is there under the drafts' keys."""
     query = """SELECT r.key, r.rowid, r.revision, b.record, v.own FROM records r
         JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
         WHERE r.tenant = ? AND r.id IN (SELECT value FROM json_each(?))"""
     found: dict[str, _Stored] = {}
-    with sidecar.reading() as connection:
+    with database.reading() as connection:
         for tenant, part in _by_tenant(drafts).items():
             for key, *rest in connection.execute(query, (tenant, json.dumps([draft.id for draft in part]))):
                 found[key] = _Stored(*rest)

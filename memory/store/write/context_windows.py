@@ -68,7 +68,7 @@ class WindowRow:
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
-    """What is to be written of one row."""
+    """The new index data of one row."""
 
     rowid: int
     part: WindowRow
@@ -146,7 +146,7 @@ def _load(connection: sqlite3.Connection, rowids: Iterable[int]) -> dict[int, Wi
 def _stale(
     rowids: Sequence[int], links: ThreadLinks, parts: Mapping[int, WindowRow], changed: Collection[int]
 ) -> list[_Indexed]:
-    """Work out rows anew; return those that differ from what is stored."""
+    """Compute rows again; return those that differ from the stored ones."""
     contexts, halves = _contexts(rowids, links, parts)
     always, found = set(changed), []
     for number, rowid in enumerate(rowids):

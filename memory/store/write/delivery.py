@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 _APPLY = f"UPDATE records SET state = {APPLIED} WHERE rowid = ? AND revision = ?"
 
 
-def mark_applied(sidecar: SqliteDatabase, rows: Sequence[ChromaRow]) -> None:
-    """Note that Chroma holds rows at these revisions.
+def mark_applied(database: SqliteDatabase, rows: Sequence[ChromaRow], *, deleted: Sequence[str] = ()) -> None:
+    """Note that Chroma holds rows at these revisions, and no longer those with the keys `deleted`.
 
     Raises:
         StoreUnavailableError: SQLite fails; the rows stay pending.
     """
-    if rows:
-        with sidecar.transaction() as connection:
+    if rows or deleted:
+        with database.transaction() as connection:
+            connection.executemany("DELETE FROM tombstones WHERE key = ?", [(key,) for key in deleted])
             connection.executemany(_APPLY, [(row.rowid, row.revision) for row in rows])
 
 

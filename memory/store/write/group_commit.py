@@ -19,7 +19,7 @@ _MOST_RECORDS = 1000
 
 @dataclass(slots=True, eq=False)
 class PendingWrite:
-    """The records of one call, and what became of them: a status for each draft, or the error of the call."""
+    """The records of one call, and their outcome: a status for each, or the error of the call."""
 
     prepared: Sequence[PreparedRecord]
     statuses: list[WriteStatus] | None = None
@@ -32,7 +32,7 @@ class PendingWrite:
 
 
 class GroupCommit:
-    """Lets calls wait for their turn at a lock; whoever gets it first writes for all that wait then, in their order.
+    """Lets calls wait for their turn at a lock; the first to get it writes for all that wait then, in their order.
 
     Args:
         lock: held while anything is written.
@@ -55,10 +55,10 @@ class GroupCommit:
                 self._alone -= 1
 
     def write(self, drafts: Sequence[PreparedRecord]) -> list[WriteStatus]:
-        """Write the drafts of one call, return what became of each.
+        """Write the records of one call, return the outcome of each.
 
         Raises:
-            Exception: what went wrong with this call, as `write` noted it; other calls don't hear of it.
+            Exception: the error of this call, as `write` noted it; other calls don't see it.
         """
         mine = PendingWrite(drafts)
         self._queue.append(mine)
@@ -73,7 +73,7 @@ class GroupCommit:
         return mine.statuses or []
 
     def _group(self, mine: PendingWrite) -> list[PendingWrite]:
-        """Return whose turn it is: the first that wait, in their order; only `mine` while this thread is alone."""
+        """Return the next writes: the first that wait, in order; only `mine` while this thread holds others off."""
         if self._alone:
             return [mine]
         group, room = list[PendingWrite](), _MOST_RECORDS

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
-# The note that tells what the stored tokens were made with.
+# Names the embedder and the projection of the stored tokens.
 TOKENS_META_KEY = "tokens"
 _OFF = "off"
 
@@ -42,14 +42,14 @@ _TENANTS_ROWS = "SELECT rowid FROM records WHERE +tenant = ? AND rowid IN (SELEC
 
 
 class StoredTokens:
-    """The token vectors of one tenant, as `late_interaction` asks for them; holds nothing itself.
+    """The token vectors of one tenant, as late interaction reads them; holds nothing itself.
 
     Rows of another tenant are never given, whatever is asked for.
     """
 
-    def __init__(self, sidecar: SqliteDatabase, tenant: str, codec: TokenCodec) -> None:
+    def __init__(self, database: SqliteDatabase, tenant: str, codec: TokenCodec) -> None:
         self.codec = codec
-        self._sidecar, self._tenant = sidecar, tenant
+        self._sidecar, self._tenant = database, tenant
 
     @cached_property
     def stored(self) -> bool:
@@ -81,19 +81,19 @@ class StoredTokens:
         return {rowid: kind_and_text(record) for rowid, record in found}
 
 
-def active_codec(sidecar: SqliteDatabase, embedder: Embedder) -> TokenCodec | None:
+def active_codec(database: SqliteDatabase, embedder: Embedder) -> TokenCodec | None:
     """Return how token vectors are stored; None where the embedder gives none, or they were switched off.
 
     Raises:
         EmbedderError: the projection's file is missing or damaged.
         StoreUnavailableError: the sidecar can't be read.
     """
-    return None if sidecar.meta().get(TOKENS_META_KEY) == _OFF else codec_for_embedder(embedder)
+    return None if database.meta().get(TOKENS_META_KEY) == _OFF else codec_for_embedder(embedder)
 
 
-def has_tokens_for(sidecar: SqliteDatabase, codec: TokenCodec) -> bool:
-    """Tell whether the store holds token vectors that were made with the embedder and basis of `codec`."""
-    return sidecar.meta().get(TOKENS_META_KEY) == codec.fingerprint and sidecar.has_table("tokens")
+def has_tokens_for(database: SqliteDatabase, codec: TokenCodec) -> bool:
+    """Return whether the store holds token vectors that were made with the embedder and basis of `codec`."""
+    return database.meta().get(TOKENS_META_KEY) == codec.fingerprint and database.has_table("tokens")
 
 
 def embed_with_tokens(
@@ -102,7 +102,7 @@ def embed_with_tokens(
     """Return vectors [n, dimension], and for each text its packed token vectors, from one run of the model.
 
     Without a codec (the embedder gives no token vectors, or they aren't wanted) the list holds None. Where
-    the embedder has another one for talk, texts go to two models.
+    the embedder has a conversational one, texts go to two models.
 
     Args:
         embedder: makes the vectors.
@@ -136,7 +136,7 @@ def _embedded(
 
 
 def drop_stale_tokens(connection: sqlite3.Connection, codec: TokenCodec | None) -> None:
-    """Drop token vectors that were made with something else, within a transaction; call it before `put`."""
+    """Drop token vectors of another embedder or projection, within a transaction, before new ones are written."""
     wanted = "" if codec is None else codec.fingerprint
     found = connection.execute("SELECT value FROM meta WHERE key = ?", (TOKENS_META_KEY,)).fetchone()
     if (found[0] if found else "") not in (wanted, _OFF):
@@ -152,19 +152,19 @@ def write_token_rows(connection: sqlite3.Connection, packed: Mapping[int, bytes 
     connection.executemany("DELETE FROM tokens WHERE rowid = ?", gone)
 
 
-def disable_tokens(sidecar: SqliteDatabase) -> None:
+def disable_tokens(database: SqliteDatabase) -> None:
     """Drop all token vectors, and keep none from now on.
 
     Raises:
         StoreUnavailableError: SQLite fails; nothing was dropped.
     """
-    with sidecar.transaction() as connection:
+    with database.transaction() as connection:
         connection.execute("DELETE FROM tokens")
         set_meta(connection, {TOKENS_META_KEY: _OFF})
 
 
 def fill_missing_tokens(
-    sidecar: SqliteDatabase, embedder: Embedder, progress: Callable[[int, int], None] | None = None
+    database: SqliteDatabase, embedder: Embedder, progress: Callable[[int, int], None] | None = None
 ) -> int:
     """Make the token vectors of all records that have none, and keep them from now on; return how many.
 
@@ -176,13 +176,13 @@ def fill_missing_tokens(
     codec = codec_for_embedder(embedder)
     if codec is None:
         raise UnsupportedOptionError("token_vectors", True, f"False: embedder {embedder.name} gives no token vectors")
-    with sidecar.transaction() as connection:
+    with database.transaction() as connection:
         connection.execute("DELETE FROM meta WHERE key = ? AND value = ?", (TOKENS_META_KEY, _OFF))
         drop_stale_tokens(connection, codec)
         missing = [row for (row,) in connection.execute(_MISSING)]
     for start in range(0, len(missing), _CHUNK):
         part = missing[start : start + _CHUNK]
-        with sidecar.transaction() as connection:
+        with database.transaction() as connection:
             found = connection.execute(_ANY_BODIES, (ids_json(part),)).fetchall()
             texts = [kind_and_text(record) for _, record in found]
             packed = embed_with_tokens(embedder, codec, embedder.dimension, texts)[1]
