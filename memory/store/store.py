@@ -42,7 +42,7 @@ from recall_loop.state.types import ContentType, Identifier, ScopeMode
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.recovery.opening import OpenStoreFiles
+    from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
     from recall_loop.state.settings.settings import Settings
 
 _TENANT: TypeAdapter[str] = TypeAdapter(Identifier)

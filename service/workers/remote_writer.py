@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.recovery.opening import OpenStoreFiles
+    from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
     from recall_loop.memory.store.recovery.recovery import ProgressCallback
     from recall_loop.memory.store.recovery.store_session import StoreSession
     from recall_loop.state.settings.settings import Settings

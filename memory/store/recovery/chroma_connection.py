@@ -17,7 +17,7 @@ from recall_loop.memory.store.write.delivery import mark_applied
 from recall_loop.state.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.recovery.opening import OpenStoreFiles
+    from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 
 # Searches try a failed Chroma again after so long; writes try it at once.
 RETRY_SECONDS = 5.0
@@ -37,8 +37,8 @@ class ChromaConnection:
         detail: the same in Chroma's own words, for operators.
     """
 
-    def __init__(self, opened: OpenStoreFiles, lock: threading.RLock) -> None:
-        self._opened = opened
+    def __init__(self, files: OpenStoreFiles, lock: threading.RLock) -> None:
+        self._files = files
         self._lock = lock
         self._seen: object = None
         self._failed_at = 0.0
@@ -61,16 +61,8 @@ class ChromaConnection:
             ChromaError: it can't be opened or written, or would have to be rebuilt without `refilling`.
         """
         if self.chroma is None:
-            opened = self._opened
-            self.chroma = recovery.open_chroma(
-                opened.path,
-                opened.sqlite,
-                probe=opened.unclean_shutdown,
-                broken=opened.files_changed,
-                api_key=opened.api_key,
-                refilling=refilling,
-            )
-            opened.unclean_shutdown = opened.files_changed = False
+            self.chroma = recovery.open_chroma(self._files, refilling=refilling)
+            self._files.unclean_shutdown = self._files.files_changed = False
 
     def disconnect(self) -> None:
         """Close Chroma; a failure to close it is noted as a reason."""
@@ -88,11 +80,10 @@ class ChromaConnection:
             StoreUnavailableError: Chroma fails; the old one stays.
         """
         self.disconnect()
-        opened = self._opened
         try:
-            if opened.path is not None:
-                self.chroma = recovery.rebuild_chroma(opened.path, opened.sqlite, progress, api_key=opened.api_key)
-                opened.unclean_shutdown = opened.files_changed = False
+            if self._files.path is not None:
+                self.chroma = recovery.rebuild_chroma(self._files, progress)
+                self._files.unclean_shutdown = self._files.files_changed = False
         except ChromaError as error:
             self.degrade(error)
             raise StoreUnavailableError(f"Chroma was not made anew, and is as before: {error}") from error
@@ -111,7 +102,7 @@ class ChromaConnection:
                 self.disconnect()
                 self.connect()
                 self.reason = None
-            recovery.flush_pending(self._opened.sqlite, self.chroma)
+            recovery.flush_pending(self._files.sqlite, self.chroma)
         except ChromaError as error:
             self.degrade(error)
             raise StoreUnavailableError(f"nothing was written: {error}") from error
@@ -125,7 +116,7 @@ class ChromaConnection:
         try:
             if self.chroma is not None:
                 self.chroma.ensure_available()
-            recovery.flush_pending(self._opened.sqlite, self.chroma)
+            recovery.flush_pending(self._files.sqlite, self.chroma)
         except ChromaError as error:
             raise self._unacknowledged(error) from error
 
@@ -140,7 +131,7 @@ class ChromaConnection:
                 self.chroma.upsert(rows)
         except ChromaError as error:
             raise self._unacknowledged(error) from error
-        mark_applied(self._opened.sqlite, rows)
+        mark_applied(self._files.sqlite, rows)
 
     def _unacknowledged(self, error: ChromaError) -> StoreUnavailableError:
         self.degrade(error)
@@ -152,7 +143,7 @@ class ChromaConnection:
     @contextmanager
     def searching(self) -> Iterator[ChromaIndex | None]:
         """Give Chroma for a search, or None while it can't be used."""
-        if self.chroma is not None and self.reason is None and not self._opened.read_only:
+        if self.chroma is not None and self.reason is None and not self._files.read_only:
             yield self._checked()
             return
         if self.reason is not None and time.monotonic() - self._failed_at < RETRY_SECONDS:
@@ -179,15 +170,14 @@ class ChromaConnection:
     def _refresh(self) -> None:
         if self.reason is not None:
             self.disconnect()
-        if self._opened.read_only:
+        if self._files.read_only:
             self._refresh_reader()
         else:
             # A search doesn't wait for thousands of rows to be written; in memory it has to.
-            self.connect(refilling=self._opened.path is None)
+            self.connect(refilling=self._files.path is None)
 
     def _refresh_reader(self) -> None:
-        database, path = self._opened.sqlite, self._opened.path
-        location = recovery.chroma_location(path, database, self._opened.api_key)
+        database, location = self._files.sqlite, self._files.chroma_location()
         marker = recovery.marker_of(database)
         version: object = None
         if isinstance(location, Path):  # a server shows what another process adds, a folder doesn't
@@ -195,5 +185,5 @@ class ChromaConnection:
         seen = (location, marker, version)
         if self.chroma is None or seen != self._seen:
             self.disconnect()
-            self.chroma = opening.open_reader_chroma(self._opened, location, marker)
+            self.chroma = opening.open_reader_chroma(self._files, location, marker)
             self._seen = seen

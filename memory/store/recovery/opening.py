@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_files, chroma_server
 from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
-from recall_loop.memory.store.files.file_names import CHROMA_DATABASE, CHROMA_FOLDER, SIDECAR_FILE
+from recall_loop.memory.store.files.file_names import CHROMA_DATABASE, SIDECAR_FILE
 from recall_loop.memory.store.files.lock import WriterLock
 from recall_loop.memory.store.recovery import rebuild, recovery
+from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.repair import check_embedder, is_rebuildable, open_writable_sidecar
 from recall_loop.memory.store.sqlite.changes import UPGRADABLE_SCHEMAS, upgrade_schema
 from recall_loop.memory.store.sqlite.schema import METRIC, SCHEMA_VERSION
@@ -26,74 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from recall_loop.memory.store.embed.embedders import Embedder
-
-_ENDED, _OPEN, _CLOSED = "writer", "open", "closed"
-_FILES = "chroma_files"
-_LOG = logging.getLogger(__name__)
-
-
-@dataclass
-class OpenStoreFiles:
-    """The open files of a store: the sidecar, and for a writer of a folder the lock.
-
-    Attributes:
-        path: the store's folder; None in memory.
-        sqlite: the sidecar.
-        read_only: whether it was opened for reading only.
-        lock: the writer's lock.
-        unclean_shutdown: Chroma's files weren't closed by their last writer, and weren't tried yet.
-        files_changed: Chroma's files aren't as their last writer left them, and so are damaged.
-        api_key: key of the Chroma server.
-        repairs: repairs that were made, in words.
-    """
-
-    path: Path | None
-    sqlite: SqliteDatabase
-    read_only: bool = False
-    lock: WriterLock | None = None
-    unclean_shutdown: bool = False
-    files_changed: bool = False
-    api_key: str | None = None
-    repairs: list[str] = field(default_factory=list)
-
-    def close(self) -> None:
-        """Note a clean end, close the sidecar, then give the lock back."""
-        try:
-            if self.lock is not None and self.path is not None and not self.unclean_shutdown and not self.files_changed:
-                chroma_files.zero_unused_space(self.path / CHROMA_FOLDER)
-                files = chroma_files.fingerprint_files(self.path / CHROMA_FOLDER)
-                self._note({_ENDED: _CLOSED, _FILES: files})
-        except (OSError, StoreUnavailableError) as error:
-            # The next open then tries the files first.
-            _LOG.warning("%s: a clean end could not be noted: %s", self.path, error)
-        finally:
-            self.sqlite.close()
-            if self.lock is not None:
-                self.lock.release()
-                self.lock = None
-
-    def mark_in_use(self) -> None:
-        """Note that a writer is at work, and in what state the last one left Chroma's files."""
-        state = chroma_files_state(self.path, self.sqlite.meta())
-        self.unclean_shutdown, self.files_changed = state == "open", state == "changed"
-        self._note({_ENDED: _OPEN})
-
-    def _note(self, notes: dict[str, str]) -> None:
-        with self.sqlite.transaction() as connection:
-            set_meta(connection, notes)
-
-
-def chroma_files_state(path: Path | None, meta: Mapping[str, str]) -> Literal["closed", "open", "changed"]:
-    """Return whether Chroma's vector files were closed by their last writer, and are as it left them."""
-    if path is None:
-        return "closed"
-    if meta.get(_ENDED) == _OPEN:
-        return "open"
-    try:
-        same = _FILES not in meta or chroma_files.fingerprint_files(path / CHROMA_FOLDER) == meta[_FILES]
-    except OSError:
-        same = False
-    return "closed" if same else "changed"
 
 
 def open_in_memory(embedder: Embedder) -> OpenStoreFiles:
@@ -227,7 +159,7 @@ def open_reader_chroma(opened: OpenStoreFiles, location: ChromaLocation, marker:
 def _check_files(opened: OpenStoreFiles, folder: Path) -> None:
     if not (folder / CHROMA_DATABASE).exists():
         raise ChromaError("Chroma's files are missing; open the store once for writing")
-    state = chroma_files_state(opened.path, opened.sqlite.meta())
+    state = opened.chroma_files_state()
     # Trying once is enough: what a writer has opened since, it has tried itself.
     if state == "changed" or (state == "open" and not opened.unclean_shutdown and not vector_files_readable(folder)):
         raise ChromaError("Chroma's files are damaged; open the store once for writing")

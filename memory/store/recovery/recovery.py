@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recall_loop.memory.store.chroma import chroma_files, chroma_server
+from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
 from recall_loop.memory.store.chroma.chroma_index import (
     COLLECTION_NAME,
@@ -26,7 +26,8 @@ from recall_loop.memory.store.chroma.chroma_index import (
 )
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
-from recall_loop.memory.store.files.file_names import BUILDING_FOLDER, CHROMA_FOLDER
+from recall_loop.memory.store.files.file_names import BUILDING_FOLDER
+from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.sqlite.schema import APPLIED, METRIC, PENDING, SCHEMA_VERSION
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
 from recall_loop.memory.store.write.delivery import mark_applied
@@ -99,43 +100,25 @@ def data_version(database: SqliteDatabase) -> int:
     return int(database.fetch("SELECT total(version) FROM tenants")[0][0])
 
 
-def chroma_location(path: Path | None, database: SqliteDatabase, api_key: str | None = None) -> ChromaLocation:
-    """Return where a store's Chroma is, as its sidecar notes it."""
-    known = chroma_server.server_from_meta(database.meta())
-    if known is not None:
-        return replace(known, api_key=api_key)
-    return None if path is None else path / CHROMA_FOLDER
+def open_chroma(files: OpenStoreFiles, *, refilling: bool = True) -> ChromaIndex:
+    """Open Chroma for writing, and repair it: finish pending writes, or rebuild it.
 
-
-def open_chroma(
-    path: Path | None,
-    database: SqliteDatabase,
-    *,
-    probe: bool = False,
-    broken: bool = False,
-    api_key: str | None = None,
-    refilling: bool = True,
-) -> ChromaIndex:
-    """Open the Chroma side for writing, and repair it: finish pending writes, or rebuild it.
+    Files that weren't closed are tried in another process first, and rebuilt if that one dies.
 
     Args:
-        path: the store's folder; None in memory.
-        database: the sidecar, open for writing.
-        probe: try Chroma's files in another process first, and rebuild them if that one dies.
-        broken: its files are known to be damaged.
-        api_key: key of the server.
-        refilling: whether it may be rebuilt, which takes long.
+        files: the open files of the store.
+        refilling: whether Chroma may be rebuilt, which takes long.
 
     Raises:
         ChromaError: Chroma can't be opened or written, or would have to be rebuilt and may not be.
     """
-    location = chroma_location(path, database, api_key)
+    location, broken = files.chroma_location(), files.files_changed
     if isinstance(location, ChromaServer) and location.collection is None:
-        return rebuild_chroma(path, database, api_key=api_key)
+        return rebuild_chroma(files)
     if isinstance(location, Path) and location.is_dir():
-        broken = broken or (probe and not _tried(location))
+        broken = broken or (files.unclean_shutdown and not _tried(location))
     try:
-        found = None if broken else _opened(location, database)
+        found = None if broken else _opened(location, files.sqlite)
     except CollectionMissingError:
         found = None
     except ChromaError:
@@ -146,7 +129,7 @@ def open_chroma(
         return found
     if not refilling:
         raise ChromaError("Chroma has to be made anew: the next write does it, or `recall-loop store rebuild`")
-    return rebuild_chroma(path, database, api_key=api_key)
+    return rebuild_chroma(files)
 
 
 def _tried(folder: Path) -> bool:
@@ -183,9 +166,7 @@ def _opened(location: ChromaLocation, database: SqliteDatabase) -> ChromaIndex |
     return None
 
 
-def rebuild_chroma(
-    path: Path | None, database: SqliteDatabase, progress: ProgressCallback | None = None, *, api_key: str | None = None
-) -> ChromaIndex:
+def rebuild_chroma(files: OpenStoreFiles, progress: ProgressCallback | None = None) -> ChromaIndex:
     """Rebuild Chroma from the sidecar, beside the old one, which it then replaces. No client may be open.
 
     A crash at any point leaves the old one, or the new one whole.
@@ -193,9 +174,9 @@ def rebuild_chroma(
     Raises:
         ChromaError: Chroma or the disk fails; the old one stays.
     """
-    location = chroma_location(path, database, api_key)
+    location, path, database = files.chroma_location(), files.path, files.sqlite
     if isinstance(location, ChromaServer):
-        return _refill_server(path, database, location, progress)
+        return _refill_server(files, location, progress)
     if path is None or location is None:
         return _filled(None, database, progress)
     try:
@@ -225,10 +206,9 @@ def _filled(location: ChromaLocation, database: SqliteDatabase, progress: Progre
     return chroma
 
 
-def _refill_server(
-    path: Path | None, database: SqliteDatabase, old: ChromaServer, progress: ProgressCallback | None
-) -> ChromaIndex:
+def _refill_server(files: OpenStoreFiles, old: ChromaServer, progress: ProgressCallback | None) -> ChromaIndex:
     """Fill a new collection; the store's notes name it once it is whole, and then the old one goes."""
+    database = files.sqlite
     new = replace(old, collection=f"{COLLECTION_NAME}-{uuid.uuid4().hex}")
     left = database.meta().get(_BUILDING, "")
     with database.transaction() as connection:
@@ -238,8 +218,8 @@ def _refill_server(
         set_meta(connection, {**new.note(), _BUILDING: f"{left} {old.collection or ''}".strip()})
     _apply_all(database)
     try:
-        if path is not None:
-            new.write(path)
+        if files.path is not None:
+            new.write(files.path)
     except OSError as error:
         chroma.close()
         raise ChromaError(f"the server can't be noted: {error}") from error

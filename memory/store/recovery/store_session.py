@@ -16,7 +16,7 @@ from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError
 if TYPE_CHECKING:
     from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
     from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.recovery.opening import OpenStoreFiles
+    from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
     from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 

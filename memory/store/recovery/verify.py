@@ -27,13 +27,13 @@ from recall_loop.memory.store.files.file_names import (
     quarantined_sidecars,
 )
 from recall_loop.memory.store.recovery import lexical_index, recovery
+from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.opening import check_path
 from recall_loop.memory.store.sqlite.schema import METRIC, SCHEMA_VERSION
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, SqliteDatabase
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
-    from recall_loop.memory.store.recovery.opening import OpenStoreFiles
 
 _SHOWN = 3
 _PAGE = 5_000
@@ -109,7 +109,7 @@ def verify_folder(path: Path, *, api_key: str | None = None) -> VerificationRepo
         report.findings.append(f"{error}: open the store for writing to rebuild it from Chroma")
         return report.report()
     try:
-        _verify(report, path, database, None, api_key)
+        _verify(report, OpenStoreFiles(path, database, read_only=True, api_key=api_key), None)
     finally:
         database.close()
     return report.report()
@@ -120,20 +120,19 @@ def verify_open(opened: OpenStoreFiles, link: ChromaConnection) -> VerificationR
     report = _Findings()
     if link.reason is not None:
         report.findings.append(f"works without Chroma: {link.detail}")
-    _verify(report, opened.path, opened.sqlite, None if opened.read_only else link.chroma, opened.api_key)
+    _verify(report, opened, None if opened.read_only else link.chroma)
     return report.report()
 
 
-def _verify(
-    report: _Findings, path: Path | None, database: SqliteDatabase, chroma: ChromaIndex | None, api_key: str | None
-) -> None:
+def _verify(report: _Findings, files: OpenStoreFiles, chroma: ChromaIndex | None) -> None:
+    database = files.sqlite
     try:
         if not _sidecar_is_whole(report, database) or not _marker_is_known(report, database):
             return
         _lexical(report, database)
-        if path is not None:
-            _leftovers(report, path)
-        _chroma(report, database, recovery.chroma_location(path, database, api_key), chroma)
+        if files.path is not None:
+            _leftovers(report, files.path)
+        _chroma(report, database, files.chroma_location(), chroma)
     except SqliteDamagedError as error:
         report.findings.append(str(error))
 

@@ -18,14 +18,14 @@ from recall_loop.memory.store.encoding.indexing import (
     supersession_key_of,
     to_microseconds,
 )
-from recall_loop.memory.store.sqlite.schema import COLUMNS
 from recall_loop.state.errors import InvalidInputError, invalid_input_from
 from recall_loop.state.records.records import RECORD_ADAPTER, ArchivalEntry, Fact, Message, Record, Trajectory
 from recall_loop.text.words.tokens import stems
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
 _RECORD_CLASSES = frozenset({Fact, ArchivalEntry, Message, Trajectory})
-_TENANT, _KEY, _KIND = (COLUMNS.index(name) for name in ("tenant", "key", "kind"))
+
+_COPIED = tuple(["agent_id", "group_id", "user_id", "conversation_id", "session", "position", "label", "fact_type"])
 
 WriteStatus = Literal["created", "replaced", "unchanged", "rejected"]
 
@@ -52,7 +52,7 @@ class PreparedRecord:
     """One valid record, ready to be written.
 
     Attributes:
-        columns: values in the order of `schema.COLUMNS`.
+        columns: values by column, for each of `schema.COLUMNS`.
         body: the record as JSON without empty fields; equal records have equal bodies.
         text: index text.
         terms: its stems, joined by blanks.
@@ -61,7 +61,7 @@ class PreparedRecord:
     """
 
     id: str
-    columns: tuple[Any, ...]
+    columns: dict[str, Any]
     body: str
     text: str
     terms: str
@@ -71,17 +71,17 @@ class PreparedRecord:
     @property
     def tenant(self) -> str:
         """The tenant."""
-        return str(self.columns[_TENANT])
+        return str(self.columns["tenant"])
 
     @property
     def kind(self) -> str:
         """The record's kind."""
-        return str(self.columns[_KIND])
+        return str(self.columns["kind"])
 
     @property
     def key(self) -> str:
         """Key of tenant and id, under which Chroma holds the record."""
-        return str(self.columns[_KEY])
+        return str(self.columns["key"])
 
 
 def validate_and_prepare(tenant: str, given: object, index: int) -> PreparedRecord:
@@ -100,28 +100,21 @@ def prepare_record(tenant: str, record: Record, rowid: int | None = None) -> Pre
     created = to_microseconds(record.created_at)
     text = index_text(fields)
     session_key = session_key_of(tenant, fields)
-    columns = (
-        tenant,
-        record.id,
-        record_key(tenant, record.id),
-        fields["kind"],
-        record.agent_id,
-        record.group_id,
-        record.user_id,
-        record.conversation_id,
-        record.session,
-        record.position,
-        fields.get("role"),
-        record.label,
-        record.fact_type,
-        created,
-        session_key,
-        session_key if has_thread(fields) else None,
-        order_key(record.position, created),
-        to_microseconds(record.valid_until) if isinstance(record, Fact) else None,
-        record.superseded_by if isinstance(record, Fact) else None,
-        supersession_key_of(fields),
-    )
+    columns = {
+        "tenant": tenant,
+        "id": record.id,
+        "key": record_key(tenant, record.id),
+        "kind": fields["kind"],
+        **{name: getattr(record, name) for name in _COPIED},
+        "role": fields.get("role"),
+        "created_at": created,
+        "place": session_key,
+        "thread": session_key if has_thread(fields) else None,
+        "order_key": order_key(record.position, created),
+        "valid_until": to_microseconds(record.valid_until) if isinstance(record, Fact) else None,
+        "superseded_by": record.superseded_by if isinstance(record, Fact) else None,
+        "slot": supersession_key_of(fields),
+    }
     body = encode_body(fields)
     tags = tuple(dict.fromkeys(record.tags))
     return PreparedRecord(record.id, columns, body, text, " ".join(stems(text)), tags, rowid)

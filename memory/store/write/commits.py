@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.embed.token_vectors import TokenCodec
     from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
-_MARKS = ",".join("?" for _ in COLUMNS)
-_INSERT = f"INSERT INTO records (rowid, {','.join(COLUMNS)}, terms, changed) VALUES (?, {_MARKS}, ?, ?)"
-_UPDATE = f"UPDATE records SET {','.join(f'{name} = ?' for name in COLUMNS)}, terms = ? WHERE rowid = ?"
-_PLACE = {name: COLUMNS.index(name) for name in ("key", "agent_id", "user_id", "conversation_id", "session")}
+_WRITTEN = (*COLUMNS, "terms")
+_INSERTED = ("rowid", *_WRITTEN, "changed")
+_INSERT = f"INSERT INTO records ({','.join(_INSERTED)}) VALUES ({','.join(f':{name}' for name in _INSERTED)})"
+_UPDATE = f"UPDATE records SET {','.join(f'{name} = :{name}' for name in _WRITTEN)} WHERE rowid = :rowid"
+_OWNERS = ("agent_id", "user_id", "conversation_id", "session")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,19 +214,19 @@ def _write_rows(
         known = stored.get(draft.key)
         if known is not None:
             rowids.append(known.rowid)
-            old.append((*draft.columns, length, known.rowid))
+            old.append({**draft.columns, "terms": length, "rowid": known.rowid})
         else:
             rowids.append(draft.rowid if draft.rowid is not None else next(free))
-            new.append((rowids[-1], *draft.columns, length, version))
+            new.append({**draft.columns, "terms": length, "rowid": rowids[-1], "changed": version})
     connection.executemany(_INSERT, new)
     connection.executemany(_UPDATE, old)
-    connection.executemany("DELETE FROM record_tags WHERE record = ?", [(row[-1],) for row in old])
+    connection.executemany("DELETE FROM record_tags WHERE record = ?", [(row["rowid"],) for row in old])
     tags = [(rowid, tag) for rowid, draft in zip(rowids, drafts, strict=True) for tag in draft.tags]
     connection.executemany("INSERT INTO record_tags VALUES (?, ?)", tags)
     return rowids
 
 
 def _window_row(draft: PreparedRecord, vector: NDArray[np.float16], old: _Stored | None) -> WindowRow:
-    tenant, (key, *owners) = draft.columns[0], [draft.columns[place] for place in _PLACE.values()]
+    facets = facet_tokens(draft.tenant, [draft.columns[name] for name in _OWNERS])
     revision = old.revision if old is not None else 0
-    return WindowRow(tenant, key, revision, draft.body, draft.text, draft.terms, vector, facet_tokens(tenant, owners))
+    return WindowRow(draft.tenant, draft.key, revision, draft.body, draft.text, draft.terms, vector, facets)

@@ -1,0 +1,91 @@
+"""The open files of a store, and in what state its last writer left them."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from recall_loop.memory.store.chroma import chroma_files
+from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
+from recall_loop.memory.store.chroma.chroma_server import server_from_meta
+from recall_loop.memory.store.files.file_names import CHROMA_FOLDER
+from recall_loop.memory.store.files.lock import WriterLock
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
+from recall_loop.state.errors import StoreUnavailableError
+
+_ENDED, _OPEN, _CLOSED = "writer", "open", "closed"
+_FILES = "chroma_files"
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class OpenStoreFiles:
+    """The open files of a store: the sidecar, and for a writer of a folder the lock.
+
+    Attributes:
+        path: the store's folder; None in memory.
+        sqlite: the sidecar.
+        read_only: whether it was opened for reading only.
+        lock: the writer's lock.
+        unclean_shutdown: Chroma's files weren't closed by their last writer, and weren't tried yet.
+        files_changed: Chroma's files aren't as their last writer left them, and so are damaged.
+        api_key: key of the Chroma server.
+        repairs: repairs that were made, in words.
+    """
+
+    path: Path | None
+    sqlite: SqliteDatabase
+    read_only: bool = False
+    lock: WriterLock | None = None
+    unclean_shutdown: bool = False
+    files_changed: bool = False
+    api_key: str | None = None
+    repairs: list[str] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Note a clean end, close the sidecar, then give the lock back."""
+        try:
+            if self.lock is not None and self.path is not None and not self.unclean_shutdown and not self.files_changed:
+                chroma_files.zero_unused_space(self.path / CHROMA_FOLDER)
+                files = chroma_files.fingerprint_files(self.path / CHROMA_FOLDER)
+                self._note({_ENDED: _CLOSED, _FILES: files})
+        except (OSError, StoreUnavailableError) as error:
+            # The next open then tries the files first.
+            _LOG.warning("%s: a clean end could not be noted: %s", self.path, error)
+        finally:
+            self.sqlite.close()
+            if self.lock is not None:
+                self.lock.release()
+                self.lock = None
+
+    def mark_in_use(self) -> None:
+        """Note that a writer is at work, and in what state the last one left Chroma's files."""
+        state = self.chroma_files_state()
+        self.unclean_shutdown, self.files_changed = state == "open", state == "changed"
+        self._note({_ENDED: _OPEN})
+
+    def chroma_files_state(self) -> Literal["closed", "open", "changed"]:
+        """Return whether Chroma's vector files were closed by their last writer, and are as it left them."""
+        meta = self.sqlite.meta()
+        if self.path is None:
+            return "closed"
+        if meta.get(_ENDED) == _OPEN:
+            return "open"
+        try:
+            same = _FILES not in meta or chroma_files.fingerprint_files(self.path / CHROMA_FOLDER) == meta[_FILES]
+        except OSError:
+            same = False
+        return "closed" if same else "changed"
+
+    def chroma_location(self) -> ChromaLocation:
+        """Return where the store's Chroma is, as its sidecar notes it."""
+        known = server_from_meta(self.sqlite.meta())
+        if known is not None:
+            return replace(known, api_key=self.api_key)
+        return None if self.path is None else self.path / CHROMA_FOLDER
+
+    def _note(self, notes: dict[str, str]) -> None:
+        with self.sqlite.transaction() as connection:
+            set_meta(connection, notes)
