@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from recall_loop.evals.datasets.datasets import load_dataset
+    from recall_loop.evals.replay.eval_report import build_eval_report
     from recall_loop.evals.runs.dataset_ingest import open_eval_store
-    from recall_loop.evals.runs.eval_report import build_eval_report
     from recall_loop.evals.runs.prompts import EvalOptions, settings_with
     from recall_loop.evals.runs.runner import run_evaluation
     from recall_loop.graph.batch.batch_run import run_batch, stream_batch
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "recall_loop.evals.datasets.datasets": ("load_dataset",),
     "recall_loop.evals.runs.dataset_ingest": ("open_eval_store",),
-    "recall_loop.evals.runs.eval_report": ("build_eval_report",),
+    "recall_loop.evals.replay.eval_report": ("build_eval_report",),
     "recall_loop.evals.runs.prompts": ("EvalOptions", "settings_with"),
     "recall_loop.evals.runs.runner": ("run_evaluation",),
     "recall_loop.graph.batch.batch_run": ("run_batch", "stream_batch"),

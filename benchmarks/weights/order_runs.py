@@ -27,7 +27,7 @@ from unseen import fill_store, open_unseen
 from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.datasets.questions import LabelledQuestion
-from recall_loop.evals.runs import eval_report
+from recall_loop.evals.replay import eval_report
 from recall_loop.evals.runs.cross_collection import CROSS_COLLECTION, with_cross_collection_questions
 from recall_loop.evals.runs.prompts import EvalOptions
 from recall_loop.evals.runs.runner import ReplayRun, run_evaluation

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
         OSError: a file can't be read or written.
     """
     from recall_loop.evals.datasets.datasets import load_dataset
-    from recall_loop.evals.runs import eval_report
+    from recall_loop.evals.replay import eval_report
     from recall_loop.evals.runs.cross_collection import with_cross_collection_questions
     from recall_loop.evals.runs.dataset_ingest import open_eval_store
     from recall_loop.evals.runs.prompts import EvalOptions, select_questions, settings_with

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from recall_loop.evals.ablation.ablation import EVERYTHING, MEASURES, ingredients_with_loss, ingredients_without_gain
 from recall_loop.evals.ablation.ingredients import EXPERIENCE, ingredients
+from recall_loop.evals.replay.report_tables import number, report_table
 from recall_loop.evals.runs.prompts import EvalOptions
 
 _HEADS = {
@@ -52,20 +51,18 @@ def show(report: Mapping[str, Any], console: Console) -> None:
 
 
 def _table(found: Mapping[str, Any]) -> Table:
-    title = f"{escape(found['set'])} ({found['kinds']}), {found['questions']} questions"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
-    table.add_column("without", no_wrap=True)
-    for name in MEASURES:
-        table.add_column(_HEADS.get(name, name), justify="right", no_wrap=True)
+    title = f"{found['set']} ({found['kinds']}), {found['questions']} questions"
+    table = report_table("without", *(_HEADS.get(name, name) for name in MEASURES), title=title, no_wrap=True)
     everything = found[EVERYTHING]
-    table.add_row(EVERYTHING, *(_plain(name, everything[name]) for name in MEASURES), style="bold", end_section=True)
+    table.add_row(
+        EVERYTHING,
+        *(number(everything[name], _COARSE.get(name, 3)) for name in MEASURES),
+        style="bold",
+        end_section=True,
+    )
     for name, worth in found["worth"].items():
         table.add_row(name, *(_worth(measure, worth.get(measure)) for measure in MEASURES))
     return table
-
-
-def _plain(name: str, value: float | None) -> str:
-    return "–" if value is None else f"{value:.{_COARSE.get(name, 3)}f}"
 
 
 def _worth(name: str, found: Mapping[str, float] | None) -> str:

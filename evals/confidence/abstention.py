@@ -86,10 +86,7 @@ def abstention_figures(scores: Scores, answerable: Outcomes, least: float) -> di
     return {
         "questions": len(scores),
         "unanswerable": int((~answerable).sum()),
-        "auroc": measure.auroc(scores, answerable),
-        "ece": measure.ece(scores, answerable),
-        "ece_of_perfect": measure.ece_of_perfect(scores),
-        "brier": measure.brier(scores, answerable),
+        **measure.score_figures(scores, answerable),
         "abstained": {
             "unanswerable": int((below & ~answerable).sum()),
             "answerable": int((below & answerable).sum()),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from recall_loop.evals.replay.report_tables import number, report_table
 from recall_loop.policy.confidence.confidence_mapping import AnswerabilityModel, Calibration
 
 _BAR = 24
@@ -29,11 +29,7 @@ def show(mapping: Calibration, console: Console) -> None:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0)
-    table.add_column(columns[0], overflow="fold")
-    for name in columns[1:]:
-        table.add_column(name, justify="right")
-    return table
+    return report_table(*columns, title=title, padding=0)
 
 
 def _figures(found: Mapping[str, Any]) -> Table:
@@ -64,10 +60,10 @@ def _holding_cells(row: Mapping[str, Any]) -> list[str]:
     return [
         str(row["questions"]),
         str(none),
-        _number(row["auroc"]),
-        _number(row["ece"]),
-        _number(perfect and perfect["mean"]),
-        _number(row["brier"]),
+        number(row["auroc"]),
+        number(row["ece"]),
+        number(perfect and perfect["mean"]),
+        number(row["brier"]),
         _share(below["unanswerable"], none),
         _share(below["answerable"], row["questions"] - none),
     ]
@@ -79,27 +75,27 @@ def _share(count: int, whole: int) -> str:
 
 def _cells(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[str]:
     def both(name: str) -> str:
-        return _number(after[name]) if before is None else f"{_number(before[name])} → {_number(after[name])}"
+        return number(after[name]) if before is None else f"{number(before[name])} → {number(after[name])}"
 
     perfect = after["ece_of_perfect"]
     high = after["labels"]["high"]
     return [
         str(after["questions"]),
-        _number(after["base_rate"]),
+        number(after["base_rate"]),
         both("auroc"),
         both("ece"),
-        _number(perfect and perfect["mean"]),
+        number(perfect and perfect["mean"]),
         both("brier"),
         both("answerable_auroc"),
-        _number(high["precision"]),
-        _number(high["coverage"]),
+        number(high["precision"]),
+        number(high["coverage"]),
     ]
 
 
 def _labels(labels: Mapping[str, Any]) -> Table:
     table = _table("labels, after", "label", "true", "false", "precision", "coverage")
     for name, row in labels.items():
-        table.add_row(name, str(row["true"]), str(row["false"]), _number(row["precision"]), _number(row["coverage"]))
+        table.add_row(name, str(row["true"]), str(row["false"]), number(row["precision"]), number(row["coverage"]))
     return table
 
 
@@ -109,7 +105,7 @@ def _reliability(found: Mapping[str, Any]) -> Table:
     for at, (before, after) in enumerate(zip(found["before"], found["after"], strict=True), 1):
         cells: list[str] = []
         for part in (before, after):
-            cells += [_number(part["score"]), _number(part["share"]), bar(part["score"], part["share"])]
+            cells += [number(part["score"]), number(part["share"]), bar(part["score"], part["share"])]
         table.add_row(str(at), *cells)
     return table
 
@@ -127,7 +123,3 @@ def _candidates(found: Mapping[str, Any]) -> Table:
     for name, loss in sorted(found["log_loss_by_candidate"].items(), key=lambda pair: pair[1]):
         table.add_row(name, f"{loss:.4f}", style="bold" if name == found["chosen"] else None)
     return table
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

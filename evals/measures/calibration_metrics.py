@@ -86,6 +86,16 @@ def label_counts(labels: Sequence[str], outcomes: Outcomes) -> dict[str, dict[st
     return table
 
 
+def score_figures(scores: Scores, outcomes: Outcomes) -> dict[str, Any]:
+    """Return how well scores rank outcomes, and how near they are to their probabilities."""
+    return {
+        "auroc": auroc(scores, outcomes),
+        "ece": ece(scores, outcomes),
+        "ece_of_perfect": ece_of_perfect(scores),
+        "brier": brier(scores, outcomes),
+    }
+
+
 def calibration_figures(
     scores: Scores, outcomes: Outcomes, answerable: Outcomes, labels: Sequence[str]
 ) -> dict[str, Any]:
@@ -93,10 +103,7 @@ def calibration_figures(
     return {
         "questions": len(scores),
         "base_rate": float(outcomes.mean()) if len(outcomes) else None,
-        "auroc": auroc(scores, outcomes),
-        "ece": ece(scores, outcomes),
-        "ece_of_perfect": ece_of_perfect(scores),
-        "brier": brier(scores, outcomes),
+        **score_figures(scores, outcomes),
         "answerable_auroc": auroc(scores, answerable),
         "labels": label_counts(labels, outcomes),
     }

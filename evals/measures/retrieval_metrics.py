@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 
+import numpy as np
+
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.result import RecalledFact
 from recall_loop.state.types import ContentType
@@ -99,15 +101,14 @@ def macro_average(scores: Sequence[dict[str, float]]) -> dict[str, float]:
     return {name: math.fsum(each[name] for each in scores) / len(scores) for name in scores[0]}
 
 
+def mean(values: Sequence[float]) -> float | None:
+    """Return the mean; None for none."""
+    return math.fsum(values) / len(values) if values else None
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     """Return the value below which `share` (in [0,1]) of `values` lie, interpolated; NaN for none."""
-    if not values:
-        return math.nan
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return float(np.quantile(values, share)) if values else math.nan
 
 
 def _discount(rank: int) -> float:

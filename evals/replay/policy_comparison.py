@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recall_loop.evals.measures.calibration_metrics import optional_auroc
-from recall_loop.evals.measures.retrieval_metrics import macro_average, percentile
+from recall_loop.evals.measures.retrieval_metrics import macro_average, mean, percentile
 from recall_loop.evals.runs.runner import ReplayRun
 from recall_loop.state.types import ConfidenceLabel
 
@@ -98,7 +98,6 @@ def policy_figures(runs: Sequence[ReplayRun]) -> dict[str, Any]:
     above the similarity that counts as relevant. A figure that has nothing to be taken over is null.
     """
     scored = [run for run in runs if run.scores]
-    latencies = [run.latency_ms for run in runs]
     return {
         "prompts": len(runs),
         "scored": len(scored),
@@ -106,11 +105,7 @@ def policy_figures(runs: Sequence[ReplayRun]) -> dict[str, Any]:
         "gold_found": sum(run.gold_found or 0 for run in scored),
         "relevant_facts": sum(run.relevant for run in runs),
         **macro_average([run.scores for run in scored]),
-        "iterations": _mean([run.result.iterations for run in runs]),
-        "queries_executed": sum(run.result.executed for run in runs),
-        "queries_repeated": sum(run.result.repeated for run in runs),
-        "stop_reasons": dict(Counter(run.result.stop_reason for run in runs).most_common()),
-        "latency_ms": {"p50": percentile(latencies, 0.5), "p95": percentile(latencies, 0.95)},
+        **search_figures(runs),
         "llm_calls": sum(run.result.llm_calls for run in runs),
         "llm_tokens": sum(run.result.llm_tokens for run in runs),
         "confusion": label_confusion(runs),
@@ -124,6 +119,18 @@ def policy_figures(runs: Sequence[ReplayRun]) -> dict[str, Any]:
         "answerable_auroc": answerable_auroc(runs),
         "by_iteration": by_iteration(runs),
         "categories": categories(scored),
+    }
+
+
+def search_figures(runs: Sequence[ReplayRun]) -> dict[str, Any]:
+    """Return how far runs searched, why they stopped, and their latency; NaN where there are no runs."""
+    latencies = [run.latency_ms for run in runs]
+    return {
+        "iterations": mean([run.result.iterations for run in runs]),
+        "queries_executed": sum(run.result.executed for run in runs),
+        "queries_repeated": sum(run.result.repeated for run in runs),
+        "stop_reasons": dict(Counter(run.result.stop_reason for run in runs).most_common()),
+        "latency_ms": {"p50": percentile(latencies, 0.5), "p95": percentile(latencies, 0.95)},
     }
 
 
@@ -178,8 +185,8 @@ def by_iteration(runs: Sequence[ReplayRun]) -> list[dict[str, float | None]]:
             {
                 "iteration": iteration,
                 "runs": sum(run.result.iterations >= iteration for run in runs),
-                "new_facts": _mean(new),
-                "found": _mean([_found_by(run, iteration) for run in scored]),
+                "new_facts": mean(new),
+                "found": mean([_found_by(run, iteration) for run in scored]),
             }
         )
     return rows
@@ -199,7 +206,3 @@ def categories(scored: Sequence[ReplayRun]) -> dict[str, dict[str, float]]:
         name: {"prompts": len(rows), **macro_average([dict(row) for row in rows])}
         for name, rows in sorted(groups.items())
     }
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None

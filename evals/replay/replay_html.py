@@ -9,6 +9,7 @@ from typing import Any
 from recall_loop.evals.replay.policy_comparison import COMPLETE_DESCRIPTION
 from recall_loop.evals.replay.replay_plots import draw_plots
 from recall_loop.evals.replay.replay_report import comparison_rows, confusion_cells, heads
+from recall_loop.evals.replay.report_tables import counts_text
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
@@ -38,7 +39,11 @@ def page(report: Mapping[str, Any]) -> str:
         "<h2>Plots</h2>",
         _figures(draw_plots(report)),
         "<h2>Stop reasons</h2>",
-        _table(("policy", "reasons"), ((policy["name"], _reasons(policy)) for policy in policies), "words"),
+        _table(
+            ("policy", "reasons"),
+            ((policy["name"], counts_text(policy["stop_reasons"])) for policy in policies),
+            "words",
+        ),
         f"<h2>Confidence</h2><p>The event is {COMPLETE_DESCRIPTION}.</p>",
         _table(("label", "yes", "no", "share"), _labels(policies)),
         "<h2>Recall by category</h2>",
@@ -69,10 +74,6 @@ def _table(names: Sequence[str], lines: Iterable[Sequence[str]], kind: str = "")
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>" for cells in lines)
     return f'<div class="wide"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _reasons(policy: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in policy["stop_reasons"].items())
 
 
 def _settings(policy: Mapping[str, Any]) -> str:

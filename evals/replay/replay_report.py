@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -18,11 +17,11 @@ from recall_loop.evals.replay.policy_comparison import (
     differences,
     policy_figures,
 )
+from recall_loop.evals.replay.report_tables import counts_text, number, report_table
 from recall_loop.evals.runs.loop_policy import Policy
+from recall_loop.evals.runs.prompts import changed_settings
 from recall_loop.evals.runs.runner import ReplayRun
-from recall_loop.state.settings.settings import Settings
 
-_SECRETS = {name for name, field in Settings.model_fields.items() if not field.repr}
 _TOTALS = ("queries_executed", "queries_repeated", "llm_calls", "llm_tokens", "gold_found", "relevant_facts")
 MEASURE_LABELS = {
     "gold_found": "unique relevant facts found (gold)",
@@ -63,7 +62,7 @@ def build(asked: ReplayOptions, policies: Sequence[Policy], runs: Sequence[Repla
         "policies": [
             {
                 "name": policy.name,
-                "settings": policy.settings.model_dump(mode="json", exclude_defaults=True, exclude=_SECRETS),
+                "settings": changed_settings(policy.settings),
                 **policy_figures(by_policy[policy.name]),
             }
             for policy in policies
@@ -146,8 +145,7 @@ def comparison_rows(report: Mapping[str, Any]) -> list[list[str]]:
     p95 = [f"{policy['latency_ms']['p95']:.1f}" for policy in policies]
     found.append(["latency p95, ms", *p95, *("" for _ in policies[1:])])
     for by in ("score", "answerable"):
-        shares = [policy["answerable_auroc"][by] for policy in policies]
-        cells = ["–" if share is None else f"{share:.3f}" for share in shares]
+        cells = [number(policy["answerable_auroc"][by]) for policy in policies]
         found.append([f"unanswerable against answerable, AUROC by {by}", *cells, *("" for _ in policies[1:])])
     return found
 
@@ -196,28 +194,21 @@ def _difference(parts: Sequence[Mapping[str, Any]], measure: str) -> str:
 
 
 def _side_by_side(report: Mapping[str, Any]) -> Table:
-    table = _table()
-    for at, head in enumerate(heads(report)):
-        table.add_column(escape(head), justify="right" if at else "left", no_wrap=at > 0)
+    table = report_table(*heads(report), no_wrap=True)
     for row in comparison_rows(report):
         table.add_row(*map(escape, row))
     return table
 
 
 def _stops(report: Mapping[str, Any]) -> Table:
-    table = _table()
-    for head in ("policy", "reasons"):
-        table.add_column(head)
+    table = report_table("policy", "reasons", left=2)
     for policy in report["policies"]:
-        reasons = ", ".join(f"{name} {count}" for name, count in policy["stop_reasons"].items())
-        table.add_row(escape(policy["name"]), reasons)
+        table.add_row(escape(policy["name"]), counts_text(policy["stop_reasons"]))
     return table
 
 
 def _confusion(report: Mapping[str, Any]) -> Table:
-    table = _table()
-    for head, justify in (("policy", "left"), ("label", "left"), ("yes", "right"), ("no", "right"), ("share", "right")):
-        table.add_column(head, justify=justify)  # type: ignore[arg-type]  # a literal type
+    table = report_table("policy", "label", "yes", "no", "share", left=2)
     for policy in report["policies"]:
         for label, counts in policy["confusion"].items():
             table.add_row(escape(policy["name"]), label, *confusion_cells(counts))
@@ -227,8 +218,4 @@ def _confusion(report: Mapping[str, Any]) -> Table:
 def confusion_cells(counts: Mapping[str, int]) -> tuple[str, str, str]:
     """Return complete, incomplete and the share that is complete, as text."""
     yes, no = counts["complete"], counts["incomplete"]
-    return str(yes), str(no), f"{yes / (yes + no):.3f}" if yes + no else "–"
-
-
-def _table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    return str(yes), str(no), number(yes / (yes + no) if yes + no else None)

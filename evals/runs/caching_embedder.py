@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from cachetools import LRUCache
 
 from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder, TokenEmbedder
 
@@ -25,7 +25,7 @@ class CachingEmbedder:
     def __init__(self, inner: Embedder) -> None:
         self.name, self.dimension, self.fingerprint = inner.name, inner.dimension, inner.fingerprint
         self._inner = inner
-        self._vectors: OrderedDict[str, Any] = OrderedDict()
+        self._vectors: LRUCache[str, Any] = LRUCache(_MOST)
         self._lock = Lock()
         if isinstance(inner, ConversationalEmbedder):
             self.conversational = inner.conversational  # it embeds what is stored, which nothing remembers
@@ -36,27 +36,24 @@ class CachingEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return one unit vector per query."""
-        found = self._known(self._vectors, texts, self._inner.embed_queries)
+        found = self._cached(self._vectors, texts, self._inner.embed_queries)
         return self._matrix([found[text] for text in texts])
 
     def _matrix(self, rows: Sequence[Vectors]) -> Vectors:
         return np.stack(rows) if rows else np.zeros((0, self.dimension), dtype=np.float32)
 
-    def _known(
-        self, kept: OrderedDict[str, Any], texts: Sequence[str], make: Callable[[list[str]], Any]
+    def _cached(
+        self, cache: LRUCache[str, Any], texts: Sequence[str], make: Callable[[list[str]], Iterable[Any]]
     ) -> dict[str, Any]:
-        """Return what was made of each text; what is missing is made at once, and the oldest goes."""
+        """Return what was made of each text; what is missing is made in one call."""
         with self._lock:
-            found = {text: kept[text] for text in texts if text in kept}
+            found = {text: cache[text] for text in texts if text in cache}
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         if missing:
-            found |= zip(missing, make(missing), strict=True)
-        with self._lock:
-            for text in found:
-                kept[text] = found[text]
-                kept.move_to_end(text)
-            while len(kept) > _MOST:
-                kept.popitem(last=False)
+            made = dict(zip(missing, make(missing), strict=True))
+            found |= made
+            with self._lock:
+                cache.update(made)
         return found
 
 
@@ -66,21 +63,20 @@ class CachingTokenEmbedder(CachingEmbedder):
     def __init__(self, inner: TokenEmbedder) -> None:
         super().__init__(inner)
         self.token_dimension = inner.token_dimension
-        self._tokens_of = inner
-        self._both: OrderedDict[str, Any] = OrderedDict()
+        self._token_embedder = inner
+        self._both: LRUCache[str, Any] = LRUCache(_MOST)
 
     def embed_documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Vectors]]:
         """Return one unit vector and the token vectors of each stored text."""
-        return self._tokens_of.embed_documents_with_tokens(texts)
+        return self._token_embedder.embed_documents_with_tokens(texts)
 
     def embed_queries_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Vectors]]:
         """Return one unit vector and the token vectors of each query."""
-        found = self._known(self._both, texts, self._made)
+        found = self._cached(self._both, texts, self._embedded_with_tokens)
         return self._matrix([found[text][0] for text in texts]), [found[text][1] for text in texts]
 
-    def _made(self, texts: list[str]) -> list[tuple[Vectors, Vectors]]:
-        vectors, tokens = self._tokens_of.embed_queries_with_tokens(texts)
-        return list(zip(vectors, tokens, strict=True))
+    def _embedded_with_tokens(self, texts: list[str]) -> Iterable[tuple[Vectors, Vectors]]:
+        return zip(*self._token_embedder.embed_queries_with_tokens(texts), strict=True)
 
 
 def with_query_cache(inner: Embedder) -> CachingEmbedder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.datasets.questions import LabelledQuestion
@@ -99,6 +99,12 @@ def settings_with(overrides: Iterable[str]) -> Settings:
             raise InvalidInputError("set", pair, _FIXED_SETTINGS[name.strip()])
         values[name.strip()] = value.strip()
     return Settings(**values)
+
+
+def changed_settings(settings: Settings) -> dict[str, Any]:
+    """Return the settings that differ from their defaults, as JSON-able values, without secrets."""
+    secrets = {name for name, field in Settings.model_fields.items() if not field.repr}
+    return settings.model_dump(mode="json", exclude_defaults=True, exclude=secrets)
 
 
 def select_questions(dataset: Dataset, options: EvalOptions) -> list[LabelledQuestion]:

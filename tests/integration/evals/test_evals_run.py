@@ -13,7 +13,7 @@ from benchmarks.timing import Stopwatch, instrument, timed_embedder
 from recall_loop.cli.main import main
 from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.runs import eval_report
+from recall_loop.evals.replay import eval_report
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.evals.runs.prompts import EvalOptions
 from recall_loop.evals.runs.runner import ReplayRun, run_evaluation

@@ -13,7 +13,7 @@ from rich.console import Console
 from benchmarks.timing import Stopwatch
 from recall_loop.evals.datasets.dataset_parts import Collections, Dataset, DocumentSelection
 from recall_loop.evals.datasets.questions import LabelledQuestion
-from recall_loop.evals.runs import eval_report
+from recall_loop.evals.replay import eval_report
 from recall_loop.evals.runs.cross_collection import with_cross_collection_questions
 from recall_loop.evals.runs.loop_policy import PolicyResult
 from recall_loop.evals.runs.prompts import EvalOptions, prompts_from_dataset, select_questions, settings_with
