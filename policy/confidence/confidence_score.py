@@ -67,6 +67,7 @@ def confidence_components(inputs: ConfidenceInputs) -> dict[str, float]:
 
 
 def _mean(values: Sequence[float]) -> float:
+    # Not fmean: its last bit differs, and scores compare across versions.
     return sum(values) / len(values) if values else 0.0
 
 

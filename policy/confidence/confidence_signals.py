@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
@@ -93,13 +94,9 @@ class _SignalInputs:
         return [_similarity(item.entry) for item in self.ranked[:BEST_DEPTH]]
 
     @cached_property
-    def names(self) -> frozenset[str]:
-        return frozenset(term for name in self.question.names for term in stems(name))
-
-    @cached_property
     def question_terms(self) -> list[str]:
         """The stems of the question's words, without names."""
-        return sorted(set(stems(" ".join(content_words(self.question.text)))) - self.names)
+        return sorted(set(stems(" ".join(content_words(self.question.text)))) - self.question.name_terms)
 
     @cached_property
     def own_terms(self) -> list[frozenset[str]]:
@@ -115,7 +112,7 @@ class _SignalInputs:
     def from_named(self) -> list[bool]:
         """Whether each of the best ten comes from, or is about, somebody that the question names."""
         texts = [" ".join(str(record.get(key) or "") for key in _SOURCE_FIELDS) for record in self.records]
-        return [bool(self.names & set(stems(text))) for text in texts]
+        return [bool(self.question.name_terms & set(stems(text))) for text in texts]
 
     @cached_property
     def rarity(self) -> dict[str, float]:
@@ -159,7 +156,7 @@ def _similarity(entry: PoolEntry) -> float:
 
 
 def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values) if values else 0.0
+    return fmean(values) if values else 0.0
 
 
 def _score_signals(facts: _SignalInputs) -> dict[str, float]:
@@ -186,7 +183,7 @@ def _word_signals(facts: _SignalInputs) -> dict[str, float]:
 def _attribution_signals(facts: _SignalInputs) -> dict[str, float]:
     """Compare facts from those whom the question names with others: what somebody else said may be no answer."""
     own = [facts.rare_share(terms) for terms in facts.own_terms[:BEST_DEPTH]]
-    if not facts.names:
+    if not facts.question.name_terms:
         unnamed = {"told_share": _mean(own), "told_alike": _mean_of_best(facts.similarities)}
         return dict.fromkeys(_NAMED_SIGNALS, 0.0) | unnamed
     sides = [1.0 if named else -1.0 for named in facts.from_named]

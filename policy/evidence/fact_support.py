@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from recall_loop.text.words.keys import query_terms
-from recall_loop.text.words.tokens import stems
+from recall_loop.text.words.tokens import stem_set
 
 MIN_SHARE = 0.6
 # Subjects that stand for a speaker without a name.
@@ -33,10 +33,10 @@ def is_supported(subject: str, value: str, text: str, said: CitedContext) -> boo
     or be the unnamed user or assistant. At least 60 % of the content words of the sentence `text` must occur in the
     cited messages, the context or the subject.
     """
-    cited = {stem for message in said.cited for stem in stems(message)}
-    near = cited.union(*(stems(message) for message in said.context))
+    cited = stem_set(said.cited)
+    near = cited | stem_set(said.context)
     about = query_terms(subject)
-    if not query_terms(value) <= cited or not about <= near.union(*(stems(name) for name in UNNAMED_SPEAKERS)):
+    if not query_terms(value) <= cited or not about <= near | stem_set(UNNAMED_SPEAKERS):
         return False
     claims = query_terms(text)
     return len(claims & (near | about)) >= MIN_SHARE * len(claims)

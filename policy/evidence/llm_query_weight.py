@@ -26,7 +26,7 @@ from recall_loop.state.request import ChatMessage
 from recall_loop.state.types import QuerySource
 from recall_loop.text.names.phrases import find_entities
 from recall_loop.text.words.keys import query_terms
-from recall_loop.text.words.tokens import stems
+from recall_loop.text.words.tokens import stem_set
 
 GROUNDED_SHARE = 0.5
 SEEDED_SHARE = 0.5
@@ -59,10 +59,8 @@ def question_terms(
     """Return the terms that queries are judged by: question, goal, recent messages, and synonyms of its phrases."""
     texts = [question.text, question.goal or "", *question.referents]
     texts += [message.content[:_MESSAGE_CHARACTERS] for message in messages[-_WINDOW_MESSAGES:]]
-    terms = {term for text in texts for term in stems(text)}
     synonyms = {term for facet in facets for terms in facet["alternatives"].values() for term in terms}
-    names = frozenset(term for name in question.names for term in stems(name))
-    return QuestionTerms(frozenset(terms | synonyms), names)
+    return QuestionTerms(stem_set(texts) | synonyms, question.name_terms)
 
 
 def weight_llm_queries(found: Sequence[QueryHits], base: QuestionTerms, ranked: Sequence[PoolEntry]) -> list[QueryHits]:
@@ -114,7 +112,7 @@ def _weigh_query(query_hits: QueryHits, base: QuestionTerms, seeds: Sequence[_Se
         return 1.0 + from_question, _with_weight_factor(query_hits, _part_factor(terms, base.names))
     rest = terms - base.terms
     # A record that lacks the names of the query is no ground for it, whatever else they share.
-    names = frozenset(term for name in find_entities(query_hits.query["text"]) for term in stems(name)) - base.terms
+    names = stem_set(find_entities(query_hits.query["text"])) - base.terms
     usable = [seed for seed in seeds if 2 * len(names & seed.terms) >= len(names)]
     joined, seed = max(
         ((from_question + _share(rest & seed.terms, terms), seed) for seed in usable),

@@ -22,7 +22,7 @@ from recall_loop.state.agent_state import PlannedQuery, PoolEntry, QueryMatch
 from recall_loop.state.records.records import Record, SearchHit
 from recall_loop.text.words.keys import fact_key
 from recall_loop.text.words.snippets import best_snippet
-from recall_loop.text.words.tokens import stems
+from recall_loop.text.words.tokens import stem_set, stems
 
 BRIDGE_SHARE = 0.95
 BRIDGE_DECAY = 0.25
@@ -118,7 +118,7 @@ def _bridge_credits(
 ) -> Iterator[tuple[SearchHit, float, float]]:
     """Yield the hits that cross the bridge, with the factors of their score and similarity."""
     entity = frozenset(stems(query["entity"] or ""))
-    missing = {term for word in query["missing"] for term in stems(word)}
+    missing = stem_set(query["missing"])
     others = [hit for hit in hits if hit.score > 0.0 and not _beside(seed, hit)]
     about = next((hit for hit in others if hit.record.label and frozenset(stems(hit.record.label)) == entity), None)
     rest = [hit for hit in others if hit is not about][:BRIDGE_DEPTH]

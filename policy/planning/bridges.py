@@ -51,10 +51,9 @@ def bridge_candidates(question: AnalysedQuestion, ranked: Sequence[PoolEntry]) -
 
     The first one of each seed comes before any second one, so that a seed of merely similar wording can't fill a round.
     """
-    time_terms = {term for time in question.times for term in stems(time.text)}
     # Times are no words that a record can lack.
-    asked = [word for word in content_words(question.text) if stem(word) not in time_terms]
-    known_terms = time_terms.union(map(stem, asked))
+    asked = [word for word in content_words(question.text) if stem(word) not in question.time_terms]
+    known_terms = question.time_terms.union(map(stem, asked))
     speakers = _speakers(ranked)
     by_seed: list[list[BridgeCandidate]] = []
     for seed in ranked[:MAX_SEEDS]:
@@ -71,7 +70,7 @@ def _speakers(entries: Sequence[PoolEntry]) -> set[frozenset[str]]:
 
 
 def _candidates_of_seed(
-    seed: PoolEntry, missing: tuple[str, ...], known_terms: set[str], speakers: set[frozenset[str]]
+    seed: PoolEntry, missing: tuple[str, ...], known_terms: frozenset[str], speakers: set[frozenset[str]]
 ) -> list[BridgeCandidate]:
     candidates: list[BridgeCandidate] = []
     for entity in _entities_by_closeness(seed, known_terms):
@@ -81,7 +80,7 @@ def _candidates_of_seed(
     return candidates[:ENTITIES_PER_SEED]
 
 
-def _entities_by_closeness(seed: PoolEntry, asked: set[str]) -> list[str]:
+def _entities_by_closeness(seed: PoolEntry, asked: frozenset[str]) -> list[str]:
     """Return the names in a seed, those that share a sentence with most of the question's words first.
 
     Only few of the names in a long record have to do with the question. The label represents the whole record.

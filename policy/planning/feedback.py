@@ -23,7 +23,7 @@ def feedback_queries(question: AnalysedQuestion, ranked: Sequence[PoolEntry], lo
 
     Such words are those that the store uses for the subject of the question. `longest` is the most characters of one.
     """
-    asked = set(stems(" ".join([question.text, *question.names])))
+    asked = question.name_terms.union(stems(question.text))
     counts: Counter[str] = Counter()
     for rank, entry in enumerate(ranked[:_FACTS]):
         terms = entry_terms(entry) - asked

@@ -14,7 +14,6 @@ from itertools import pairwise, zip_longest
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery, QueryNarrowing
 from recall_loop.state.types import QuerySource
-from recall_loop.text.time.time_expressions import TimeExpression
 from recall_loop.text.words.related_terms import RelatedTerms, related_terms
 from recall_loop.text.words.stop_words import ASKING_WORDS
 from recall_loop.text.words.tokens import content_words, stems
@@ -121,14 +120,13 @@ def period_queries(question: AnalysedQuestion, main: str) -> Iterator[PlannedQue
     start, end = (question.period[name][:10] for name in ("start_time", "end_time"))
     narrowed: QueryNarrowing = {"tool": None, "filters": dict(question.period)}
     spoken = None if question.referents else question.text
-    text = f"{start} to {end} {without_times(main, question.times)}"
+    text = f"{start} to {end} {without_times(main, question)}"
     yield {**make_query(text, QuerySource.TEMPORAL, PERIOD_WEIGHT), "spoken": spoken, "narrowed": narrowed}
 
 
-def without_times(text: str, times: Sequence[TimeExpression]) -> str:
-    """Return `text` without the words that belong to one of `times`."""
-    time_terms = {term for time in times for term in stems(time.text)}
-    return " ".join(word for word in text.split() if not set(stems(word)) <= time_terms)
+def without_times(text: str, question: AnalysedQuestion) -> str:
+    """Return `text` without the words that belong to one of the question's times."""
+    return " ".join(word for word in text.split() if not question.time_terms.issuperset(stems(word)))
 
 
 def _filling_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
@@ -187,8 +185,7 @@ def _replacement_queries(question: AnalysedQuestion, pick: TermSelector, weight:
 
 def unique_terms(question: AnalysedQuestion) -> list[str]:
     """Return the noun phrases and the single words of a question, without names."""
-    name_terms = {term for name in question.names for term in stems(name)}
-    words = [word for word in content_query(question.text).split() if not set(stems(word)) <= name_terms]
+    words = [word for word in content_query(question.text).split() if not question.name_terms.issuperset(stems(word))]
     return list(dict.fromkeys([*(phrase for phrase in question.phrases if " " in phrase), *words]))
 
 

@@ -106,7 +106,7 @@ def _named(question: AnalysedQuestion, names: Sequence[str]) -> Iterator[Planned
 
 def _timed(question: AnalysedQuestion, ranked: Sequence[PoolEntry]) -> Iterator[PlannedQuery]:
     """Yield the question's words without its time words, with each time as people write it."""
-    words = without_times(content_query(question.text), question.times)
+    words = without_times(content_query(question.text), question)
     for time in (question.times or _times_of(ranked))[:_MOST_TIMES]:
         for rendered in render_time(time):
             yield make_query(f"{words} {rendered}".strip(), QuerySource.TEMPORAL)

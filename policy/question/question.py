@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from recall_loop.policy.question.periods import event_times, period_filters
@@ -18,7 +18,7 @@ from recall_loop.text.time.dates import to_utc
 from recall_loop.text.time.time_expressions import TimeExpression, parse_times
 from recall_loop.text.words.related_terms import RelatedTermsTable
 from recall_loop.text.words.stop_words import word_set
-from recall_loop.text.words.tokens import content_words, stems, words
+from recall_loop.text.words.tokens import content_words, stem_set, stems, words
 
 _FOCUS_CHARACTERS = 1000
 _WINDOW_MESSAGES = 6
@@ -81,6 +81,16 @@ class AnalysedQuestion:
     period: Mapping[str, Any] | None = None
     table: RelatedTermsTable | None = field(default=None, repr=False, compare=False)
 
+    @cached_property
+    def name_terms(self) -> frozenset[str]:
+        """The stems of its names."""
+        return stem_set(self.names)
+
+    @cached_property
+    def time_terms(self) -> frozenset[str]:
+        """The stems of its times."""
+        return stem_set(time.text for time in self.times)
+
 
 def analyse_question(
     request: RetrieveRequest, reference: datetime, table: RelatedTermsTable | None = None
@@ -107,14 +117,15 @@ def _analyse(
     text: str, window: tuple[str, ...], asked_before: str, goal: str | None, reference: datetime
 ) -> AnalysedQuestion:
     times = parse_times(text, reference)
-    named = [name for name in find_entities(text) if set(stems(name)) - _term_set(time.text for time in times)]
+    time_terms = stem_set(time.text for time in times)
+    named = [name for name in find_entities(text) if not time_terms.issuperset(stems(name))]
     follows_up = _follows_up(text, named)
     referents = _referents(window) if follows_up else ()
     names = tuple(unique_folded([*named, *referents]))
     phrases = find_noun_phrases(text) + (find_noun_phrases(_focus(goal)) if goal else [])
     if not named and not phrases and window:
         phrases = find_noun_phrases(_focus(window[-1]))
-    taken = _term_set([*names, *(time.text for time in times)])
+    taken = time_terms | stem_set(names)
     return AnalysedQuestion(
         text=text,
         parts=_parts(text),
@@ -154,13 +165,9 @@ def _parts(text: str) -> tuple[str, ...]:
     return tuple(pieces) if len(pieces) >= 2 else (text,)
 
 
-def _term_set(texts: Iterable[str]) -> set[str]:
-    return {term for text in texts for term in stems(text)}
-
-
-def _without_terms(phrase: str, taken: set[str]) -> str:
+def _without_terms(phrase: str, taken: frozenset[str]) -> str:
     """Return the content words of a phrase whose stems aren't in `taken`."""
-    return " ".join(word for word in content_words(phrase) if not set(stems(word)) & taken)
+    return " ".join(word for word in content_words(phrase) if taken.isdisjoint(stems(word)))
 
 
 def _referents(window: Sequence[str]) -> tuple[str, ...]:

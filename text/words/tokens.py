@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 
@@ -111,6 +112,11 @@ def stems(text: str) -> list[str]:
     """
     kept = [word for word in words(text) if word not in STOP_WORDS]
     return [_stem(word) if len(word) <= _LONGEST_STEMMED else word for word in kept]
+
+
+def stem_set(texts: Iterable[str]) -> frozenset[str]:
+    """Return the distinct stems of all words of some texts but stop words."""
+    return frozenset(term for text in texts for term in stems(text))
 
 
 def content_words(text: str) -> list[str]:
