@@ -17,13 +17,13 @@ letter, which typos rarely touch, then the more frequent, then by alphabet.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock, local
 
 import Stemmer
+from cachetools import LRUCache
 from rapidfuzz.distance import OSA
 
 from recall_loop.memory.search.query.lexical import TermGroup
@@ -31,17 +31,6 @@ from recall_loop.memory.search.query.spelling_index import MAX_LENGTH, SpellingI
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.text.words.stop_words import STOP_WORDS
 from recall_loop.text.words.tokens import fold, stem, words
-
-__all__ = [
-    "LEVELS",
-    "MOST_VARIANTS",
-    "RARITY_RATIO",
-    "WEIGHTS",
-    "SpellingVocabulary",
-    "TermGroup",
-    "corrected_query",
-    "expand_query",
-]
 
 LEVELS = (0, 1, 2)
 MOST_VARIANTS = 8
@@ -81,16 +70,12 @@ class SpellingVocabulary:
     def __init__(self, frequencies: Mapping[str, int]) -> None:
         self._frequencies = frequencies
         self._tables: dict[int, SpellingIndex] = {}
-        self._found: OrderedDict[tuple[str, int], tuple[_Variant, ...]] = OrderedDict()
+        self._variants: LRUCache[tuple[str, int], tuple[_Variant, ...]] = LRUCache(_MAX_CACHED)
         self._lock = Lock()
 
     def frequency(self, stem: str) -> int:
         """Return the number of rows that have `stem`, 0 when none has."""
         return self._frequencies.get(stem, 0)
-
-    def variants(self, word: str, most: int) -> tuple[_Variant, ...]:
-        """Return the stems at 1 to `most` steps (1 or 2) from a folded word, best first, its own left out."""
-        return self._kept(word, most)
 
     def likely_corrections(self, word: str, most: int) -> tuple[_Variant, ...]:
         """Return the variants that make `word` look misspelt, best first.
@@ -100,29 +85,28 @@ class SpellingVocabulary:
         """
         rows = self.frequency(stem(word))
         if not rows:
-            return self._kept(word, most)
-        return tuple(each for each in self._kept(word, 0) if self.frequency(each.stem) >= RARITY_RATIO * rows)
+            return self.variants(word, most)
+        return tuple(each for each in self.variants(word, 0) if self.frequency(each.stem) >= RARITY_RATIO * rows)
 
-    def _kept(self, word: str, most: int) -> tuple[_Variant, ...]:
-        """Look `word` up, or return what was found before; `most` = 0 stands for frequent stems at one step."""
-        key = (word, most)
+    def variants(self, word: str, most: int) -> tuple[_Variant, ...]:
+        """Return the stems at 1 to `most` steps (1 or 2) from a folded word, best first, its own left out.
+
+        `most` = 0 gives frequent stems at one step.
+        """
         with self._lock:
-            found = self._found.get(key)
-            if found is not None:
-                self._found.move_to_end(key)
-                return found
+            known = self._variants.get((word, most))
+            if known is not None:
+                return known
             least = 1 if most else RARITY_RATIO
             if least not in self._tables:
                 self._tables[least] = SpellingIndex(text for text, rows in self._frequencies.items() if rows >= least)
             table = self._tables[least]
-        found = self._look(word, most, table)
+        variants = self._look_up(word, most, table)
         with self._lock:
-            self._found[key] = found
-            if len(self._found) > _MAX_CACHED:
-                self._found.popitem(last=False)
-        return found
+            self._variants[word, most] = variants
+        return variants
 
-    def _look(self, word: str, most: int, table: SpellingIndex) -> tuple[_Variant, ...]:
+    def _look_up(self, word: str, most: int, table: SpellingIndex) -> tuple[_Variant, ...]:
         own = stem(word)
         steps: dict[str, int] = {}
         for typed in {own, word} if most == 2 else {own}:

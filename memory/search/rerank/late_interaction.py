@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Scores = NDArray[np.float64]
     Neighbours = tuple[int | None, int | None]
 
+# Weights of the two MaxSims beside the first score, all three z-scored.
 OWN_WEIGHT = 0.6
 WINDOW_WEIGHT = 1.2
 # Texts embedded at once; the budget is looked at in between.
@@ -124,7 +125,6 @@ class LateInteractionReranker:
         source: where the stored ones are.
         budget: time for those that aren't stored, shared by all queries of the request.
         query_tokens: token vectors [t, d] of queries that are embedded already.
-        own_weight, window_weight: what each MaxSim counts beside the first score, all three z-scored.
     """
 
     embedder: TokenEmbedder
@@ -132,8 +132,6 @@ class LateInteractionReranker:
     source: TokenSource
     budget: TimeBudget = field(default_factory=TimeBudget)
     query_tokens: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
-    own_weight: float = OWN_WEIGHT
-    window_weight: float = WINDOW_WEIGHT
     name: str = "late-interaction"
     _held: dict[int, PackedTokens] = field(default_factory=dict, repr=False)
     _neighbours: dict[int, Neighbours] = field(default_factory=dict, repr=False)
@@ -190,10 +188,10 @@ class LateInteractionReranker:
             return None
         own = fill_unknown(own)
         scores = z_scores(np.array([candidate.score for candidate in candidates], dtype=np.float64))
-        scores = scores + self.own_weight * z_scores(own)
+        scores = scores + OWN_WEIGHT * z_scores(own)
         known = not np.isnan(windows).all()
         if known and any(self._neighbours.get(rowid, _NO_NEIGHBOURS) != _NO_NEIGHBOURS for rowid in rowids):
-            scores = scores + self.window_weight * z_scores(fill_unknown(windows))
+            scores = scores + WINDOW_WEIGHT * z_scores(fill_unknown(windows))
         return self._compared(rowids, best, own, fill_unknown(windows) if known else own, scores)
 
     def _compared(

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from recall_loop.state.errors import RecallError
-from recall_loop.state.search import DEFAULT_RERANK_POOL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,12 +92,6 @@ def run_reranker(reranker: Reranker, query: str, candidates: Sequence[Candidate]
         return RerankResult(rescale(validate_scores(reranker.name, given, len(first)), first))
     except RecallError as error:
         return RerankResult(first, f"reranker {reranker.name}: {error}")
-
-
-def top_candidates(scores: Scores, rowids: NDArray[np.int64], pool: int = DEFAULT_RERANK_POOL) -> NDArray[np.intp]:
-    """Return the places of the best `pool` scores, best first; equal scores go by rowid."""
-    order: NDArray[np.intp] = np.lexsort((rowids, -scores))[:pool]
-    return order
 
 
 def validate_scores(name: str, given: object, count: int) -> Scores:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, make_late_interaction
 from recall_loop.memory.search.rerank.learned import learned_gains, rerank_by_tokens
-from recall_loop.memory.search.rerank.rerank import top_candidates
 from recall_loop.memory.search.rerank.top_k import ScoredCandidates, rerank_candidates
+from recall_loop.memory.store.index.vector_search import top_positions
 from recall_loop.state.errors import RecallError, UnsupportedOptionError
 from recall_loop.state.types import SearchMode
 
@@ -85,7 +85,7 @@ def _prepare(
     reranker.query_tokens = {query.parsed.embedded_text: query.tokens for query in queries if query.tokens is not None}
     candidates: dict[int, float] = {}
     for query, part in zip(queries, parts, strict=True):
-        places = top_candidates(part.scores, part.rowids, query.parsed.options.rerank_pool)
+        places = top_positions(part.scores, part.rowids, query.parsed.options.rerank_pool)
         for rowid, score in zip(part.rowids[places].tolist(), part.fused[places].tolist(), strict=True):
             candidates[rowid] = max(score, candidates.get(rowid, score))
     reranker.prepare([query.parsed.embedded_text for query in queries], candidates)

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recall_loop.memory.search.rerank.rerank import Candidate, run_reranker, top_candidates
-from recall_loop.memory.search.scoring.fusion import DEFAULT_FUSION, Fusion
+from recall_loop.memory.search.rerank.rerank import Candidate, run_reranker
+from recall_loop.memory.search.scoring.fusion import DEFAULT_FUSION, Fusion, query_slices
+from recall_loop.memory.store.index.vector_search import top_positions
 from recall_loop.state.records.records import SearchHit
 from recall_loop.state.types import ContentType, OrderBy
 
@@ -45,13 +45,13 @@ class ScoredCandidates:
 
     Attributes:
         rowids: the rows.
-        kinds: numbers of their content types.
-        fused: the legs joined, or a reranker's word on them.
-        factors: by how much each candidate's content counts (SEARCH-5).
-        similar: similarities before that.
-        signals: what each leg says, by name.
-        named: 1 where the query names the author, else 0.
-        places: numbers of their sessions; -1 where they have none.
+        kind_codes: numbers of their content types.
+        fused: the fused signals, or a reranker's scores.
+        factors: the weight of each candidate's content (SEARCH-5).
+        raw_similarity: similarities before that.
+        signals: the values of the retrievers, by name.
+        author_named: 1 where the query names the author, else 0.
+        session_codes: numbers of their sessions; -1 where they have none.
     """
 
     rowids: NDArray[np.int64]
@@ -80,21 +80,26 @@ def score_candidates(
     """Fuse the legs, weigh by content before anything is cut (SEARCH-5), and return each query's part."""
     fused = fusion.fuse(found.signals, found.author_named, found.session_codes, found.starts)
     factors = found.factors if options.apply_content_scoring else np.ones(len(fused))
-    parts = []
-    for start, end in pairwise([*found.starts.tolist(), len(fused)]):
-        part = slice(start, end)
-        signals = {name: signal[part] for name, signal in found.signals.items()}
-        similar = found.similarity[part]
-        own = fused[part], factors[part], similar, signals, found.author_named[part], found.session_codes[part]
-        parts.append(ScoredCandidates(found.rowids[part], found.kind_codes[part], *own))
-    return parts
+    return [
+        ScoredCandidates(
+            rowids=found.rowids[part],
+            kind_codes=found.kind_codes[part],
+            fused=fused[part],
+            factors=factors[part],
+            raw_similarity=found.similarity[part],
+            signals={name: signal[part] for name, signal in found.signals.items()},
+            author_named=found.author_named[part],
+            session_codes=found.session_codes[part],
+        )
+        for part in query_slices(found.starts, len(fused))
+    ]
 
 
 def rerank_candidates(
     view: View, part: ScoredCandidates, query: str, reranker: Reranker, *, pool: int
 ) -> tuple[ScoredCandidates, str | None]:
-    """Let a reranker order the best `pool` candidates anew; with a reason where it failed and the first order stays."""
-    best = top_candidates(part.scores, part.rowids, pool)
+    """Let a reranker reorder the best `pool` candidates; with a reason where it failed and the first order stays."""
+    best = top_positions(part.scores, part.rowids, pool)
     rows = view.rows(part.rowids[best])
     best = best[[int(rowid) in rows for rowid in part.rowids[best]]]
     shown = []
@@ -106,14 +111,9 @@ def rerank_candidates(
     return replace(part, fused=fused), found.reason
 
 
-def rank_positions(part: ScoredCandidates) -> NDArray[np.int64]:
-    """Return places, best first; ties by order of insertion, so that equal runs give equal results."""
-    return np.lexsort((part.rowids, -part.scores))
-
-
 def select_top(part: ScoredCandidates, options: SearchParams, filters: Filters) -> list[RankedRow]:
     """Drop what is too dissimilar and cut to the limit, of each kind or of all together (SEARCH-7)."""
-    ranked = rank_positions(part)
+    ranked = top_positions(part.scores, part.rowids, len(part.rowids))
     if filters.min_similarity:
         ranked = ranked[part.similarity[ranked] >= filters.min_similarity]
     if not options.limit_per_type:

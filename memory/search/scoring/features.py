@@ -1,4 +1,4 @@
-"""What each leg says of the candidates of several queries, worked out for all of them at once."""
+"""Features of the candidates of several queries: the signals of every retriever, computed for all at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from recall_loop.memory.search.query.lexical import TermMatches, bm25, idf, match_terms
 from recall_loop.memory.search.scoring.content_scoring import content_factors
-from recall_loop.memory.search.scoring.fusion import query_numbers
+from recall_loop.memory.search.scoring.fusion import query_numbers, query_slices
 from recall_loop.memory.search.scoring.similarity import (
     combine_similarities,
     idf_weighted_coverage,
@@ -66,17 +66,17 @@ class TermStatistics:
 
 @dataclass(frozen=True)
 class CandidateFeatures:
-    """Candidates of q queries, one query's after another's, each array [n]; a leg that didn't run is absent.
+    """Candidates of q queries, one query's after another's, each array [n]; a retriever that didn't run has no signal.
 
     Attributes:
         starts: where each query's candidates begin [q].
         rowids: the rows.
-        kinds: numbers of their content types.
-        places: numbers of their sessions; -1 where they have none.
-        factors: by how much each one's content counts (SEARCH-5).
-        signals: what each leg says, by name.
+        kind_codes: numbers of their content types.
+        session_codes: numbers of their sessions; -1 where they have none.
+        factors: the weight of each one's content (SEARCH-5).
+        signals: the values of the retrievers, by name.
         similarity: see `recall_loop.memory.search.scoring.similarity`.
-        named: 1 where the query names the author, else 0.
+        author_named: 1 where the query names the author, else 0.
     """
 
     starts: NDArray[np.int64]
@@ -91,7 +91,7 @@ class CandidateFeatures:
 
 @dataclass(frozen=True)
 class CandidatePool:
-    """All rows that were proposed for some queries: their index, and their vectors if a leg needs them."""
+    """All rows that were proposed for some queries: their index, and their vectors if they are needed."""
 
     view: View
     index: RowIndex
@@ -123,7 +123,10 @@ class CandidatePool:
 
 
 def compute_features(
-    pool: CandidatePool, places: Sequence[NDArray[np.int64]], queries: Sequence[PreparedQuery], words: TermStatistics
+    pool: CandidatePool,
+    places: Sequence[NDArray[np.int64]],
+    queries: Sequence[PreparedQuery],
+    statistics: TermStatistics,
 ) -> CandidateFeatures:
     """Work out every signal of the candidates of queries that run the same legs.
 
@@ -131,19 +134,19 @@ def compute_features(
         pool: the rows.
         places: for each query where its candidates stand in the pool, ascending; none is empty.
         queries: the queries.
-        words: what the tenant has of their words.
+        statistics: how often the tenant has their stems.
     """
     starts = np.cumsum([0, *(len(part) for part in places[:-1])])
     joined, index = np.concatenate(places), pool.index
     positions = index.positions(pool.rowids[joined])
     of_query = query_numbers(starts, len(joined))
     signals: dict[str, NDArray[np.float64]] = {}
-    shared = meant = None
+    coverage = semantic = None
     if any(query.groups for query in queries):
-        counts = _count_stems(index, positions, starts, queries, words)
-        shared = idf_weighted_coverage(counts.own_present, counts.window_present, counts.idf[of_query])
+        counts = _count_stems(index, positions, starts, queries, statistics)
+        coverage = idf_weighted_coverage(counts.own_present, counts.window_present, counts.idf[of_query])
         if "fts" in queries[0].parsed.legs:
-            signals |= _word_signals(index, positions, counts, counts.idf[of_query], words.corpus)
+            signals |= _word_signals(index, positions, counts, counts.idf[of_query], statistics.corpus)
     if queries[0].vectors is not None:
         pairs = [
             pool.cosines(part, query.vectors)
@@ -152,7 +155,7 @@ def compute_features(
         ]
         cosines = np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
         signals["cosine"], signals["cosine_window"] = (part.astype(np.float64) for part in cosines)
-        meant = semantic_similarity(np.maximum(*cosines))
+        semantic = semantic_similarity(np.maximum(*cosines))
     columns = index.columns
     return CandidateFeatures(
         starts,
@@ -161,9 +164,9 @@ def compute_features(
         columns.coded["session_place"][positions],
         content_factors(columns.tool[positions], columns.aside[positions]),
         signals,
-        combine_similarities(meant, shared),
+        combine_similarities(semantic, coverage),
         _author_named(
-            index, columns.coded["author"][positions], starts, [words.intended_stems(query) for query in queries]
+            index, columns.coded["author"][positions], starts, [statistics.intended_stems(query) for query in queries]
         ),
     )
 
@@ -173,16 +176,15 @@ def _count_stems(
     positions: NDArray[np.int64],
     starts: NDArray[np.int64],
     queries: Sequence[PreparedQuery],
-    words: TermStatistics,
+    statistics: TermStatistics,
 ) -> TermMatches:
     """Count each query's stems in its own candidates; queries with fewer stems leave columns of zeros."""
-    ends = [*starts[1:].tolist(), len(positions)]
     width = max(len(query.groups) for query in queries)
     own, window, own_present, window_present = (np.zeros((len(positions), width)) for _ in range(4))
     rarity = np.zeros((len(queries), width))
-    for number, (query, start, end) in enumerate(zip(queries, starts.tolist(), ends, strict=True)):
-        found = match_terms(index, positions[start:end], query.groups, words.frequencies, words.corpus.rows)
-        part = slice(start, end), slice(0, len(query.groups))
+    for number, (query, rows) in enumerate(zip(queries, query_slices(starts, len(positions)), strict=True)):
+        found = match_terms(index, positions[rows], query.groups, statistics.frequencies, statistics.corpus.rows)
+        part = rows, slice(0, len(query.groups))
         own[part], window[part] = found.own, found.window
         own_present[part], window_present[part] = found.own_present, found.window_present
         rarity[number, : len(query.groups)] = found.idf
@@ -206,17 +208,16 @@ def _word_signals(
 
 
 def _author_named(
-    index: RowIndex, authors: NDArray[np.int32], starts: NDArray[np.int64], asked: Sequence[set[str]]
+    index: RowIndex, authors: NDArray[np.int32], starts: NDArray[np.int64], intended: Sequence[set[str]]
 ) -> NDArray[np.float64]:
     """Return 1 where the candidate's query names its author, else 0 [n]."""
     named = np.zeros(len(authors))
-    ends = [*starts[1:].tolist(), len(authors)]
     few = index.author_count() <= _FEW_AUTHORS
-    for stems, start, end in zip(asked, starts.tolist(), ends, strict=True):
-        part = authors[start:end]
+    for stems, rows in zip(intended, query_slices(starts, len(authors)), strict=True):
+        part = authors[rows]
         codes = range(index.author_count()) if few else np.unique(part[part >= 0]).tolist()
         for code in codes:
             name = index.author_stems(code)
             if name and name <= stems:
-                named[start:end][part == code] = 1.0
+                named[rows][part == code] = 1.0
     return named

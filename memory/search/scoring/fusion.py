@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +35,11 @@ _ONE: Starts = np.zeros(1, dtype=np.int64)
 def query_numbers(starts: Starts, size: int) -> NDArray[np.int64]:
     """Return for each of `size` candidates the number of its query; every query has at least one."""
     return np.repeat(np.arange(len(starts)), np.diff(starts, append=size))
+
+
+def query_slices(starts: Starts, size: int) -> list[slice]:
+    """Return for each query the slice of its candidates, of `size` in all."""
+    return [slice(start, end) for start, end in pairwise([*starts.tolist(), size])]
 
 
 def share_of_best(signal: Signal, starts: Starts = _ONE) -> Signal:

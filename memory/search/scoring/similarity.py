@@ -1,4 +1,4 @@
-"""Similarity: how well one record matches one query, in [0,1], whatever else the store holds.
+"""Similarity: how well one record matches one query, in [0,1], independently of other records.
 
 It is the mean of two parts (SEARCH-6):
 
@@ -48,8 +48,10 @@ def idf_weighted_coverage(
     return share
 
 
-def combine_similarities(meant: NDArray[np.float64] | None, shared: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Join the two parts; a part that is None wasn't looked at."""
-    if meant is None:
-        return np.zeros(0) if shared is None else shared
-    return meant if shared is None else 0.5 * meant + 0.5 * shared
+def combine_similarities(
+    semantic: NDArray[np.float64] | None, coverage: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """Return the mean of the two parts, or the one that isn't None."""
+    if semantic is None:
+        return np.zeros(0) if coverage is None else coverage
+    return semantic if coverage is None else 0.5 * semantic + 0.5 * coverage

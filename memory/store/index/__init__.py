@@ -1,1 +1,1 @@
-"""What is kept in memory of a tenant for fast searches, and the view that reads through it."""
+"""Tenants' data in memory for fast searches, and the view that reads through it."""

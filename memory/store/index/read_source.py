@@ -1,4 +1,4 @@
-"""What reading needs of a store."""
+"""The part of a store that views read through."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 
 class ViewSource(Protocol):
-    """What a view needs of its store."""
+    """A store as its views see it."""
 
     @property
     def sqlite(self) -> SqliteDatabase:

@@ -6,14 +6,14 @@ out of the first part and stand in a second, small one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recall_loop.memory.store.index.term_index import TermIndex, build_term_index
+from recall_loop.memory.store.index.term_index import TermIndex, ValueNumbers, build_term_index
 from recall_loop.memory.store.index.vectors import find_sorted
 from recall_loop.text.words.tokens import stems
 
@@ -50,39 +50,17 @@ class IndexRow(NamedTuple):
     window_tokens: str
 
 
-# Columns whose values are kept as numbers, and which predicates test.
-CODED_COLUMNS = (
-    "session_place",
-    "author",
-    "kind",
-    "agent_id",
-    "user_id",
-    "conversation_id",
-    "session",
-    "role",
-    "label",
-    "fact_type",
-    "execution_status",
-    "task_category",
-    "complexity_level",
-)
+# Columns whose values are kept as numbers, and which predicates test: `session_place` to `complexity_level`.
+CODED_COLUMNS = IndexRow._fields[IndexRow._fields.index("session_place") : IndexRow._fields.index("score")]
 NO_TIME = np.iinfo(np.int64).min
 NO_END = np.iinfo(np.int64).max
-
-
-class ValueCodes(dict[str, int]):
-    """Values of a column by number; a value that is asked for the first time gets the next."""
-
-    def __missing__(self, name: str) -> int:
-        number = self[name] = len(self)
-        return number
 
 
 @dataclass(frozen=True)
 class ColumnCodes:
     """The numbers that stand for the values of each column; they only ever grow."""
 
-    names: dict[str, ValueCodes] = field(default_factory=lambda: {name: ValueCodes() for name in CODED_COLUMNS})
+    names: dict[str, ValueNumbers] = field(default_factory=lambda: {name: ValueNumbers() for name in CODED_COLUMNS})
     author_stems: dict[int, frozenset[str]] = field(default_factory=dict)
 
 
@@ -111,21 +89,19 @@ class RowColumns:
     coded: Mapping[str, NDArray[np.int32]]
 
     @classmethod
-    def of(cls, rows: Sequence[IndexRow], codes: ColumnCodes) -> RowColumns:
+    def from_rows(cls, rows: Sequence[IndexRow], codes: ColumnCodes) -> RowColumns:
         """Lay rows out as columns."""
-        fields = list(zip(*rows, strict=True)) if rows else [()] * len(IndexRow._fields)
-        by_name = dict(zip(IndexRow._fields, fields, strict=True))
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(IndexRow._fields)
+        by_name = dict(zip(IndexRow._fields, columns, strict=True))
         coded = {}
         for name in CODED_COLUMNS:
-            names = codes.names[name]
-            values = [-1 if value is None else names[value] for value in by_name[name]]
-            coded[name] = np.array(values, dtype=np.int32)
-        times = [NO_TIME if value is None else value for value in by_name["created_at"]]
+            numbers = codes.names[name]
+            coded[name] = np.array([-1 if value is None else numbers[value] for value in by_name[name]], dtype=np.int32)
         return cls(
             np.array(by_name["rowid"], dtype=np.int64),
             np.array(by_name["tool"], dtype=bool),
             np.array(by_name["aside"], dtype=np.float64),
-            np.array(times, dtype=np.int64),
+            np.array([NO_TIME if value is None else value for value in by_name["created_at"]], dtype=np.int64),
             np.array(by_name["score"], dtype=np.float64),
             np.array(by_name["superseded"], dtype=bool),
             np.array([NO_END if value is None else value for value in by_name["valid_until"]], dtype=np.int64),
@@ -134,29 +110,19 @@ class RowColumns:
 
     def joined(self, other: RowColumns) -> RowColumns:
         """Return these rows followed by those of `other`."""
-        return RowColumns(
-            np.concatenate([self.rowids, other.rowids]),
-            np.concatenate([self.tool, other.tool]),
-            np.concatenate([self.aside, other.aside]),
-            np.concatenate([self.times, other.times]),
-            np.concatenate([self.scores, other.scores]),
-            np.concatenate([self.superseded, other.superseded]),
-            np.concatenate([self.until, other.until]),
-            {name: np.concatenate([self.coded[name], other.coded[name]]) for name in CODED_COLUMNS},
-        )
+        return self._mapped(lambda *parts: np.concatenate(parts), other)
 
     def head(self, size: int) -> RowColumns:
         """Return the first rows."""
-        coded = {name: column[:size] for name, column in self.coded.items()}
+        return self._mapped(lambda column: column[:size])
+
+    def _mapped(self, function: Callable[..., NDArray[Any]], *others: RowColumns) -> RowColumns:
+        """Return columns with `function` of each array here and of the same array in `others`."""
+        parts = (self, *others)
+        plain = [field.name for field in fields(self) if field.name != "coded"]
         return RowColumns(
-            self.rowids[:size],
-            self.tool[:size],
-            self.aside[:size],
-            self.times[:size],
-            self.scores[:size],
-            self.superseded[:size],
-            self.until[:size],
-            coded,
+            **{name: function(*(getattr(part, name) for part in parts)) for name in plain},
+            coded={name: function(*(part.coded[name] for part in parts)) for name in CODED_COLUMNS},
         )
 
 
@@ -173,6 +139,7 @@ class RowIndex:
     Attributes:
         columns: the rows' facets; a position is a place in them.
         codes: what the numbers in the columns stand for.
+        head: number of rows in the first part.
         alive: False where a row stands a second time, newer, or was deleted [n].
         own_lengths: stems of each row's own text [n].
         window_lengths: stems of each row's window [n].
@@ -183,24 +150,25 @@ class RowIndex:
     ) -> None:
         """Join parts; `dead` are the rowids of the first part that no longer hold."""
         self.codes = codes
-        self._terms = [terms for _, terms in parts]
-        self._starts = [0, len(parts[0][0].rowids)]
         self.columns = parts[0][0]
+        self.head = len(self.columns.rowids)
+        # Each part's terms with the position of its first row; there are at most two parts.
+        self._terms = list(zip((0, self.head), (terms for _, terms in parts), strict=False))
         for columns, _ in parts[1:]:
             self.columns = self.columns.joined(columns)
         self.alive = np.ones(len(self.columns.rowids), dtype=bool)
-        self.alive[: self._starts[1]] = ~np.isin(parts[0][0].rowids, dead)
-        self.own_lengths = np.concatenate([terms.own_lengths for terms in self._terms])
-        self.window_lengths = np.concatenate([terms.window_lengths for terms in self._terms])
+        self.alive[: self.head] = ~np.isin(parts[0][0].rowids, dead)
+        self.own_lengths = np.concatenate([terms.own_lengths for _, terms in self._terms])
+        self.window_lengths = np.concatenate([terms.window_lengths for _, terms in self._terms])
         self._whole = bool(self.alive.all())
-        self._weighed: tuple[tuple[tuple[str, float], ...], NDArray[np.float64]] | None = None
+        self._last_sums: tuple[tuple[tuple[str, float], ...], NDArray[np.float64]] | None = None
 
     @classmethod
-    def of(cls, rows: Sequence[IndexRow]) -> RowIndex:
+    def from_rows(cls, rows: Sequence[IndexRow]) -> RowIndex:
         """Index rows given in ascending order of rowid."""
         codes = ColumnCodes()
         terms = build_term_index((row.terms, row.window_tokens) for row in rows)
-        return cls([(RowColumns.of(rows, codes), terms)], codes, np.zeros(0, dtype=np.int64))
+        return cls([(RowColumns.from_rows(rows, codes), terms)], codes, np.zeros(0, dtype=np.int64))
 
     def with_changes(self, rows: Sequence[IndexRow], dead: NDArray[np.int64]) -> RowIndex:
         """Return the index with `rows` (ascending) instead of what it holds of the rowids `dead`.
@@ -208,9 +176,9 @@ class RowIndex:
         Only the first part is kept: `rows` are all that changed since that was made.
         """
         first = self.columns if len(self._terms) == 1 else self.columns.head(self.head)
-        second = RowColumns.of(rows, self.codes)
+        second = RowColumns.from_rows(rows, self.codes)
         terms = build_term_index((row.terms, row.window_tokens) for row in rows)
-        return RowIndex([(first, self._terms[0]), (second, terms)], self.codes, dead)
+        return RowIndex([(first, self._terms[0][1]), (second, terms)], self.codes, dead)
 
     @cached_property
     def _author_names(self) -> list[str]:
@@ -225,11 +193,6 @@ class RowIndex:
         if code not in self.codes.author_stems:
             self.codes.author_stems[code] = frozenset(stems(self._author_names[code]))
         return self.codes.author_stems[code]
-
-    @property
-    def head(self) -> int:
-        """Number of rows in the first part."""
-        return self._starts[1]
 
     def __len__(self) -> int:
         """Return the number of rows that hold."""
@@ -283,7 +246,7 @@ class RowIndex:
     def frequency(self, stem: str) -> int:
         """Return the number of rows whose window has a stem."""
         total = 0
-        for start, terms in zip(self._starts, self._terms, strict=False):
+        for start, terms in self._terms:
             posting = terms.posting(stem)
             if posting is not None:
                 whole = self._whole
@@ -293,32 +256,32 @@ class RowIndex:
     def frequencies(self) -> dict[str, int]:
         """Return for every stem that any row has the number of rows whose window has it."""
         found: dict[str, int] = {}
-        for start, terms in zip(self._starts, self._terms, strict=False):
+        for start, terms in self._terms:
             for stem, count in terms.frequencies(self.alive[start : start + len(terms.own_lengths)]).items():
                 found[stem] = found.get(stem, 0) + count
         return found
 
     def summed_stem_weights(self, weights: Sequence[tuple[str, float]]) -> NDArray[np.float64]:
         """Return for each row the sum of the weights of the stems that its window has [n]. Not to be written to."""
-        key, last = tuple(weights), self._weighed
+        key, last = tuple(weights), self._last_sums
         if last is not None and last[0] == key:
             return last[1]
         total = np.zeros(len(self.alive))
         for stem, weight in weights:
-            for start, terms in zip(self._starts, self._terms, strict=False):
+            for start, terms in self._terms:
                 posting = terms.posting(stem)
                 if posting is not None:
                     np.add.at(total[start:], posting.positions, weight)  # which is faster than `+=`
         if not self._whole:
             total[~self.alive] = 0.0
-        self._weighed = (key, total)
+        self._last_sums = (key, total)
         return total
 
     def counts(self, asked: Sequence[str], positions: NDArray[np.int64]) -> TermCounts:
         """Count each of t stems in the rows at n positions."""
         own = np.zeros((len(positions), len(asked)))
         window = np.zeros((len(positions), len(asked)))
-        for start, terms in zip(self._starts, self._terms, strict=False):
+        for start, terms in self._terms:
             places = (positions - start).astype(np.int32)  # as postings are: or each would be copied to be searched
             for column, stem in enumerate(asked):
                 posting = terms.posting(stem)
@@ -332,4 +295,4 @@ class RowIndex:
 
     def nbytes(self) -> int:
         """Return a rough number of bytes."""
-        return sum(terms.nbytes() for terms in self._terms) + 80 * len(self.alive)
+        return sum(terms.nbytes() for _, terms in self._terms) + 80 * len(self.alive)

@@ -36,12 +36,12 @@ FROM records r JOIN bodies b ON b.rowid = r.rowid
 WHERE +r.tenant = ? AND r.rowid {_AMONG}"""
 
 
-# Which share of a record's blocks is no text: reasoning, tool use and tool results (SEARCH-5).
+# The share of a record's blocks that is no text: reasoning, tool use and tool results (SEARCH-5).
 _ASIDE = """CASE WHEN json_type(b.record, '$.blocks') IS NULL THEN 0.0 ELSE
  (SELECT coalesce(total(CASE WHEN json_extract(p.value, '$.type') = 'text' THEN 0
    ELSE length(json_extract(p.value, '$.text')) END) / nullif(total(length(json_extract(p.value, '$.text'))), 0), 0)
   FROM json_each(b.record, '$.blocks') p) END"""
-# What filters ask of trajectories; nothing is parsed for other records.
+# Columns for the filters of trajectories; nothing is parsed for other records.
 _OF_RUNS = ", ".join(
     f"CASE WHEN r.kind = 'trajectory' THEN {part} END"
     for part in (
@@ -57,6 +57,11 @@ _INDEX_ROWS = f"""SELECT r.rowid, r.role IS 'tool', {_ASIDE}, r.created_at,
 FROM records r JOIN bodies b ON b.rowid = r.rowid{_JOIN_WINDOW}
 WHERE r.tenant = ?"""
 
+_SOME_VECTORS = f"""SELECT v.rowid, v.context, v.own FROM vectors v JOIN records r ON r.rowid = v.rowid
+WHERE +r.tenant = ? AND v.rowid {_AMONG} ORDER BY v.rowid"""
+_TENANT_VECTORS = """SELECT v.rowid, v.context, v.own FROM records r JOIN vectors v ON v.rowid = r.rowid
+WHERE r.tenant = ? ORDER BY v.rowid"""
+
 
 @dataclass(frozen=True, slots=True)
 class CorpusStatistics:
@@ -69,9 +74,8 @@ class CorpusStatistics:
 
 def tenant_version(sidecar: SqliteDatabase, tenant: str) -> int:
     """Return the version of a tenant's data; every write raises it."""
-    with sidecar.reading() as connection:
-        found = connection.execute("SELECT version FROM tenants WHERE tenant = ?", (tenant,)).fetchone()
-    return int(found[0]) if found else 0
+    versions = sidecar.fetch("SELECT version FROM tenants WHERE tenant = ?", (tenant,))
+    return int(versions[0][0]) if versions else 0
 
 
 def matching_rowids(
@@ -83,32 +87,28 @@ def matching_rowids(
     if among is not None:
         narrowed = query.replace("WHERE r.tenant", "WHERE +r.tenant", 1)
         query, params = f"{narrowed} AND r.rowid {_AMONG}", (*params, ids_json(among))
-    with sidecar.reading() as connection:
-        found = connection.execute(query, params).fetchall()
-    return np.sort(np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(found)))
+    return np.sort(_column(sidecar.fetch(query, params)))
 
 
 def tagged_rowids(sidecar: SqliteDatabase, tag: str, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
     """Return the rowids that have a tag, of any tenant; only of those in `among`, if given."""
-    query, params = "SELECT record FROM record_tags WHERE tag = ?", (tag,)
-    if among is not None:
-        query, params = f"{query} AND record {_AMONG}", (tag, ids_json(among))  # type: ignore[assignment]
-    found = _all(sidecar, query, params)
-    return np.sort(np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(found)))
+    query = "SELECT record FROM record_tags WHERE tag = ?"
+    if among is None:
+        return np.sort(_column(sidecar.fetch(query, (tag,))))
+    return np.sort(_column(sidecar.fetch(f"{query} AND record {_AMONG}", (tag, ids_json(among)))))
 
 
 def tagged_rowids_if_few(sidecar: SqliteDatabase, tag: str, most: int) -> NDArray[np.int64] | None:
     """Return the rowids that have a tag, of any tenant; None if they are more than `most`."""
-    found = _all(sidecar, "SELECT record FROM record_tags WHERE tag = ? LIMIT ?", (tag, most + 1))
-    return None if len(found) > most else np.array([row[0] for row in found], dtype=np.int64)
+    rows = sidecar.fetch("SELECT record FROM record_tags WHERE tag = ? LIMIT ?", (tag, most + 1))
+    return None if len(rows) > most else _column(rows)
 
 
 def newest_rowids(sidecar: SqliteDatabase, predicate: Predicate, limit: int) -> list[int]:
     """Return the rowids that a predicate allows, latest time first."""
     query = f"""SELECT r.rowid FROM records r WHERE {predicate.where}
         ORDER BY r.created_at IS NULL, r.created_at DESC, r.rowid LIMIT ?"""
-    with sidecar.reading() as connection:
-        return [row[0] for row in connection.execute(query, (*predicate.params, limit))]
+    return [rowid for (rowid,) in sidecar.fetch(query, (*predicate.params, limit))]
 
 
 def read_index_rows(sidecar: SqliteDatabase, tenant: str, among: NDArray[np.int64] | None = None) -> list[IndexRow]:
@@ -120,10 +120,10 @@ def read_index_rows(sidecar: SqliteDatabase, tenant: str, among: NDArray[np.int6
     narrowed = "" if among is None else f" AND r.rowid {_AMONG}"
     every = _INDEX_ROWS if among is None else _INDEX_ROWS.replace("WHERE r.tenant", "WHERE +r.tenant")
     try:
-        found = _all(sidecar, every + narrowed, params)
+        found = sidecar.fetch(every + narrowed, params)
     except LexicalIndexError:
         plain = every.replace("f.window", "b.terms").replace(_JOIN_WINDOW, "")
-        found = [(*row[:-1], _encoded(row[-1])) for row in _all(sidecar, plain + narrowed, params)]
+        found = [(*row[:-1], _encoded(row[-1])) for row in sidecar.fetch(plain + narrowed, params)]
     return [IndexRow(*row) for row in sorted(found, key=lambda row: int(row[0]))]
 
 
@@ -131,31 +131,27 @@ def _encoded(terms: str) -> str:
     return " ".join(encode_token(stem) for stem in terms.split())
 
 
-def _all(sidecar: SqliteDatabase, query: str, params: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    with sidecar.reading() as connection:
-        return connection.execute(query, params).fetchall()
+def _column(rows: list[tuple[int, ...]]) -> NDArray[np.int64]:
+    """Return the values of rows of one column, in their order."""
+    return np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=len(rows))
 
 
 def count_rows(sidecar: SqliteDatabase, tenant: str) -> int:
     """Return the number of a tenant's rows."""
-    with sidecar.reading() as connection:
-        found = connection.execute("SELECT count(*) FROM records WHERE tenant = ?", (tenant,)).fetchone()
-    return int(found[0])
+    return int(sidecar.fetch("SELECT count(*) FROM records WHERE tenant = ?", (tenant,))[0][0])
 
 
 def corpus_statistics(sidecar: SqliteDatabase, tenant: str) -> CorpusStatistics:
     """Return size and mean lengths of a tenant's corpus."""
     query = "SELECT count(*), total(terms), total(window_terms) FROM records WHERE tenant = ?"
-    with sidecar.reading() as connection:
-        count, terms, window_terms = connection.execute(query, (tenant,)).fetchone()
+    ((count, terms, window_terms),) = sidecar.fetch(query, (tenant,))
     return CorpusStatistics(count, terms / count, window_terms / count) if count else CorpusStatistics(0, 0.0, 0.0)
 
 
 def window_frequency(sidecar: SqliteDatabase, tenant: str, token: str) -> int:
     """Return the number of a tenant's rows whose window contains an encoded stem."""
     match = f'facets : "{facet_token("t", tenant)}" AND window : "{token}"'
-    with sidecar.reading() as connection:
-        return int(connection.execute("SELECT count(*) FROM fts WHERE fts MATCH ?", (match,)).fetchone()[0])
+    return int(sidecar.fetch("SELECT count(*) FROM fts WHERE fts MATCH ?", (match,))[0][0])
 
 
 def read_vocabulary(sidecar: SqliteDatabase, tenant: str) -> dict[str, int]:
@@ -175,22 +171,19 @@ def read_posting(sidecar: SqliteDatabase, facets: str, token: str) -> NDArray[np
     on what others keep (STORE-3).
     """
     match = " AND ".join(part for part in (facets, f'window : "{token}"') if part)
-    with sidecar.reading() as connection:
-        found = connection.execute("SELECT rowid FROM fts WHERE fts MATCH ? ORDER BY rowid", (match,)).fetchall()
-    return np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(found))
+    return _column(sidecar.fetch("SELECT rowid FROM fts WHERE fts MATCH ? ORDER BY rowid", (match,)))
 
 
 def last_rowid(sidecar: SqliteDatabase) -> int:
     """Return the highest rowid: about the number of rows of all tenants."""
-    with sidecar.reading() as connection:
-        return int(connection.execute("SELECT coalesce(max(rowid), 0) FROM records").fetchone()[0])
+    return int(sidecar.fetch("SELECT coalesce(max(rowid), 0) FROM records")[0][0])
 
 
 def read_rows(sidecar: SqliteDatabase, tenant: str, wanted: Sequence[int]) -> dict[int, Row]:
     """Return rows of a tenant by rowid."""
     found: dict[int, Row] = {}
     for start in range(0, len(wanted), _CHUNK):
-        part = _all(sidecar, _ROWS, (tenant, ids_json(wanted[start : start + _CHUNK])))
+        part = sidecar.fetch(_ROWS, (tenant, ids_json(wanted[start : start + _CHUNK])))
         found |= {values[0]: Row(*values) for values in part}
     return found
 
@@ -198,22 +191,18 @@ def read_rows(sidecar: SqliteDatabase, tenant: str, wanted: Sequence[int]) -> di
 def read_vectors(
     sidecar: SqliteDatabase,
     tenant: str,
-    wanted: Sequence[int] | NDArray[np.int64],
     dimension: int,
+    wanted: Sequence[int] | NDArray[np.int64] | None = None,
     *,
     halves: bool = False,
 ) -> RowVectors:
-    """Return the vectors of some of a tenant's rows, by ascending rowid; with `halves` own ones as they are stored."""
-    query = f"""SELECT v.rowid, v.context, v.own FROM vectors v JOIN records r ON r.rowid = v.rowid
-        WHERE +r.tenant = ? AND v.rowid {_AMONG} ORDER BY v.rowid"""
-    return _vectors(_all(sidecar, query, (tenant, ids_json(wanted))), dimension, halves=halves)
+    """Return vectors of a tenant's rows, by ascending rowid: of all, or of those `wanted`.
 
-
-def read_tenant_vectors(sidecar: SqliteDatabase, tenant: str, dimension: int, *, halves: bool = False) -> RowVectors:
-    """Return all vectors of a tenant, by ascending rowid; with `halves` own ones as they are stored."""
-    query = """SELECT v.rowid, v.context, v.own FROM records r JOIN vectors v ON v.rowid = r.rowid
-        WHERE r.tenant = ? ORDER BY v.rowid"""
-    return _vectors(_all(sidecar, query, (tenant,)), dimension, halves=halves)
+    With `halves` own vectors are returned as they are stored.
+    """
+    if wanted is None:
+        return _vectors(sidecar.fetch(_TENANT_VECTORS, (tenant,)), dimension, halves=halves)
+    return _vectors(sidecar.fetch(_SOME_VECTORS, (tenant, ids_json(wanted))), dimension, halves=halves)
 
 
 def _vectors(found: list[tuple[Any, ...]], dimension: int, *, halves: bool) -> RowVectors:
@@ -246,5 +235,4 @@ def _unpacked(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float32]:
 def rowids_by_key(sidecar: SqliteDatabase, tenant: str, keys: Sequence[str]) -> dict[str, int]:
     """Return the rowids of Chroma's ids; another tenant's are left out."""
     query = f"SELECT key, rowid FROM records WHERE +tenant = ? AND key {_AMONG}"
-    with sidecar.reading() as connection:
-        return dict(connection.execute(query, (tenant, json.dumps(list(keys)))))
+    return dict(sidecar.fetch(query, (tenant, json.dumps(list(keys)))))

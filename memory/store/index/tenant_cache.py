@@ -1,4 +1,4 @@
-"""What is kept in memory per tenant, and how it follows the tenant's writes.
+"""Data in memory per tenant, and how it follows the tenant's writes.
 
 The version comes from the sidecar, so that another process's writes are seen too. It is read before
 the data: data newer than its version is merely loaded once more.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
+from cachetools import LRUCache
 
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index.row_index import RowIndex
@@ -39,7 +40,7 @@ SCANNED_ROWS = 20_000
 # all. Chroma takes as long for each.
 EXTRA_VECTOR_COST = 0.08
 READ_ROWS = 2_000
-# So many changed rows are kept beside the index before it is made anew.
+# So many changed rows are kept beside the index before it is made again.
 _LEAST_DIRTY = 256
 _DIRTY_SHARE = 0.05
 _ROW_BYTES = 2_000
@@ -68,7 +69,7 @@ class _Selection:
 
 @dataclass
 class TenantCache:
-    """One tenant's data at one version; see `follow`."""
+    """One tenant's data at one version; see `catch_up`."""
 
     sqlite: SqliteDatabase
     tenant: str
@@ -77,7 +78,9 @@ class TenantCache:
     corpus: CorpusStatistics | None = None
     rows: dict[int, Row] = field(default_factory=dict)
     frequencies: dict[str, int] = field(default_factory=dict)
-    postings: OrderedDict[tuple[str, str], NDArray[np.int64]] = field(default_factory=OrderedDict)
+    postings: LRUCache[tuple[str, str], NDArray[np.int64]] = field(
+        default_factory=lambda: LRUCache(_MAX_POSTING_ROWS, getsizeof=len)
+    )
     lock: threading.RLock = field(default_factory=threading.RLock)
     _size: int | None = None
     _vocabulary: dict[str, int] | None = None
@@ -87,7 +90,7 @@ class TenantCache:
     _grown: bool = False
     _dirty: NDArray[np.int64] = field(default_factory=lambda: _NONE)
     _log: list[tuple[int, NDArray[np.int64]]] = field(default_factory=list)
-    _selections: OrderedDict[tuple[object, ...], _Selection] = field(default_factory=OrderedDict)
+    _selections: LRUCache[tuple[object, ...], _Selection] = field(default_factory=lambda: LRUCache(_MAX_SELECTIONS))
 
     def catch_up(self, version: int) -> None:
         """Take over what was written since; forget everything where that is too much, or not known."""
@@ -107,7 +110,7 @@ class TenantCache:
             self._dirty = np.union1d(self._dirty, found.rowids)
             self._log.append((found.version, found.rowids))
             self.version = found.version
-            self._update(found.rowids)
+            self._update()
 
     def _most_dirty(self) -> int:
         return max(_LEAST_DIRTY, int(_DIRTY_SHARE * (0 if self._index is None else self._index.head)))
@@ -119,13 +122,13 @@ class TenantCache:
         self._log.clear()
         self._selections.clear()
 
-    def _update(self, changed: NDArray[np.int64]) -> None:
+    def _update(self) -> None:
         if self._index is not None:
             rows = row_queries.read_index_rows(self.sqlite, self.tenant, self._dirty)
             self._index = self._index.with_changes(rows, self._dirty)
         if self._vectors is not None:
             halves = self._vectors.halves
-            fresh = row_queries.read_vectors(self.sqlite, self.tenant, self._dirty, self.dimension, halves=halves)
+            fresh = row_queries.read_vectors(self.sqlite, self.tenant, self.dimension, self._dirty, halves=halves)
             self._vectors = self._vectors.with_changes(fresh, self._dirty)
 
     def size(self) -> int:
@@ -140,7 +143,7 @@ class TenantCache:
         with self.lock:
             if self._index is None and self.size() <= INDEXED_ROWS:
                 self._reset_if_dirty()
-                self._index = RowIndex.of(row_queries.read_index_rows(self.sqlite, self.tenant))
+                self._index = RowIndex.from_rows(row_queries.read_index_rows(self.sqlite, self.tenant))
                 self._grown = True
             return self._index
 
@@ -150,7 +153,7 @@ class TenantCache:
             if self._vectors is None and self.size() <= INDEXED_ROWS:
                 self._reset_if_dirty()
                 halves = self.size() > CACHED_ROWS
-                held = row_queries.read_tenant_vectors(self.sqlite, self.tenant, self.dimension, halves=halves)
+                held = row_queries.read_vectors(self.sqlite, self.tenant, self.dimension, halves=halves)
                 self._vectors = VectorTable(held)
                 self._grown = True
             return self._vectors
@@ -184,17 +187,15 @@ class TenantCache:
             return cast("_T", self._derived[make])
 
     def posting(self, facets: str, token: str) -> NDArray[np.int64]:
-        """Return what `reading.posting` does; the last ones are kept, up to four million rows in all."""
+        """Return the rowids of `row_queries.read_posting`; the last ones are kept, up to four million rows in all."""
         with self.lock:
             known, version = self.postings.get((facets, token)), self.version
         if known is not None:
             return known
         found = row_queries.read_posting(self.sqlite, facets, token)
         with self.lock:
-            if version == self.version:
+            if version == self.version and len(found) <= self.postings.maxsize:
                 self.postings[facets, token] = found
-                while sum(map(len, self.postings.values())) > _MAX_POSTING_ROWS:
-                    self.postings.popitem(last=False)
         return found
 
     def _reset_if_dirty(self) -> None:
@@ -220,17 +221,13 @@ class TenantCache:
         key = (predicate.where, predicate.params)
         with self.lock:
             known, version = self._selections.get(key), self.version
-            if known is not None:
-                self._selections.move_to_end(key)
-                if known.version == version:
-                    return known
+            if known is not None and known.version == version:
+                return known
             stale = [rowids for at, rowids in self._log if known is not None and at > known.version]
         fresh = self._load(predicate, version, known, stale)
         fresh.rowids.setflags(write=False)
         with self.lock:
             self._selections[key] = fresh
-            while len(self._selections) > _MAX_SELECTIONS:
-                self._selections.popitem(last=False)
         return fresh
 
     def _load(
@@ -269,7 +266,7 @@ class TenantCache:
         """Return a rough number of bytes."""
         with self.lock:
             total = len(self.rows) * _ROW_BYTES + sum(found.rowids.nbytes for found in self._selections.values())
-            total += sum(found.nbytes for found in self.postings.values())
+            total += _NONE.itemsize * int(self.postings.currsize)
             total += 0 if self._vectors is None else self._vectors.nbytes()
             return total + (0 if self._index is None else self._index.nbytes())
 
@@ -289,7 +286,7 @@ class TenantCaches:
         self._tenants: OrderedDict[str, TenantCache] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, sidecar: SqliteDatabase, tenant: str, dimension: int) -> TenantCache:
+    def up_to_date(self, sidecar: SqliteDatabase, tenant: str, dimension: int) -> TenantCache:
         """Return the tenant's cache, brought up to date."""
         version = row_queries.tenant_version(sidecar, tenant)
         with self._lock:

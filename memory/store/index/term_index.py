@@ -72,18 +72,18 @@ class TermIndex:
         return sum(part.nbytes for part in arrays) + 100 * len(self._numbers)
 
 
-class _Numbers(dict[str, int]):
-    """Tokens by number; one that is asked for the first time gets the next."""
+class ValueNumbers(dict[str, int]):
+    """Consecutive numbers of values; a value that is looked up for the first time gets the next."""
 
-    def __missing__(self, token: str) -> int:
-        number = self[token] = len(self)
+    def __missing__(self, value: str) -> int:
+        number = self[value] = len(self)
         return number
 
 
 class _StemNumbers(dict[str, int]):
     """Numbers of stems that aren't encoded yet."""
 
-    def __init__(self, numbers: _Numbers) -> None:
+    def __init__(self, numbers: ValueNumbers) -> None:
         super().__init__()
         self._tokens = numbers
 
@@ -94,7 +94,7 @@ class _StemNumbers(dict[str, int]):
 
 def build_term_index(rows: Iterable[tuple[str, str]]) -> TermIndex:
     """Index rows, each given by its own stems and by the encoded stems of its window, both joined by blanks."""
-    numbers = _Numbers()
+    numbers = ValueNumbers()
     of_stem = _StemNumbers(numbers)
     own, window = array("i"), array("i")
     own_lengths, window_lengths = array("i"), array("i")

@@ -1,4 +1,4 @@
-"""The view: the only door through which searches read the store (STORE-3).
+"""The view: the only way that searches read the store (STORE-3).
 
 The predicate is compiled once; every method is confined to it, or, for statistics, to its tenant.
 Answers are those of the moment of the call, also when another process has written in between.
@@ -43,12 +43,12 @@ _T = TypeVar("_T")
 
 
 class View:
-    """What one scope, with filters and content types, allows to see."""
+    """The records that one scope, with filters and content types, allows to see."""
 
-    def __init__(self, source: ViewSource, predicate: Predicate) -> None:
+    def __init__(self, source: ViewSource, predicate: Predicate, snapshot: TenantCache | None = None) -> None:
         self._source = source
         self.predicate = predicate
-        self._pinned: TenantCache | None = None
+        self._snapshot = snapshot
 
     @property
     def tenant(self) -> str:
@@ -56,20 +56,18 @@ class View:
         return self.predicate.tenant
 
     def snapshot_view(self, other: View | None = None) -> View:
-        """Return a view that looks for changes now and then no more, or when `other` of the same tenant did.
+        """Return a view of the data as it is now, or as `other` of the same tenant sees it.
 
-        For the calls of one search: they see one state of the data, and save the question what is new.
+        For the calls of one search: they see one state of the data, and none of them looks for changes.
         """
-        view = View(self._source, self.predicate)
         same = other is not None and other.tenant == self.tenant
-        view._pinned = other._cache() if other is not None and same else self._follow()
-        return view
+        return View(self._source, self.predicate, other._cache() if other is not None and same else self._follow())
 
     def _cache(self) -> TenantCache:
-        return self._pinned if self._pinned is not None else self._follow()
+        return self._snapshot if self._snapshot is not None else self._follow()
 
     def _follow(self) -> TenantCache:
-        return self._source.cache.of(self._source.sqlite, self.tenant, self._source.dimension)
+        return self._source.cache.up_to_date(self._source.sqlite, self.tenant, self._source.dimension)
 
     def count(self) -> int:
         """Return the number of allowed rows."""
@@ -96,12 +94,10 @@ class View:
         asked = _numbers(rowids)
         allowed = self._allowed(asked)
         table = self._cache().vectors()
-        if table is not None and len(asked) == len(allowed):
-            return table.own(asked), table.context(asked)
-        held = row_queries.read_vectors(self._source.sqlite, self.tenant, allowed, self._source.dimension)
-        return _pick(np.asarray(held.own, dtype=np.float32), held.rowids, asked), _pick(
-            held.context, held.rowids, asked
-        )
+        if table is None or len(asked) != len(allowed):
+            sqlite, dimension = self._source.sqlite, self._source.dimension
+            table = VectorTable(row_queries.read_vectors(sqlite, self.tenant, dimension, allowed))
+        return table.own(asked), table.context(asked)
 
     def scan(self, vectors: NDArray[np.float32]) -> ExactScan | None:
         """Compare query vectors [q, d] with every allowed row; None where those are too many."""
@@ -109,7 +105,7 @@ class View:
         if len(rowids) > self._most_scanned(len(vectors), table is not None):
             return None
         if table is None:
-            held = row_queries.read_vectors(self._source.sqlite, self.tenant, rowids, self._source.dimension)
+            held = row_queries.read_vectors(self._source.sqlite, self.tenant, self._source.dimension, rowids)
             rowids, table = held.rowids, VectorTable(held)
         return ExactScan(rowids, table.compare(rowids, vectors), vectors, table)
 
@@ -123,7 +119,9 @@ class View:
         """Return an index that holds at least the given rows, as far as they are allowed."""
         index = self._cache().index()
         if index is None:
-            index = RowIndex.of(row_queries.read_index_rows(self._source.sqlite, self.tenant, self._allowed(rowids)))
+            index = RowIndex.from_rows(
+                row_queries.read_index_rows(self._source.sqlite, self.tenant, self._allowed(rowids))
+            )
         return index
 
     def derived_from_vocabulary(self, make: Callable[[dict[str, int]], _T]) -> _T:
@@ -166,9 +164,11 @@ class View:
     def _narrowing(self) -> str:
         """Return what narrows the lexical index; nothing if that is only the tenant, and most rows are the tenant's."""
         facets = self.predicate.facets
-        return "" if facets == compile_predicate(Scope(tenant=self.tenant)).facets and self._mostly_mine() else facets
+        return (
+            "" if facets == compile_predicate(Scope(tenant=self.tenant)).facets and self._tenant_dominates() else facets
+        )
 
-    def _mostly_mine(self) -> bool:
+    def _tenant_dominates(self) -> bool:
         """Return whether most rows of the store are the tenant's."""
         return 2 * self._cache().size() >= row_queries.last_rowid(self._source.sqlite)
 
@@ -248,21 +248,13 @@ class View:
     def _frequency(self, token: str) -> int:
         """Count in the index; or among the token's rows, which the search asks for next, if most are the tenant's."""
         every = compile_predicate(Scope(tenant=self.tenant))
-        if not self._mostly_mine():
+        if not self._tenant_dominates():
             return row_queries.window_frequency(self._source.sqlite, self.tenant, token)
         return int(find_sorted(self._cache().selection(every), self._cache().posting("", token))[1].sum())
 
     def corpus(self) -> CorpusStatistics:
         """Return size and mean lengths of the tenant's corpus."""
         return self._cache().statistics()
-
-
-def _pick(matrix: NDArray[np.float32], held: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return the rows of `matrix` for `asked`; zeros where not held."""
-    picked = np.zeros((len(asked), matrix.shape[1]), dtype=np.float32)
-    at, here = find_sorted(held, asked)
-    picked[here] = matrix[at[here]]
-    return picked
 
 
 def _numbers(rowids: Iterable[int]) -> NDArray[np.int64]:

@@ -23,10 +23,10 @@ from recall_loop.memory.search.rerank.rerank import (
     Reranker,
     RerankError,
     run_reranker,
-    top_candidates,
     z_scores,
 )
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
+from recall_loop.memory.store.index.vector_search import top_positions
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
 from tests.embedders import WordHashEmbedder
 
@@ -141,7 +141,7 @@ def test_a_reranker_that_raises_degrades_and_an_empty_pool_asks_nobody():
 
 def test_the_pool_is_the_best_first_and_equal_scores_go_by_rowid():
     """Proves: SEARCH-5."""
-    places = top_candidates(np.array([0.1, 0.9, 0.9, 0.5]), np.array([4, 3, 1, 2]), 3)
+    places = top_positions(np.array([0.1, 0.9, 0.9, 0.5]), np.array([4, 3, 1, 2]), 3)
     assert places.tolist() == [2, 1, 3]
 
 
