@@ -32,12 +32,12 @@ from recall_loop.evals.measures.retrieval_metrics import ndcg_at_10, percentile,
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, TimeBudget, make_late_interaction
-from recall_loop.memory.search.rerank.rerank import DEFAULT_RERANK_POOL, Candidate, run_reranker
+from recall_loop.memory.search.rerank.rerank import Candidate, run_reranker
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.encoding.indexing import index_text
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
-from recall_loop.state.search import SearchParams
+from recall_loop.state.search import DEFAULT_RERANK_POOL, SearchParams
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SETS = ("locomo", "hotpotqa", "musique")

@@ -1,1 +1,1 @@
-"""The retrieval engine: legs, fusion, similarity and priors over a store's views."""
+"""The retrieval engine: retrievers, fusion, similarity and priors over a store's views."""

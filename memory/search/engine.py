@@ -76,7 +76,7 @@ def search_many(
         vectors: float32 [q, d] of length one; nothing is embedded.
         reranker: reorders the best candidates instead of the built-in late interaction; see
             `recall_loop.memory.search.rerank.custom_rerankers.as_reranker`.
-        parts: what the search is made of; measurements hand in others.
+        parts: the functions that the search uses; measurements hand in others.
 
     Raises:
         InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.

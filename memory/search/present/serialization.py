@@ -12,7 +12,7 @@ from recall_loop.text.words.tokens import stems
 
 
 def response_to_json(found: SearchResponse, profile: TruncationProfile) -> dict[str, Any]:
-    """Return the response as plain JSON: every result, and where was looked (SEARCH-6)."""
+    """Return the response as plain JSON: every result, and what was searched (SEARCH-6)."""
     hits = zip(found.hits, truncate_hits(found, profile), strict=True)
     return {
         "query": found.query,

@@ -1,4 +1,4 @@
-"""Typo tolerance of the lexical leg: a query's words, widened by what the vocabulary has near them (SEARCH-2).
+"""Typo tolerance of the lexical retriever: a query's words, widened by what the vocabulary has near them (SEARCH-2).
 
 The index holds stems, and a typo near the end of a word changes what the stemmer makes of it:
 `runnign` stays whole where `running` becomes `run`. So two ways lead to a variant:

@@ -1,1 +1,1 @@
-"""The second look at the best candidates: late interaction, the learned order, a custom reranker."""
+"""Reranking of the best candidates: late interaction, the learned order, a custom reranker."""

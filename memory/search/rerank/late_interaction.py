@@ -36,29 +36,29 @@ if TYPE_CHECKING:
 # Weights of the two MaxSims beside the first score, all three z-scored.
 OWN_WEIGHT = 0.6
 WINDOW_WEIGHT = 1.2
-# Texts embedded at once; the budget is looked at in between.
+# Texts embedded at once; the budget is checked in between.
 _BATCH = 8
 _NO_NEIGHBOURS: Neighbours = (None, None)
-# Places of rows that aren't there or have no token that counts, and of rows whose tokens aren't known.
+# Positions of rows that aren't there or have no token that counts, and of rows whose tokens aren't known.
 _NOTHING, _UNKNOWN = -1, -2
 
 
 class _RowSimilarities(NamedTuple):
     """The best cosine of each of t query tokens with the tokens of r rows [r, t], and where each row stands."""
 
-    places: Mapping[int, int]
+    positions: Mapping[int, int]
     best: NDArray[np.float32]
 
 
 class _WindowSimilarities(NamedTuple):
-    """Of n candidates, the rows before and the rows after: places [n, 3], and best cosines of t tokens [n, 3, t]."""
+    """Of n candidates, the rows before and the rows after: positions [n, 3], and best cosines of t tokens [n, 3, t]."""
 
-    places: NDArray[np.int64]
+    positions: NDArray[np.int64]
     values: NDArray[np.float32]
 
 
 class TokenSimilarities(NamedTuple):
-    """What token matches say of n candidates.
+    """Token matches of n candidates.
 
     Attributes:
         own, window: MaxSim with the candidate's tokens and with those of its window [n]; the mean where unknown.
@@ -142,7 +142,7 @@ class LateInteractionReranker:
         """Compare several queries with all their candidates at once; `rerank` then has it at hand.
 
         Args:
-            queries: the queries that will be asked.
+            queries: the queries that will follow.
             candidates: rows with their best first score.
 
         Raises:
@@ -151,11 +151,13 @@ class LateInteractionReranker:
         """
         if not self._gather(list(candidates), list(candidates.values())):
             return
-        asked = {query: self._of_query(query) for query in dict.fromkeys(queries)}
-        matches = self._compare(list(candidates), np.concatenate([*asked.values()]))
-        ends = np.cumsum([len(tokens) for tokens in asked.values()])[:-1]
+        tokens = {query: self._of_query(query) for query in dict.fromkeys(queries)}
+        matches = self._compare(list(candidates), np.concatenate([*tokens.values()]))
+        ends = np.cumsum([len(each) for each in tokens.values()])[:-1]
         parts = np.split(matches.best, ends, axis=1)
-        self._ready = {query: _RowSimilarities(matches.places, best) for query, best in zip(asked, parts, strict=True)}
+        self._ready = {
+            query: _RowSimilarities(matches.positions, best) for query, best in zip(tokens, parts, strict=True)
+        }
 
     def rerank(self, query: str, candidates: Sequence[Candidate]) -> Scores | None:
         """Return the mixed scores; None where neither query nor any candidate has token vectors.
@@ -199,7 +201,7 @@ class LateInteractionReranker:
     ) -> TokenSimilarities:
         beside = [self._neighbours.get(rowid, _NO_NEIGHBOURS) for rowid in rowids]
         least = float(own.min())
-        means = [np.where(best.places[:, at] < 0, least, _mean(best.values[:, at])) for at in (1, 2)]
+        means = [np.where(best.positions[:, at] < 0, least, _mean(best.values[:, at])) for at in (1, 2)]
         return TokenSimilarities(
             own,
             window,
@@ -243,26 +245,26 @@ class LateInteractionReranker:
                 return
             begun = time.perf_counter()
             batch = found[start : start + _BATCH]
-            for model, places in group_by_model(self.embedder, [texts[rowid][0] for rowid in batch]):
+            for model, positions in group_by_model(self.embedder, [texts[rowid][0] for rowid in batch]):
                 if isinstance(model, TokenEmbedder):
-                    made = model.embed_documents_with_tokens([texts[batch[at]][1] for at in places])[1]
+                    made = model.embed_documents_with_tokens([texts[batch[at]][1] for at in positions])[1]
                     packed = map(self.codec.compress, made)
-                    self._held |= dict(zip([batch[at] for at in places], packed, strict=True))
+                    self._held |= dict(zip([batch[at] for at in positions], packed, strict=True))
             self.budget.spend(time.perf_counter() - begun)
 
-    def _compare(self, rowids: Sequence[int], asked: NDArray[np.float32]) -> _RowSimilarities:
+    def _compare(self, rowids: Sequence[int], tokens: NDArray[np.float32]) -> _RowSimilarities:
         """Return for each row of the windows that has tokens the best cosine of each query token."""
         wanted = dict.fromkeys(row for rowid in rowids for row in self._window(rowid) if row is not None)
         held = {row: self._held[row] for row in wanted if row in self._held and len(self._held[row].values)}
-        places = {row: place for place, row in enumerate(held)}
+        positions = {row: position for position, row in enumerate(held)}
         if not held:
-            return _RowSimilarities(places, np.zeros((0, len(asked)), dtype=np.float32))
+            return _RowSimilarities(positions, np.zeros((0, len(tokens)), dtype=np.float32))
         lengths = [len(packed.values) for packed in held.values()]
         starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
         joined = np.concatenate([packed.values for packed in held.values()]).astype(np.float32)
         scales = np.array([packed.scale for packed in held.values()], dtype=np.float32)
-        cosines = np.ascontiguousarray(dot_products(asked, joined).T)
-        return _RowSimilarities(places, np.maximum.reduceat(cosines, starts, axis=0) * scales[:, None])
+        cosines = np.ascontiguousarray(dot_products(tokens, joined).T)
+        return _RowSimilarities(positions, np.maximum.reduceat(cosines, starts, axis=0) * scales[:, None])
 
     def _window(self, rowid: int) -> tuple[int | None, int | None, int | None]:
         """Return a row with the one before and the one after it."""
@@ -270,10 +272,10 @@ class LateInteractionReranker:
 
     def _best(self, rowids: Sequence[int], matches: _RowSimilarities) -> _WindowSimilarities:
         """Return the best cosines of each candidate, of the row before it and of the one after it."""
-        places = np.array([[self._place(row, matches) for row in self._window(rowid)] for rowid in rowids])
+        positions = np.array([[self._position(row, matches) for row in self._window(rowid)] for rowid in rowids])
         least = np.full((1, matches.best.shape[1]), -np.inf, dtype=np.float32)
-        # The last row stands for what isn't there; places count from the end where they are negative.
-        return _WindowSimilarities(places, np.concatenate([matches.best, least])[np.maximum(places, _NOTHING)])
+        # The last row stands for what isn't there; positions count from the end where they are negative.
+        return _WindowSimilarities(positions, np.concatenate([matches.best, least])[np.maximum(positions, _NOTHING)])
 
     def _means(self, rowids: Sequence[int], best: _WindowSimilarities) -> tuple[Scores, Scores]:
         """Return MaxSim over own tokens and over the window; NaN where tokens aren't known.
@@ -281,15 +283,15 @@ class LateInteractionReranker:
         A text without any token that counts ("…") matches nothing, and has 0.
         """
         own, windows = _mean(best.values[:, 0]), _mean(best.values.max(axis=1))
-        unknown = best.places == _UNKNOWN
+        unknown = best.positions == _UNKNOWN
         own[unknown[:, 0] | (np.array(rowids) < 0)] = np.nan
         windows[unknown.any(axis=1) | (np.array(rowids) < 0)] = np.nan
         return own, windows
 
-    def _place(self, row: int | None, matches: _RowSimilarities) -> int:
+    def _position(self, row: int | None, matches: _RowSimilarities) -> int:
         if row is None:
             return _NOTHING
-        return matches.places.get(row, _NOTHING if row in self._held else _UNKNOWN)
+        return matches.positions.get(row, _NOTHING if row in self._held else _UNKNOWN)
 
 
 def _mean(best: NDArray[np.float32]) -> Scores:

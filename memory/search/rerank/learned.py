@@ -1,4 +1,4 @@
-"""What the learned order looks at: features of a pool, from the legs, token matches and the rows themselves."""
+"""Features that the learned order uses: of a pool, from the signals, token matches and the rows themselves."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _standard(values: Values) -> Values:
 
 
 def _signal_features(part: ScoredCandidates, best: NDArray[np.intp]) -> dict[str, Values]:
-    """Return what the legs say; zeros of a leg that didn't run."""
+    """Return the retrievers' signals; zeros for one that didn't run."""
     none = np.zeros(len(part.rowids))
     found = {name: part.signals.get(name, none)[best] for name in ("word_share", "cosine", "cosine_window")}
     found |= {name: share_of_best(part.signals.get(name, none))[best] for name in ("bm25", "bm25_window")}

@@ -1,6 +1,6 @@
 """A learned order of the best candidates: a small ensemble of regression trees, read, checked and applied.
 
-Hand-set weights know one way to weigh what the legs say. Which of them to believe depends on what is searched: long
+Hand-set weights know one way to weigh the signals. Which of them to believe depends on what is searched: long
 turns of an assistant match many words of any question, and short answers follow questions. The trees were fitted
 (`benchmarks/weights/fit_order.py`; LambdaRank, Burges 2010) to put gold evidence of the development sets first; what
 they give is added to the mixed score of the stage, which stays the larger part. Features are relative to the pool where

@@ -1,6 +1,6 @@
 """Reranking: one stage behind one interface, between fusion and the cut (SEARCH-5).
 
-A reranker looks closely at the best candidates of the first ranking and scores them anew. The new scores
+A reranker looks closely at the best candidates of the first ranking and scores them again. The new scores
 are laid over the range of the first ones, so that they stay in [0,1], keep the distances that the reranker
 saw, and leave every candidate of the pool above those that it wasn't shown.
 """
@@ -46,7 +46,7 @@ class Candidate:
 
 @runtime_checkable
 class Reranker(Protocol):
-    """What the stage needs of a reranker; `custom_rerankers` makes one of other things."""
+    """A reranker as the stage uses it; `custom_rerankers` adapts other objects."""
 
     @property
     def name(self) -> str:
@@ -78,7 +78,7 @@ class RerankResult:
 
 
 def run_reranker(reranker: Reranker, query: str, candidates: Sequence[Candidate]) -> RerankResult:
-    """Score a pool anew; a reranker that fails leaves the first scores, and its reason is told (SEARCH-9).
+    """Score a pool again; a reranker that fails leaves the first scores and a reason (SEARCH-9).
 
     The result depends on the order of `candidates` only where the reranker itself does.
     """

@@ -30,7 +30,7 @@ class RerankStage:
     Attributes:
         reranker: orders the best candidates; None = the stage doesn't run.
         reason: why the first order was kept although a reranker was there, once that has happened.
-        use_learned_order: whether the learned order may have its say; not where the reranker is the caller's own.
+        use_learned_order: whether the learned order is applied; not where the reranker is the caller's own.
         gains: what the learned order adds to scores.
     """
 
@@ -85,8 +85,8 @@ def _prepare(
     reranker.query_tokens = {query.parsed.embedded_text: query.tokens for query in queries if query.tokens is not None}
     candidates: dict[int, float] = {}
     for query, part in zip(queries, parts, strict=True):
-        places = top_positions(part.scores, part.rowids, query.parsed.options.rerank_pool)
-        for rowid, score in zip(part.rowids[places].tolist(), part.fused[places].tolist(), strict=True):
+        best = top_positions(part.scores, part.rowids, query.parsed.options.rerank_pool)
+        for rowid, score in zip(part.rowids[best].tolist(), part.fused[best].tolist(), strict=True):
             candidates[rowid] = max(score, candidates.get(rowid, score))
     reranker.prepare([query.parsed.embedded_text for query in queries], candidates)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SearchParts:
-    """Which functions a search is made of; the defaults are the product's own.
+    """The functions that a search uses; the defaults are the product's own.
 
     Attributes:
         fusion: joins the signals of candidates into one score.

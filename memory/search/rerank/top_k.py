@@ -36,7 +36,7 @@ class RankedRow(NamedTuple):
     rowid: int
     score: float
     similarity: float
-    legs: dict[str, Any] | None
+    debug_signals: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class ScoredCandidates:
 def score_candidates(
     found: CandidateFeatures, options: SearchParams, fusion: Fusion = DEFAULT_FUSION
 ) -> list[ScoredCandidates]:
-    """Fuse the legs, weigh by content before anything is cut (SEARCH-5), and return each query's part."""
+    """Fuse the signals, weigh by content before anything is cut (SEARCH-5), and return each query's part."""
     fused = fusion.fuse(found.signals, found.author_named, found.session_codes, found.starts)
     factors = found.factors if options.apply_content_scoring else np.ones(len(fused))
     return [
@@ -120,22 +120,24 @@ def select_top(part: ScoredCandidates, options: SearchParams, filters: Filters) 
         ranked = ranked[: options.limit]
     buckets: dict[int, int] = {}
     picks: list[RankedRow] = []
-    for place, kind in zip(ranked.tolist(), part.kind_codes[ranked].tolist(), strict=True):
+    for position, kind in zip(ranked.tolist(), part.kind_codes[ranked].tolist(), strict=True):
         buckets[kind] = buckets.get(kind, 0) + 1
         if buckets[kind] <= options.limit:
-            picks.append(_pick(part, place, debug=options.debug))
+            picks.append(_pick(part, position, debug=options.debug))
     return picks
 
 
-def _pick(part: ScoredCandidates, place: int, *, debug: bool) -> RankedRow:
-    legs = {name: _leg(signal, place) for name, signal in part.signals.items()} if debug else None
-    return RankedRow(int(part.rowids[place]), float(part.scores[place]), float(part.similarity[place]), legs)
+def _pick(part: ScoredCandidates, position: int, *, debug: bool) -> RankedRow:
+    debug_signals = {name: _signal_debug(signal, position) for name, signal in part.signals.items()} if debug else None
+    return RankedRow(
+        int(part.rowids[position]), float(part.scores[position]), float(part.similarity[position]), debug_signals
+    )
 
 
-def _leg(signal: NDArray[np.float64], place: int) -> dict[str, float]:
-    """Return value and rank (1 = best) of one candidate in one leg."""
-    value = float(signal[place])
-    return {"score": round(value, _DIGITS), "rank": int((signal > signal[place]).sum()) + 1}
+def _signal_debug(signal: NDArray[np.float64], position: int) -> dict[str, float]:
+    """Return value and rank (1 = best) of one candidate by one signal."""
+    value = float(signal[position])
+    return {"score": round(value, _DIGITS), "rank": int((signal > signal[position]).sum()) + 1}
 
 
 def to_hits(rows: Mapping[int, Row], picks: Sequence[RankedRow], options: SearchParams) -> tuple[SearchHit, ...]:
@@ -152,5 +154,5 @@ def _hit(row: Row, chosen: RankedRow) -> SearchHit:
         similarity=min(max(chosen.similarity, 0.0), 1.0),
         score=min(max(chosen.score, 0.0), 1.0),
         window=row.window if row.kind == ContentType.MESSAGE else "",
-        debug=chosen.legs,
+        debug=chosen.debug_signals,
     )

@@ -1,4 +1,4 @@
-"""Candidates of a query: which rows each leg proposes to look at closely."""
+"""Candidates of a query: the rows that each retriever proposes for scoring."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     # The best rowids for one vector, by its number, and at most so many of them.
     _Lookup = Callable[[int, int], NDArray[np.int64]]
 
-# Candidates of a leg for each result that is wanted: fusion and content scoring choose among more than the cut.
+# Candidates of a retriever for each result that is wanted: fusion and content scoring choose among more than the cut.
 LEXICAL_DEPTH = 8
 VECTOR_DEPTH = 5
 

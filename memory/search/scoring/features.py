@@ -105,18 +105,18 @@ class CandidatePool:
         return cls(view, index, rowids[index.positions(rowids) >= 0])
 
     def positions_of(self, rowids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places in the pool of ascending rowids, without those that were deleted since."""
-        places, here = find_sorted(self.rowids, rowids)
-        return places[here]
+        """Return the positions in the pool of ascending rowids, without those that were deleted since."""
+        positions, present = find_sorted(self.rowids, rowids)
+        return positions[present]
 
     @cached_property
     def vectors(self) -> Cosines:
         """Own and context vectors of the rows, [n, d] each."""
         return self.view.vectors(self.rowids)
 
-    def cosines(self, places: NDArray[np.int64], vectors: NDArray[np.float32]) -> Cosines:
-        """Return own and context cosines of the rows at `places`, each [n]: the best of the query's vectors [v, d]."""
-        own, context = (dot_products(vectors, matrix[places]) for matrix in self.vectors)
+    def cosines(self, positions: NDArray[np.int64], vectors: NDArray[np.float32]) -> Cosines:
+        """Return own and context cosines of the rows at `positions`, each [n]: the best of `vectors` [v, d]."""
+        own, context = (dot_products(vectors, matrix[positions]) for matrix in self.vectors)
         if len(vectors) == 1:
             return own[0], context[0]
         return own.max(axis=0), context.max(axis=0)
@@ -124,33 +124,33 @@ class CandidatePool:
 
 def compute_features(
     pool: CandidatePool,
-    places: Sequence[NDArray[np.int64]],
+    positions: Sequence[NDArray[np.int64]],
     queries: Sequence[PreparedQuery],
     statistics: TermStatistics,
 ) -> CandidateFeatures:
-    """Work out every signal of the candidates of queries that run the same legs.
+    """Work out every signal of the candidates of queries that run the same retrievers.
 
     Args:
         pool: the rows.
-        places: for each query where its candidates stand in the pool, ascending; none is empty.
+        positions: for each query the positions of its candidates in the pool, ascending; none is empty.
         queries: the queries.
         statistics: how often the tenant has their stems.
     """
-    starts = np.cumsum([0, *(len(part) for part in places[:-1])])
-    joined, index = np.concatenate(places), pool.index
-    positions = index.positions(pool.rowids[joined])
+    starts = np.cumsum([0, *(len(part) for part in positions[:-1])])
+    joined, index = np.concatenate(positions), pool.index
+    index_rows = index.positions(pool.rowids[joined])
     of_query = query_numbers(starts, len(joined))
     signals: dict[str, NDArray[np.float64]] = {}
     coverage = semantic = None
     if any(query.groups for query in queries):
-        counts = _count_stems(index, positions, starts, queries, statistics)
+        counts = _count_stems(index, index_rows, starts, queries, statistics)
         coverage = idf_weighted_coverage(counts.own_present, counts.window_present, counts.idf[of_query])
         if "fts" in queries[0].parsed.legs:
-            signals |= _word_signals(index, positions, counts, counts.idf[of_query], statistics.corpus)
+            signals |= _word_signals(index, index_rows, counts, counts.idf[of_query], statistics.corpus)
     if queries[0].vectors is not None:
         pairs = [
             pool.cosines(part, query.vectors)
-            for part, query in zip(places, queries, strict=True)
+            for part, query in zip(positions, queries, strict=True)
             if query.vectors is not None
         ]
         cosines = np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
@@ -160,13 +160,13 @@ def compute_features(
     return CandidateFeatures(
         starts,
         pool.rowids[joined],
-        columns.coded["kind"][positions],
-        columns.coded["session_place"][positions],
-        content_factors(columns.tool[positions], columns.aside[positions]),
+        columns.coded["kind"][index_rows],
+        columns.coded["session_place"][index_rows],
+        content_factors(columns.tool[index_rows], columns.aside[index_rows]),
         signals,
         combine_similarities(semantic, coverage),
         _author_named(
-            index, columns.coded["author"][positions], starts, [statistics.intended_stems(query) for query in queries]
+            index, columns.coded["author"][index_rows], starts, [statistics.intended_stems(query) for query in queries]
         ),
     )
 

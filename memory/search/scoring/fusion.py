@@ -1,4 +1,4 @@
-"""Score-level fusion of the legs into one ranking value in [0,1].
+"""Score-level fusion of the signals into one ranking value in [0,1].
 
 Each signal is divided by its best value among the candidates of its query; the sum is weighted, two priors are
 added, and the whole is divided by the most that could be had. Rank-only fusion loses on the labelled
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Signal = NDArray[np.float64]
     Starts = NDArray[np.int64]
-    Places = NDArray[np.int64] | NDArray[np.int32] | Sequence[int]
+    SessionCodes = NDArray[np.int64] | NDArray[np.int32] | Sequence[int]
 
 # Found on the development sets (docs/search.md); what matters is the order of magnitude.
 SPEAKER_WEIGHT = 0.6
@@ -76,26 +76,28 @@ class Fusion:
     session_weight: float = SESSION_WEIGHT
     ignored: frozenset[str] = frozenset()
 
-    def fuse(self, signals: Mapping[str, Signal], named: Signal, places: Places, starts: Starts = _ONE) -> Signal:
+    def fuse(
+        self, signals: Mapping[str, Signal], named: Signal, session_codes: SessionCodes, starts: Starts = _ONE
+    ) -> Signal:
         """Return the fused score of n candidates in [0,1].
 
         Args:
-            signals: legs by name, each [n].
+            signals: values of the retrievers by name, each [n].
             named: 1 where the query names the candidate's author, else 0.
-            places: number of the session of each candidate; -1 where it has none.
+            session_codes: number of the session of each candidate; -1 where it has none.
             starts: where each query's candidates begin, the first at 0.
         """
         counted = {name: signal for name, signal in signals.items() if name not in self.ignored}
         total = self.combine(counted, starts) + self.speaker_weight * named
         most = len(counted) + self.speaker_weight + self.session_weight
-        fused: Signal = (total + self.session_weight * session_prior(total, places, starts)) / most
+        fused: Signal = (total + self.session_weight * session_prior(total, session_codes, starts)) / most
         return fused
 
 
 DEFAULT_FUSION = Fusion()
 
 
-def session_prior(scores: Signal, places: Places, starts: Starts = _ONE) -> Signal:
+def session_prior(scores: Signal, session_codes: SessionCodes, starts: Starts = _ONE) -> Signal:
     """Return for each candidate how much of its query's top 30's score its session holds, best session = 1.
 
     A session with several good turns is the likelier place of the answer. A candidate without a
@@ -103,7 +105,7 @@ def session_prior(scores: Signal, places: Places, starts: Starts = _ONE) -> Sign
     """
     if not len(scores):
         return scores
-    numbers, of_query = np.asarray(places, dtype=np.int64), query_numbers(starts, len(scores))
+    numbers, of_query = np.asarray(session_codes, dtype=np.int64), query_numbers(starts, len(scores))
     order = np.lexsort((-scores, of_query))
     rank = np.arange(len(scores)) - starts[of_query[order]]
     counted = order[(rank < _SESSION_DEPTH) & (numbers[order] != NO_SESSION)]

@@ -117,7 +117,7 @@ class RowColumns:
         return self._mapped(lambda column: column[:size])
 
     def _mapped(self, function: Callable[..., NDArray[Any]], *others: RowColumns) -> RowColumns:
-        """Return columns with `function` of each array here and of the same array in `others`."""
+        """Return columns with `function` of each array and of the same array in `others`."""
         parts = (self, *others)
         plain = [field.name for field in fields(self) if field.name != "coded"]
         return RowColumns(
@@ -137,7 +137,7 @@ class RowIndex:
     """Columns and postings of rows, which are called by their position.
 
     Attributes:
-        columns: the rows' facets; a position is a place in them.
+        columns: the rows' facets; a position is an index into them.
         codes: what the numbers in the columns stand for.
         head: number of rows in the first part.
         alive: False where a row stands a second time, newer, or was deleted [n].
@@ -199,12 +199,12 @@ class RowIndex:
         return int(self.alive.sum())
 
     def positions(self, rowids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the positions of rowids [n]; -1 where one isn't here."""
+        """Return the positions of rowids [n]; -1 where one isn't in the index."""
         found = np.full(len(rowids), -1, dtype=np.int64)
         for start, end in ((0, self.head), (self.head, len(self.columns.rowids))):
-            at, here = find_sorted(self.columns.rowids[start:end], rowids)
-            here[here] = self.alive[start + at[here]]
-            found[here] = start + at[here]
+            at, present = find_sorted(self.columns.rowids[start:end], rowids)
+            present[present] = self.alive[start + at[present]]
+            found[present] = start + at[present]
         return found
 
     def sorted_rowids(self, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -236,7 +236,7 @@ class RowIndex:
         return allowed & self._valid(tests)
 
     def _valid(self, tests: ColumnPredicate) -> NDArray[np.bool_]:
-        """Return which rows were there at the time asked for and, unless history is wanted, hold (then)."""
+        """Return which rows were there at the time wanted for and, unless history is wanted, hold (then)."""
         columns = self.columns
         if tests.as_of is None:
             return np.ones(len(self.alive), dtype=bool) if tests.superseded else ~columns.superseded
@@ -277,20 +277,20 @@ class RowIndex:
         self._last_sums = (key, total)
         return total
 
-    def counts(self, asked: Sequence[str], positions: NDArray[np.int64]) -> TermCounts:
+    def counts(self, wanted: Sequence[str], positions: NDArray[np.int64]) -> TermCounts:
         """Count each of t stems in the rows at n positions."""
-        own = np.zeros((len(positions), len(asked)))
-        window = np.zeros((len(positions), len(asked)))
+        own = np.zeros((len(positions), len(wanted)))
+        window = np.zeros((len(positions), len(wanted)))
         for start, terms in self._terms:
-            places = (positions - start).astype(np.int32)  # as postings are: or each would be copied to be searched
-            for column, stem in enumerate(asked):
+            local = (positions - start).astype(np.int32)  # as postings are: or each would be copied to be searched
+            for column, stem in enumerate(wanted):
                 posting = terms.posting(stem)
                 if posting is None:
                     continue
-                at = np.minimum(np.searchsorted(posting.positions, places), len(posting.positions) - 1)
-                here = posting.positions[at] == places
-                own[here, column] = posting.own[at[here]]
-                window[here, column] = posting.window[at[here]]
+                at = np.minimum(np.searchsorted(posting.positions, local), len(posting.positions) - 1)
+                present = posting.positions[at] == local
+                own[present, column] = posting.own[at[present]]
+                window[present, column] = posting.window[at[present]]
         return TermCounts(own, window)
 
     def nbytes(self) -> int:

@@ -36,8 +36,8 @@ INDEXED_ROWS = 200_000
 # Allowed rows up to so many are all compared with one vector; above, Chroma is asked. Without the vectors in
 # memory they are read for it.
 SCANNED_ROWS = 20_000
-# What a further vector adds to a comparison, as a share of the first one's cost: they are read from memory once for
-# all. Chroma takes as long for each.
+# The cost of a further vector in a comparison, as a share of the first one's: rows are read from memory once for all.
+# Chroma takes as long for each.
 EXTRA_VECTOR_COST = 0.08
 READ_ROWS = 2_000
 # So many changed rows are kept beside the index before it is made again.
@@ -199,7 +199,7 @@ class TenantCache:
         return found
 
     def _reset_if_dirty(self) -> None:
-        """Before one of both is loaded: what changed is counted from here on, so the other goes along."""
+        """Forget index and vectors before one is loaded: changes are counted from then on for both."""
         if len(self._dirty):
             self._index, self._vectors, self._dirty = None, None, _NONE
 

@@ -1,6 +1,6 @@
 """Postings in memory: which rows have which stem in their windows, and how often.
 
-SQLite's full-text index is the copy that lasts; this one is made from it, and answers for all rows of a
+SQLite's full-text index is the durable copy; this one is made from it, and answers for all rows of a
 tenant at once what a statement would answer row by row.
 """
 

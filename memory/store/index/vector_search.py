@@ -51,7 +51,7 @@ class ExactScan:
     table: VectorTable
 
     def top_rowids(self, query: int, wanted: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Return the rowids with the best cosines, ascending; `among` are places in `rowids` to choose from."""
+        """Return the rowids with the best cosines, ascending; `among` are positions in `rowids` to choose from."""
         values, rowids = self.products[query], self.rowids
         if among is not None:
             values, rowids = values[among], rowids[among]
@@ -77,13 +77,13 @@ def _kth_highest(values: NDArray[np.float32], wanted: int) -> float:
 
 
 def top_positions(values: NDArray[Any], rowids: NDArray[np.int64], wanted: int) -> NDArray[np.int64]:
-    """Return the places of the `wanted` highest values, best first; equal ones go by rowid."""
+    """Return the positions of the `wanted` highest values, best first; equal ones go by rowid."""
     if wanted >= len(values):
         return np.lexsort((rowids, -values))
     if len(values) > _BLOCK * wanted:
-        places = _high_positions(values, wanted)
-        if len(places) <= len(values) // 2:
-            return places[top_positions(values[places], rowids[places], wanted)]
+        positions = _high_positions(values, wanted)
+        if len(positions) <= len(values) // 2:
+            return positions[top_positions(values[positions], rowids[positions], wanted)]
     least = np.partition(values, len(values) - wanted)[len(values) - wanted]
     above, equal = np.flatnonzero(values > least), np.flatnonzero(values == least)
     equal = equal[np.argsort(rowids[equal], kind="stable")][: wanted - len(above)]
@@ -94,17 +94,17 @@ def top_positions(values: NDArray[Any], rowids: NDArray[np.int64], wanted: int) 
 def top_positive_positions(
     values: NDArray[Any], allowed: NDArray[np.bool_], rowids: NDArray[np.int64], wanted: int
 ) -> NDArray[np.int64]:
-    """Return the places of the `wanted` highest values above 0 of allowed rows, best first; equal ones go by rowid."""
+    """Return the positions of the `wanted` highest values above 0 of allowed rows, as `top_positions` does."""
     whole = allowed.all()
-    places = _high_positions(values, wanted) if whole and len(values) > _BLOCK * wanted else _NONE
+    positions = _high_positions(values, wanted) if whole and len(values) > _BLOCK * wanted else _NONE
     # Where few rows have any of the words, all the others are as high as the least that is taken.
-    if not len(places) or len(places) > len(values) // 2 or not values[places].all():
-        places = np.flatnonzero(values > 0 if whole else (values > 0) & allowed)
-    return places[top_positions(values[places], rowids[places], wanted)]
+    if not len(positions) or len(positions) > len(values) // 2 or not values[positions].all():
+        positions = np.flatnonzero(values > 0 if whole else (values > 0) & allowed)
+    return positions[top_positions(values[positions], rowids[positions], wanted)]
 
 
 def _high_positions(values: NDArray[Any], wanted: int) -> NDArray[np.int64]:
-    """Return the places of the `wanted` highest values, of those equal to them, and of some more, ascending.
+    """Return the positions of the `wanted` highest values, of those equal to them, and of some more, ascending.
 
     As many blocks have a value as high as the least that is taken.
     """

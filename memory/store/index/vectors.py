@@ -53,7 +53,7 @@ class VectorTable:
         return VectorTable(self._loaded, fresh, dead)
 
     def own(self, rowids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return own vectors [n, d]; zeros for a rowid that isn't here."""
+        """Return own vectors [n, d]; zeros for a rowid that isn't in the table."""
         picked = _picked([(part.rowids, part.own) for part in self._parts()], rowids, self._dead)
         held = [(part.rowids, part.lengths) for part in self._parts() if part.lengths is not None]
         if not held:
@@ -61,7 +61,7 @@ class VectorTable:
         return normalise_vectors(picked.astype(np.float32), _picked(held, rowids, self._dead))
 
     def context(self, rowids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return context vectors [n, d]; zeros for a rowid that isn't here."""
+        """Return context vectors [n, d]; zeros for a rowid that isn't in the table."""
         return _picked([(part.rowids, part.context) for part in self._parts()], rowids, self._dead)
 
     def compare(self, rowids: NDArray[np.int64], queries: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -98,7 +98,7 @@ class VectorTable:
         return np.concatenate([loaded, dot_products(queries, self._fresh.context)], axis=1)
 
     def _positions(self, rowids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where rows stand among all that were loaded, or behind them; -1 for a rowid that isn't here."""
+        """Return the rows' positions among all that were loaded, or behind them; -1 for a rowid that isn't here."""
         positions, present = find_sorted(self._loaded.rowids, rowids)
         positions[~present | find_sorted(self._dead, rowids)[1]] = -1
         if self._fresh is not None:
@@ -115,27 +115,27 @@ class VectorTable:
 
 
 def _picked(
-    parts: list[tuple[NDArray[np.int64], NDArray[_Float]]], asked: NDArray[np.int64], dead: NDArray[np.int64]
+    parts: list[tuple[NDArray[np.int64], NDArray[_Float]]], wanted: NDArray[np.int64], dead: NDArray[np.int64]
 ) -> NDArray[_Float]:
-    """Return the rows of `asked`; the first part doesn't count for the rowids `dead`, which ascend."""
+    """Return the rows of `wanted`; the first part doesn't count for the rowids `dead`, which ascend."""
     picked: NDArray[_Float] | None = None
     for number, (held, matrix) in enumerate(parts):
-        at, here = find_sorted(held, asked)
+        at, present = find_sorted(held, wanted)
         if number == 0 and len(dead):
-            here &= ~find_sorted(dead, asked)[1]
+            present &= ~find_sorted(dead, wanted)[1]
         if picked is None:
-            picked = matrix[at] if len(held) else np.zeros((len(asked), matrix.shape[1]), dtype=matrix.dtype)
-            if not here.all():
-                picked[~here] = 0.0
+            picked = matrix[at] if len(held) else np.zeros((len(wanted), matrix.shape[1]), dtype=matrix.dtype)
+            if not present.all():
+                picked[~present] = 0.0
         else:
-            picked[here] = matrix[at[here]]
+            picked[present] = matrix[at[present]]
     assert picked is not None, "a table has at least one part"
     return picked
 
 
-def find_sorted(held: NDArray[np.int64], asked: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return where each of `asked` stands in ascending `held`, and whether it does; `held` may be long."""
+def find_sorted(held: NDArray[np.int64], wanted: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return where each of `wanted` stands in ascending `held`, and whether it does; `held` may be long."""
     if len(held) == 0:
-        return np.zeros(len(asked), dtype=np.int64), np.zeros(len(asked), dtype=bool)
-    at = np.minimum(np.searchsorted(held, asked), len(held) - 1)
-    return at, held[at] == asked
+        return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=bool)
+    at = np.minimum(np.searchsorted(held, wanted), len(held) - 1)
+    return at, held[at] == wanted

@@ -79,11 +79,11 @@ class View:
 
     def _allowed(self, rowids: Iterable[int]) -> NDArray[np.int64]:
         """Return those of `rowids` that the predicate allows, each once, ascending."""
-        asked = np.unique(_numbers(rowids))
-        mine = self.rowids()
-        if len(asked) == len(mine) and np.array_equal(asked, mine):
-            return mine
-        return asked[find_sorted(mine, asked)[1]]
+        wanted = np.unique(_numbers(rowids))
+        allowed = self.rowids()
+        if len(wanted) == len(allowed) and np.array_equal(wanted, allowed):
+            return allowed
+        return wanted[find_sorted(allowed, wanted)[1]]
 
     def vectors(self, rowids: Iterable[int]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return own and context vectors, float32 [n, d], unit length, in the order of `rowids`.
@@ -91,13 +91,13 @@ class View:
         A rowid that the view doesn't allow, or that was just deleted, gives a zero vector. The
         arrays are not to be written to.
         """
-        asked = _numbers(rowids)
-        allowed = self._allowed(asked)
+        wanted = _numbers(rowids)
+        allowed = self._allowed(wanted)
         table = self._cache().vectors()
-        if table is None or len(asked) != len(allowed):
+        if table is None or len(wanted) != len(allowed):
             sqlite, dimension = self._source.sqlite, self._source.dimension
             table = VectorTable(row_queries.read_vectors(sqlite, self.tenant, dimension, allowed))
-        return table.own(asked), table.context(asked)
+        return table.own(wanted), table.context(wanted)
 
     def scan(self, vectors: NDArray[np.float32]) -> ExactScan | None:
         """Compare query vectors [q, d] with every allowed row; None where those are too many."""
@@ -155,8 +155,8 @@ class View:
             except LexicalIndexError:
                 return np.zeros(0, dtype=np.int64)
             if len(having) < len(allowed):
-                at, here = find_sorted(allowed, having)
-                total[at[here]] += weight
+                at, present = find_sorted(allowed, having)
+                total[at[present]] += weight
             else:
                 total[find_sorted(having, allowed)[1]] += weight
         return allowed[top_positive_positions(total, np.ones(len(total), dtype=bool), allowed, limit)]
@@ -210,8 +210,8 @@ class View:
 
     def rows(self, rowids: Iterable[int]) -> dict[int, Row]:
         """Return the allowed rows among `rowids`, by rowid, in the order asked for."""
-        asked = [int(rowid) for rowid in rowids]
-        allowed = [int(rowid) for rowid in self._allowed(asked)]
+        wanted = [int(rowid) for rowid in rowids]
+        allowed = [int(rowid) for rowid in self._allowed(wanted)]
         cache = self._cache()
         with cache.lock:
             found = {rowid: cache.rows[rowid] for rowid in allowed if rowid in cache.rows}
@@ -222,7 +222,7 @@ class View:
             with cache.lock:
                 if len(cache.rows) + len(loaded) <= caching.CACHED_ROWS:
                     cache.rows |= loaded
-        return {rowid: found[rowid] for rowid in asked if rowid in found}
+        return {rowid: found[rowid] for rowid in wanted if rowid in found}
 
     def document_frequency(self, stems: Collection[str]) -> dict[str, int]:
         """Return for each stem the number of the tenant's rows whose window contains it.
