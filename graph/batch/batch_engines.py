@@ -13,7 +13,7 @@ import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from recall_loop.graph.batch.batch_answer import run_request
 from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine
@@ -108,7 +108,8 @@ class _WorkerProcess:
             # Matrix products take every processor unless limited: the processes share them.
             env={**os.environ, **thread_environment(setup["processors"])},
         )
-        self._to, self._from = _require_pipe(self._process.stdin), _require_pipe(self._process.stdout)
+        assert self._process.stdin is not None and self._process.stdout is not None  # both are pipes
+        self._to, self._from = self._process.stdin, self._process.stdout
         self._reader = threading.Thread(target=self._read, name="recall-loop-batch-reader", daemon=True)
         self._reader.start()
         self._send(pickle.dumps(setup))
@@ -199,11 +200,6 @@ def _useful_threads(setup: dict[str, Any]) -> int:
     if settings.llm_model or settings.embedder == "openai":
         return sys.maxsize
     return 1 if settings.chroma_url is None and chroma_server.read_server_file(Path(setup["path"])) is None else 2
-
-
-def _require_pipe(stream: IO[bytes] | None) -> IO[bytes]:
-    assert stream is not None  # both are pipes, see above
-    return stream
 
 
 def multiprocess_blocker(store: MemoryStore, settings: Settings) -> str | None:

@@ -13,10 +13,6 @@ from recall_loop.state.types import StopReason
 _LATENCY = (("p50", 0.50), ("p95", 0.95), ("max", 1.0))
 
 
-def _no_seconds() -> array[float]:
-    return array("d")
-
-
 @dataclass(slots=True)
 class BatchSummary:
     """Counts of requests; `skipped` had their line from the run that was resumed, and no figures here.
@@ -44,7 +40,7 @@ class BatchSummary:
     iterations: int = 0
     llm_calls: int = 0
     llm_tokens: int = 0
-    seconds: array[float] = field(default_factory=_no_seconds, repr=False)
+    seconds: array[float] = field(default_factory=lambda: array("d"), repr=False)
 
     @property
     def complete(self) -> bool:

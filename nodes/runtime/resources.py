@@ -40,10 +40,6 @@ _CONTEXT_SETTINGS = (Context.model_fields.keys() & Settings.model_fields.keys())
 _MAX_CHAT_CLIENTS = 32
 
 
-def _new_chat_clients() -> LRUCache[object, ChatClient]:
-    return LRUCache(_MAX_CHAT_CLIENTS)
-
-
 @dataclass
 class GraphResources:
     """Store and settings bound by `build_graph`; stores named by path are opened once and kept.
@@ -57,7 +53,7 @@ class GraphResources:
     llm: BaseChatModel | None = None
     writable: bool = False
     parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
-    _chat_clients: LRUCache[object, ChatClient] = field(default_factory=_new_chat_clients)
+    _chat_clients: LRUCache[object, ChatClient] = field(default_factory=lambda: LRUCache(_MAX_CHAT_CLIENTS))
     _opened: dict[str, MemoryStore] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from tenacity import (
@@ -34,18 +35,22 @@ def search_with_retries(plan: Plan, run: RunContext, deadline: float) -> tuple[l
     """Search with retries and backoff until `deadline`; return responses, attempts, and the error that used them up."""
     labels = {names.OPERATION: "execute_tool", names.TOOL: plan["tool"], names.TOOL_TYPE: "datastore"}
     retrying = _retrying(run.settings, deadline)
-    responses: list[SearchResponse] = []
+    found: dict[int, SearchResponse] = {}
     failure: RecallError | None = None
     with span(names.TOOL_SPAN.format(tool=plan["tool"]), labels) as opened:
         set_content(opened, names.TOOL_ARGUMENTS, {"queries": [query["text"] for query in plan["queries"]]})
         try:
-            responses = retrying(_search, plan, run)
+            for attempt in retrying:
+                with attempt:
+                    for places, arguments in _searches(plan, run):
+                        found |= zip(places, run.parts.search(run.store, **arguments), strict=True)
         except (StoreError, EmbedderError) as error:
             failure = error
+            found.clear()
             record_error(opened, error)
         attempts = int(retrying.statistics["attempt_number"])
         if opened.is_recording():
-            results = len({hit.record.id for response in responses for hit in response.hits})
+            results = len({hit.record.id for response in found.values() for hit in response.hits})
             attributes: dict[str, Any] = {
                 names.STRATEGY: plan["strategy"],
                 names.QUERIES: len(plan["queries"]),
@@ -53,6 +58,7 @@ def search_with_retries(plan: Plan, run: RunContext, deadline: float) -> tuple[l
                 names.ATTEMPTS: attempts,
             }
             set_attributes(opened, attributes)
+    responses = [found[place] for place in sorted(found)]
     return responses, attempts, None if failure is None else f"{type(failure).__name__}: {failure}"
 
 
@@ -72,24 +78,23 @@ def _log_failure(tries: RetryCallState) -> None:
     _log.warning("search failed", extra={"attempt": tries.attempt_number, "error_type": type(error).__name__})
 
 
-def _search(plan: Plan, run: RunContext) -> list[SearchResponse]:
-    """Search all queries, those that look with the same tool together, and return responses in their order."""
-    found: dict[int, SearchResponse] = {}
+def _searches(plan: Plan, run: RunContext) -> Iterator[tuple[list[int], dict[str, Any]]]:
+    """Yield the searches of a plan, one for each tool: the places of its queries in the plan, and the arguments."""
     tools = [(query["narrowed"] and query["narrowed"]["tool"]) or plan["tool"] for query in plan["queries"]]
     for tool in dict.fromkeys(tools):
         places = [place for place, name in enumerate(tools) if name == tool]
         queries = [plan["queries"][place] for place in places]
-        responses = run.parts.search(
-            run.store,
-            [query["text"] for query in queries],
-            scope=run.scope,
-            params=_params(tool, plan, run),
-            filters=[_filters(query, run) for query in queries],
-            spoken=[query["spoken"] or query["text"] for query in queries],
-            limits=[plan["parameters"][limit_parameter(query["weight"])] for query in queries],
+        yield (
+            places,
+            {
+                "queries": [query["text"] for query in queries],
+                "scope": run.scope,
+                "params": _params(tool, plan, run),
+                "filters": [_filters(query, run) for query in queries],
+                "spoken": [query["spoken"] or query["text"] for query in queries],
+                "limits": [plan["parameters"][limit_parameter(query["weight"])] for query in queries],
+            },
         )
-        found |= zip(places, responses, strict=True)
-    return [found[place] for place in range(len(tools))]
 
 
 def _params(tool: str, plan: Plan, run: RunContext) -> SearchParams:
