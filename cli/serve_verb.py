@@ -38,10 +38,7 @@ def add_parser(subparsers: Any) -> None:
         "--read-only", action="store_true", default=None, help="write nothing; another process may have the store open"
     )
     parser.add_argument(
-        "--request-log",
-        type=Path,
-        metavar="FILE",
-        help="append each retrieval request, with its text, for `recall-loop replay`",
+        "--request-log", type=Path, metavar="FILE", help="append each request, with its text, for `recall-loop replay`"
     )
     parser.add_argument("--access-log", action="store_true", help="log a line per request, without its text")
     add_model_options(parser)

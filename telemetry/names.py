@@ -14,7 +14,6 @@ NODE_SPAN = "recall_loop.node {node}"
 TOOL_SPAN = "execute_tool {tool}"
 SEARCH_SPAN = "recall_loop.search"
 CHAT_SPAN = "chat {model}"
-SPANS = (RUN_SPAN, NODE_SPAN, TOOL_SPAN, SEARCH_SPAN, CHAT_SPAN)
 
 OPERATION = "gen_ai.operation.name"
 PROVIDER = "gen_ai.provider.name"

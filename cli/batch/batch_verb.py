@@ -67,11 +67,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="SECONDS",
         help="a request that takes longer gets an error line, up to 86,400 (default: no limit)",
     )
-    add(
-        "--resume",
-        action="store_true",
-        help="continue the output of an interrupted run (default: off; the output must be new)",
-    )
+    add("--resume", action="store_true", help="continue an interrupted run (default: off; the output must be new)")
     _add_engine(parser)
     add("--quiet", action="store_true", help="no progress on stderr")
     add("--json", action="store_true", help="print the summary as JSON")

@@ -20,12 +20,7 @@ Group = argparse._ActionsContainer  # a parser, or a group of one
 def add_store_option(group: Group, *url_aliases: str) -> None:
     """Add `--store` and `--url`, the latter under further names too."""
     add = group.add_argument
-    add(
-        "--store",
-        dest="store_path",
-        metavar="PATH",
-        help="folder of the memory store (default: $RECALL_LOOP_STORE_PATH)",
-    )
+    add("--store", dest="store_path", metavar="PATH", help="folder of the store (default: $RECALL_LOOP_STORE_PATH)")
     add(
         *url_aliases,
         "--url",
@@ -70,18 +65,18 @@ def add_tenant_option(group: Group, *, required: bool = False) -> None:
 def add_scope_options(group: Group, records: str = "records") -> None:
     """Add `--agent`, `--scope`, `--user` and `--conversation`, which narrow a tenant's memory."""
     add = group.add_argument
-    add("--agent", dest="agent_id", metavar="A", help=f"only {records} of this agent (default: all)")
+    add("--agent", dest="agent_id", metavar="A", help=f"only this agent's {records} (default: all)")
     add(
         "--scope",
         choices=("local", "constellation"),
         help="local: the agent itself; constellation: the agents of its group (default: local)",
     )
-    add("--user", dest="user_id", metavar="U", help=f"only {records} of this user (default: all)")
+    add("--user", dest="user_id", metavar="U", help=f"only this user's {records} (default: all)")
     add(
         "--conversation",
         dest="conversation_id",
         metavar="ID",
-        help=f"only {records} of this conversation (default: all)",
+        help=f"only this conversation's {records} (default: all)",
     )
 
 

@@ -43,10 +43,7 @@ def add_question_options(group: Group) -> None:
 def add_sample_options(group: Group, option: str = "--limit", items: str = "questions") -> None:
     """Add the size of a sample of `items`, under the name `option`, and `--seed`."""
     group.add_argument(
-        option,
-        type=bounded_int(1, _MAX_QUESTIONS),
-        metavar="N",
-        help=f"ask N {items}, drawn with --seed (default: all)",
+        option, type=bounded_int(1, _MAX_QUESTIONS), metavar="N", help=f"ask N {items}, drawn by --seed (default: all)"
     )
     group.add_argument(
         "--seed", type=bounded_int(0, 2**31 - 1), default=0, metavar="N", help="random seed (default: %(default)s)"

@@ -66,9 +66,7 @@ def _add_delete(actions: Any) -> None:
     which.add_argument("--conversation", dest="conversation_id", metavar="ID", help="every record of a conversation")
     which.add_argument("--all", action="store_true", help="every record of the tenant")
     delete.add_argument(
-        "--compact",
-        action="store_true",
-        help="rewrite the store's files, so that no deleted byte stays in them (default: off)",
+        "--compact", action="store_true", help="rewrite the store's files without deleted bytes (default: off)"
     )
 
 

@@ -28,7 +28,6 @@ from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.telemetry import names
 from recall_loop.telemetry.logs import ConsoleFormatter, JsonFormatter
-from recall_loop.telemetry.metrics import INSTRUMENTS
 from recall_loop.telemetry.spans import span
 from tests.embedders import WordHashEmbedder
 from tests.integration.graph.planners import ScriptedPlanner, quick_settings
@@ -73,7 +72,7 @@ class Seen:
         for resource in data.resource_metrics if data else ():
             for scope in resource.scope_metrics:
                 for metric in scope.metrics:
-                    if metric.name in INSTRUMENTS:
+                    if scope.scope.name == names.SCOPE:
                         found.setdefault(metric.name, []).extend(metric.data.data_points)
         return found
 
