@@ -1,4 +1,4 @@
-"""How fast one key may ask, over all workers of the service."""
+"""Rate limit of each key, over all workers of the service."""
 
 from __future__ import annotations
 

@@ -48,23 +48,13 @@ _fields: dict[str, Any] = {
 _ListFilters = create_model("_ListFilters", __config__=ConfigDict(extra="forbid"), **_fields)
 
 
-class ListParams(_ListFilters):
+class ListParams(ScopeFields, _ListFilters):
     """Which records a page holds: scope and filters, as in searches, every one of which must hold."""
 
-    agent_id: Identifier | None = Field(None, description="Records of this agent.")
-    scope: ScopeMode = Field(ScopeMode.LOCAL, description="`constellation`: also those of its group's other agents.")
     limit: Integer = Field(100, ge=1, le=MAX_PAGE_RECORDS, description="Most records of the page, 1 to 1,000.")
     cursor: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
         None, description="`next_cursor` of the page before."
     )
-
-    def read_scope(self, tenant: str) -> Scope:
-        """Return the scope within a tenant.
-
-        Raises:
-            InvalidInputError: `constellation` without an agent.
-        """
-        return validate_model(Scope, {"tenant": tenant, "agent_id": self.agent_id, "mode": self.scope})
 
     def filters(self) -> Filters:
         """Return the filters.
@@ -80,7 +70,7 @@ class ListParams(_ListFilters):
         """The id that the page follows; "" at the beginning.
 
         Raises:
-            InvalidInputError: the cursor is none of ours.
+            InvalidInputError: the cursor is no `next_cursor`.
         """
         if self.cursor is None:
             return ""

@@ -35,18 +35,20 @@ class Label(BaseModel):
     tooltip: str = Field(description="What it means, and what it doesn't.")
 
 
-def execution_label(status: ExecutionStatus) -> Label:
-    """Return how a run ended."""
-    return Label(label=EXECUTION_HEADING, value=format_execution(status), tooltip=execution_tooltip(status))
+def make_labels(status: ExecutionStatus, score: float | None, *, pending: bool) -> dict[str, Any]:
+    """Return both labels of a run: how it ended, and what it teaches."""
+    learning_value = format_learning_value(score, pending=pending)
+    return {
+        "execution": Label(label=EXECUTION_HEADING, value=format_execution(status), tooltip=execution_tooltip(status)),
+        "learning_value": Label(
+            label=LEARNING_VALUE_HEADING, value=learning_value, tooltip=learning_value_tooltip(score)
+        ),
+    }
 
 
-def learning_label(score: float | None, *, pending: bool = False) -> Label:
-    """Return what a run teaches."""
-    return Label(
-        label=LEARNING_VALUE_HEADING,
-        value=format_learning_value(score, pending=pending),
-        tooltip=learning_value_tooltip(score),
-    )
+def labels_of(run: RunData) -> dict[str, Any]:
+    """Return both labels of a stored run."""
+    return make_labels(run.execution.status, run.outcome_score, pending=run.scoring_pending)
 
 
 class _LabelledModel(BaseModel):
@@ -75,11 +77,8 @@ class TrajectoryHit(TrajectoryItem, _LabelledModel):
     @classmethod
     def from_item(cls, item: TrajectoryItem) -> TrajectoryHit:
         """Return an item with its labels."""
-        return cls(
-            **dict(item),
-            execution=execution_label(item.details.status),
-            learning_value=learning_label(item.outcome_score, pending=item.scoring_pending),
-        )
+        labels = make_labels(item.details.status, item.outcome_score, pending=item.scoring_pending)
+        return cls(**dict(item), **labels)
 
 
 _RunGroup = tuple[TrajectoryHit, ...]
@@ -127,7 +126,8 @@ class StoredTrajectory(_LabelledModel):
         run = run_from_record(record)
         fields = record.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
         fields |= {"kind": record.kind.value, "attributes": run_attributes(run)}
-        return {"trajectory": fields, **labels_of(run)}
+        labels = {name: label.model_dump() for name, label in labels_of(run).items()}
+        return {"trajectory": fields, **labels}
 
 
 class TrajectorySummary(_LabelledModel):
@@ -160,15 +160,6 @@ class TrajectorySummary(_LabelledModel):
             details=TrajectoryDetails.from_run(run),
             **labels_of(run),
         )
-
-
-def labels_of(run: RunData) -> dict[str, Any]:
-    """Return both labels of a run as plain JSON."""
-    learning = learning_label(run.outcome_score, pending=run.scoring_pending)
-    return {
-        "execution": execution_label(run.execution.status).model_dump(),
-        "learning_value": learning.model_dump(),
-    }
 
 
 class TrajectoriesPage(BaseModel):
