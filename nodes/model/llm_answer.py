@@ -15,7 +15,7 @@ from recall_loop.nodes.model.llm_step import ask_model, skipped_step
 from recall_loop.nodes.model.prompt_builder import build_answer_prompt
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.prompting.answer_checks import NOT_IN_MEMORY, compose_answer, compose_partial_answer
+from recall_loop.policy.prompting.answer_composition import NOT_IN_MEMORY, compose_answer, compose_partial_answer
 from recall_loop.prompts.replies import MAX_SENTENCES, AnswerReply, Sentence
 from recall_loop.state.agent_state import AgentState, LlmStep
 from recall_loop.state.types import ConfidenceLabel

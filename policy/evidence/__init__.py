@@ -1,1 +1,1 @@
-"""The evidence pool: merging, coverage, ranking, novelty."""
+"""Evidence: the pool, its merging and ranking, coverage, novelty."""

@@ -1,1 +1,1 @@
-"""Relations between a new fact and stored ones."""
+"""Facts: whether messages support a new one, and which stored ones it supersedes."""

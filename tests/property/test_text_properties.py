@@ -72,7 +72,7 @@ def test_normalise_is_idempotent(text: str) -> None:
 
 
 @given(TEXTS, st.randoms(use_true_random=False))
-def test_query_key_ignores_order_space_punctuation_and_stop_words(text: str, chance: random.Random) -> None:
+def test_query_terms_ignore_order_space_punctuation_and_stop_words(text: str, chance: random.Random) -> None:
     """Trivial reformulations share one key. Proves: LOOP-4."""
     found = words(text)
     key = query_terms(text)

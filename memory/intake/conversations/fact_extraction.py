@@ -23,7 +23,7 @@ from recall_loop.memory.intake.conversations.conversation import (
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.encoding.indexing import supersession_key
-from recall_loop.policy.evidence.fact_support import CitedContext, is_supported
+from recall_loop.policy.facts.fact_support import CitedContext, is_supported
 from recall_loop.policy.facts.supersession import chronological, fact_value
 from recall_loop.prompts.replies import ExtractedFact, FactsReply
 from recall_loop.prompts.templates import RenderedPrompt, render_prompt

@@ -18,7 +18,12 @@ from recall_loop.policy.evidence.llm_query_weight import MIN_FACTOR, question_te
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
 from recall_loop.policy.planning.query_forms import make_query
 from recall_loop.policy.prompting import briefing
-from recall_loop.policy.prompting.answer_checks import NOT_IN_MEMORY, cited_ids, compose_answer, compose_partial_answer
+from recall_loop.policy.prompting.answer_composition import (
+    NOT_IN_MEMORY,
+    cited_ids,
+    compose_answer,
+    compose_partial_answer,
+)
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.prompts.replies import AnswerReply, EvaluateReply, PlanReply, RefineReply
 from recall_loop.prompts.templates import render_prompt, template_variables

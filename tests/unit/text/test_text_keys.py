@@ -33,7 +33,7 @@ def test_normalise(text: str, expected: str) -> None:
         "what kind of dog adoption?",
     ],
 )
-def test_query_key_is_equal_for_variants(variant: str) -> None:
+def test_query_terms_are_equal_for_variants(variant: str) -> None:
     """Case, space, punctuation, stop-word, stem and word-order variants are one query. Proves: LOOP-4."""
     assert query_terms(variant) == query_terms("adoption dog")
 
