@@ -84,9 +84,9 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     text = json.dumps(head | content, ensure_ascii=False, indent=1) + "\n"
     args.output.write_text(text, encoding="utf-8")
     if args.plot:
-        from recall_loop.evals.confidence.calibration_plot import draw
+        from recall_loop.evals.confidence.calibration_plot import draw_reliability
 
-        draw(mapping, args.plot)
+        draw_reliability(mapping, args.plot)
     if args.json:
         sys.stdout.write(text)
     else:

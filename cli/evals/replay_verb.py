@@ -89,9 +89,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.json:
         args.json.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     if args.html:
-        from recall_loop.evals.replay.replay_html import page
+        from recall_loop.evals.replay.replay_html import render_page
 
-        args.html.write_text(page(report), encoding="utf-8")
+        args.html.write_text(render_page(report), encoding="utf-8")
     replay_report.show(report, report_console())
     return 0
 

@@ -1,1 +1,1 @@
-"""What each ingredient of retrieval is worth."""
+"""The worth of each ingredient of retrieval."""

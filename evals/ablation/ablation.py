@@ -1,7 +1,8 @@
-"""Ablations: what each ingredient of retrieval is worth on a data set (OPS-4, RANK-1 to RANK-5).
+"""Ablations: the worth of each ingredient of retrieval on a data set (OPS-4, RANK-1 to RANK-5).
 
 The worth of an ingredient is a figure with everything in place less the same figure without it, on the same
-questions, with a paired bootstrap interval. What works when records are written is left out of a second store.
+questions, with a paired bootstrap interval. Ingredients that work when records are written are left out of a second
+store.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _CAPTURED = "captured first half"
 
 @dataclass(frozen=True)
 class AblationPlan:
-    """What is left out, and how the intervals are made.
+    """Which ingredients are left out, and how the intervals are made.
 
     Attributes:
         only: names of ingredients; None = all.
@@ -55,7 +56,7 @@ def ablate(
     settings: Settings,
     progress: StageProgress | None = None,
 ) -> dict[str, Any]:
-    """Return what each ingredient is worth on one data set.
+    """Return the worth of each ingredient on one data set.
 
     Raises:
         InvalidInputError: an unknown ingredient, or see `recall_loop.evals.runs.runner.select_questions` and `ingest`.
@@ -156,7 +157,7 @@ def _store(
 
 
 def _measure_worth(whole: Sequence[ReplayRun], without: Sequence[ReplayRun], plan: AblationPlan) -> dict[str, Any]:
-    """Return what everything has over the same without one ingredient, by measure."""
+    """Return the figures with everything less those without one ingredient, by measure."""
     found = differences(without, whole, resamples=plan.resamples, seed=plan.seed)
     return {"questions": len(whole), **{each.measure: _shown(each) for each in found if each.measure in MEASURES}}
 
@@ -180,7 +181,7 @@ def _measure_experience(
     options: EvalOptions,
     plan: AblationPlan,
 ) -> dict[str, Any]:
-    """Return what it is worth to know the runs of every other question, asked of the rest (TRAJ-9).
+    """Return the worth of knowing the runs of every other question, measured on the rest (TRAJ-9).
 
     It is off by default; here the figures with it are compared with those of everything else.
     """
@@ -196,7 +197,7 @@ def _measure_experience(
 
 
 def _delete_captured_runs(store: MemoryStore, tenants: set[str]) -> None:
-    """Take captured runs out again: a kept store holds its data set and nothing else."""
+    """Delete captured runs: a kept store holds its data set and nothing else."""
     for tenant in sorted(tenants):
         captured = [record.id for record in store.scan(Scope(tenant=tenant)) if SELF_CAPTURE_TAG in record.tags]
         store.delete(captured, tenant=tenant)

@@ -38,11 +38,10 @@ class Ingredient:
         name: as `--only` takes it.
         description: what it does.
         settings: settings that leave it out.
-        parts: what a retrieval without it is made of.
+        parts: the parts of a retrieval without it.
         at_ingest: it works when records are written: the run without it has a store of its own.
         context_windows: whether that store indexes messages with their neighbours.
-        needs: what a run with everything must have made use of for it to matter, as `IngredientUsage` names it;
-            "" = nothing.
+        needs: what a run with everything must have used for it to matter, as `IngredientUsage` names it; "" = nothing.
     """
 
     name: str
@@ -56,7 +55,7 @@ class Ingredient:
 
 @dataclass
 class IngredientUsage:
-    """What a run made use of: `later` rounds, `refine`, `bridges`, `feedback`, and strategies by name."""
+    """The ingredients that a run used: `later` rounds, `refine`, `bridges`, `feedback`, and strategies by name."""
 
     used: set[str] = field(default_factory=set)
 
@@ -87,7 +86,7 @@ def _indexing() -> list[Ingredient]:
 
 
 def _searching() -> list[Ingredient]:
-    """Return what a search is made of."""
+    """Return the ingredients of a search."""
 
     def fused_by(name: str, about: str, fusion: Fusion) -> Ingredient:
         search = partial(search_many, parts=SearchParts(fusion=fusion))

@@ -32,7 +32,7 @@ class CalibrationExample:
         values: raw score, components and signals by name.
         answerable: whether the memory holds an answer.
         complete: whether all gold evidence is among the first ten ids; never where there is no answer.
-        foreign: whether it is a question about another collection than the one that is asked.
+        cross_collection: whether it is a question about another collection than the one that is asked.
     """
 
     origin: str
@@ -96,11 +96,11 @@ def _examples(lines: Iterable[_PerQuestionLine], origin: str) -> Iterator[Calibr
     found = [line for line in lines if line.gold or not line.answerable]
     pools = {(line.set or origin, line.collection) for line in found}
     for line in found:
-        mine = line.set or origin
+        dataset = line.set or origin
         # A set of one pool has no conversations to keep apart: there each question stands for itself.
-        alone = sum(name == mine for name, _ in pools) == 1
+        alone = sum(name == dataset for name, _ in pools) == 1
         yield CalibrationExample(
-            origin=f"{mine}, {CROSS_COLLECTION}" if line.category == CROSS_COLLECTION else mine,
+            origin=f"{dataset}, {CROSS_COLLECTION}" if line.category == CROSS_COLLECTION else dataset,
             group=f"{line.collection}\n{line.id}" if alone else line.collection,
             id=line.id,
             values=_values(line.confidence_detail),

@@ -107,7 +107,7 @@ def calibrate(examples: Sequence[CalibrationExample], plan: CalibrationPlan) -> 
 
 @dataclass(frozen=True)
 class _LabelledSample:
-    """What the labels of a sample depend on beside the scores."""
+    """A sample, and what its labels depend on beside the scores."""
 
     sample: CalibrationSample
     holding: Scores | None

@@ -26,7 +26,7 @@ def check_plot(path: Path) -> None:
     check_plotting("--plot", path)
 
 
-def draw(mapping: Calibration, path: Path) -> None:
+def draw_reliability(mapping: Calibration, path: Path) -> None:
     """Write the diagram: for bins of equally many questions the mean score, and the share that came true out of fold.
 
     Raises:

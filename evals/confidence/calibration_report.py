@@ -1,4 +1,4 @@
-"""What a fit gave, as tables for people (CONF-4)."""
+"""The outcome of a fit, as tables for people (CONF-4)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _figures(found: Mapping[str, Any]) -> Table:
 
 
 def _holding(mapping: AnswerabilityModel) -> Table:
-    """Return how well it is told whether memory holds an answer, and what abstaining below the threshold does."""
+    """Return how well answerable questions are recognised, and the effect of abstaining below the threshold."""
     title = f"whether memory holds an answer, out of fold ({mapping.figures['chosen']}); abstained below"
     columns = ("n", "unanswerable", "AUROC", "ECE", "perfect", "Brier", "abstained: unanswerable", "answerable")
     table = _table(f"{title} {mapping.abstain_below:.4f}", "part", *columns)

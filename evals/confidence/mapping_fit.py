@@ -46,7 +46,7 @@ _UNSET = LabelThresholds(medium=0.5, high=0.75)
 class ModelSpec:
     """One way to fit: features of the regression, whether their products count, and whether a curve follows.
 
-    `rising` are the features that may not lower the result.
+    `monotone` are the features that may not lower the result.
     """
 
     name: str
@@ -102,7 +102,7 @@ class CalibrationSample:
 
     @cached_property
     def weights(self) -> Matrix:
-        """What a question counts: 1 / size of its set to the power of `balance`, so that no set rules."""
+        """The weight of each question: 1 / size of its set to the power of `balance`, so that no set rules."""
         names = [example.origin for example in self.examples]
         raw = np.array([names.count(name) ** -self.balance for name in names])
         return np.asarray(raw / raw.mean(), dtype=np.float64)

@@ -1,7 +1,8 @@
-"""What every labelled data set is made of: collections of records, and the questions asked of them (OPS-4)."""
+"""The parts of a labelled data set: collections of records, and the questions asked of them (OPS-4)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -33,7 +34,7 @@ class DocumentSelection(StrEnum):
 
 
 class DocumentKind(StrEnum):
-    """What a document is to an evaluation; titled passages, summaries, events and runs are `other`."""
+    """The role of a document in an evaluation; titled passages, summaries, events and runs are `other`."""
 
     MESSAGE = "message"
     FACT = "fact"
@@ -49,7 +50,7 @@ SELECTED_KINDS = {
 
 
 class RecordSource(Protocol):
-    """The records of one collection; each reading makes them anew, so only one collection need be in memory."""
+    """The records of one collection; each reading makes them again, so only one collection need be in memory."""
 
     def __len__(self) -> int:
         """Return how many records there are, without making them."""
@@ -87,7 +88,7 @@ class Collections(Mapping[str, list[Record]]):
         return len(self._pools[name])
 
     def records(self, name: str) -> Iterator[Record]:
-        """Yield the records of one collection; see `Pool.records`.
+        """Yield the records of one collection; see `RecordSource.records`.
 
         Raises:
             KeyError: the data set has no such collection.
@@ -118,7 +119,7 @@ class Document:
     """One document of a file.
 
     Attributes:
-        place: file and line, or item, as errors name it.
+        location: file and line, or item, as errors name it.
         fields: what it says, `kind` and `text` among it.
         make: makes the record.
     """
@@ -129,7 +130,7 @@ class Document:
 
     @property
     def kind(self) -> DocumentKind:
-        """What it is to an evaluation."""
+        """Its role in an evaluation."""
         kind = self.fields.get("kind")
         if kind == "message":
             return DocumentKind.MESSAGE
@@ -178,7 +179,7 @@ class _SelectedDocuments:
     """The documents of one collection that count."""
 
     read: DocumentReader
-    parts: frozenset[DocumentKind]
+    kinds: frozenset[DocumentKind]
     size: int
 
     def __len__(self) -> int:
@@ -186,17 +187,19 @@ class _SelectedDocuments:
 
     def records(self) -> Iterator[Record]:
         """Yield the records."""
-        return (document.record() for document in _distinct(self.read()) if document.kind in self.parts)
+        documents = distinct_documents(self.read())
+        return (document.record() for document in documents if document.kind in self.kinds and not document.blank)
 
 
-def _distinct(documents: Iterable[Document]) -> Iterator[Document]:
-    """Yield documents that have text, each id once."""
+def distinct_documents(documents: Iterable[Document]) -> Iterator[Document]:
+    """Yield every blank document, and of those with text the first of each id."""
     seen: set[object] = set()
     for document in documents:
         name = document.fields.get("id")
-        if not document.blank and (name is None or name not in seen):
-            seen.add(name)
+        if document.blank or name is None or name not in seen:
             yield document
+        if not document.blank:
+            seen.add(name)
 
 
 def build_dataset(name: str, source: RawDataset, kinds: DocumentSelection | str | None) -> Dataset:
@@ -205,37 +208,25 @@ def build_dataset(name: str, source: RawDataset, kinds: DocumentSelection | str 
     Raises:
         InvalidInputError: `kinds` is unknown, or picks no document.
     """
-    found = {part: False for part in DocumentKind}
-    counts: dict[str, dict[DocumentKind, int]] = {}
-    blanks = dict.fromkeys(DocumentKind, 0)
+    blanks: Counter[DocumentKind] = Counter()
+    counts: dict[str, Counter[DocumentKind]] = {collection: Counter() for collection in source.collections}
     for collection, read in source.collections.items():
-        counts[collection] = dict.fromkeys(DocumentKind, 0)
-        for part, empty in scan_documents(read):
-            found[part] = True
-            blanks[part] += empty
-            counts[collection][part] += not empty
-    chosen = parse_selection(kinds, messages=found[DocumentKind.MESSAGE])
-    parts = SELECTED_KINDS[chosen]
+        for document in distinct_documents(read()):
+            (blanks if document.blank else counts[collection])[document.kind] += 1
+    present = set(blanks).union(*counts.values())
+    selection = parse_selection(kinds, messages=DocumentKind.MESSAGE in present)
+    selected = SELECTED_KINDS[selection]
+    sizes = {collection: sum(count[kind] for kind in selected) for collection, count in counts.items()}
     pools: dict[str, RecordSource] = {
-        collection: _SelectedDocuments(source.collections[collection], parts, sum(each[part] for part in parts))
-        for collection, each in counts.items()
-        if any(each[part] for part in parts)
+        collection: _SelectedDocuments(source.collections[collection], selected, size)
+        for collection, size in sizes.items()
+        if size
     }
     if not pools:
-        raise selection_error(chosen, {part for part, there in found.items() if there})
+        raise selection_error(selection, present)
     check_collections(source.questions, pools)
-    blank = sum(blanks[part] for part in parts)
-    return Dataset(name, chosen, Collections(pools), source.questions, blank, source.content_types)
-
-
-def scan_documents(read: DocumentReader) -> Iterator[tuple[DocumentKind, bool]]:
-    """Yield what each document is, and whether it is blank; a repeated one once."""
-    seen: set[object] = set()
-    for document in read():
-        name = document.fields.get("id")
-        if document.blank or name is None or name not in seen:
-            seen.add(name)
-            yield document.kind, document.blank
+    blank = sum(blanks[kind] for kind in selected)
+    return Dataset(name, selection, Collections(pools), source.questions, blank, source.content_types)
 
 
 def parse_selection(kinds: DocumentSelection | str | None, *, messages: bool) -> DocumentSelection:

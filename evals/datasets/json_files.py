@@ -21,7 +21,7 @@ _LIST = "a JSON list of objects in UTF-8"
 
 
 class PublishedModel(BaseModel):
-    """What is read of an object that others publish; its other fields are left unread."""
+    """The fields that are read of an object that others publish; its other fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 

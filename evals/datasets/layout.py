@@ -52,7 +52,7 @@ def read_layout(folder: Path, kinds: DocumentSelection | str | None) -> Dataset:
     """Load the data set in `folder`.
 
     Without `kinds`, a set that has dialogue turns of its own (`turns/`) is loaded with its messages
-    only, as recall of gold turns is usually reported, and any other set wholly.
+    only, as recall of gold turns is usually reported, and any other set completely.
 
     Raises:
         InvalidInputError: `folder` isn't of this layout, `kinds` is unknown or picks no document, or a

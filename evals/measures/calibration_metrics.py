@@ -76,12 +76,12 @@ def label_counts(labels: Sequence[str], outcomes: Outcomes) -> dict[str, dict[st
     """Return for each label how often the event came about and how often not, its precision, and its share of all."""
     table: dict[str, dict[str, float | int | None]] = {}
     for label in ConfidenceLabel:
-        mine = outcomes[np.array([each == label.value for each in labels], dtype=bool)]
+        labelled = outcomes[np.array([each == label.value for each in labels], dtype=bool)]
         table[label.value] = {
-            "true": int(mine.sum()),
-            "false": int(len(mine) - mine.sum()),
-            "precision": float(mine.mean()) if len(mine) else None,
-            "coverage": len(mine) / len(outcomes) if len(outcomes) else None,
+            "true": int(labelled.sum()),
+            "false": int(len(labelled) - labelled.sum()),
+            "precision": float(labelled.mean()) if len(labelled) else None,
+            "coverage": len(labelled) / len(outcomes) if len(outcomes) else None,
         }
     return table
 

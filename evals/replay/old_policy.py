@@ -35,11 +35,11 @@ _CONFIDENT = 0.8
 
 @dataclass
 class OldPolicyRun:
-    """What the old policy did with one request.
+    """The run of the old policy on one request.
 
     Attributes:
-        results: number of results of each call; a failed call has none.
-        new: facts of each call that no earlier one had found, of at least the least similarity that counts as relevant.
+        result_counts: number of results of each call; a failed call has none.
+        new_facts: for each call the facts that no earlier one had found, at least as similar as counts for relevant.
         facts: unique facts in the order of retrieval, not cut yet, each with the iteration that found it.
     """
 

@@ -14,7 +14,7 @@ from recall_loop.state.types import Identifier
 
 
 class _Labels(PublishedModel):
-    """What a line says about the answer; other keys of a log line are left unread."""
+    """Labels of the answer; other keys of a log line are ignored."""
 
     gold: tuple[Identifier, ...] = ()
     answerable: bool | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from recall_loop.evals.replay.policy_comparison import COMPLETE_DESCRIPTION
 from recall_loop.evals.replay.replay_plots import draw_plots
-from recall_loop.evals.replay.replay_report import comparison_rows, confusion_cells, heads
+from recall_loop.evals.replay.replay_report import comparison_headers, comparison_rows, confusion_cells
 from recall_loop.evals.replay.report_tables import counts_text
 
 _STYLE = """
@@ -23,7 +23,7 @@ figure { margin: 0 } figcaption { font-weight: 600 } svg { width: 100%; height: 
 """
 
 
-def page(report: Mapping[str, Any]) -> str:
+def render_page(report: Mapping[str, Any]) -> str:
     """Return the page; every name is escaped.
 
     Raises:
@@ -35,7 +35,7 @@ def page(report: Mapping[str, Any]) -> str:
         f"<h1>{escape(title)}</h1>",
         f"<p>{first['prompts']:,} requests, {first['scored']:,} of them with gold evidence. Differences are those of "
         f"the same requests, with 95 % bootstrap intervals ({report['asked']['resamples']:,} resamples).</p>",
-        _table(heads(report), comparison_rows(report)),
+        _table(comparison_headers(report), comparison_rows(report)),
         "<h2>Plots</h2>",
         _figures(draw_plots(report)),
         "<h2>Stop reasons</h2>",

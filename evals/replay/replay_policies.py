@@ -1,4 +1,4 @@
-"""Policies that a replay compares: `old`, `new`, and settings of one's own in a TOML file (OPS-4)."""
+"""Policies that a replay compares: `old`, `new`, and settings in a TOML file (OPS-4)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ MEASURE_LABELS = {
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """What was replayed: where the prompts come from, and the cuts, draw and resampling that figures depend on."""
+    """The source of the prompts, and the cuts, draw and resampling that figures depend on."""
 
     source: str
     ks: tuple[int, ...]
@@ -128,7 +128,7 @@ def show(report: Mapping[str, Any], console: Console) -> None:
 
 
 def measure_label(measure: str) -> str:
-    """Return how people call a measure."""
+    """Return the name of a measure for people."""
     metric, at, cut = measure.partition("@")
     heads = {"recall": "Recall", "all": "All", "ndcg": "nDCG"}
     return MEASURE_LABELS.get(measure) or heads.get(metric, metric) + at + cut
@@ -150,8 +150,8 @@ def comparison_rows(report: Mapping[str, Any]) -> list[list[str]]:
     return found
 
 
-def heads(report: Mapping[str, Any]) -> list[str]:
-    """Return the heads of `rows`."""
+def comparison_headers(report: Mapping[str, Any]) -> list[str]:
+    """Return the headers of `comparison_rows`."""
     names = [policy["name"] for policy in report["policies"]]
     return ["", *names, *(f"{name} − {names[0]} [95 %]" for name in names[1:])]
 
@@ -194,7 +194,7 @@ def _difference(parts: Sequence[Mapping[str, Any]], measure: str) -> str:
 
 
 def _side_by_side(report: Mapping[str, Any]) -> Table:
-    table = report_table(*heads(report), no_wrap=True)
+    table = report_table(*comparison_headers(report), no_wrap=True)
     for row in comparison_rows(report):
         table.add_row(*map(escape, row))
     return table

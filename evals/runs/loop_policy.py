@@ -24,7 +24,7 @@ NEW = "new"
 
 @dataclass(frozen=True)
 class PolicyResult:
-    """What one policy did with one request.
+    """The outcome of one request under one policy.
 
     Attributes:
         facts: returned facts, best first.
@@ -73,7 +73,7 @@ class LoopPolicy:
 
     Attributes:
         on_event: is told every event.
-        parts: what a retrieval is made of; ablations give others than the product's own.
+        parts: the parts of a retrieval; ablations hand in others than the product's own.
         traced: whether results tell which iteration found what.
     """
 

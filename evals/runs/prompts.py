@@ -1,4 +1,4 @@
-"""What an evaluation asks: the questions of a data set that options choose, as requests with their labels (OPS-4)."""
+"""The prompts of an evaluation: the chosen questions of a data set, as requests with their labels (OPS-4)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIXED_SETTINGS = {
 
 @dataclass(frozen=True)
 class EvalOptions:
-    """What is asked, and how far results are looked at.
+    """Which questions are asked, and how many results count.
 
     Attributes:
         ks: cuts of recall and all, each 1–1000, ascending; the largest is the request's `max_facts`.

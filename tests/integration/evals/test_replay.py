@@ -183,12 +183,13 @@ def test_command_writes_reports(requests: Path, tmp_path: Path, capsys: pytest.C
 
 def test_html_escapes_names(filled: MemoryStore, tmp_path: Path) -> None:
     """Proves: OPS-4 (a log's texts do nothing to the page)."""
-    from recall_loop.evals.replay.replay_html import page
 
     prompts = [replace(prompt, category="<script>") for prompt in from_requests(tmp_path)]
+    from recall_loop.evals.replay.replay_html import render_page
+
     policies = read_policies(["new"])
     runs = list(replay(prompts, policies, filled, (10,)))
-    made = page(replay_report.build(replay_report.ReplayOptions("<b>&", (10,), resamples=100), policies, runs))
+    made = render_page(replay_report.build(replay_report.ReplayOptions("<b>&", (10,), resamples=100), policies, runs))
     assert "<script>" not in made
     assert "&lt;b&gt;&amp;" in made
 

@@ -11,7 +11,7 @@ from recall_loop.cli.main import main
 from recall_loop.evals.confidence import abstention
 from recall_loop.evals.confidence.calibration_examples import CalibrationExample, read_examples
 from recall_loop.evals.confidence.calibration_fit import CalibrationPlan, calibrate
-from recall_loop.evals.confidence.calibration_plot import check_plot, draw
+from recall_loop.evals.confidence.calibration_plot import check_plot, draw_reliability
 from recall_loop.evals.confidence.calibration_report import bar
 from recall_loop.evals.confidence.mapping_fit import (
     SCORE_MODELS,
@@ -330,7 +330,7 @@ def test_the_reliability_is_drawn(tmp_path, name, start):
     made = []
     for at in range(2):
         check_plot(tmp_path / f"{at}-{name}")
-        draw(mapping, tmp_path / f"{at}-{name}")
+        draw_reliability(mapping, tmp_path / f"{at}-{name}")
         made.append((tmp_path / f"{at}-{name}").read_bytes())
     assert made[0] == made[1]
     assert made[0].startswith(start)
