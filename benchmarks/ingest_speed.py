@@ -31,7 +31,7 @@ from rich.table import Table
 from timing import Stopwatch, timed_embedder
 
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.memory.store import store as store_module
+from recall_loop.memory.store import record_writer
 from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.embedders import Embedder
@@ -180,7 +180,7 @@ def parts(records: Sequence[Record], embedder: Embedder) -> dict[str, float]:
     """Write once more with a clock on the parts; the clock itself costs time, hence not in the runs above."""
     clock, kept = Stopwatch(), []
     for owner, name in (
-        (store_module, "validate_and_prepare"),
+        (record_writer, "validate_and_prepare"),
         (commits, "_write_rows"),
         (commits, "reindex"),
         (ChromaIndex, "upsert"),

@@ -151,7 +151,7 @@ def _store(
     names = list(dict.fromkeys(prompt.request.tenant for prompt in prompts))
     settings = settings.model_copy(update=dict(without.settings)) if without else settings
     with open_eval_store(path, settings, cache_queries=True) as store:
-        store.context_windows = without is None or without.context_windows
+        store.writer.context_windows = without is None or without.context_windows
         ingest(store, dataset, names, progress)
         yield store
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -19,23 +18,17 @@ from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.files.file_names import SIDECAR_FILE
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.maintenance import Maintenance
+from recall_loop.memory.store.record_writer import RecordWriter
 from recall_loop.memory.store.recovery import opening, recovery
 from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.sqlite import record_queries
 from recall_loop.memory.store.sqlite.predicate import compile_predicate
 from recall_loop.memory.store.sqlite.prepared_records import (
-    PreparedRecord,
     WriteOutcome,
-    WriteStatus,
-    readable_id,
-    validate_and_prepare,
 )
 from recall_loop.memory.store.sqlite.record_queries import RecordPage
-from recall_loop.memory.store.write import commits
-from recall_loop.memory.store.write.delivery import ChromaDelivery
-from recall_loop.memory.store.write.group_commit import GroupCommit, PendingWrite
 from recall_loop.memory.store.write.stored_tokens import StoredTokens
-from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, invalid_input_from
+from recall_loop.state.errors import InvalidInputError, invalid_input_from
 from recall_loop.state.records.records import Fact, Record
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.types import ContentType, Identifier, ScopeMode
@@ -46,8 +39,6 @@ if TYPE_CHECKING:
     from recall_loop.state.settings.settings import Settings
 
 _TENANT: TypeAdapter[str] = TypeAdapter(Identifier)
-# Chroma takes a thousand rows at a time for little more than the price of a quarter as many.
-UPSERT_CHUNK = 1000
 ContentTypeNames = Iterable[ContentType | str]
 
 
@@ -68,16 +59,14 @@ class MemoryStore:
         read_only: whether it was opened for reading only.
         repairs: the repairs that opening and writing made, in words; empty most of the time.
         maintenance: verifying, rebuilding, compacting, token vectors, and facts about the store as a whole.
-        context_windows: whether messages that are written are indexed and embedded with their neighbours;
-            measurements leave it out.
+        writer: commits records; its `context_windows` is for measurements.
     """
 
     def __init__(self, files: OpenStoreFiles, embedder: Embedder) -> None:
         """Take over the files that `open` or `in_memory` opened."""
         self.path, self.read_only, self.repairs = files.path, files.read_only, files.repairs
-        self.context_windows = True
         self._session = StoreSession(files, embedder)
-        self._group_commit = GroupCommit(self._session.lock, self._write_together)
+        self.writer = RecordWriter(self._session)
         self.maintenance = Maintenance(self._session)
 
     @classmethod
@@ -236,7 +225,7 @@ class MemoryStore:
 
     def exclusive(self) -> AbstractContextManager[object]:
         """Hold other threads' writes off, so that what is read stays true until it is written."""
-        return self._group_commit.exclusive_writes()
+        return self.writer.exclusive()
 
     def upsert(
         self, records: Iterable[Record | Mapping[str, Any]], *, tenant: str = DEFAULT_TENANT
@@ -256,56 +245,7 @@ class MemoryStore:
         tenant = _tenant(tenant)
         if isinstance(records, Record | Mapping | str | bytes):
             raise InvalidInputError("records", records, "a list of records")
-        self._session.check_writable()
-        source, outcomes = enumerate(records), list[WriteOutcome]()
-        chunk = list(islice(source, UPSERT_CHUNK))
-        if len(chunk) < UPSERT_CHUNK:  # all there is
-            drafts, rejected = _prepared(tenant, chunk)
-            return _outcomes(chunk, drafts, rejected, self._group_commit.write(list(drafts.values())))
-        with self._session.writing(), ChromaDelivery(self._session.connection.deliver) as delivery:
-            while chunk:
-                outcomes += self._write_chunk(tenant, chunk, delivery)
-                chunk = list(islice(source, UPSERT_CHUNK))
-        return outcomes
-
-    def _write_chunk(self, tenant: str, chunk: list[tuple[int, Any]], delivery: ChromaDelivery) -> list[WriteOutcome]:
-        drafts, rejected = _prepared(tenant, chunk)
-        written = self._write_records(list(drafts.values()))
-        delivery.deliver_chunk(written.pending, more=len(chunk) == UPSERT_CHUNK)
-        return _outcomes(chunk, drafts, rejected, written.statuses)
-
-    def _write_records(self, drafts: Sequence[PreparedRecord]) -> commits.ChunkResult:
-        return commits.write_records(
-            self._session.sqlite, self.embedder, self.dimension, drafts, context_windows=self.context_windows
-        )
-
-    def _write_together(self, group: Sequence[PendingWrite]) -> None:
-        """Write the drafts of several calls at once; where that fails, one call after the other."""
-        try:
-            with self._session.writing():
-                drafts = [draft for one in group for draft in one.prepared]
-                written = self._write_records(drafts)
-                self._session.connection.deliver(written.pending)
-        except StoreUnavailableError as error:
-            if isinstance(error.__cause__, ChromaError):  # it fails for all of them
-                for one in group:
-                    one.error = StoreUnavailableError(str(error))
-                    one.error.__cause__ = error.__cause__
-            else:
-                self._write_apart(group, error)
-        except Exception as error:  # noqa: BLE001  # raised again, to whom it belongs
-            self._write_apart(group, error)
-        else:
-            statuses = iter(written.statuses)
-            for one in group:
-                one.statuses = list(islice(statuses, len(one.prepared)))
-
-    def _write_apart(self, group: Sequence[PendingWrite], error: Exception) -> None:
-        if len(group) == 1:
-            group[0].error = error
-            return
-        for one in group:
-            self._write_together([one])
+        return self.writer.upsert(records, tenant)
 
     def delete(self, ids: Iterable[str], *, tenant: str = DEFAULT_TENANT) -> int:
         """Delete records by id; return how many there were. Neighbours' windows lose them too.
@@ -317,7 +257,7 @@ class MemoryStore:
         """
         tenant, wanted = _tenant(tenant), _ids(ids)
         starts = range(0, len(wanted), recovery.CHUNK)
-        return self._delete(tenant, (wanted[start : start + recovery.CHUNK] for start in starts))
+        return self.writer.delete(tenant, (wanted[start : start + recovery.CHUNK] for start in starts))
 
     def erase(self, scope: Scope) -> int:
         """Delete every record of a scope: a user, an agent, a conversation, or a whole tenant (STORE-6).
@@ -335,15 +275,7 @@ class MemoryStore:
         if scope.mode is ScopeMode.CONSTELLATION:
             raise InvalidInputError("scope", scope.mode.value, "local: the records of other agents are not yours")
         rest = partial(record_queries.first_ids, self._session.sqlite, compile_predicate(scope), recovery.CHUNK)
-        return self._delete(scope.tenant, iter(rest, []))
-
-    def _delete(self, tenant: str, chunks: Iterable[list[str]]) -> int:
-        deleted = 0
-        with self._session.writing():
-            for ids in chunks:
-                deleted += commits.delete_records(self._session.sqlite, tenant, ids)
-                self._session.connection.flush_after_commit()
-        return deleted
+        return self.writer.delete(scope.tenant, iter(rest, []))
 
     def get(self, ids: Iterable[str], *, scope: Scope) -> list[Record]:
         """Return records by id, in the order of `ids`; what is missing or out of scope is left out."""
@@ -445,30 +377,6 @@ class MemoryStore:
         """
         codec = codec_for_embedder(self.embedder)
         return None if codec is None else StoredTokens(self._session.sqlite, tenant, codec)
-
-
-def _prepared(tenant: str, chunk: list[tuple[int, Any]]) -> tuple[dict[int, PreparedRecord], dict[int, WriteOutcome]]:
-    """Lay records out by their index; those that can't be are rejected."""
-    drafts, rejected = dict[int, PreparedRecord](), dict[int, WriteOutcome]()
-    for index, given in chunk:
-        try:
-            drafts[index] = validate_and_prepare(tenant, given, index)
-        except InvalidInputError as error:
-            rejected[index] = WriteOutcome(index, readable_id(given), "rejected", str(error))
-    return drafts, rejected
-
-
-def _outcomes(
-    chunk: list[tuple[int, Any]],
-    drafts: dict[int, PreparedRecord],
-    rejected: dict[int, WriteOutcome],
-    statuses: Sequence[WriteStatus],
-) -> list[WriteOutcome]:
-    written = {
-        index: WriteOutcome(index, laid_out.id, status)
-        for (index, laid_out), status in zip(drafts.items(), statuses, strict=True)
-    }
-    return [written.get(index) or rejected[index] for index, _ in chunk]
 
 
 def _tenant(tenant: str) -> str:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.maintenance import Maintenance
+from recall_loop.memory.store.record_writer import UPSERT_CHUNK
 from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome
-from recall_loop.memory.store.store import UPSERT_CHUNK, MemoryStore
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.core.ipc_protocol import WriterUnavailableError, decode_message, encode_message, raise_error
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record

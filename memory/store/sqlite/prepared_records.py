@@ -25,7 +25,7 @@ from recall_loop.text.words.tokens import stems
 _JSON = json.JSONEncoder(ensure_ascii=False)
 _RECORD_CLASSES = frozenset({Fact, ArchivalEntry, Message, Trajectory})
 
-_COPIED = tuple(["agent_id", "group_id", "user_id", "conversation_id", "session", "position", "label", "fact_type"])
+_COPIED = ("agent_id", "group_id", "user_id", "conversation_id", "session", "position", "label", "fact_type")
 
 WriteStatus = Literal["created", "replaced", "unchanged", "rejected"]
 

@@ -97,7 +97,7 @@ def whole(embedder: MiniLmEmbedder) -> Iterator[tuple[MemoryStore, dict[str | No
 
 def _world(embedder: Embedder, *, context_windows: bool = True) -> MemoryStore:
     store = MemoryStore.in_memory(embedder=embedder)
-    store.context_windows = context_windows
+    store.writer.context_windows = context_windows
     outcomes = store.upsert(ablation_world.records(), tenant=ablation_world.TENANT)
     assert {outcome.status for outcome in outcomes} == {"created"}
     return store

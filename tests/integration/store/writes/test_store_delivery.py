@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recall_loop.memory.store import store as store_module
+from recall_loop.memory.store import record_writer
 from recall_loop.memory.store.chroma import chroma_index
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.store import MemoryStore
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(store_module, "UPSERT_CHUNK", CHUNK)
+    monkeypatch.setattr(record_writer, "UPSERT_CHUNK", CHUNK)
 
 
 def turns(number, text="word"):
@@ -120,12 +120,12 @@ def test_a_delivery_that_failed_is_told_once_and_in_order():
 
 CHILD = """
 import os, signal
-from recall_loop.memory.store import store as store_module
+from recall_loop.memory.store import record_writer
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 from tests.embedders import WordHashEmbedder
 from tests.integration.store.writes.test_store_delivery import turns
-store_module.UPSERT_CHUNK = 10
+record_writer.UPSERT_CHUNK = 10
 calls, upsert = [], ChromaIndex.upsert
 def dying(*args):
     calls.append(args)

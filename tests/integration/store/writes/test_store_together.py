@@ -52,7 +52,7 @@ def together(store, calls):
             for at, (records, tenant) in enumerate(calls, start=1):
                 futures.append(pool.submit(store.upsert, records, tenant=tenant))
                 end = time.monotonic() + 60
-                while len(store._group_commit._queue) < at:
+                while len(store.writer.group_commit._queue) < at:
                     assert time.monotonic() < end, "a write doesn't wait"
                     time.sleep(0.001)
         yield futures
@@ -137,7 +137,7 @@ def test_nobody_elses_write_comes_between_what_is_exclusive(store):
     with ThreadPoolExecutor(1) as pool:
         with store.exclusive():
             other = pool.submit(store.upsert, [fact("other")])
-            while not store._group_commit._queue:
+            while not store.writer.group_commit._queue:
                 time.sleep(0.001)
             for name in ("mine", "mine too"):
                 with store.exclusive():
@@ -165,7 +165,7 @@ def test_an_interrupted_call_leaves_the_others_their_turn(store):
     with together(store, [([fact(f"f{n}")], "default") for n in range(6)]) as futures:
         errors = [future.exception() for future in futures]
     assert sorted(type(error).__name__ for error in errors) == ["NoneType"] * 5 + ["Once"]
-    assert not store._group_commit._queue
+    assert not store.writer.group_commit._queue
     assert_equal_sides(store, 5)
 
 
