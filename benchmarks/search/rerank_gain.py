@@ -31,8 +31,9 @@ from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.measures.retrieval_metrics import ndcg_at_10, percentile, recall_at_k
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, TimeBudget, make_late_interaction
+from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, make_late_interaction
 from recall_loop.memory.search.rerank.rerank import Candidate, run_reranker
+from recall_loop.memory.search.rerank.token_source import TimeBudget
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.encoding.indexing import index_text
 from recall_loop.memory.store.store import MemoryStore

@@ -13,17 +13,18 @@ moves neither up nor down by what isn't known of it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from recall_loop.memory.search.rerank.rerank import Candidate, z_scores
+from recall_loop.memory.search.rerank.token_source import Neighbours, TimeBudget, TokenSource
 from recall_loop.memory.store.embed.embedders import TokenEmbedder, group_by_model
 from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder
 from recall_loop.memory.store.index.dot_products import dot_products
-from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
+from recall_loop.state.errors import UnsupportedOptionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
 
     Scores = NDArray[np.float64]
-    Neighbours = tuple[int | None, int | None]
 
 # Weights of the two MaxSims beside the first score, all three z-scored.
 OWN_WEIGHT = 0.6
@@ -77,42 +77,6 @@ class TokenSimilarities(NamedTuple):
     before_own: Scores
     after_own: Scores
     mixed: Scores
-
-
-class TokenSource(Protocol):
-    """Where token vectors come from; `recall_loop.memory.store.write.stored_tokens` reads them from a store."""
-
-    def neighbours(self, rowids: Iterable[int]) -> Mapping[int, Neighbours]:
-        """Return previous and next row of each row that stands in a thread; the others may be missing."""
-        ...
-
-    def tokens(self, rowids: Iterable[int]) -> Mapping[int, PackedTokens]:
-        """Return the stored token vectors; rows without any are missing."""
-        ...
-
-    def texts(self, rowids: Iterable[int]) -> Mapping[int, tuple[str, str]]:
-        """Return the kinds and index texts of rows."""
-        ...
-
-
-@dataclass
-class TimeBudget:
-    """Time that one request may spend on making token vectors that aren't stored.
-
-    Attributes:
-        milliseconds: what is left; 0 makes none. The last batch of 8 texts may overrun it.
-    """
-
-    milliseconds: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Refuse what is no length of time."""
-        if not 0.0 <= self.milliseconds < float("inf"):
-            raise InvalidInputError("rerank_budget_ms", self.milliseconds, "a number of milliseconds, at least 0")
-
-    def spend(self, seconds: float) -> None:
-        """Take `seconds` off; what is left doesn't fall below 0."""
-        self.milliseconds = max(self.milliseconds - seconds * 1000.0, 0.0)
 
 
 @dataclass

@@ -13,7 +13,7 @@ import numpy as np
 
 from recall_loop.memory.store.embed.embedders import normalise_vectors
 from recall_loop.memory.store.encoding.indexing import encode_token, facet_token
-from recall_loop.memory.store.index.row_index import IndexRow
+from recall_loop.memory.store.index.row_columns import IndexRow
 from recall_loop.memory.store.index.vectors import RowVectors
 from recall_loop.memory.store.sqlite.rows import Row
 from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError, SqliteDamagedError, ids_json
@@ -194,21 +194,21 @@ def read_vectors(
     dimension: int,
     wanted: Sequence[int] | NDArray[np.int64] | None = None,
     *,
-    halves: bool = False,
+    float16: bool = False,
 ) -> RowVectors:
     """Return vectors of a tenant's rows, by ascending rowid: of all, or of those `wanted`.
 
-    With `halves` own vectors are returned as they are stored.
+    With `float16` own vectors are returned as they are stored.
     """
     if wanted is None:
-        return _vectors(sidecar.fetch(_TENANT_VECTORS, (tenant,)), dimension, halves=halves)
-    return _vectors(sidecar.fetch(_SOME_VECTORS, (tenant, ids_json(wanted))), dimension, halves=halves)
+        return _vectors(sidecar.fetch(_TENANT_VECTORS, (tenant,)), dimension, float16=float16)
+    return _vectors(sidecar.fetch(_SOME_VECTORS, (tenant, ids_json(wanted))), dimension, float16=float16)
 
 
-def _vectors(found: list[tuple[Any, ...]], dimension: int, *, halves: bool) -> RowVectors:
+def _vectors(found: list[tuple[Any, ...]], dimension: int, *, float16: bool) -> RowVectors:
     numbers = np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found))
     context, own = ([row[place] for row in found] for place in (1, 2))
-    if not halves:
+    if not float16:
         return RowVectors(numbers, _unpacked(own, dimension), _unpacked(context, dimension))
     kept = _float16_matrix(own, dimension)
     parts = (kept[start : start + _CHUNK].astype(np.float32) for start in range(0, len(kept), _CHUNK))
@@ -226,7 +226,7 @@ def _float16_matrix(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float1
 
 
 def _unpacked(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float32]:
-    """Return vectors of unit length, which halves are a little off."""
+    """Return vectors of unit length, which float16 ones are a little off."""
     matrix = normalise_vectors(_float16_matrix(blobs, dimension).astype(np.float32))
     matrix.setflags(write=False)
     return matrix

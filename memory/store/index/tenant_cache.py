@@ -127,8 +127,8 @@ class TenantCache:
             rows = row_queries.read_index_rows(self.sqlite, self.tenant, self._dirty)
             self._index = self._index.with_changes(rows, self._dirty)
         if self._vectors is not None:
-            halves = self._vectors.halves
-            fresh = row_queries.read_vectors(self.sqlite, self.tenant, self.dimension, self._dirty, halves=halves)
+            float16 = self._vectors.is_float16
+            fresh = row_queries.read_vectors(self.sqlite, self.tenant, self.dimension, self._dirty, float16=float16)
             self._vectors = self._vectors.with_changes(fresh, self._dirty)
 
     def size(self) -> int:
@@ -152,8 +152,8 @@ class TenantCache:
         with self.lock:
             if self._vectors is None and self.size() <= INDEXED_ROWS:
                 self._reset_if_dirty()
-                halves = self.size() > CACHED_ROWS
-                held = row_queries.read_vectors(self.sqlite, self.tenant, self.dimension, halves=halves)
+                float16 = self.size() > CACHED_ROWS
+                held = row_queries.read_vectors(self.sqlite, self.tenant, self.dimension, float16=float16)
                 self._vectors = VectorTable(held)
                 self._grown = True
             return self._vectors

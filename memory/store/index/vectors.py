@@ -24,7 +24,7 @@ _CHUNK = 4_096
 class RowVectors:
     """Vectors of rows by ascending rowid [n, d]: float32 of unit length.
 
-    `own` may be the halves that were stored, with their `lengths` [n, 1], which are a little off one.
+    `own` may be float16 as it is stored, with its `lengths` [n, 1], which are a little off one.
     """
 
     rowids: NDArray[np.int64]
@@ -44,8 +44,8 @@ class VectorTable:
         self._compared: tuple[bytes, NDArray[np.float32]] | None = None
 
     @property
-    def halves(self) -> bool:
-        """Whether own vectors are kept as they are stored, in half the space: few are looked at in one search."""
+    def is_float16(self) -> bool:
+        """Whether own vectors are kept as float16, as they are stored: a search reads only a few of them."""
         return self._loaded.lengths is not None
 
     def with_changes(self, fresh: RowVectors, dead: NDArray[np.int64]) -> VectorTable:

@@ -14,9 +14,10 @@ from recall_loop.cli.search.search_verb import add_parser
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.search.rerank import learned
-from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, TimeBudget
+from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker
 from recall_loop.memory.search.rerank.learned_order import MIN_POOL, ORDER_FEATURES
 from recall_loop.memory.search.rerank.rerank import Candidate
+from recall_loop.memory.search.rerank.token_source import TimeBudget
 from recall_loop.memory.store.embed.embedders import TokenEmbedder
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder

@@ -14,7 +14,6 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from recall_loop.memory.search.rerank.custom_rerankers import as_reranker, from_callable, from_compressor
 from recall_loop.memory.search.rerank.late_interaction import (
     LateInteractionReranker,
-    TimeBudget,
     fill_unknown,
     make_late_interaction,
 )
@@ -25,6 +24,7 @@ from recall_loop.memory.search.rerank.rerank import (
     run_reranker,
     z_scores,
 )
+from recall_loop.memory.search.rerank.token_source import TimeBudget
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.index.vector_search import top_positions
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
