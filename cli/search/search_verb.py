@@ -95,7 +95,11 @@ def _add_mode_options(group: Group) -> None:
 
 def _add_ranking_options(group: Group) -> None:
     add = group.add_argument
-    add("--order-by", choices=("relevance", "created_at"), help="best first, or the best by age (default: relevance)")
+    add(
+        "--order-by",
+        choices=("relevance", "created_at"),
+        help="best first, or the newest of the best first (default: relevance)",
+    )
     add(
         "--no-content-scoring",
         dest="apply_content_scoring",
