@@ -32,7 +32,7 @@ class UnseenEmbedder(MiniLmEmbedder):
         super().__init__()
         self.fingerprint = f"{MINILM_FINGERPRINT}+unseen"
         self._own = self.conversational
-        self._parts = [MiniLmModel(WeightPatch.of(folder / f"without-{part}.npz")) for part in range(PARTS)]
+        self._parts = [MiniLmModel(WeightPatch.from_file(folder / f"without-{part}.npz")) for part in range(PARTS)]
 
     def use_weights_for(self, dataset: Dataset, name: str) -> None:
         """Embed messages from now on with weights that never saw this conversation."""

@@ -95,7 +95,7 @@ class Maintenance:
             if embedder is not None:
                 rebuild.re_embed(session.sqlite, embedder, progress)
             session.reset(embedder)
-            session.connection.refill(progress)
+            session.connection.rebuild(progress)
             session.forget_failed_write()
 
     def compact(self, *, progress: ProgressCallback | None = None) -> None:
@@ -118,7 +118,7 @@ class Maintenance:
             if session.files.path is not None:
                 session.sqlite.compact()
                 compaction.remove_leftovers(session.files.path)
-            session.connection.refill(progress)
+            session.connection.rebuild(progress)
 
     def make_token_vectors(self, progress: ProgressCallback | None = None) -> int:
         """Make the token vectors of records that have none, and keep them from now on; return how many.

@@ -114,7 +114,7 @@ class MiniLmEmbedder(MiniLmModel):
 
     def __init__(self, talk: Path | None = SHIPPED_PATCH) -> None:
         super().__init__()
-        self.conversational = MiniLmModel(WeightPatch.of(talk) if talk else None)
+        self.conversational = MiniLmModel(WeightPatch.from_file(talk) if talk else None)
         self.fingerprint = self.conversational.fingerprint
 
 

@@ -34,7 +34,7 @@ class WeightPatch:
     digest: str
 
     @classmethod
-    def of(cls, file: Path) -> WeightPatch:
+    def from_file(cls, file: Path) -> WeightPatch:
         """Return the weights of a file, as yet unchecked.
 
         Raises:
@@ -84,7 +84,7 @@ def apply_patch(model: bytes, weights: bytes, name: str) -> bytes:
     """Return `model` with the bytes that `weights` replaces; `name` is for messages.
 
     Raises:
-        EmbedderError: `weights` isn't what `packed` made, or reaches beyond the model.
+        EmbedderError: `weights` isn't a file that `pack_patch` made, or reaches beyond the model.
     """
     import numpy as np
 

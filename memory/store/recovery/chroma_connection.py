@@ -54,14 +54,14 @@ class ChromaConnection:
             _log.warning("the store works without Chroma: %s", self.detail)
         self._failed_at = time.monotonic()
 
-    def connect(self, *, refilling: bool = True) -> None:
+    def connect(self, *, may_rebuild: bool = True) -> None:
         """Open Chroma for writing and repair it.
 
         Raises:
-            ChromaError: it can't be opened or written, or would have to be rebuilt without `refilling`.
+            ChromaError: it can't be opened or written, or would have to be rebuilt without `may_rebuild`.
         """
         if self.chroma is None:
-            self.chroma = recovery.open_chroma(self._files, refilling=refilling)
+            self.chroma = recovery.open_chroma(self._files, may_rebuild=may_rebuild)
             self._files.unclean_shutdown = self._files.files_changed = False
 
     def disconnect(self) -> None:
@@ -73,7 +73,7 @@ class ChromaConnection:
             except ChromaError as error:
                 self.degrade(error)
 
-    def refill(self, progress: recovery.ProgressCallback | None) -> None:
+    def rebuild(self, progress: recovery.ProgressCallback | None) -> None:
         """Rebuild Chroma from the sidecar; in memory that waits until a search needs it.
 
         Raises:
@@ -174,7 +174,7 @@ class ChromaConnection:
             self._refresh_reader()
         else:
             # A search doesn't wait for thousands of rows to be written; in memory it has to.
-            self.connect(refilling=self._files.path is None)
+            self.connect(may_rebuild=self._files.path is None)
 
     def _refresh_reader(self) -> None:
         database, location = self._files.sqlite, self._files.chroma_location()

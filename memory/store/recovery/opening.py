@@ -49,19 +49,19 @@ def open_folder(
     """Open a folder's sidecar, making or repairing it as needed; see `MemoryStore.open`."""
     check_path(path, create=create, read_only=read_only, elsewhere=given is not None and given.collection is not None)
     if read_only:
-        opened = OpenStoreFiles(path, SqliteDatabase(path / SIDECAR_FILE, read_only=True), read_only=True)
+        files = OpenStoreFiles(path, SqliteDatabase(path / SIDECAR_FILE, read_only=True), read_only=True)
     else:
-        opened = _open_locked(path, embedder, given)
-    opened.api_key = given.api_key if given else None
+        files = _open_locked(path, embedder, given)
+    files.api_key = given.api_key if given else None
     try:
-        _check_server(opened, given, move=move and not read_only)
-        _check_marker(opened, embedder, re_embed=re_embed and not read_only)
+        _check_server(files, given, move=move and not read_only)
+        _check_marker(files, embedder, re_embed=re_embed and not read_only)
         if not read_only:
-            opened.mark_in_use()
+            files.mark_in_use()
     except BaseException:
-        opened.close()
+        files.close()
         raise
-    return opened
+    return files
 
 
 def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = False) -> None:
@@ -109,46 +109,46 @@ def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> 
         raise
 
 
-def _check_server(opened: OpenStoreFiles, given: ChromaServer | None, *, move: bool) -> None:
-    known, path = chroma_server.server_from_meta(opened.sqlite.meta()), opened.path
+def _check_server(files: OpenStoreFiles, given: ChromaServer | None, *, move: bool) -> None:
+    known, path = chroma_server.server_from_meta(files.sqlite.meta()), files.path
     if path is None or given is None:
         return
     if move and given.url is not None:
         moved = replace(given, collection=known.collection if known else None)
-        with opened.sqlite.transaction() as connection:
+        with files.sqlite.transaction() as connection:
             set_meta(connection, moved.note())
         return
     chroma_server.resolve_server(path, known, given, local=known is None)
 
 
-def _check_marker(opened: OpenStoreFiles, embedder: Embedder, *, re_embed: bool) -> None:
-    if not opened.read_only:
-        upgrade_schema(opened.sqlite)
-    marker = recovery.marker_of(opened.sqlite)
+def _check_marker(files: OpenStoreFiles, embedder: Embedder, *, re_embed: bool) -> None:
+    if not files.read_only:
+        upgrade_schema(files.sqlite)
+    marker = recovery.marker_of(files.sqlite)
     if not marker:
-        raise StoreUnavailableError(f"{opened.path}: the store was never finished; open it once for writing")
-    if marker["schema"] in UPGRADABLE_SCHEMAS and opened.read_only:
+        raise StoreUnavailableError(f"{files.path}: the store was never finished; open it once for writing")
+    if marker["schema"] in UPGRADABLE_SCHEMAS and files.read_only:
         made = f"made with schema {marker['schema']}"
-        raise StoreUnavailableError(f"{opened.path}: {made}; open it once for writing to upgrade it")
+        raise StoreUnavailableError(f"{files.path}: {made}; open it once for writing to upgrade it")
     if int(marker["schema"]) != SCHEMA_VERSION or marker["metric"] != METRIC:
         raise StoreUnavailableError(
-            f"{opened.path}: made with schema {marker['schema']} and metric {marker['metric']}; "
+            f"{files.path}: made with schema {marker['schema']} and metric {marker['metric']}; "
             f"this version reads schema {SCHEMA_VERSION} and {METRIC}"
         )
     if re_embed and marker["fingerprint"] != embedder.fingerprint:
-        rebuild.re_embed(opened.sqlite, embedder)
+        rebuild.re_embed(files.sqlite, embedder)
         return
-    check_embedder(opened.path, marker, embedder)
+    check_embedder(files.path, marker, embedder)
 
 
-def open_reader_chroma(opened: OpenStoreFiles, location: ChromaLocation, marker: Mapping[str, str]) -> ChromaIndex:
+def open_reader_chroma(files: OpenStoreFiles, location: ChromaLocation, marker: Mapping[str, str]) -> ChromaIndex:
     """Open Chroma for a reader, which never makes or repairs anything.
 
     Raises:
         ChromaError: it is missing, damaged, can't be reached, or belongs to another generation.
     """
     if isinstance(location, Path):
-        _check_files(opened, location)
+        _check_files(files, location)
     chroma = ChromaIndex(location, marker, create=False)
     if chroma.marker() != dict(marker):
         chroma.close()
@@ -156,11 +156,11 @@ def open_reader_chroma(opened: OpenStoreFiles, location: ChromaLocation, marker:
     return chroma
 
 
-def _check_files(opened: OpenStoreFiles, folder: Path) -> None:
+def _check_files(files: OpenStoreFiles, folder: Path) -> None:
     if not (folder / CHROMA_DATABASE).exists():
         raise ChromaError("Chroma's files are missing; open the store once for writing")
-    state = opened.chroma_files_state()
+    state = files.chroma_files_state()
     # Trying once is enough: what a writer has opened since, it has tried itself.
-    if state == "changed" or (state == "open" and not opened.unclean_shutdown and not vector_files_readable(folder)):
+    if state == "changed" or (state == "open" and not files.unclean_shutdown and not vector_files_readable(folder)):
         raise ChromaError("Chroma's files are damaged; open the store once for writing")
-    opened.unclean_shutdown = opened.unclean_shutdown or state == "open"
+    files.unclean_shutdown = files.unclean_shutdown or state == "open"

@@ -100,14 +100,14 @@ def data_version(database: SqliteDatabase) -> int:
     return int(database.fetch("SELECT total(version) FROM tenants")[0][0])
 
 
-def open_chroma(files: OpenStoreFiles, *, refilling: bool = True) -> ChromaIndex:
+def open_chroma(files: OpenStoreFiles, *, may_rebuild: bool = True) -> ChromaIndex:
     """Open Chroma for writing, and repair it: finish pending writes, or rebuild it.
 
     Files that weren't closed are tried in another process first, and rebuilt if that one dies.
 
     Args:
         files: the open files of the store.
-        refilling: whether Chroma may be rebuilt, which takes long.
+        may_rebuild: whether Chroma may be rebuilt, which takes long.
 
     Raises:
         ChromaError: Chroma can't be opened or written, or would have to be rebuilt and may not be.
@@ -127,7 +127,7 @@ def open_chroma(files: OpenStoreFiles, *, refilling: bool = True) -> ChromaIndex
         found = None
     if found is not None:
         return found
-    if not refilling:
+    if not may_rebuild:
         raise ChromaError("Chroma has to be made anew: the next write does it, or `recall-loop store rebuild`")
     return rebuild_chroma(files)
 
@@ -176,7 +176,7 @@ def rebuild_chroma(files: OpenStoreFiles, progress: ProgressCallback | None = No
     """
     location, path, database = files.chroma_location(), files.path, files.sqlite
     if isinstance(location, ChromaServer):
-        return _refill_server(files, location, progress)
+        return _rebuild_on_server(files, location, progress)
     if path is None or location is None:
         return _filled(None, database, progress)
     try:
@@ -206,7 +206,7 @@ def _filled(location: ChromaLocation, database: SqliteDatabase, progress: Progre
     return chroma
 
 
-def _refill_server(files: OpenStoreFiles, old: ChromaServer, progress: ProgressCallback | None) -> ChromaIndex:
+def _rebuild_on_server(files: OpenStoreFiles, old: ChromaServer, progress: ProgressCallback | None) -> ChromaIndex:
     """Fill a new collection; the store's notes name it once it is whole, and then the old one goes."""
     database = files.sqlite
     new = replace(old, collection=f"{COLLECTION_NAME}-{uuid.uuid4().hex}")

@@ -36,52 +36,52 @@ class GroupCommit:
 
     Args:
         lock: held while anything is written.
-        write: writes the drafts of some calls, and settles each of them.
+        commit: writes the records of some calls, and settles each of them.
     """
 
-    def __init__(self, lock: threading.RLock, write: Callable[[Sequence[PendingWrite]], None]) -> None:
-        self._lock, self._write = lock, write
+    def __init__(self, lock: threading.RLock, commit: Callable[[Sequence[PendingWrite]], None]) -> None:
+        self._lock, self._commit = lock, commit
         self._queue: list[PendingWrite] = []
-        self._alone = 0
+        self._exclusive_depth = 0
 
     @contextmanager
     def exclusive_writes(self) -> Iterator[None]:
         """Hold off what other threads write; this thread writes nothing but its own meanwhile."""
         with self._lock:
-            self._alone += 1
+            self._exclusive_depth += 1
             try:
                 yield
             finally:
-                self._alone -= 1
+                self._exclusive_depth -= 1
 
     def write(self, drafts: Sequence[PreparedRecord]) -> list[WriteStatus]:
         """Write the records of one call, return the outcome of each.
 
         Raises:
-            Exception: the error of this call, as `write` noted it; other calls don't see it.
+            Exception: the error of this call, as `commit` noted it; other calls don't see it.
         """
-        mine = PendingWrite(drafts)
-        self._queue.append(mine)
+        write = PendingWrite(drafts)
+        self._queue.append(write)
         try:
             with self._lock:
-                while not mine.is_settled:
-                    self._write(self._group(mine))
+                while not write.is_settled:
+                    self._commit(self._group(write))
         finally:  # each call takes itself out, so that none is forgotten if another's thread is interrupted
-            self._queue.remove(mine)
-        if mine.error is not None:
-            raise mine.error
-        return mine.statuses or []
+            self._queue.remove(write)
+        if write.error is not None:
+            raise write.error
+        return write.statuses or []
 
-    def _group(self, mine: PendingWrite) -> list[PendingWrite]:
-        """Return the next writes: the first that wait, in order; only `mine` while this thread holds others off."""
-        if self._alone:
-            return [mine]
+    def _group(self, write: PendingWrite) -> list[PendingWrite]:
+        """Return the next writes: the first that wait, in order; only `write` while this thread holds others off."""
+        if self._exclusive_depth:
+            return [write]
         group, room = list[PendingWrite](), _MOST_RECORDS
-        for one in list(self._queue):
-            if one.is_settled:
+        for pending in list(self._queue):
+            if pending.is_settled:
                 continue
-            room -= len(one.prepared)
+            room -= len(pending.prepared)
             if group and room < 0:
                 break
-            group.append(one)
+            group.append(pending)
         return group
