@@ -110,7 +110,7 @@ class View:
         return ExactScan(rowids, table.compare(rowids, vectors), vectors, table)
 
     def _most_scanned(self, vectors: int, held: bool) -> int:
-        """Return up to how many rows are compared; in memory all that are held: filling Chroma takes far longer."""
+        """Return how many rows are compared at most; in a store in memory all, as filling Chroma takes far longer."""
         if not held:
             return caching.READ_ROWS
         return caching.scan_row_limit(vectors) if self._source.sqlite.file is not None else caching.INDEXED_ROWS
@@ -146,7 +146,7 @@ class View:
         return rowids[top_positive_positions(total, cache.allowed(self.predicate, index), rowids, limit)]
 
     def _by_statement(self, weights: Sequence[tuple[str, float]], limit: int) -> NDArray[np.int64]:
-        """Ask SQLite's index; while that is damaged there is nothing to ask, and the store says so (SEARCH-9)."""
+        """Return the same from SQLite's index; nothing while it is damaged, which the store reports (SEARCH-9)."""
         cache, allowed, facets = self._cache(), self.rowids(), self._narrowing()
         total = np.zeros(len(allowed))
         for stem, weight in weights:
@@ -162,11 +162,10 @@ class View:
         return allowed[top_positive_positions(total, np.ones(len(total), dtype=bool), allowed, limit)]
 
     def _narrowing(self) -> str:
-        """Return what narrows the lexical index; nothing if that is only the tenant, and most rows are the tenant's."""
+        """Return the facets that narrow the lexical index; none for a whole tenant that has most of the rows."""
         facets = self.predicate.facets
-        return (
-            "" if facets == compile_predicate(Scope(tenant=self.tenant)).facets and self._tenant_dominates() else facets
-        )
+        is_whole_tenant = facets == compile_predicate(Scope(tenant=self.tenant)).facets
+        return "" if is_whole_tenant and self._tenant_dominates() else facets
 
     def _tenant_dominates(self) -> bool:
         """Return whether most rows of the store are the tenant's."""
