@@ -19,6 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.access.api_keys import KeyRole, add_key
+from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 from tests.service_server import running_service
 
@@ -150,6 +151,14 @@ async def test_past_runs(served):
         result = await client.call_tool("search_trajectories", {"query": "book the ferry", "include_contrasts": True})
     assert [run["id"] for run in data(result)["unscored"] + data(result)["relevant_experiences"]] == ["t1"]
     assert "t1" in result.content[0].text
+
+
+async def test_arguments_are_validated_once(served, monkeypatch):
+    """They become the request as they are. Proves: OPS-6."""
+    monkeypatch.setattr(RetrieveRequest, "__pydantic_validator__", None)
+    asked = {"question": QUESTION, "content_types": ["fact", "fact"], "filters": {"tags": ["x"]}, "max_facts": 3}
+    async with client_of(served, "read") as client:
+        assert data(await client.call_tool("retrieve", asked))["facts"] == []
 
 
 async def test_content_types_follow_from_the_filters(served):

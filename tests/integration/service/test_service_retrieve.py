@@ -13,6 +13,7 @@ import pytest
 
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.settings.settings import Settings
 from tests.embedders import WordHashEmbedder
@@ -64,6 +65,15 @@ def served(log: Path, folder: Path) -> Iterator[ServiceThread]:
 def client(served: ServiceThread) -> Iterator[httpx.Client]:
     with served.client() as opened:
         yield opened
+
+
+def test_a_request_is_validated_once(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The route's body is the request that the graph runs: nothing parses it again. Proves: OPS-1."""
+    monkeypatch.setattr(RetrieveRequest, "__pydantic_validator__", None)
+    with pytest.raises(AttributeError):
+        RetrieveRequest.model_validate(asking(DIRECT))
+    assert client.post(PATH, json=asking(DIRECT)).status_code == 200
+    assert client.post(f"{PATH}/stream", json=asking(DIRECT)).text.count("event: result") == 1
 
 
 @pytest.mark.parametrize("question", [DIRECT, TWO_HOPS, NOTHING])
