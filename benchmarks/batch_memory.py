@@ -15,16 +15,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from measuring import resident_mb
+
 from recall_loop.graph.batch.batch_run import BatchSummary, run_batch
 from recall_loop.memory.store.store import MemoryStore
 
 REPORTS = 20
-
-
-def resident_mb() -> float:
-    """Return the resident size of this process, Linux only."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
 
 
 def write_requests(path: Path, lines: int, every: int) -> None:

@@ -11,9 +11,6 @@ the embedder's own. benchmarks/README.md explains every figure.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import random
 import statistics
 import tempfile
@@ -24,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import Stopwatch, machine, print_report, timed_embedder
 from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from timing import Stopwatch, timed_embedder
 
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.memory.store import record_writer
@@ -38,7 +35,6 @@ from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.sqlite import prepared_records
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.store.write import commits
-from recall_loop.state.errors import RecallError
 from recall_loop.state.records.records import Message, Record
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType
@@ -242,7 +238,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure and return all figures."""
     texts = texts_of(arguments.data)
     return {
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
+        "machine": machine(),
         "given": with_vectors(texts, arguments.records, arguments.rounds),
         "model": with_model(texts, arguments.embedded, Settings()) if arguments.embedded else None,
     }
@@ -256,15 +252,7 @@ def main() -> None:
     parser.add_argument("--embedded", type=int, default=2_000, help="with the model; 0 = not (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each side (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    arguments = parser.parse_args()
-    try:
-        figures = run(arguments)
-    except RecallError as error:
-        raise SystemExit(str(error)) from error
-    if arguments.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        show(figures, Console())
+    print_report(parser.parse_args(), run, show)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,6 @@ that it spends in them are of the same request. benchmarks/README.md explains ev
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -23,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from measuring import Stopwatch, instrument, machine, print_report, timed_embedder
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from timing import Stopwatch, instrument, timed_embedder
 
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.datasets.questions import LabelledQuestion
@@ -41,7 +38,6 @@ from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.retrieval_parts import RetrievalParts
 from recall_loop.nodes.runtime.run_context import RunInputs
-from recall_loop.state.errors import RecallError
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.scope import Scope
 from recall_loop.text.words.tokens import stems
@@ -132,7 +128,7 @@ def report(name: str, records: int, samples: Sequence[QuestionTiming]) -> dict[s
         "collection": name,
         "records": records,
         "questions": len(samples),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
+        "machine": machine(),
         "retrieval_ms": {"p50": percentile(totals, 0.5), "p95": percentile(totals, 0.95)},
         "mean_iterations": sum(sample.iterations for sample in samples) / len(samples),
         "total_by_engine": {
@@ -217,15 +213,7 @@ def main() -> None:
     parser.add_argument("--warm", type=int, default=10, help="questions before them (default: %(default)s)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    arguments = parser.parse_args()
-    try:
-        figures = run(arguments)
-    except RecallError as error:
-        raise SystemExit(str(error)) from error
-    if arguments.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        show(figures, Console())
+    print_report(parser.parse_args(), run, show)
 
 
 if __name__ == "__main__":

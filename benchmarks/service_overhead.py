@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,9 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from measuring import resident_mb
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the service is started as the tests do it
 
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
+from tests.service_server import ServiceProcess
 
 TOPICS = ("ferry", "granary", "lighthouse", "accordion", "orchard", "boathouse", "bakery", "quarry")
 
@@ -44,35 +46,18 @@ def main() -> None:
                 }
                 for at in range(args.records)
             )
-        process, url = start(folder)
+        os.environ["RECALL_LOOP_SERVICE_RATE_PER_MINUTE"] = "1000000"
+        served = ServiceProcess(["--store", str(folder / "store")], folder)
         try:
+            served.ready()
             with MemoryStore.open(folder / "store", read_only=True) as store:
-                report(process.pid, url, args.rounds, store)
+                report(served.process.pid, served.url, args.rounds, store)
         finally:
-            process.terminate()
-            process.wait(60)
-
-
-def start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """Start the service, and return it with its address when it is ready."""
-    log = folder / "log"
-    command = [sys.executable, "-m", "recall_loop.cli", "serve", "--store", str(folder / "store"), "--port", "0"]
-    environment = {**os.environ, "RECALL_LOOP_SERVICE_RATE_PER_MINUTE": "1000000"}
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stderr=output, stdout=output, env=environment)
-    while True:
-        found = re.search(r" at (http://\S+)", log.read_text())
-        if found:
-            try:
-                httpx.get(f"{found[1]}/ready", timeout=60)
-                return process, found[1]
-            except httpx.HTTPError:
-                pass
-        time.sleep(0.1)
+            served.end()
 
 
 def report(pid: int, url: str, rounds: int, store: MemoryStore) -> None:
-    idle = resident(pid)
+    idle = resident_mb(pid)
     with httpx.Client(base_url=url, timeout=60) as client:
         for at in range(10):
             pair(client, store, at)
@@ -84,7 +69,7 @@ def report(pid: int, url: str, rounds: int, store: MemoryStore) -> None:
         there = processor(pid) - there
         health = [timed(lambda: client.get("/health"))[0] for _ in range(rounds)]
         first = [first_event(client, at) for at in range(rounds)]
-    print(f"idle memory: {idle:.0f} MB resident; after {3 * rounds} requests: {resident(pid):.0f} MB")
+    print(f"idle memory: {idle:.0f} MB resident; after {3 * rounds} requests: {resident_mb(pid):.0f} MB")
     show("GET /health", health)
     show("direct call", [direct for direct, _ in pairs])
     show("POST /api/memory/retrieve", [over_http for _, over_http in pairs])
@@ -129,12 +114,6 @@ def timed(call: Any) -> tuple[float, Any]:
     began = time.perf_counter()
     found = call()
     return (time.perf_counter() - began) * 1000, found
-
-
-def resident(pid: int) -> float:
-    """Return a process's resident memory in MB."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024  # type: ignore[index]
 
 
 def show(name: str, values: Any) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import queue
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,25 +100,3 @@ class ServiceProcess:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
-
-
-class EventStreamReader(threading.Thread):
-    """Reads a stream of server-sent events in a thread of its own."""
-
-    def __init__(self, url: str, body: Any) -> None:
-        super().__init__(daemon=True)
-        self.events: queue.Queue[tuple[str, str, float]] = queue.Queue()
-        self._url, self._body = url, body
-        self.start()
-
-    def run(self) -> None:
-        began = time.perf_counter()
-        name = ""
-        with httpx.stream(
-            "POST", f"{self._url}/api/memory/retrieve/stream", json=self._body, timeout=60, verify=False
-        ) as response:
-            for line in response.iter_lines():
-                if line.startswith("event: "):
-                    name = line[7:]
-                elif line.startswith("data: "):
-                    self.events.put((name, line[6:], time.perf_counter() - began))

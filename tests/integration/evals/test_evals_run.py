@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.timing import Stopwatch, instrument, timed_embedder
+from benchmarks.measuring import Stopwatch, instrument, timed_embedder
 from recall_loop.cli.main import main
 from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.datasets.datasets import load_dataset

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks.timing import Stopwatch
+from benchmarks.measuring import Stopwatch
 from recall_loop.evals.datasets.dataset_parts import Collections, Dataset, DocumentSelection
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.replay import eval_report

@@ -1,21 +1,29 @@
-"""A clock around the embedder and the store, to see where a request's time goes.
+"""Helpers of measurements: a clock around embedder and store, memory of processes, and the printing of figures.
 
-The wrapped objects stay the real ones: each call is handed on and only timed, at about a microsecond.
+The objects under the clock stay the real ones: each call is handed on and only timed, at about a microsecond.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
+import platform
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import isfunction
+from pathlib import Path
 from typing import Any
+
+from rich.console import Console
 
 from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import RecallError
 
 
 @dataclass
@@ -106,3 +114,30 @@ def _time_methods(target: Any, clock: Stopwatch, names: Sequence[str]) -> None:
     for name in names:
         if isfunction(getattr(type(target), name)):
             setattr(target, name, clock.timed(name, getattr(target, name)))
+
+
+def machine() -> str:
+    """Return what figures depend on, in words."""
+    return f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
+
+
+def resident_mb(pid: int | str = "self") -> float:
+    """Return the resident memory of a process in MB, Linux only."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
+
+
+def print_report(
+    arguments: argparse.Namespace,
+    measure: Callable[[argparse.Namespace], dict[str, Any]],
+    show: Callable[[dict[str, Any], Console], None],
+) -> None:
+    """Measure, and print the figures as a table, or as JSON with `--json`."""
+    try:
+        figures = measure(arguments)
+    except RecallError as error:
+        raise SystemExit(str(error)) from error
+    if arguments.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        show(figures, Console())
