@@ -33,8 +33,7 @@ from typing import Any
 import chromadb  # noqa: F401  # imported before the fork, opened after it
 import numpy as np
 
-from recall_loop.memory.intake.files.ingest import IngestOptions, ingest_file
-from recall_loop.memory.intake.files.ingest_checkpoint import Checkpoint
+from recall_loop.memory.intake.files.ingest import Checkpoint, IngestOptions, ingest_file
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
 

@@ -33,11 +33,11 @@ from rich.table import Table
 
 from recall_loop.evals.measures.retrieval_metrics import percentile
 from recall_loop.llm.client import ChatClient
-from recall_loop.llm.endpoint.call_limits import Limits
-from recall_loop.llm.structured.output_schemas import reply_schema
+from recall_loop.llm.endpoint.circuit_breaker import Limits
+from recall_loop.llm.structured.output_methods import reply_schema
 from recall_loop.prompts.replies import PlanReply
 from recall_loop.prompts.templates import RenderedPrompt, render_prompt, template_variables
-from recall_loop.text.words.token_budget import estimate_tokens
+from recall_loop.text.words.snippets import estimate_tokens
 
 GOAL_MS = 5.0
 WARM = 20

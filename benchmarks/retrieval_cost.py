@@ -30,14 +30,12 @@ from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.measures.retrieval_metrics import percentile
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.evals.runs.prompts import settings_with
-from recall_loop.graph.builder import build_graph
-from recall_loop.graph.graph_tracing import TracedGraph
+from recall_loop.graph.builder import TracedGraph, build_graph
 from recall_loop.graph.run import stream_graph
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.retrieval_parts import RetrievalParts
-from recall_loop.nodes.runtime.run_context import RunInputs
+from recall_loop.nodes.runtime.run_context import RetrievalParts, RunInputs
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.scope import Scope
 from recall_loop.text.words.tokens import stems

@@ -85,8 +85,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         StoreError: the store can't be opened or written.
         OSError: a file can't be read or written.
     """
-    from recall_loop.cli.core.common import open_store
-    from recall_loop.cli.core.problem_report import ProblemReport
+    from recall_loop.cli.core.common import ProblemReport, open_store
     from recall_loop.cli.core.progress_bars import progress_bar
     from recall_loop.memory.intake.files.batch_writes import WriteOptions
     from recall_loop.memory.intake.imports.import_run import import_source, preview_import
@@ -144,8 +143,7 @@ def _source(args: argparse.Namespace) -> ImportSource:
 
 
 def _print_summary(summary: ImportSummary, tenant: str, *, dry: bool) -> None:
-    from recall_loop.cli.core.safe_text import sanitize
-    from recall_loop.cli.core.screen import Screen
+    from recall_loop.cli.core.screen import Screen, sanitize
     from recall_loop.state.display import format_count
 
     screen = Screen()

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _ingest(path: Path, store: MemoryStore, options: IngestOptions, rejects_path: Path | None) -> IngestSummary:
-    from recall_loop.cli.core.problem_report import ProblemReport
+    from recall_loop.cli.core.common import ProblemReport
     from recall_loop.cli.core.progress_bars import progress_bar
     from recall_loop.memory.intake.files.ingest import ingest_file
 
@@ -94,8 +94,7 @@ def _ingest(path: Path, store: MemoryStore, options: IngestOptions, rejects_path
 
 
 def _print_summary(summary: IngestSummary) -> None:
-    from recall_loop.cli.core.safe_text import sanitize
-    from recall_loop.cli.core.screen import Screen
+    from recall_loop.cli.core.screen import Screen, sanitize
     from recall_loop.state.display import format_count
 
     counts = [f"{summary.created:,} created", f"{summary.replaced:,} replaced"]

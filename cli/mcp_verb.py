@@ -67,14 +67,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         UnsupportedOptionError: the extra `mcp` is not installed.
         StoreError: the store can't be opened.
     """
-    from recall_loop.service.core.optional_dependencies import require_mcp
+    from recall_loop.service.core.config import require_mcp
 
     require_mcp("recall-loop mcp")
     _check(args)
     if args.http:
         return serve_http(args, settings)
     from recall_loop.cli.core.common import open_store, scope_from
-    from recall_loop.service.mcp.mcp_stdio import serve_stdio
+    from recall_loop.service.mcp.mcp_server import serve_stdio
 
     scope, read_only = scope_from(args, settings), bool(args.read_only)
     with open_store(settings, create=not read_only, read_only=read_only) as store:

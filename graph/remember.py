@@ -15,7 +15,7 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict
 
-from recall_loop.llm.endpoint.call_limits import Limits
+from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.memory.intake.conversations.conversation import (
     CONVERSATION_ROLES,
     ConversationOwner,

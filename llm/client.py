@@ -1,31 +1,59 @@
-"""The one client of a chat model (LOOP-8).
-
-    client = make_chat_client(settings)
-    reply = client.ask(prompt, PlanReply, Limits(calls=24, tokens=100_000, seconds=120))
-    plan = reply.value or plan_without_model(…)
-
-An ask returns a validated value or a failure with its reason; no error of a model, a server or a network comes out of
-it. What comes out are errors of the caller's own listener, and the cancellation of the task that asks.
-"""
+"""The client of a chat model: structured output with limits, fallbacks and a cache of replies."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from cachetools import LRUCache
 from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
 
-from recall_loop.llm.endpoint.call_limits import Limits, Usage
-from recall_loop.llm.endpoint.circuit_breaker import EndpointHealth, shared_endpoint_health
-from recall_loop.llm.response_cache import ReplyCache
+from recall_loop.llm.endpoint.circuit_breaker import EndpointHealth, Limits, Usage, shared_endpoint_health
 from recall_loop.llm.structured.drivers import StepGenerator, adrive, drive
 from recall_loop.llm.structured.llm_tracing import CallObserver
-from recall_loop.llm.structured.output_methods import OutputMethods, endpoint_name, model_name
+from recall_loop.llm.structured.output_methods import OutputMethods, endpoint_name, model_name, reply_schema
 from recall_loop.llm.structured.structured_output import CallPolicy, ChatReply, FallbackChain, ModelConnection
 from recall_loop.prompts.templates import RenderedPrompt
+
+
+class ReplyCache:
+    """The last `entries` values, by exact prompt, schema and endpoint; 0 keeps none. Only validated values go in."""
+
+    def __init__(self, entries: int) -> None:
+        self._lock = threading.Lock()
+        self._values: LRUCache[str, BaseModel] = LRUCache(entries)
+
+    def key(self, endpoint: str, prompt: RenderedPrompt, schema: type[BaseModel]) -> str:
+        """Return the key of an ask; empty where nothing is kept."""
+        if not self._values.maxsize:
+            return ""
+        parts = (
+            endpoint,
+            prompt.system,
+            prompt.user,
+            schema.__module__,
+            schema.__qualname__,
+            reply_schema(schema).text,
+        )
+        return hashlib.sha256("\0".join(f"{len(part)}:{part}" for part in parts).encode("utf-8", "replace")).hexdigest()
+
+    def get(self, key: str) -> BaseModel | None:
+        """Return a copy of the value of `key`, which counts as used now."""
+        with self._lock:
+            found = self._values.get(key)
+        return None if found is None else found.model_copy(deep=True)
+
+    def put(self, key: str, value: BaseModel) -> None:
+        """Keep a value, and drop the one that was not used for longest."""
+        if self._values.maxsize:
+            with self._lock:
+                self._values[key] = value.model_copy(deep=True)
+
 
 T = TypeVar("T", bound=BaseModel)
 _anonymous = itertools.count(1)

@@ -9,7 +9,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 from langgraph.types import StreamWriter
 
-from recall_loop.nodes.model.llm_judge import judge_evidence
+from recall_loop.nodes.model.llm_answer import judge_evidence
 from recall_loop.nodes.model.llm_step import record_steps
 from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import RunContext

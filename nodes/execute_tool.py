@@ -9,7 +9,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from recall_loop.memory.search.query.search_response import SearchResponse
+from recall_loop.memory.search.query.query_spec import SearchResponse
 from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.nodes.steps.tool_search import search_with_retries

@@ -28,16 +28,22 @@ from recall_loop.policy.confidence.confidence_score import (
 )
 from recall_loop.policy.confidence.confidence_signals import BEST_DEPTH, SIGNAL_DEPTH, confidence_signals
 from recall_loop.policy.evidence.coverage import compute_coverage
-from recall_loop.policy.evidence.evidence_folding import attach_sources, fold_messages, unread_source_ids
+from recall_loop.policy.evidence.evidence_folding import (
+    Supersession,
+    attach_sources,
+    demote_superseded,
+    fact_ids,
+    fold_messages,
+    unread_source_ids,
+)
 from recall_loop.policy.evidence.ranking import RankedEntry, demote_duplicates
-from recall_loop.policy.evidence.superseded_last import Supersession, demote_superseded, fact_ids
-from recall_loop.policy.prompting.context_block import render_memory_lines
+from recall_loop.policy.prompting.briefing import render_memory_lines
 from recall_loop.prompts.templates import render_template
 from recall_loop.state.agent_state import AgentState, LlmStep
 from recall_loop.state.context import Context
 from recall_loop.state.errors import StoreError
 from recall_loop.state.types import Role, Route
-from recall_loop.text.words.token_budget import estimate_tokens
+from recall_loop.text.words.snippets import estimate_tokens
 
 _log = logging.getLogger(__name__)
 _FACT_FIELDS = (

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from recall_loop.graph.batch.batch_run import run_batch, stream_batch
     from recall_loop.graph.builder import build_graph
     from recall_loop.graph.remember import remember
-    from recall_loop.graph.retrieve_tool import retrieve_tool
-    from recall_loop.graph.run import aretrieve, retrieve, stream_retrieve
+    from recall_loop.graph.run import aretrieve, retrieve, retrieve_tool, stream_retrieve
     from recall_loop.memory.adapters.base_store import RecallLoopStore
-    from recall_loop.memory.adapters.tools import memory_tools
-    from recall_loop.memory.adapters.trajectory_tool import trajectory_tool
+    from recall_loop.memory.adapters.tools import memory_tools, trajectory_tool
     from recall_loop.memory.intake.conversations.fact_writing import write_facts
     from recall_loop.memory.intake.files.batch_writes import WriteOptions
     from recall_loop.memory.intake.files.formats import read_records
@@ -64,37 +62,61 @@ if TYPE_CHECKING:
     from recall_loop.state.search import SearchParams, TrajectorySearchParams
     from recall_loop.state.settings.settings import Settings
     from recall_loop.state.types import ContentType, SearchMode
-    from recall_loop.text.words.keys import query_terms
+    from recall_loop.text.words.tokens import query_terms
 
     __version__: str
 
 _NAMES = {
     "recall_loop.evals.datasets.datasets": ("load_dataset",),
-    "recall_loop.evals.runs.dataset_ingest": ("open_eval_store",),
     "recall_loop.evals.replay.eval_report": ("build_eval_report",),
-    "recall_loop.evals.runs.prompts": ("EvalOptions", "settings_with"),
+    "recall_loop.evals.runs.dataset_ingest": ("open_eval_store",),
+    "recall_loop.evals.runs.prompts": (
+        "EvalOptions",
+        "settings_with",
+    ),
     "recall_loop.evals.runs.runner": ("run_evaluation",),
-    "recall_loop.graph.batch.batch_run": ("run_batch", "stream_batch"),
+    "recall_loop.graph.batch.batch_run": (
+        "run_batch",
+        "stream_batch",
+    ),
     "recall_loop.graph.builder": ("build_graph",),
     "recall_loop.graph.remember": ("remember",),
-    "recall_loop.graph.retrieve_tool": ("retrieve_tool",),
-    "recall_loop.graph.run": ("aretrieve", "retrieve", "stream_retrieve"),
+    "recall_loop.graph.run": (
+        "aretrieve",
+        "retrieve",
+        "retrieve_tool",
+        "stream_retrieve",
+    ),
     "recall_loop.memory.adapters.base_store": ("RecallLoopStore",),
-    "recall_loop.memory.adapters.tools": ("memory_tools",),
-    "recall_loop.memory.adapters.trajectory_tool": ("trajectory_tool",),
+    "recall_loop.memory.adapters.tools": (
+        "memory_tools",
+        "trajectory_tool",
+    ),
     "recall_loop.memory.intake.conversations.fact_writing": ("write_facts",),
     "recall_loop.memory.intake.files.batch_writes": ("WriteOptions",),
     "recall_loop.memory.intake.files.formats": ("read_records",),
-    "recall_loop.memory.intake.files.ingest": ("IngestOptions", "ingest_file"),
+    "recall_loop.memory.intake.files.ingest": (
+        "IngestOptions",
+        "ingest_file",
+    ),
     "recall_loop.memory.intake.imports.external_memory": ("DefaultOwner",),
     "recall_loop.memory.intake.imports.import_run": ("import_source",),
     "recall_loop.memory.intake.imports.langgraph_store": ("LangGraphStoreSource",),
     "recall_loop.memory.intake.imports.letta": ("LettaSource",),
     "recall_loop.memory.intake.imports.mem0": ("Mem0Source",),
-    "recall_loop.memory.search.engine": ("search", "search_many"),
-    "recall_loop.memory.search.present.truncation": ("parse_profile", "truncate_text"),
+    "recall_loop.memory.search.engine": (
+        "search",
+        "search_many",
+    ),
+    "recall_loop.memory.search.present.truncation": (
+        "parse_profile",
+        "truncate_text",
+    ),
     "recall_loop.memory.search.rerank.custom_rerankers": ("as_reranker",),
-    "recall_loop.memory.store.embed.embedders": ("Embedder", "OpenAIEmbedder"),
+    "recall_loop.memory.store.embed.embedders": (
+        "Embedder",
+        "OpenAIEmbedder",
+    ),
     "recall_loop.memory.store.embed.minilm": ("MiniLmEmbedder",),
     "recall_loop.memory.store.store": ("MemoryStore",),
     "recall_loop.memory.trajectories.capture.convert": ("convert_run",),
@@ -102,7 +124,10 @@ _NAMES = {
     "recall_loop.memory.trajectories.indexing_text": ("searchable_text",),
     "recall_loop.memory.trajectories.scoring.outcome_scoring": ("score_by_rules",),
     "recall_loop.memory.trajectories.scoring.pending_scores": ("score_pending",),
-    "recall_loop.policy.confidence.confidence_score": ("compute_confidence", "compute_confidence_score"),
+    "recall_loop.policy.confidence.confidence_score": (
+        "compute_confidence",
+        "compute_confidence_score",
+    ),
     "recall_loop.state.context": ("Context",),
     "recall_loop.state.errors": (
         "EmbedderError",
@@ -117,15 +142,36 @@ _NAMES = {
         "UnsupportedOptionError",
         "WorkerError",
     ),
-    "recall_loop.state.records.records": ("ArchivalEntry", "Fact", "Message", "SearchHit", "Trajectory"),
+    "recall_loop.state.records.records": (
+        "ArchivalEntry",
+        "Fact",
+        "Message",
+        "SearchHit",
+        "Trajectory",
+    ),
     "recall_loop.state.records.trajectories": ("trajectory_record",),
-    "recall_loop.state.request": ("ChatMessage", "RetrieveRequest"),
-    "recall_loop.state.result": ("Evidence", "RetrieveResult"),
-    "recall_loop.state.scope": ("Filters", "Scope"),
-    "recall_loop.state.search": ("SearchParams", "TrajectorySearchParams"),
+    "recall_loop.state.request": (
+        "ChatMessage",
+        "RetrieveRequest",
+    ),
+    "recall_loop.state.result": (
+        "Evidence",
+        "RetrieveResult",
+    ),
+    "recall_loop.state.scope": (
+        "Filters",
+        "Scope",
+    ),
+    "recall_loop.state.search": (
+        "SearchParams",
+        "TrajectorySearchParams",
+    ),
     "recall_loop.state.settings.settings": ("Settings",),
-    "recall_loop.state.types": ("ContentType", "SearchMode"),
-    "recall_loop.text.words.keys": ("query_terms",),
+    "recall_loop.state.types": (
+        "ContentType",
+        "SearchMode",
+    ),
+    "recall_loop.text.words.tokens": ("query_terms",),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -1,4 +1,4 @@
-"""The FastAPI application: routes, middleware, and the store's lifetime."""
+"""The FastAPI application and its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from recall_loop.service.core.config import ServiceConfig
-from recall_loop.service.core.optional_dependencies import has_mcp
-from recall_loop.service.core.problems import problem_from_error, problem_from_status, problem_response
-from recall_loop.service.core.validation import problem_from_validation
+from recall_loop.service.core.config import OPEN_PATHS, ServiceConfig, has_mcp
+from recall_loop.service.core.problems import (
+    Problem,
+    openapi_problem,
+    problem_from_error,
+    problem_from_status,
+    problem_from_validation,
+    problem_response,
+)
 from recall_loop.service.middleware.request_middleware import MCP_PATH, BodyLimitMiddleware, RequestMiddleware
-from recall_loop.service.openapi import build_openapi
 from recall_loop.service.process.lifecycle import Service
 from recall_loop.service.routes import (
     routes_bulk,
@@ -39,6 +44,44 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.service.mcp.mcp_http import McpEndpoint
+
+
+_SCHEME = "apiKey"
+_ALWAYS = (500, 503, 504)
+_GUARDED = (401, 403, 429)
+_WITH_BODY = (400, 408, 413, 415, 422)
+_UNUSED = ("HTTPValidationError", "ValidationError")  # FastAPI's own, which no route sends
+
+
+def build_openapi(app: FastAPI) -> dict[str, Any]:
+    """Return the document, made once."""
+    if app.openapi_schema is None:
+        schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        parts = schema.setdefault("components", {})
+        parts.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
+        parts["securitySchemes"] = {
+            _SCHEME: {"type": "http", "scheme": "bearer", "description": "A key that `recall-loop keys add` has made."}
+        }
+        for unused in _UNUSED:
+            parts["schemas"].pop(unused, None)
+        for path, methods in schema["paths"].items():
+            for operation in methods.values():
+                _complete(operation, guarded=path not in OPEN_PATHS)
+        app.openapi_schema = schema
+    return app.openapi_schema
+
+
+def _complete(operation: dict[str, Any], *, guarded: bool) -> None:
+    """Add the answers of the middleware and of request validation, and the key."""
+    statuses = [*_ALWAYS, *(_GUARDED if guarded else ()), *(_WITH_BODY if "requestBody" in operation else ())]
+    answers = operation["responses"]
+    if "422" in answers:  # FastAPI's own words for it are replaced
+        answers["422"] = openapi_problem(422)
+    for status in statuses:
+        answers.setdefault(str(status), openapi_problem(status))
+    if guarded:
+        operation["security"] = [{_SCHEME: []}, {}]
+
 
 ROUTERS = (
     routes_status.router,

@@ -31,7 +31,7 @@ from recall_loop.evals.measures.retrieval_metrics import ndcg_at_10, recall_at_k
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.rerank.learned import learned_gains, order_features
 from recall_loop.memory.search.rerank.learned_order import ORDER_FEATURES, LearnedRanker
-from recall_loop.memory.search.rerank.search_parts import SearchParts
+from recall_loop.memory.search.rerank.rerank_stage import SearchParts
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.policy.planning.query_forms import main_query
 from recall_loop.policy.question.question import analyse_question

@@ -28,15 +28,15 @@ from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.replay import eval_report
-from recall_loop.evals.runs.cross_collection import CROSS_COLLECTION, with_cross_collection_questions
+from recall_loop.evals.runs.dataset_ingest import CROSS_COLLECTION, with_cross_collection_questions
 from recall_loop.evals.runs.prompts import EvalOptions
 from recall_loop.evals.runs.runner import ReplayRun, run_evaluation
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.rerank.learned import order_features
 from recall_loop.memory.search.rerank.learned_order import LearnedRanker
-from recall_loop.memory.search.rerank.search_parts import SearchParts
+from recall_loop.memory.search.rerank.rerank_stage import SearchParts
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.retrieval_parts import RetrievalParts
+from recall_loop.nodes.runtime.run_context import RetrievalParts
 from recall_loop.state.settings.settings import Settings
 
 # Questions of the next conversation that each one is asked as well, by folder; passages have only one collection.

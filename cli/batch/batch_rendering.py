@@ -8,9 +8,8 @@ from pathlib import Path
 
 from rich.text import Text
 
-from recall_loop.cli.core.safe_text import sanitize
-from recall_loop.cli.core.screen import Screen, print_json
-from recall_loop.graph.batch.batch_summary import BatchSummary
+from recall_loop.cli.core.screen import Screen, print_json, sanitize
+from recall_loop.graph.batch.batch_output import BatchSummary
 from recall_loop.state.display import format_count
 
 

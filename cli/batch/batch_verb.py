@@ -147,7 +147,7 @@ def _ray(args: argparse.Namespace) -> RayCluster | None:
 def _default_workers(concurrency: int, total: int, store: MemoryStore, settings: Settings) -> int:
     """Return how many processes are worth starting."""
     from recall_loop.graph.batch.batch_engines import multiprocess_blocker
-    from recall_loop.memory.store.embed.processors import available_processors
+    from recall_loop.memory.store.embed.embedder_factory import available_processors
 
     wanted = min(available_processors(), concurrency, total // _MIN_REQUESTS_PER_WORKER, _MAX_DEFAULT_WORKERS)
     return 1 if wanted <= 1 or multiprocess_blocker(store, settings) else wanted

@@ -1,4 +1,4 @@
-"""Settings, scope, request models, store and output file of a verb, from its options and the environment."""
+"""What verbs share: settings, stores, exit codes, reports of bad lines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
+from recall_loop.cli.core.screen import sanitize
 from recall_loop.cli.core.shared_options import LIST_FILTERS, given_fields
-from recall_loop.memory.store.files.atomic_write import atomic_file
+from recall_loop.memory.store.files.store_files import atomic_file
+from recall_loop.state.display import format_count
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.settings.settings import Settings
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
+
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -124,3 +127,25 @@ def atomic_output(path: Path | None) -> Iterator[IO[str]]:
         raise InvalidInputError("--output", str(path), "a file that doesn't exist yet")
     with atomic_file(path) as file:
         yield file
+
+
+_SHOWN_PROBLEMS = 20
+
+
+class ProblemReport:
+    """Writes the first 20 problems, one a line, and counts all of them."""
+
+    def __init__(self, noun: str = "problem") -> None:
+        self.count = 0
+        self._noun = noun
+
+    def add(self, where: str, verdict: str, reason: str) -> None:
+        """Write "WHERE: VERDICT: REASON", such as "notes.jsonl:3: rejected: text: …"."""
+        self.count += 1
+        if self.count <= _SHOWN_PROBLEMS:
+            sys.stderr.write(f"{sanitize(where)}: {verdict}: {sanitize(reason)}\n")
+
+    def close(self) -> None:
+        """Write how many problems weren't shown."""
+        if self.count > _SHOWN_PROBLEMS:
+            sys.stderr.write(f"… and {format_count(self.count - _SHOWN_PROBLEMS, f'more {self._noun}')}\n")

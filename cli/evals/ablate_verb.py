@@ -57,12 +57,11 @@ def run(args: argparse.Namespace, _: Settings) -> int:
         StoreError: a store can't be opened or is in use.
         OSError: a file can't be read or written.
     """
-    from recall_loop.evals.ablation.ablation import AblationPlan, ablate
-    from recall_loop.evals.ablation.ablation_report import build, show
+    from recall_loop.evals.ablation.ablation import AblationPlan, ablate, build, show
     from recall_loop.evals.ablation.ingredients import select_ingredients
     from recall_loop.evals.datasets.datasets import load_dataset
     from recall_loop.evals.runs.prompts import EvalOptions, select_questions, settings_with
-    from recall_loop.memory.store.files.atomic_write import write_atomically
+    from recall_loop.memory.store.files.store_files import write_atomically
     from recall_loop.state.errors import InvalidInputError
 
     options, settings = EvalOptions(limit=args.questions, seed=args.seed), settings_with(args.set)

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     fields = given_fields(args, ("date", "folds", "balance", "high", "medium", "kind", "wrongly"))
     plan = CalibrationPlan(args.id or args.output.stem, **fields)
     if args.plot:
-        from recall_loop.evals.confidence.calibration_plot import check_plot
+        from recall_loop.evals.confidence.calibration_report import check_plot
 
         check_plot(args.plot)
     mapping = calibrate(list(_examples(args)), plan)
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     text = json.dumps(head | content, ensure_ascii=False, indent=1) + "\n"
     args.output.write_text(text, encoding="utf-8")
     if args.plot:
-        from recall_loop.evals.confidence.calibration_plot import draw_reliability
+        from recall_loop.evals.confidence.calibration_report import draw_reliability
 
         draw_reliability(mapping, args.plot)
     if args.json:
@@ -117,8 +117,7 @@ def _run_questions(folder: Path, args: argparse.Namespace) -> list[CalibrationEx
     """Ask the questions of a data set, the unanswerable ones too."""
     from recall_loop.evals.confidence.calibration_examples import examples_from_answers
     from recall_loop.evals.datasets.datasets import load_dataset
-    from recall_loop.evals.runs.cross_collection import with_cross_collection_questions
-    from recall_loop.evals.runs.dataset_ingest import open_eval_store
+    from recall_loop.evals.runs.dataset_ingest import open_eval_store, with_cross_collection_questions
     from recall_loop.evals.runs.prompts import EvalOptions, settings_with
     from recall_loop.evals.runs.runner import run_evaluation
 

@@ -56,8 +56,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     """
     from recall_loop.evals.datasets.datasets import load_dataset
     from recall_loop.evals.replay import eval_report
-    from recall_loop.evals.runs.cross_collection import with_cross_collection_questions
-    from recall_loop.evals.runs.dataset_ingest import open_eval_store
+    from recall_loop.evals.runs.dataset_ingest import open_eval_store, with_cross_collection_questions
     from recall_loop.evals.runs.prompts import EvalOptions, select_questions, settings_with
     from recall_loop.evals.runs.runner import run_evaluation
     from recall_loop.state.errors import InvalidInputError

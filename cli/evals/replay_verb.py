@@ -118,7 +118,7 @@ def _load_prompts(
 ) -> tuple[ReplayOptions, list[ReplayPrompt], MemoryStore]:
     from recall_loop.cli.core.common import open_store
     from recall_loop.evals.datasets.datasets import load_dataset
-    from recall_loop.evals.replay.prompt_set import read_requests
+    from recall_loop.evals.replay.replay_policies import read_requests
     from recall_loop.evals.replay.replay_report import ReplayOptions
     from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
     from recall_loop.evals.runs.prompts import EvalOptions, draw_sample, prompts_from_dataset

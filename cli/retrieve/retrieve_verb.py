@@ -93,7 +93,7 @@ def _print_run(
     steps: Iterator[ProgressEvent | RetrieveResult], args: argparse.Namespace, request: RetrieveRequest
 ) -> RetrieveResult:
     from recall_loop.cli.core.run_rendering import RunScreen
-    from recall_loop.text.words.keys import query_terms
+    from recall_loop.text.words.tokens import query_terms
 
     screen = RunScreen()
     result = _last(steps, screen.event if args.stream else None)

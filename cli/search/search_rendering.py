@@ -10,12 +10,11 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from recall_loop.cli.core.fact_rendering import format_minute
-from recall_loop.cli.core.safe_text import sanitize
-from recall_loop.cli.core.screen import Screen, make_console, print_json
+from recall_loop.cli.core.run_rendering import format_minute
+from recall_loop.cli.core.screen import Screen, make_console, print_json, sanitize
 from recall_loop.memory.search.present.serialization import response_to_json, truncate_hits
 from recall_loop.memory.search.present.truncation import FULL_PROFILE, TruncationProfile, parse_profile, profile_for
-from recall_loop.memory.search.query.search_response import SearchResponse
+from recall_loop.memory.search.query.query_spec import SearchResponse
 from recall_loop.state.display import CONTENT_TYPE_TEXTS, format_count
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Scope

@@ -11,9 +11,8 @@ from typing import Any
 
 from recall_loop.cli.core.common import atomic_output, open_store, scope_from, store_path
 from recall_loop.cli.core.progress_bars import progress_bar
-from recall_loop.cli.core.safe_text import sanitize_json
-from recall_loop.cli.core.screen import Screen, print_json
-from recall_loop.memory.intake.files.export import export_lines
+from recall_loop.cli.core.screen import Screen, print_json, sanitize_json
+from recall_loop.memory.intake.files.ingest import export_lines
 from recall_loop.memory.store.recovery.verify import verify_folder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.display import format_count

@@ -1,4 +1,4 @@
-"""`recall-loop trajectories show` and `stats`: one run for reading, and counts of all runs (TRAJ-3)."""
+"""Past runs on the terminal: searched, listed, shown and counted."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
-from recall_loop.cli.core.common import open_store
-from recall_loop.cli.core.fact_rendering import format_minute
-from recall_loop.cli.core.safe_text import sanitize, shorten
-from recall_loop.cli.core.screen import Screen, print_json
-from recall_loop.memory.trajectories.contrast.labels import (
+from recall_loop.cli.core.common import model_from, open_store, scope_from
+from recall_loop.cli.core.run_rendering import format_minute
+from recall_loop.cli.core.screen import Screen, print_json, sanitize, shorten
+from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
+from recall_loop.memory.trajectories.contrast.results import (
+    TrajectoryItem,
+    TrajectorySearchResult,
+    execution_text,
     execution_tooltip,
     format_execution,
     format_stars,
+    learning_value_text,
     learning_value_tooltip,
     run_texts,
 )
@@ -24,6 +28,7 @@ from recall_loop.state.records.legacy_trajectories import is_legacy
 from recall_loop.state.records.records import Record
 from recall_loop.state.records.trajectories import RunData, ToolUse, Turn, TurnMessage, run_from_record
 from recall_loop.state.scope import ExecutionStatus, Scope
+from recall_loop.state.search import TrajectorySearchParams
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, Role
 
@@ -214,3 +219,51 @@ class _RunStats:
             "task_categories": self.categories,
             "tools": self.tools,
         }
+
+
+_SHOWN_SUMMARY = 320
+_HEADINGS = {
+    "trajectories": "Past runs, best match first",
+    "successes": "High learning value",
+    "moderate": "Moderate learning value",
+    "failures": "Low learning value",
+    "unscored": "Not scored",
+    "relevant_experiences": "Relevant experiences",
+}
+
+
+def search(args: argparse.Namespace, settings: Settings) -> int:
+    """Search and print; 0, also where nothing was result."""
+    scope, params = scope_from(args, settings), model_from(args, TrajectorySearchParams)
+    with open_store(settings, read_only=True) as store:
+        result = search_trajectories(store, args.query, scope=scope, params=params)
+    if args.json:
+        print_json({"query": result.query, **result.to_display()})
+    else:
+        print_trajectories(result)
+    return 0
+
+
+def print_trajectories(result: TrajectorySearchResult) -> None:
+    """Write the runs that were found, each group under its heading."""
+    screen = Screen()
+    if result.degraded_reason:
+        screen.line(f"warning: {result.degraded_reason}", "yellow")
+    screen.line(result.message, "bold")
+    for name, heading in _HEADINGS.items():
+        items: tuple[TrajectoryItem, ...] = getattr(result, name)
+        if items:
+            screen.line()
+            screen.line(f"{heading} ({len(items)})", "bold cyan")
+            for item in items:
+                _item(screen, item)
+
+
+def _item(screen: Screen, item: TrajectoryItem) -> None:
+    screen.line(f"{item.id} · similarity {item.similarity:.2f}", indent=2)
+    screen.line(execution_text(item.details.status), indent=4)
+    screen.line(learning_value_text(item.outcome_score, pending=item.scoring_pending), indent=4)
+    screen.line(shorten(sanitize(item.summary), _SHOWN_SUMMARY), indent=4)
+    if item.details.tools_used:
+        screen.line(f"tools: {', '.join(item.details.tools_used)} · {item.details.step_count} steps", "dim", 4)
+    screen.line(item.note, "dim", 4)

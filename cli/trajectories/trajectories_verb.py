@@ -37,10 +37,10 @@ examples:
 _ACTION_MODULES = {
     "convert": "recall_loop.cli.trajectories.trajectories_intake",
     "add": "recall_loop.cli.trajectories.trajectories_intake",
-    "score": "recall_loop.cli.trajectories.trajectories_maintenance",
-    "search": "recall_loop.cli.trajectories.trajectories_search",
+    "score": "recall_loop.cli.trajectories.trajectories_intake",
+    "search": "recall_loop.cli.trajectories.trajectories_show",
     "show": "recall_loop.cli.trajectories.trajectories_show",
-    "migrate": "recall_loop.cli.trajectories.trajectories_maintenance",
+    "migrate": "recall_loop.cli.trajectories.trajectories_intake",
     "stats": "recall_loop.cli.trajectories.trajectories_show",
 }
 _RUNS_HELP = "JSON Lines, one run per line: `messages`, and besides them `id`, `task`, `stop_reason`, `error` …"

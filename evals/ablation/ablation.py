@@ -1,9 +1,4 @@
-"""Ablations: the worth of each ingredient of retrieval on a data set (OPS-4, RANK-1 to RANK-5).
-
-The worth of an ingredient is a figure with everything in place less the same figure without it, on the same
-questions, with a paired bootstrap interval. Ingredients that work when records are written are left out of a second
-store.
-"""
+"""Ablations: runs without one ingredient each, compared with runs that have it, as tables and JSON."""
 
 from __future__ import annotations
 
@@ -13,8 +8,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from recall_loop.evals.ablation.ingredients import EXPERIENCE, Ingredient, IngredientUsage, select_ingredients
+from rich.console import Console
+from rich.table import Table
+
+from recall_loop.evals.ablation.ingredients import (
+    EXPERIENCE,
+    Ingredient,
+    IngredientUsage,
+    ingredients,
+    select_ingredients,
+)
 from recall_loop.evals.datasets.dataset_parts import Dataset
+from recall_loop.evals.replay.eval_report import number, report_table
 from recall_loop.evals.replay.policy_comparison import RESAMPLES, Difference, differences, policy_figures
 from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest, open_eval_store
 from recall_loop.evals.runs.loop_policy import LoopPolicy
@@ -219,3 +224,64 @@ def _filter_ingredients(
     names = dict.fromkeys(name for each in sets for name in each["worth"])
     rows = {name: [each["worth"][name] for each in sets if name in each["worth"]] for name in names}
     return [name for name in names if any(test(row[m]) for row in rows[name] for m in QUALITY if m in row) is wanted]
+
+
+_HEADS = {
+    "all@10": "All@10",
+    "recall@10": "Recall@10",
+    "ndcg@10": "nDCG@10",
+    "queries_executed": "queries",
+    "latency_ms": "latency p50, ms",
+}
+_COARSE = {"iterations": 2, "queries_executed": 1, "latency_ms": 0}
+_NOTE = "worth = with everything less without it, with its 95 % interval; * where the interval doesn't hold 0"
+
+
+def build(sets: Sequence[Mapping[str, Any]], options: EvalOptions, resamples: int) -> dict[str, Any]:
+    """Return the report; metrics lie in [0,1], latencies are milliseconds."""
+    about = {each.name: each.description for each in ingredients()}
+    about[EXPERIENCE] = "captured runs of every other question (off by default), asked of the rest"
+    return {
+        "options": asdict(options) | {"ks": list(options.ks)},
+        "resamples": resamples,
+        "ingredients": about,
+        "sets": list(sets),
+        "gain_nothing": ingredients_without_gain(sets),
+        "lose_somewhere": ingredients_with_loss(sets),
+    }
+
+
+def show(report: Mapping[str, Any], console: Console) -> None:
+    """Print one table for each set, and which ingredients earn nothing."""
+    console.print(_NOTE, markup=False)
+    for found in report["sets"]:
+        console.print(_table(found))
+    console.print("no measure of quality gains on any set:", ", ".join(report["gain_nothing"]) or "none", markup=False)
+    console.print(
+        "some measure of quality loses on some set:", ", ".join(report["lose_somewhere"]) or "none", markup=False
+    )
+
+
+def _table(found: Mapping[str, Any]) -> Table:
+    title = f"{found['set']} ({found['kinds']}), {found['questions']} questions"
+    table = report_table("without", *(_HEADS.get(name, name) for name in MEASURES), title=title, no_wrap=True)
+    everything = found[EVERYTHING]
+    table.add_row(
+        EVERYTHING,
+        *(number(everything[name], _COARSE.get(name, 3)) for name in MEASURES),
+        style="bold",
+        end_section=True,
+    )
+    for name, worth in found["worth"].items():
+        table.add_row(name, *(_worth(measure, worth.get(measure)) for measure in MEASURES))
+    return table
+
+
+def _worth(name: str, found: Mapping[str, float] | None) -> str:
+    if found is None:
+        return "–"
+    digits = _COARSE.get(name, 3)
+    star = "" if found["low"] <= 0.0 <= found["high"] else "*"
+    shown = (f"{found[part]:+.{digits}f}" for part in ("worth", "low", "high"))
+    value, low, high = (text.replace(f"-{0:.{digits}f}", f"+{0:.{digits}f}") for text in shown)
+    return f"{value}{star} [{low}, {high}]"

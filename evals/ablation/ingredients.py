@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.search_response import SearchResponse
-from recall_loop.memory.search.rerank.search_parts import SearchParts
+from recall_loop.memory.search.query.query_spec import SearchResponse
+from recall_loop.memory.search.rerank.rerank_stage import SearchParts
 from recall_loop.memory.search.scoring.fusion import Fusion, query_numbers, share_of_best
-from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
+from recall_loop.nodes.runtime.run_context import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
 from recall_loop.policy.planning.query_forms import fallback_queries
 from recall_loop.policy.planning.round_plan import REFINE_ORIGIN, PlanningParts
 from recall_loop.policy.question.question import AnalysedQuestion

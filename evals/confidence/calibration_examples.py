@@ -13,7 +13,7 @@ from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.datasets.json_files import PublishedModel, iter_lines
 from recall_loop.evals.measures.retrieval_metrics import all_at_k
 from recall_loop.evals.replay.eval_report import question_line
-from recall_loop.evals.runs.cross_collection import CROSS_COLLECTION
+from recall_loop.evals.runs.dataset_ingest import CROSS_COLLECTION
 from recall_loop.evals.runs.prompts import COMPLETE_CUT
 from recall_loop.evals.runs.runner import ReplayRun
 from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, RAW_SCORE

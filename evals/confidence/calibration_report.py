@@ -1,15 +1,19 @@
-"""The outcome of a fit, as tables for people (CONF-4)."""
+"""Reports of a fitted confidence mapping: tables, and the reliability diagram."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.evals.replay.report_tables import number, report_table
+from recall_loop.evals.replay.eval_report import number, report_table
+from recall_loop.evals.replay.replay_plots import check_plotting, reliability_plot
 from recall_loop.policy.confidence.confidence_mapping import AnswerabilityModel, Calibration
+from recall_loop.state.errors import InvalidInputError
 
 _BAR = 24
 _COLUMNS = ("n", "base", "AUROC", "ECE", "perfect", "Brier", "unanswerable", "high: precision", "high: coverage")
@@ -123,3 +127,40 @@ def _candidates(found: Mapping[str, Any]) -> Table:
     for name, loss in sorted(found["log_loss_by_candidate"].items(), key=lambda pair: pair[1]):
         table.add_row(name, f"{loss:.4f}", style="bold" if name == found["chosen"] else None)
     return table
+
+
+_KINDS = {".svg": "svg", ".png": "png", ".html": "svg"}
+
+
+def check_plot(path: Path) -> None:
+    """Refuse a file that can't be drawn, before anything is fitted.
+
+    Raises:
+        InvalidInputError: another ending than .svg, .png or .html, a folder that isn't there, or matplotlib isn't
+            installed.
+    """
+    if path.suffix not in _KINDS:
+        raise InvalidInputError("--plot", str(path), f"a file that ends in {', '.join(_KINDS)}")
+    if not path.parent.is_dir():
+        raise InvalidInputError("--plot", str(path), "a file in a folder that is there")
+    check_plotting("--plot", path)
+
+
+def draw_reliability(mapping: Calibration, path: Path) -> None:
+    """Write the diagram: for bins of equally many questions the mean score, and the share that came true out of fold.
+
+    Raises:
+        OSError: the file can't be written.
+    """
+    bins = {
+        name: [{"score": part["score"], "complete": part["share"]} for part in mapping.figures["reliability"][name]]
+        for name in ("before", "after")
+    }
+    drawn = reliability_plot(bins, _KINDS[path.suffix])
+    if path.suffix == ".html":
+        svg, title = drawn.decode(), escape(f"Reliability of {mapping.id}")
+        head = f'<meta charset="utf-8"><title>{title}</title>'
+        picture = svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+        body = f"<h1>{title}</h1>\n{picture}"
+        drawn = f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}</body></html>\n'.encode()
+    path.write_bytes(drawn)

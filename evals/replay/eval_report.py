@@ -1,22 +1,46 @@
-"""Reports of an evaluation: one JSON-able mapping, and the same as tables for people (OPS-4)."""
+"""Reports of an evaluation: one JSON-able mapping, and the same as tables (OPS-4)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.measures.retrieval_metrics import macro_average, mean
 from recall_loop.evals.replay.policy_comparison import answerable_auroc, search_figures
-from recall_loop.evals.replay.report_tables import counts_text, number, report_table
-from recall_loop.evals.runs.cross_collection import CROSS_COLLECTION
+from recall_loop.evals.runs.dataset_ingest import CROSS_COLLECTION
 from recall_loop.evals.runs.prompts import EvalOptions, changed_settings
 from recall_loop.evals.runs.runner import ReplayRun
 from recall_loop.state.settings.settings import Settings
+
+
+def report_table(
+    *columns: str, title: str | None = None, left: int = 1, padding: int = 1, no_wrap: bool = False
+) -> Table:
+    """Return a table; its first `left` columns hold words, the others figures, which `no_wrap` keeps in one line."""
+    table = Table(title=title and escape(title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, padding))
+    for name in columns[:left]:
+        table.add_column(escape(name), overflow="fold")
+    for name in columns[left:]:
+        table.add_column(escape(name), justify="right", no_wrap=no_wrap)
+    return table
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Return a figure with so many decimals; a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Return names with their counts."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
+
 
 _HEADS = {"recall": "R", "all": "All", "ndcg": "nDCG", "mrr": "MRR"}
 

@@ -26,7 +26,7 @@ from recall_loop.state.result import Evidence, RecalledFact
 from recall_loop.state.search import SearchParams
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ConfidenceLabel
-from recall_loop.text.words.keys import fact_key
+from recall_loop.text.words.tokens import fact_key
 
 QUERY_CHARACTERS = 500
 LOOP_CALLS = 3

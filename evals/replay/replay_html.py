@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from recall_loop.evals.replay.eval_report import counts_text
 from recall_loop.evals.replay.policy_comparison import COMPLETE_DESCRIPTION
 from recall_loop.evals.replay.replay_plots import draw_plots
 from recall_loop.evals.replay.replay_report import comparison_headers, comparison_rows, confusion_cells
-from recall_loop.evals.replay.report_tables import counts_text
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from recall_loop.evals.replay.eval_report import counts_text, number, report_table
 from recall_loop.evals.replay.policy_comparison import (
     COMPLETE_DESCRIPTION,
     RESAMPLES,
@@ -17,7 +18,6 @@ from recall_loop.evals.replay.policy_comparison import (
     differences,
     policy_figures,
 )
-from recall_loop.evals.replay.report_tables import counts_text, number, report_table
 from recall_loop.evals.runs.loop_policy import Policy
 from recall_loop.evals.runs.prompts import changed_settings
 from recall_loop.evals.runs.runner import ReplayRun

@@ -1,4 +1,4 @@
-"""Policies, which answer requests from a store: what they return, and the product's own loop as one of them (OPS-4)."""
+"""The loop as a policy of an evaluation, with what its runs count."""
 
 from __future__ import annotations
 
@@ -7,17 +7,69 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from recall_loop.evals.runs.repeated_runs import CallLog
-from recall_loop.graph.builder import build_graph
-from recall_loop.graph.graph_tracing import TracedGraph
+from recall_loop.graph.builder import TracedGraph, build_graph
 from recall_loop.graph.run import stream_graph
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
-from recall_loop.nodes.runtime.run_context import RunInputs
+from recall_loop.nodes.runtime.run_context import DEFAULT_RETRIEVAL_PARTS, RetrievalParts, RunInputs
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RecalledFact, RetrieveResult
 from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.settings.settings import Settings
+from recall_loop.text.words.tokens import jaccard, query_terms
+
+
+@dataclass
+class _SearchCall:
+    tool: str
+    queries: list[str]
+    results: int = 0
+    failed: bool = False
+
+
+@dataclass
+class CallLog:
+    """The search calls of one run.
+
+    Attributes:
+        similarity: queries whose terms overlap at least this much, in [0,1], are the same query.
+    """
+
+    similarity: float
+    _calls: list[_SearchCall] = field(default_factory=list)
+
+    def note(self, event: ProgressEvent) -> None:
+        """Take in one progress event; events that tell nothing about calls change nothing."""
+        if event["type"] == "queries_planned":
+            queries = [str(query["text"]) for query in event["queries"]]
+            self._calls.append(_SearchCall(event["tool"], queries))
+        elif event["type"] == "call_done" and self._calls:
+            self._calls[-1].results = event["result_count"]
+            self._calls[-1].failed = event["error"] is not None
+
+    @property
+    def executed(self) -> int:
+        """Return how many queries were executed, repeats included."""
+        return sum(len(call.queries) for call in self._calls)
+
+    def repeats(self) -> int:
+        """Return how many executed queries repeated an earlier one of the same tool.
+
+        A query is not a repeat of one whose call failed or found nothing: LOOP-4 lets those be asked
+        again, the latter with other parameters.
+        """
+        count = 0
+        asked: list[tuple[str, frozenset[str]]] = []
+        for call in self._calls:
+            for query in call.queries:
+                terms = query_terms(query)
+                count += any(
+                    tool == call.tool and (terms == others or jaccard(terms, others) >= self.similarity)
+                    for tool, others in asked
+                )
+                if not call.failed and call.results:
+                    asked.append((call.tool, terms))
+        return count
+
 
 NEW = "new"
 

@@ -17,7 +17,7 @@ from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest
 from recall_loop.evals.runs.loop_policy import LoopPolicy, Policy, PolicyResult
 from recall_loop.evals.runs.prompts import EvalOptions, ReplayPrompt, prompts_from_dataset
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
+from recall_loop.nodes.runtime.run_context import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings

@@ -19,7 +19,7 @@ from recall_loop.graph.batch.batch_answer import run_request
 from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine
 from recall_loop.graph.batch.batch_rounds import WorkerDied
 from recall_loop.memory.store.chroma import chroma_server
-from recall_loop.memory.store.embed.processors import processors_per_process, thread_environment
+from recall_loop.memory.store.embed.embedder_factory import processors_per_process, thread_environment
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import WorkerError
 from recall_loop.state.settings.settings import Settings

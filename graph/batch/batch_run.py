@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from recall_loop.graph.batch.batch_engines import ProcessEngine, ThreadEngine, multiprocess_blocker
-from recall_loop.graph.batch.batch_output import ResultsFile
+from recall_loop.graph.batch.batch_output import BatchSummary, ResultsFile
 from recall_loop.graph.batch.batch_requests import (
     BatchRequest,
     ResultLine,
@@ -23,7 +23,6 @@ from recall_loop.graph.batch.batch_requests import (
     requests_from_objects,
 )
 from recall_loop.graph.batch.batch_rounds import BatchEngine, BatchScheduler, OutputOrder
-from recall_loop.graph.batch.batch_summary import BatchSummary
 from recall_loop.graph.batch.ray.ray_engine import RayCluster, RayEngine, ray_blocker
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError

@@ -1,16 +1,16 @@
-"""What the process remembers of an endpoint: which output method works there, and whether it is healthy.
-
-Clients of the same endpoint share one record, so that a fault that one request met isn't paid for by the next.
-"""
+"""How an endpoint fares: limits of calls, and when it is left alone for a while."""
 
 from __future__ import annotations
 
 import math
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from cachetools import LRUCache, cached
+
+from recall_loop.state.settings.settings import Settings
 
 PROMPT_METHOD = "prompt"
 # Endpoints that are remembered: callers may name any number of models and addresses.
@@ -160,3 +160,35 @@ def shared_endpoint_health(name: str) -> EndpointHealth:
     Clients keep the one that they have.
     """
     return EndpointHealth()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the request has left: calls, tokens read and written, and seconds."""
+
+    calls: int
+    tokens: int
+    seconds: float
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Limits:
+        """Return the limits of a request that has spent nothing yet."""
+        return cls(settings.llm_max_calls, settings.llm_max_tokens, settings.llm_total_seconds)
+
+    def less(self, used: Usage) -> Limits:
+        """Return what is left after `used`, never below nothing."""
+        return Limits(
+            max(0, self.calls - used.calls), max(0, self.tokens - used.tokens), max(0.0, self.seconds - used.seconds)
+        )
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What was used: calls with their retries, tokens (the server's count, else an estimate), seconds of waiting."""
+
+    calls: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(self.calls + other.calls, self.tokens + other.tokens, self.seconds + other.seconds)

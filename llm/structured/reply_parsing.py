@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from pydantic import BaseModel, ValidationError
 
 from recall_loop.llm.endpoint.failures import CallError, FailureReason, call_error
-from recall_loop.llm.structured.output_schemas import ReplySchema, reply_schema
+from recall_loop.llm.structured.output_methods import ReplySchema, reply_schema
 
 T = TypeVar("T", bound=BaseModel)
 

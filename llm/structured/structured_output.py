@@ -16,8 +16,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
 
-from recall_loop.llm.endpoint.call_limits import Limits, Usage
-from recall_loop.llm.endpoint.circuit_breaker import Admission, EndpointHealth
+from recall_loop.llm.endpoint.circuit_breaker import Admission, EndpointHealth, Limits, Usage
 from recall_loop.llm.endpoint.failures import (
     CIRCUIT_OPENING_REASONS,
     CallError,
@@ -27,13 +26,25 @@ from recall_loop.llm.endpoint.failures import (
     classify_error,
     unclassified_error,
 )
-from recall_loop.llm.structured.drivers import DriverStep, ModelCall, RetryPause, StepGenerator, StepOutcome, TextOutput
+from recall_loop.llm.structured.drivers import (
+    DriverStep,
+    ModelCall,
+    RetryPause,
+    StepGenerator,
+    StepOutcome,
+    TextOutput,
+)
 from recall_loop.llm.structured.llm_tracing import CallObserver, CallSpan
-from recall_loop.llm.structured.output_methods import SCHEMA_METHODS, OutputMethod, OutputMethods, call_bounds
-from recall_loop.llm.structured.output_schemas import reply_schema
+from recall_loop.llm.structured.output_methods import (
+    SCHEMA_METHODS,
+    OutputMethod,
+    OutputMethods,
+    call_bounds,
+    reply_schema,
+)
 from recall_loop.llm.structured.reply_parsing import ParsedReply, parse_reply, parse_truncated_reply, validate_reply
 from recall_loop.prompts.templates import RenderedPrompt
-from recall_loop.text.words.token_budget import estimate_tokens
+from recall_loop.text.words.snippets import estimate_tokens
 
 T = TypeVar("T", bound=BaseModel)
 

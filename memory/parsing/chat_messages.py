@@ -14,9 +14,16 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue
 
-from recall_loop.memory.parsing.to_json import clean_text, to_json_object, to_json_value
+from recall_loop.memory.parsing.to_json import (
+    clean_text,
+    to_count,
+    to_datetime,
+    to_error,
+    to_json_object,
+    to_json_value,
+    to_text,
+)
 from recall_loop.memory.parsing.tool_calls import MessageFields, RawCall, take_calls
-from recall_loop.memory.parsing.values import to_count, to_datetime, to_error, to_text
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import Role
 

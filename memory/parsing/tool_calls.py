@@ -9,8 +9,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from recall_loop.memory.parsing.to_json import clean_text, to_json_object, to_json_value
-from recall_loop.memory.parsing.values import to_error, to_text
+from recall_loop.memory.parsing.to_json import clean_text, to_error, to_json_object, to_json_value, to_text
 
 UNNAMED = "(unnamed)"
 

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recall_loop.memory.search.query.query_preparation import PreparedQuery, prepare_queries
-from recall_loop.memory.search.query.query_spec import parse_queries
-from recall_loop.memory.search.query.search_response import SearchResponse
-from recall_loop.memory.search.rerank.rerank_stage import RerankStage, make_rerank_stage
-from recall_loop.memory.search.rerank.search_parts import DEFAULT_SEARCH_PARTS, SearchParts
+from recall_loop.memory.search.query.query_spec import SearchResponse, parse_queries
+from recall_loop.memory.search.rerank.rerank_stage import (
+    DEFAULT_SEARCH_PARTS,
+    RerankStage,
+    SearchParts,
+    make_rerank_stage,
+)
 from recall_loop.memory.search.rerank.top_k import EARLIEST_TIME, RankedRow, score_candidates, select_top, to_hits
 from recall_loop.memory.search.scoring.candidates import LEXICAL_DEPTH, VECTOR_DEPTH, VectorRetriever
 from recall_loop.memory.search.scoring.features import CandidatePool, TermStatistics, compute_features
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.search.rerank.rerank import Reranker
     from recall_loop.memory.search.scoring.fusion import Fusion
     from recall_loop.memory.store.index.view import View
-    from recall_loop.memory.store.sqlite.rows import Row
+    from recall_loop.memory.store.sqlite.record_queries import Row
     from recall_loop.memory.store.store import MemoryStore
 
 # Most rows that a search with a least similarity looks at.

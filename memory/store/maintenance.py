@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.chroma import chroma_server
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
-from recall_loop.memory.store.recovery import compaction, rebuild
+from recall_loop.memory.store.recovery import rebuilding
 from recall_loop.memory.store.recovery.verify import VerificationReport, verify_open
 from recall_loop.memory.store.write import stored_tokens
 
@@ -93,7 +93,7 @@ class Maintenance:
             session.check_writable()
             session.repair_lexical_index()
             if embedder is not None:
-                rebuild.re_embed(session.sqlite, embedder, progress)
+                rebuilding.re_embed(session.sqlite, embedder, progress)
             session.reset(embedder)
             session.connection.rebuild(progress)
             session.forget_failed_write()
@@ -113,11 +113,11 @@ class Maintenance:
         session = self._session
         with session.lock:
             session.check_writable()
-            compaction.start_new_generation(session.sqlite)
+            rebuilding.start_new_generation(session.sqlite)
             session.reset()
             if session.files.path is not None:
                 session.sqlite.compact()
-                compaction.remove_leftovers(session.files.path)
+                rebuilding.remove_leftovers(session.files.path)
             session.connection.rebuild(progress)
 
     def make_token_vectors(self, progress: ProgressCallback | None = None) -> int:

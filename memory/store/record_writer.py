@@ -16,8 +16,7 @@ from recall_loop.memory.store.sqlite.prepared_records import (
     validate_and_prepare,
 )
 from recall_loop.memory.store.write import commits
-from recall_loop.memory.store.write.delivery import ChromaDelivery
-from recall_loop.memory.store.write.group_commit import GroupCommit, PendingWrite
+from recall_loop.memory.store.write.group_commit import ChromaDelivery, GroupCommit, PendingWrite
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
-from recall_loop.memory.store.files.file_names import SIDECAR_FILE
+from recall_loop.memory.store.files.store_files import SIDECAR_FILE
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.record_writer import RecordWriter
@@ -23,9 +23,7 @@ from recall_loop.memory.store.recovery import opening, recovery
 from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.sqlite import record_queries
 from recall_loop.memory.store.sqlite.predicate import compile_predicate
-from recall_loop.memory.store.sqlite.prepared_records import (
-    WriteOutcome,
-)
+from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome
 from recall_loop.memory.store.sqlite.record_queries import RecordPage
 from recall_loop.memory.store.write.stored_tokens import StoredTokens
 from recall_loop.state.errors import InvalidInputError, invalid_input_from

@@ -1,9 +1,11 @@
-"""The written answer: cited sentences out of the returned facts, streamed as they are written (LOOP-10)."""
+"""The steps that ask a chat model: planning, judging the evidence, writing the answer."""
 
 from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from langchain_core.messages import AIMessageChunk
@@ -11,14 +13,25 @@ from langchain_core.utils.json import parse_json_markdown
 from langgraph.graph.message import push_message
 from pydantic import ValidationError
 
-from recall_loop.nodes.model.llm_step import ask_model, skipped_step
-from recall_loop.nodes.model.prompt_builder import build_answer_prompt
+from recall_loop.nodes.model.llm_step import (
+    ask_model,
+    build_answer_prompt,
+    build_prompt,
+    skipped_step,
+    strategy_lines,
+    tool_lines,
+)
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.planning.query_forms import make_query, shorten_query
+from recall_loop.policy.planning.refinement import refine_reasons
+from recall_loop.policy.planning.round_plan import REFINE_ORIGIN, LlmAdvice, PlanningContext, tool_for
+from recall_loop.policy.planning.strategies import order_strategies
 from recall_loop.policy.prompting.answer_composition import NOT_IN_MEMORY, compose_answer, compose_partial_answer
-from recall_loop.prompts.replies import MAX_SENTENCES, AnswerReply, Sentence
-from recall_loop.state.agent_state import AgentState, LlmStep
-from recall_loop.state.types import ConfidenceLabel
+from recall_loop.policy.stopping import RunProgress, metrics_agree, stop_figures, stop_reason
+from recall_loop.prompts.replies import MAX_SENTENCES, AnswerReply, EvaluateReply, PlanReply, RefineReply, Sentence
+from recall_loop.state.agent_state import AgentState, LlmStep, PlannedQuery, QueryNarrowing
+from recall_loop.state.types import ConfidenceLabel, QuerySource, StopReason, Strategy, ToolName
 
 Writer = Callable[[Any], None]
 _JSON_STARTS = '{["'
@@ -111,3 +124,113 @@ def _sentences(text: str) -> list[Sentence]:
         except ValidationError:  # its text hasn't begun yet
             break
     return sentences
+
+
+def judge_evidence(
+    state: AgentState, run: RunContext, progress: RunProgress
+) -> tuple[StopReason | None, EvaluateReply | None, LlmStep | None]:
+    """Return the reason to stop, the judgement, and the step that asked for it; None where there is none.
+
+    Judgement, metrics and decision stand together in the step.
+    """
+    reason = stop_reason(progress, run.settings)
+    if reason is not None or run.chat_client is None or not metrics_agree(progress, run.settings):
+        return reason, None, None
+    ranked = run.ranked_entries(state)
+    reply, step = ask_model(
+        run, state, "evaluate", build_prompt("evaluate", state, run, ranked, EvaluateReply), EvaluateReply
+    )
+    if reply is None:
+        return None, None, step
+    sure = list(ConfidenceLabel).index(reply.confidence) >= list(ConfidenceLabel).index(
+        run.settings.stop_confidence_required
+    )
+    reason = stop_reason(replace(progress, judged_enough=reply.stop and sure), run.settings)
+    step["detail"] = {
+        "judgement": reply.model_dump(mode="json"),
+        "metrics": stop_figures(progress),
+        "metrics_agree": True,
+        "decision": reason.value if reason else "go_on",
+    }
+    return reason, reply, step
+
+
+_OFFERED_STRATEGIES = 4
+
+
+def request_advice(
+    state: AgentState, run: RunContext, known: PlanningContext, origin: str
+) -> tuple[LlmAdvice, LlmStep]:
+    """Ask for a plan; where that fails the advice is empty, and the step says why."""
+    tools, strategies = _tools(run), _strategies(known)
+    more = {"tools": tool_lines(tools), "strategies": strategy_lines(strategies)}
+    if origin == REFINE_ORIGIN:
+        calls, pool, new = state["tool_calls"], state["evidence_pool"], state["new_facts_last_iteration"]
+        more["reasons"] = ", ".join(refine_reasons(calls, pool, new, run.settings))
+    schema: type[PlanReply] | type[RefineReply] = RefineReply if origin == REFINE_ORIGIN else PlanReply
+    prompt = build_prompt(origin, state, run, known.ranked, schema, **more)
+    reply, step = ask_model(run, state, origin, prompt, schema)
+    if reply is None:
+        return LlmAdvice(), step
+    return _advice(reply, run, tools, strategies), step
+
+
+def _tools(run: RunContext) -> list[ToolName]:
+    """Return the tools that search no more than the request's content types."""
+    kinds = run.request.content_types
+    return list(dict.fromkeys([tool_for(kinds), *(tool_for([kind]) for kind in kinds)]))
+
+
+def _strategies(known: PlanningContext) -> list[Strategy]:
+    """Return the strategies on offer, the one that is due first; a first round is direct."""
+    if not known.outcomes:
+        return [Strategy.DIRECT]
+    return order_strategies(known.used, known.outcomes.values(), known.experience)[:_OFFERED_STRATEGIES]
+
+
+def _advice(
+    reply: PlanReply | RefineReply, run: RunContext, tools: Sequence[ToolName], strategies: Sequence[Strategy]
+) -> LlmAdvice:
+    narrowed = _narrowed(reply, run, tools)
+    longest = run.settings.fallback_max_length
+    queries = [_query(shorten_query(text, longest), narrowed) for text in reply.queries.texts()]
+    strategy = reply.strategy if reply.strategy in strategies else None
+    if isinstance(reply, PlanReply):
+        return LlmAdvice(queries, strategy)
+    return LlmAdvice(queries, strategy, reply.missing, reply.wider, reply.fuzzy)
+
+
+def _query(text: str, narrowed: QueryNarrowing | None) -> PlannedQuery:
+    return {**make_query(text, QuerySource.LLM), "narrowed": narrowed}
+
+
+def _narrowed(reply: PlanReply | RefineReply, run: RunContext, tools: Sequence[ToolName]) -> QueryNarrowing | None:
+    """Return what the model's queries are narrowed to; a tool that isn't on offer counts as none."""
+    tool = reply.tool.value if reply.tool and reply.tool in tools[1:] else None
+    filters = _filters(reply, run) if isinstance(reply, RefineReply) else {}
+    return {"tool": tool, "filters": filters} if tool or filters else None
+
+
+def _filters(reply: RefineReply, run: RunContext) -> dict[str, Any]:
+    """Return filters inside of the request's own; those that contradict it or each other are left out."""
+    own = run.request.filters
+    found: dict[str, Any] = {}
+    if reply.role is not None and own.role is None:
+        found["role"] = reply.role.value
+    start, end = _start(reply.start_date), _start(reply.end_date, days=1)
+    starts = [time for time in (own.start_time, start) if time]
+    ends = [time for time in (own.end_time, end) if time]
+    if starts and ends and max(starts) >= min(ends):
+        return found
+    if start:
+        found["start_time"] = max(starts).isoformat()
+    if end:
+        found["end_time"] = min(ends).isoformat()
+    return found
+
+
+def _start(day: date | None, days: int = 0) -> datetime | None:
+    """Return the beginning of a day in UTC, `days` later; None without one, or past the end of the calendar."""
+    if day is None or day > date.max - timedelta(days=1):
+        return None
+    return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=days)

@@ -1,13 +1,15 @@
-"""The resources of nodes besides the state: the store, the language model and the effective settings of a run."""
+"""Resources of a graph: stores, chat clients, settings, related terms, calibration."""
 
 from __future__ import annotations
 
+import json
 import threading
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,21 +20,69 @@ from langgraph.runtime import Runtime
 
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.calibration_loader import load_calibration
-from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
-from recall_loop.nodes.runtime.run_context import RunContext, check_bindings, current_holder
-from recall_loop.policy.confidence.confidence_mapping import Calibration
+from recall_loop.nodes.runtime.run_context import (
+    DEFAULT_RETRIEVAL_PARTS,
+    RetrievalParts,
+    RunContext,
+    check_bindings,
+    current_holder,
+)
+from recall_loop.policy.confidence.confidence_mapping import Calibration, identity_calibration
 from recall_loop.policy.evidence.coverage import extract_facets
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.agent_state import AgentState, Facet
 from recall_loop.state.context import Context
-from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 from recall_loop.text.words.related_terms import RelatedTermsTable, load_related_terms
 
-if TYPE_CHECKING:  # loaded where a language model is used
+if TYPE_CHECKING:
     from recall_loop.llm.client import ChatClient
+
+
+IDENTITY, DEFAULT = "identity", "default"
+_SHIPPED = "default_calibration.json"
+_MOST_BYTES = 1_000_000
+
+
+def load_calibration(name: str | None) -> Calibration:
+    """Return the mapping in a file; None or "default" = the shipped one, "identity" = none.
+
+    Raises:
+        InvalidInputError: the file can't be read, or holds no mapping that this version knows.
+    """
+    if name == IDENTITY:
+        return identity_calibration()
+    return _shipped() if name in (None, DEFAULT) else _read(str(name))
+
+
+@cache
+def _shipped() -> Calibration:
+    return _parsed(files("recall_loop.policy.confidence").joinpath(_SHIPPED).read_text(encoding="utf-8"), _SHIPPED)
+
+
+def _read(name: str) -> Calibration:
+    path = Path(name)
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise InvalidInputError("calibration_file", name, f"a file of at most {_MOST_BYTES} bytes")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        allowed = f"a readable file of `recall-loop calibrate`, {DEFAULT} or {IDENTITY}"
+        raise InvalidInputError("calibration_file", name, allowed) from error
+    return _parsed(text, name)
+
+
+def _parsed(text: str, name: str) -> Calibration:
+    try:
+        raw = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InvalidInputError("calibration_file", name, "a JSON file of `recall-loop calibrate`") from error
+    if not isinstance(raw, dict):
+        raise InvalidInputError("calibration_file", name, "a JSON object as `recall-loop calibrate` writes it")
+    return validate_model(Calibration, raw, f"calibration_file {name}")
+
 
 # The settings that a context may override; the store's path and the tenant are read where they are needed.
 _CONTEXT_SETTINGS = (Context.model_fields.keys() & Settings.model_fields.keys()) - {"store_path", "tenant"}

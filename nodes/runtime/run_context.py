@@ -1,8 +1,8 @@
-"""One run as its nodes see it: the validated request, its settings and store, and what has been worked out already."""
+"""The context of one run, shared by its nodes, and the parts that measurements may replace."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -12,20 +12,38 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.language_models import BaseChatModel
 
-from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
+from recall_loop.memory.search.engine import search_many
+from recall_loop.memory.search.query.query_spec import SearchResponse
 from recall_loop.policy.evidence.coverage import FacetMatcher
 from recall_loop.policy.evidence.ranking import RankedEntry, rank_entries
+from recall_loop.policy.planning.round_plan import DEFAULT_PLANNING_PARTS, PlanningParts
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import AgentState, Facet, PoolEntry
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
-from recall_loop.text.words.keys import query_terms
+from recall_loop.text.words.tokens import query_terms
 
 if TYPE_CHECKING:
     from recall_loop.llm.client import ChatClient
     from recall_loop.memory.store.store import MemoryStore
+
+
+@dataclass(frozen=True)
+class RetrievalParts:
+    """Which functions a retrieval is made of; the defaults are the product's own.
+
+    Attributes:
+        planning: how queries are made.
+        search: searches several queries, as `search_many` does.
+    """
+
+    planning: PlanningParts = DEFAULT_PLANNING_PARTS
+    search: Callable[..., list[SearchResponse]] = search_many
+
+
+DEFAULT_RETRIEVAL_PARTS = RetrievalParts()
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.trajectories.capture.self_capture import SELF_CAPTURE_TAG, capture_run
 from recall_loop.nodes.runtime.run_context import RunContext
-from recall_loop.policy.planning.experience import summarise_runs
+from recall_loop.policy.planning.strategies import summarise_runs
 from recall_loop.state.agent_state import AgentState, ExperienceState
 from recall_loop.state.errors import EmbedderError, StoreError
 from recall_loop.state.records.trajectories import run_from_record

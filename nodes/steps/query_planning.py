@@ -7,12 +7,12 @@ from typing import Any
 
 from langgraph.types import StreamWriter
 
-from recall_loop.nodes.model.llm_planner import request_advice
+from recall_loop.nodes.model.llm_answer import request_advice
 from recall_loop.nodes.model.llm_step import record_steps
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.planning.bridges import bridge_candidates, candidate_terms
-from recall_loop.policy.planning.experience import Experience
 from recall_loop.policy.planning.round_plan import PlanningContext, PlanningResult, plan_next
+from recall_loop.policy.planning.strategies import Experience
 from recall_loop.state.agent_state import AgentState, PlannedQuery, PoolEntry
 from recall_loop.state.errors import StoreError
 from recall_loop.state.run.events import QueriesPlanned

@@ -16,7 +16,7 @@ from tenacity import (
     wait_exponential,
 )
 
-from recall_loop.memory.search.query.search_response import SearchResponse
+from recall_loop.memory.search.query.query_spec import SearchResponse
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.planning.round_plan import content_types_of, limit_parameter
 from recall_loop.state.agent_state import Plan, PlannedQuery

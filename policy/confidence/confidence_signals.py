@@ -20,7 +20,7 @@ from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import ContentType, QuerySource
-from recall_loop.text.words.grammatical_person import first_person_balance
+from recall_loop.text.words.stop_words import first_person_balance
 from recall_loop.text.words.tokens import content_words, stems
 
 SIGNALS: Mapping[str, str] = {

@@ -24,7 +24,7 @@ from functools import lru_cache
 from recall_loop.policy.question.periods import READ_CHARACTERS, matches_time
 from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import Facet, PoolEntry
-from recall_loop.text.names.phrases import find_entities
+from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.time.time_expressions import TimeExpression, has_date
 from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms
 from recall_loop.text.words.stop_words import word_set

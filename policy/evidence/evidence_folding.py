@@ -1,13 +1,9 @@
-"""Folding: a message from which a returned fact was drawn becomes that fact's evidence (RANK-1).
-
-The best fact that names a message takes the better score and similarity of the two, so that folding never costs what
-the message had earned. The evidence of a fact is in the order of its messages' scores.
-"""
+"""Messages folded into the facts drawn from them; superseded statements put last."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from recall_loop.policy.evidence.merging import EVIDENCE_SNIPPET_CHARACTERS, MAX_EVIDENCE
@@ -114,3 +110,74 @@ def attach_sources(
         replace(item, entry={**item.entry, "evidence": [quoted(source) for source in item.entry["evidence"]]})
         for item in items
     ]
+
+
+@dataclass(frozen=True)
+class Supersession:
+    """The id of the fact that superseded a message, and since when (RFC 3339)."""
+
+    fact: str
+    since: str
+
+
+def fact_ids(ranked: Sequence[RankedEntry]) -> list[str]:
+    """Return the ids of the facts among the items."""
+    return [item.id for item in ranked if item.kind == ContentType.FACT]
+
+
+def demote_superseded(ranked: Sequence[RankedEntry], outdated: Mapping[str, Supersession]) -> list[RankedEntry]:
+    """Move outdated items directly behind the fact that supersedes them, at no higher score; mark the messages.
+
+    Args:
+        ranked: all items, best first.
+        outdated: supersessions by message id. A message from which a current fact among the items was drawn still
+            holds, and stays where it is.
+    """
+    facts = {item.id: item for item in ranked if item.kind == ContentType.FACT}
+    moved = _successors(ranked, facts, outdated)
+    ordered: list[RankedEntry] = []
+    waiting: dict[str, list[RankedEntry]] = {}
+    passed: set[str] = set()
+    for item in ranked:
+        supersession = moved.get(item.id)
+        if supersession is None:
+            ordered += [item, *waiting.pop(item.id, [])]
+            passed.add(item.id)
+            continue
+        target = ordered if supersession.fact in passed else waiting.setdefault(supersession.fact, [])
+        target.append(_mark_superseded(item, supersession, facts[supersession.fact].score))
+    return ordered
+
+
+def _successors(
+    ranked: Sequence[RankedEntry], facts: Mapping[str, RankedEntry], outdated: Mapping[str, Supersession]
+) -> dict[str, Supersession]:
+    """Return by id which items have to move, and behind which fact."""
+    moved = {name: last for name, item in facts.items() if (last := _latest_successor(item, facts)) is not None}
+    current = (item.entry["record"] for item in facts.values() if not item.entry["record"].get("superseded_by"))
+    holding = {source for record in current for source in record.get("source_ids", ())}
+    messages = {item.id for item in ranked if item.kind == ContentType.MESSAGE} - holding
+    for name in messages & outdated.keys():
+        supersession = outdated[name]
+        if supersession.fact in facts:  # where history is asked for, that fact may itself be superseded
+            last = moved.get(supersession.fact, supersession)
+            moved[name] = replace(supersession, fact=last.fact)
+    return moved
+
+
+def _latest_successor(item: RankedEntry, facts: Mapping[str, RankedEntry]) -> Supersession | None:
+    """Return the supersession of a fact by the last of its successors among the items; None without one."""
+    seen = {item.id}
+    last, by = None, item.entry["record"].get("superseded_by")
+    while isinstance(by, str) and by in facts and by not in seen:
+        seen.add(by)
+        last, by = by, facts[by].entry["record"].get("superseded_by")
+    return None if last is None or by in seen else Supersession(last, "")
+
+
+def _mark_superseded(item: RankedEntry, supersession: Supersession, highest: float) -> RankedEntry:
+    lowered = replace(item, score=min(item.score, highest))
+    if item.kind == ContentType.FACT:
+        return lowered
+    record = {**item.entry["record"], "superseded_by": supersession.fact, "valid_until": supersession.since}
+    return replace(lowered, entry={**item.entry, "record": record})

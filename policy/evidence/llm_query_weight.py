@@ -24,9 +24,8 @@ from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import Facet, PoolEntry
 from recall_loop.state.request import ChatMessage
 from recall_loop.state.types import QuerySource
-from recall_loop.text.names.phrases import find_entities
-from recall_loop.text.words.keys import query_terms
-from recall_loop.text.words.tokens import stem_set
+from recall_loop.text.names.proper_names import find_entities
+from recall_loop.text.words.tokens import query_terms, stem_set
 
 GROUNDED_SHARE = 0.5
 SEEDED_SHARE = 0.5

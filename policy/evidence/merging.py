@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry, QueryMatch
 from recall_loop.state.records.records import Record, SearchHit
-from recall_loop.text.words.keys import fact_key
 from recall_loop.text.words.snippets import best_snippet
-from recall_loop.text.words.tokens import stem_set, stems
+from recall_loop.text.words.tokens import fact_key, stem_set, stems
 
 BRIDGE_SHARE = 0.95
 BRIDGE_DECAY = 0.25

@@ -26,13 +26,12 @@ from datetime import datetime
 
 from recall_loop.policy.evidence.coverage import entry_terms
 from recall_loop.policy.question.periods import entry_created_at, time_fit
-from recall_loop.policy.question.speaker_hint import expected_speaker
-from recall_loop.policy.question.titles import crowded_titles, entry_title, title_references
+from recall_loop.policy.question.titles import crowded_titles, entry_title, expected_speaker, title_references
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, Role
 from recall_loop.text.time.time_expressions import TimeExpression
-from recall_loop.text.words.keys import jaccard
+from recall_loop.text.words.tokens import jaccard
 
 _DIGITS = 6
 _DAY = 86_400.0

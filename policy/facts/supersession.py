@@ -1,17 +1,13 @@
-"""Supersession: which facts of a slot end when a newer one begins.
-
-A slot identifies what a fact is about: its owners, its subject and its type. For a single-valued type, such as
-`lives_in`, one value holds at a time: each fact ends when the next one with another value begins. For any other type,
-such as `likes`, values hold beside each other and nothing here applies.
-"""
+"""How facts relate to what is stored and said: supersession, and support by messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from recall_loop.state.records.records import Fact
-from recall_loop.text.words.keys import normalise
+from recall_loop.text.words.tokens import normalise, query_terms, stem_set
 
 _LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -52,3 +48,32 @@ def supersession_changes(facts: Sequence[Fact]) -> list[Fact]:
 def _successor(fact: Fact, later: Sequence[Fact]) -> Fact | None:
     value = fact_value(fact)
     return next((other for other in later if other.created_at is not None and fact_value(other) != value), None)
+
+
+MIN_SHARE = 0.6
+# Subjects that stand for a speaker without a name.
+UNNAMED_SPEAKERS = ("user", "assistant")
+
+
+@dataclass(frozen=True)
+class CitedContext:
+    """The messages that a fact cites, and the context that resolves their references: earlier messages, speakers."""
+
+    cited: Iterable[str]
+    context: Iterable[str] = ()
+
+
+def is_supported(subject: str, value: str, text: str, said: CitedContext) -> bool:
+    """Tell whether the messages support a fact.
+
+    Every content word of `value` must occur in the cited messages. `subject` must be named there or in the context,
+    or be the unnamed user or assistant. At least 60 % of the content words of the sentence `text` must occur in the
+    cited messages, the context or the subject.
+    """
+    cited = stem_set(said.cited)
+    near = cited | stem_set(said.context)
+    about = query_terms(subject)
+    if not query_terms(value) <= cited or not about <= near | stem_set(UNNAMED_SPEAKERS):
+        return False
+    claims = query_terms(text)
+    return len(claims & (near | about)) >= MIN_SHARE * len(claims)

@@ -1,26 +1,18 @@
-"""Bridge queries: from what was found to what is still missing (QUERY-4).
-
-A question of two hops ("where was the director of X born") is answered by two records, and the second doesn't share a
-word with the question's first half. The first record helps twice: it covers a part of the question, and it names an
-entity that isn't in the question (the director). So for each of the best records (the seeds), every such entity,
-joined with the question's words that the seed lacks, makes a query; entities that share a sentence with the
-question's words come first. An entity must link at least two records, but only a few: names of speakers, words that
-only the seed has and words that are everywhere are no bridges. If one record supports the whole question, there is
-nothing to bridge.
-"""
+"""Queries from what was found: bridges to what is missing, and feedback terms (QUERY-4)."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, zip_longest
 
 from recall_loop.policy.evidence.coverage import entry_entities, entry_terms
-from recall_loop.policy.planning.query_forms import make_query, shorten_query
+from recall_loop.policy.planning.query_forms import main_query, make_query, shorten_query, with_anchor
 from recall_loop.policy.question.periods import READ_CHARACTERS
-from recall_loop.policy.question.question import AnalysedQuestion
+from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry
 from recall_loop.state.types import ContentType, QuerySource
 from recall_loop.text.words.tokens import content_words, stem, stems
@@ -129,3 +121,37 @@ def bridge_queries(
             query = make_query(text, QuerySource.FEEDBACK)
             queries.append({**query, "seed": candidate.seed["key"], "entity": entity, "missing": list(missing)})
     return queries
+
+
+_FACTS = 5
+_TERMS = 6
+_WEIGHT = 0.4
+_READ_CHARACTERS = 2000
+
+
+def feedback_queries(question: AnalysedQuestion, ranked: Sequence[PoolEntry], longest: int = 120) -> list[PlannedQuery]:
+    """Return queries from words that several of the best facts share and the question lacks, with the anchor.
+
+    Such words are those that the store uses for the subject of the question. `longest` is the most characters of one.
+    """
+    asked = question.name_terms.union(stems(question.text))
+    counts: Counter[str] = Counter()
+    for rank, entry in enumerate(ranked[:_FACTS]):
+        terms = entry_terms(entry) - asked
+        for word in content_words(entry["record"]["text"][:_READ_CHARACTERS]):
+            if stem(word) in terms and not word.isdigit():
+                counts[word] += 2 if rank == 0 else 1
+    shared = [word for word, count in counts.most_common(_TERMS) if count > 1]
+    anchor = question.names[0] if question.names else main_query(question)
+    pairs = zip(shared[::2], shared[1::2], strict=False)
+    texts = (shorten_query(f"{first} {second} {anchor}", longest) for first, second in pairs)
+    return [make_query(text, QuerySource.FEEDBACK, _WEIGHT) for text in texts]
+
+
+def uncovered_queries(question: AnalysedQuestion, uncovered: Sequence[str], longest: int) -> list[PlannedQuery]:
+    """Return a query for each uncovered name or phrase of the question, with its anchor (LOOP-6)."""
+    return [
+        make_query(shorten_query(with_anchor(text, question.names), longest), QuerySource.NOUN_PHRASE)
+        for text in uncovered
+        if text not in set(AnswerKind)
+    ]

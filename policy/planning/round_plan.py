@@ -6,12 +6,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from recall_loop.policy.planning.bridges import BridgeCandidate, bridge_queries
-from recall_loop.policy.planning.experience import Experience
-from recall_loop.policy.planning.feedback import feedback_queries, uncovered_queries
-from recall_loop.policy.planning.query_forms import fallback_queries
-from recall_loop.policy.planning.repeated_queries import RepeatFilter
-from recall_loop.policy.planning.strategies import DirectQueries, order_strategies, strategy_queries
+from recall_loop.policy.planning.bridges import BridgeCandidate, bridge_queries, feedback_queries, uncovered_queries
+from recall_loop.policy.planning.query_forms import RepeatFilter, fallback_queries
+from recall_loop.policy.planning.strategies import DirectQueries, Experience, order_strategies, strategy_queries
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import Plan, PlannedQuery, PoolEntry, QueryOutcome
 from recall_loop.state.scope import Filters

@@ -1,26 +1,14 @@
-"""Strategies: seven ways of querying, used in rotation (LOOP-7).
-
-Each has a deterministic implementation here, and an instruction for a language model in `prompts/strategies.md`, which
-also explains the strategy to people.
-
-| strategy | queries |
-|---|---|
-| direct | the fallback set: the whole question, its parts, keywords, phrases, names |
-| synonyms | one term replaced by a synonym of the related-terms table |
-| broader | one term replaced by a broader one |
-| narrower | one term replaced by a narrower one, then pairs of the question's own words |
-| people | people that the window and the best facts name, with the question's phrases |
-| organizations | organizations that the window and the best facts name, with the question's phrases |
-| temporal | the question's words with its own times, or with times that the best facts name |
-"""
+"""Strategies, their order, and what past runs say about them (LOOP-7, TRAJ-9)."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Any, TypeVar
 
 from recall_loop.policy.evidence.coverage import entry_text
-from recall_loop.policy.planning.experience import Experience
 from recall_loop.policy.planning.query_forms import (
     broader_queries,
     content_query,
@@ -35,10 +23,76 @@ from recall_loop.policy.question.periods import entry_created_at
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry, QueryOutcome
 from recall_loop.state.types import QuerySource, Strategy
-from recall_loop.text.names.phrases import unique_folded
-from recall_loop.text.names.proper_names import find_organizations, find_people
+from recall_loop.text.names.proper_names import find_organizations, find_people, unique_folded
 from recall_loop.text.time.time_expressions import TimeExpression, parse_times, render_time
 from recall_loop.text.words.tokens import stems
+
+# Fewer queries than this, weighted by how similar their requests are, say nothing against a strategy or a source.
+MIN_QUERIES = 2.0
+_DIGITS = 6
+_T = TypeVar("_T")
+# By name: weighted number of queries, weighted number of new facts.
+_Totals = defaultdict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Experience:
+    """New facts per query in similar past runs, by strategy and by source of the query.
+
+    0 means that enough queries brought nothing new; a missing name is unknown.
+    """
+
+    strategies: Mapping[str, float] = field(default_factory=dict)
+    sources: Mapping[str, float] = field(default_factory=dict)
+    runs: int = 0
+
+    def sort_strategies(self, strategies: Sequence[_T]) -> list[_T]:
+        """Sort strategies by their gain; unknown ones come before those without gain."""
+        return _sort_by_gain(strategies, str, self.strategies)
+
+    def sort_queries(self, queries: Sequence[_T], source: Callable[[_T], str]) -> list[_T]:
+        """Sort queries by the gain of their sources; unknown ones come before those without gain."""
+        return _sort_by_gain(queries, source, self.sources)
+
+
+def _sort_by_gain(items: Sequence[_T], name: Callable[[_T], str], gains: Mapping[str, float]) -> list[_T]:
+    def rank(item: _T) -> tuple[int, float]:
+        gain = gains.get(name(item))
+        return (1, 0.0) if gain is None else (0, -gain) if gain > 0.0 else (2, 0.0)
+
+    return sorted(items, key=rank)
+
+
+def summarise_runs(runs: Iterable[tuple[float, Sequence[Mapping[str, Any]]]]) -> Experience:
+    """Return the experience of past runs.
+
+    Each run is a pair: the similarity of its request in [0,1], which is its weight, and its queries (`strategy`,
+    `source`, `new_facts`). Feedback and a model's queries go with every strategy and don't count for it.
+    """
+    strategies, sources = (_Totals(lambda: (0.0, 0.0)) for _ in range(2))
+    number = 0
+    for weight, queries in runs:
+        number += 1
+        for query in queries:
+            gain, source = float(query.get("new_facts") or 0), str(query.get("source"))
+            _add(sources, source, weight, gain)
+            if source not in (QuerySource.FEEDBACK, QuerySource.LLM):
+                _add(strategies, str(query.get("strategy")), weight, gain)
+    return Experience(_means(strategies), _means(sources), number)
+
+
+def _add(totals: _Totals, name: str, weight: float, gain: float) -> None:
+    queries, gains = totals[name]
+    totals[name] = (queries + weight, gains + weight * gain)
+
+
+def _means(totals: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    return {
+        name: round(gains / queries, _DIGITS)
+        for name, (queries, gains) in sorted(totals.items())
+        if gains > 0.0 or queries >= MIN_QUERIES
+    }
+
 
 _FACTS = 8
 _MOST_NAMES = 4

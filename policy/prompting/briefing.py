@@ -1,20 +1,16 @@
-"""The state of a run as text for a language model, within a token budget (LOOP-3).
-
-All queries that were tried and all facts that were found are in it, newest and strongest first. Lines beyond the
-budget are counted in a last line, never left out silently. All text is data: tag characters are escaped.
-"""
+"""Evidence as text: the digest for a chat model, and the context block of the result."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from recall_loop.state.agent_state import PoolEntry, QueryOutcome
 from recall_loop.state.display import truncate
 from recall_loop.state.request import ChatMessage
-from recall_loop.text.words.snippets import best_snippet
-from recall_loop.text.words.token_budget import estimate_tokens
-from recall_loop.text.words.xml_escaping import escape_text
+from recall_loop.state.types import ContentType
+from recall_loop.text.words.snippets import best_snippet, escape_text, estimate_tokens, fit_to_budget
 
 FACT_CHARACTERS = 200
 MESSAGE_CHARACTERS = 500
@@ -112,3 +108,38 @@ def _take_fitting(items: Sequence[_T], line: Callable[[_T], str], budget: int) -
 
 def _joined(kept: Sequence[tuple[object, str]], omitted: int) -> str:
     return "\n".join([line for _, line in kept] + [f"(and {omitted} more)"] * bool(omitted))
+
+
+# Retrieved text is data: it must not close the block that contains it.
+_TAG = re.compile(r"<(?=\s*/?\s*memories)", re.IGNORECASE)
+# A message may say other things besides the superseded one.
+_ENDS = {True: "no longer true from ", False: "partly out of date since "}
+# Tried in turn: scripts other than Latin take up to a token for each character, and more.
+_CHARACTERS_PER_TOKEN = (3.0, 1.5, 0.9, 0.4)
+
+
+def render_memory_lines(entries: Sequence[PoolEntry], budget: int, terms: frozenset[str]) -> list[str]:
+    """Return one cited line per fact, best first, as many as fit into `budget` tokens.
+
+    If the first fact alone is too long, it is cut to the window with the most question `terms`.
+    """
+    lines = [_line(entry, entry["record"]["text"]) for entry in entries]
+    kept = fit_to_budget(lines, budget)
+    if kept or not entries:
+        return kept
+    tokens = budget - estimate_tokens(_line(entries[0], ""))
+    for characters in _CHARACTERS_PER_TOKEN:
+        cut = best_snippet(entries[0]["record"]["text"], terms, max(int(characters * tokens), 0))
+        kept = fit_to_budget([_line(entries[0], cut)], budget) if cut else []
+        if kept:
+            break
+    return kept
+
+
+def _line(entry: PoolEntry, text: str) -> str:
+    record = entry["record"]
+    day = (record.get("created_at") or "")[:10]
+    end = _ENDS[record["kind"] == ContentType.FACT] + record["valid_until"][:10] if record.get("valid_until") else None
+    about = ", ".join(filter(None, [day, end, record.get("author"), record.get("label")]))
+    line = f"[{record['id']}] {about}: {text}" if about else f"[{record['id']}] {text}"
+    return _TAG.sub("&lt;", " ".join(line.split()))

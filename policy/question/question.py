@@ -13,7 +13,7 @@ from typing import Any
 from recall_loop.policy.question.periods import event_times, period_filters
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import Role
-from recall_loop.text.names.phrases import find_entities, find_noun_phrases, unique_folded
+from recall_loop.text.names.proper_names import find_entities, find_noun_phrases, unique_folded
 from recall_loop.text.time.dates import to_utc
 from recall_loop.text.time.time_expressions import TimeExpression, parse_times
 from recall_loop.text.words.related_terms import RelatedTermsTable

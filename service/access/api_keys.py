@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from recall_loop.memory.store.files.atomic_write import write_atomically
+from recall_loop.memory.store.files.store_files import write_atomically
 from recall_loop.state.errors import InvalidInputError, RecallError, invalid_input_from
 from recall_loop.state.types import Identifier, Timestamp
 

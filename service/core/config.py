@@ -1,14 +1,16 @@
-"""Configuration of the HTTP service itself; that of the memory and the loop is `Settings`."""
+"""The service's configuration, its optional parts, and the paths that need no key."""
 
 from __future__ import annotations
 
 import ipaddress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from recall_loop.state.errors import UnsupportedOptionError
 from recall_loop.state.settings.settings import setting_error
 from recall_loop.state.types import FiniteFloat, Integer
 
@@ -93,3 +95,25 @@ def is_loopback(host: str) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
     return bool((mapped or address).is_loopback)
+
+
+def has_mcp() -> bool:
+    """Return whether the extra `mcp` is installed."""
+    return find_spec("mcp") is not None
+
+
+def require_mcp(what: str) -> None:
+    """Check that the extra `mcp` is installed.
+
+    Raises:
+        UnsupportedOptionError: it is not.
+    """
+    if not has_mcp():
+        raise UnsupportedOptionError("command", what, "pip install 'recall-loop[mcp]' first")
+
+
+_SCRIPTS = ("app", "ask", "chart", "dom", "facts", "http", "problems", "replay", "runs")
+PAGE_FILES = ("icon.svg", "style.css", "words.json", *(f"{name}.js" for name in _SCRIPTS))
+PAGE_PATHS = frozenset({"/", *(f"/page/{name}" for name in PAGE_FILES)})
+# What an orchestrator asks, and what describes the service: no key, and no part in the limits.
+OPEN_PATHS = frozenset({"/health", "/ready", "/openapi.json"}) | PAGE_PATHS

@@ -1,16 +1,16 @@
-"""Errors as problem documents (RFC 9457): what went wrong, where, and what would have been accepted.
-
-Every error of every route comes so, with the media type `application/problem+json`. `type` is a URN whose last part
-names the kind of error; clients may rely on it, while titles and details are for people.
-"""
+"""Problem documents (RFC 9457) for every error, and JSON responses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import Depends, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from starlette.responses import Response
 
 from recall_loop.service.core.deadline import RequestTimeoutError
@@ -21,7 +21,12 @@ from recall_loop.state.errors import (
     StoreError,
     StoreReadOnlyError,
     UnsupportedOptionError,
+    invalid_input,
 )
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 
 MEDIA_TYPE = "application/problem+json"
 URN = "urn:recall-loop:problem:"
@@ -162,3 +167,56 @@ def openapi_problem(status: int) -> dict[str, Any]:
         retry = {"description": "Seconds to wait before the next try.", "schema": {"type": "integer"}}
         found["headers"] = {"Retry-After": retry}
     return found
+
+
+def json_response(content: BaseModel | Mapping[str, Any], status: int = 200, *, nulls: bool = False) -> Response:
+    """Return a model, without its empty fields unless `nulls`, or plain JSON as a response."""
+    if isinstance(content, BaseModel):
+        body = content.model_dump_json(exclude_none=not nulls)
+    else:
+        body = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return Response(body, status, media_type="application/json")
+
+
+def not_found_problem(what: str, record_id: str) -> ProblemError:
+    """Return the problem that there is no such thing; another tenant's is answered alike."""
+    return ProblemError(404, f"There is no {what} with this id.", field="id", value=record_id[:200])
+
+
+def _reject_query_params(request: Request) -> None:
+    name = next(iter(request.query_params), None)
+    if name is not None:
+        raise InvalidInputError(name, request.query_params[name], "no such parameter: this address takes none")
+
+
+# For `dependencies=[…]` of routes without query parameters: nothing is accepted and ignored (SEARCH-2).
+NoQueryParams = Depends(_reject_query_params)
+
+
+def problem_from_validation(request: Request, error: Exception) -> ProblemError:
+    """Return the problem of the first field that is wrong; 400 where the body is no JSON at all."""
+    errors = cast("Sequence[Mapping[str, Any]]", error.errors()) if isinstance(error, RequestValidationError) else []
+    first: dict[str, Any] = (
+        dict(errors[0]) if errors else {"type": "value_error", "loc": (), "msg": "the request doesn't fit"}
+    )
+    if first["type"] == "json_invalid":
+        return ProblemError(
+            400, f"The body is not JSON: {first['ctx']['error']} at character {first['loc'][1]}.", kind="invalid_json"
+        )
+    place, *loc = first["loc"] or ("body",)
+    field = ".".join(map(str, loc)) or str(place)
+    first["loc"] = tuple(loc)
+    invalid = invalid_input(cast("ErrorDetails", first), _schema(request) if place == "body" else None, field)
+    return ProblemError(
+        422, str(invalid), kind="invalid_input", field=field, value=invalid.value, allowed=invalid.allowed
+    )
+
+
+def _schema(request: Request) -> Mapping[str, Any] | None:
+    field = getattr(request.scope.get("route"), "body_field", None)
+    return None if field is None else _schema_of(field.field_info.annotation)
+
+
+@lru_cache(maxsize=64)
+def _schema_of(annotation: Any) -> Mapping[str, Any]:
+    return TypeAdapter(annotation).json_schema()

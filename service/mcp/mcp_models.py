@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from recall_loop.service.models.scope_models import QueryText
-from recall_loop.service.models.search_models import ServiceSearchParams
+from recall_loop.service.models.search_models import QueryText, ServiceSearchParams
 from recall_loop.state.records.records import JsonAttributes
 from recall_loop.state.request import ChatMessage
 from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, Filters

@@ -1,16 +1,19 @@
-"""The MCP server: its tools as the protocol shows them, and how a call becomes an answer or a typed error (OPS-6)."""
+"""The MCP server, over HTTP sessions and over standard input and output."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
+from mcp.server.stdio import stdio_server
 from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
@@ -43,6 +46,12 @@ from recall_loop.service.models.search_models import SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults
 from recall_loop.state.errors import RecallError, validate_model
 from recall_loop.state.result import RetrieveResult
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.store import MemoryStore
+    from recall_loop.state.scope import Scope
+    from recall_loop.state.settings.settings import Settings
+
 
 INSTRUCTIONS = (
     "Long-term memory. Use `retrieve` for a question: it searches until it has enough new evidence, and says why it "
@@ -203,3 +212,24 @@ def _error_result(error: RecallError) -> CallToolResult:
         structured_content={"error": detail.model_dump(mode="json", exclude_none=True)},
         is_error=True,
     )
+
+
+_THREADS = 4
+
+
+def serve_stdio(store: MemoryStore, settings: Settings, scope: Scope, *, seconds: float) -> None:
+    """Serve one client until it closes standard input; each call takes at most `seconds`.
+
+    `scope` determines the memory that is read and written; no call can change it. A store that is open for
+    reading only has no tools that write.
+    """
+    caller = Caller(scope.tenant, None, KeyRole.READ if store.read_only else KeyRole.ADMIN)
+    context = ToolContext(store, settings, scope, caller)
+
+    async def run() -> None:
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="recall-loop-mcp") as pool:
+            server = make_mcp_server(lambda _: (caller, RequestExecutor(pool, seconds)), lambda _: context)
+            async with stdio_server() as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+
+    asyncio.run(run())

@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.body_limit import RequestBodyLimitResponder
 
+from recall_loop.service.core.config import OPEN_PATHS
 from recall_loop.service.core.deadline import ClientGoneError, RequestExecutor, bind_executor
 from recall_loop.service.core.problems import (
     MEDIA_TYPE,
@@ -22,8 +23,7 @@ from recall_loop.service.core.problems import (
     problem_from_status,
     problem_response,
 )
-from recall_loop.service.core.public_paths import OPEN_PATHS
-from recall_loop.service.middleware.callers import authenticate_caller
+from recall_loop.service.middleware.dependencies import authenticate_caller
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
-from recall_loop.service.models.scope_models import ListParams
+from recall_loop.service.models.search_models import ListParams
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_CLASSES, Fact, Record
 from recall_loop.state.types import ContentType, Identifier

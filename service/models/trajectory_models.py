@@ -6,17 +6,19 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from recall_loop.memory.trajectories.contrast.labels import (
+from recall_loop.memory.trajectories.contrast.results import (
     EXECUTION_HEADING,
     LEARNING_VALUE_HEADING,
+    TrajectoryDetails,
+    TrajectoryItem,
+    TrajectorySearchResult,
     execution_tooltip,
     format_execution,
     format_learning_value,
     learning_value_tooltip,
 )
-from recall_loop.memory.trajectories.contrast.results import TrajectoryDetails, TrajectoryItem, TrajectorySearchResult
 from recall_loop.service.models.record_models import WriteResult
-from recall_loop.service.models.scope_models import QueryText, ScopeFields
+from recall_loop.service.models.search_models import QueryText, ScopeFields
 from recall_loop.state.records.records import Record
 from recall_loop.state.records.trajectories import RunData, run_attributes, run_from_record
 from recall_loop.state.scope import ExecutionStatus

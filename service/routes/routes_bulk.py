@@ -9,8 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from recall_loop.service.core.deadline import current_executor
-from recall_loop.service.core.problems import problem_responses
-from recall_loop.service.core.responses import NoQueryParams
+from recall_loop.service.core.problems import NoQueryParams, problem_responses
 from recall_loop.service.middleware.dependencies import (
     NDJSON_MEDIA_TYPES,
     NdjsonBody,

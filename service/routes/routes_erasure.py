@@ -12,14 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from recall_loop.service.core.deadline import current_executor, run_blocking
-from recall_loop.service.core.problems import problem_responses
-from recall_loop.service.core.responses import NoQueryParams, json_response
-from recall_loop.service.middleware.dependencies import (
-    AdminDep,
-    JsonBody,
-    ServiceDep,
-    StoreDep,
-)
+from recall_loop.service.core.problems import NoQueryParams, json_response, problem_responses
+from recall_loop.service.middleware.dependencies import AdminDep, JsonBody, ServiceDep, StoreDep
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, validate_model
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Identifier

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from recall_loop.service.core.public_paths import PAGE_FILES
+from recall_loop.service.core.config import PAGE_FILES
 from recall_loop.state.display import CONFIDENCE_TEXTS, CONTENT_TYPE_TEXTS, STOP_REASON_TEXTS
 
 router = APIRouter(include_in_schema=False)

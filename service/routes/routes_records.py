@@ -9,8 +9,13 @@ from starlette.responses import Response
 
 from recall_loop.memory.store.sqlite.prepared_records import WriteStatus
 from recall_loop.service.core.deadline import blocking
-from recall_loop.service.core.problems import ProblemError, problem_responses
-from recall_loop.service.core.responses import NoQueryParams, json_response, not_found_problem
+from recall_loop.service.core.problems import (
+    NoQueryParams,
+    ProblemError,
+    json_response,
+    not_found_problem,
+    problem_responses,
+)
 from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, WriterDep
 from recall_loop.service.models.record_models import (
     BatchResult,
@@ -23,7 +28,7 @@ from recall_loop.service.models.record_models import (
     RecordsPage,
     WriteResult,
 )
-from recall_loop.service.models.scope_models import encode_cursor
+from recall_loop.service.models.search_models import encode_cursor
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Identifier

@@ -9,8 +9,7 @@ from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.serialization import response_to_json
 from recall_loop.memory.search.present.truncation import parse_profile
 from recall_loop.service.core.deadline import blocking
-from recall_loop.service.core.problems import problem_responses
-from recall_loop.service.core.responses import NoQueryParams, json_response
+from recall_loop.service.core.problems import NoQueryParams, json_response, problem_responses
 from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep
 from recall_loop.service.models.search_models import SearchRequest, SearchResults
 

@@ -11,8 +11,7 @@ from starlette.responses import Response
 
 from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.problems import RETRY_SECONDS, ProblemError
-from recall_loop.service.middleware.callers import is_local_client
-from recall_loop.service.middleware.dependencies import service_of
+from recall_loop.service.middleware.dependencies import is_local_client, service_of
 
 router = APIRouter(tags=["status"])
 

@@ -8,20 +8,18 @@ from fastapi import APIRouter, Body, Path, Query
 from starlette.responses import Response
 
 from recall_loop.memory.trajectories.capture.runs_file import record_from_run
-from recall_loop.memory.trajectories.scoring.adding import add_trajectories
-from recall_loop.memory.trajectories.scoring.llm_scoring import make_scorer
-from recall_loop.memory.trajectories.scoring.pending_scores import rescore_record, score_pending
+from recall_loop.memory.trajectories.scoring.outcome_scoring import make_scorer
+from recall_loop.memory.trajectories.scoring.pending_scores import add_trajectories, rescore_record, score_pending
 from recall_loop.service.core.deadline import blocking
-from recall_loop.service.core.problems import ProblemError, problem_responses
-from recall_loop.service.core.responses import NoQueryParams, json_response, not_found_problem
-from recall_loop.service.middleware.dependencies import (
-    CallerDep,
-    JsonBody,
-    ServiceDep,
-    StoreDep,
-    WriterDep,
+from recall_loop.service.core.problems import (
+    NoQueryParams,
+    ProblemError,
+    json_response,
+    not_found_problem,
+    problem_responses,
 )
-from recall_loop.service.models.scope_models import ListParams, encode_cursor
+from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, ServiceDep, StoreDep, WriterDep
+from recall_loop.service.models.search_models import ListParams, encode_cursor
 from recall_loop.service.models.trajectory_models import (
     AddTrajectoryParams,
     ScoringParams,

@@ -7,8 +7,7 @@ from starlette.responses import Response
 
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.service.core.deadline import blocking
-from recall_loop.service.core.problems import problem_responses
-from recall_loop.service.core.responses import NoQueryParams, json_response
+from recall_loop.service.core.problems import NoQueryParams, json_response, problem_responses
 from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep
 from recall_loop.service.models.trajectory_models import TrajectoryResults, TrajectorySearchRequest
 

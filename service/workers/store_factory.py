@@ -28,8 +28,8 @@ def open_service_store(
 
     embedder = embedder or make_embedder(settings)
     if config.owner_socket is not None:
+        from recall_loop.memory.store.embed.embedder_factory import processors_per_process
         from recall_loop.memory.store.embed.minilm import limit_threads
-        from recall_loop.memory.store.embed.processors import processors_per_process
         from recall_loop.service.workers.remote_writer import open_remote_writer
 
         limit_threads(processors_per_process(config.workers))

@@ -1,19 +1,21 @@
-"""A service of several processes: one that writes, N that answer, and this one, which keeps them alive."""
+"""The supervisor of workers and writer, and how they notice that it is gone."""
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uvicorn.supervisors import Multiprocess
 
-from recall_loop.memory.store.embed.processors import processors_per_process, thread_environment
+from recall_loop.memory.store.embed.embedder_factory import processors_per_process, thread_environment
 from recall_loop.service.core.config import SERVICE_ENV_PREFIX, ServiceConfig
 from recall_loop.service.core.service_metrics import MULTIPROC_DIR_VARIABLE
 from recall_loop.service.workers.writer_process import WRITER_READY
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from uvicorn import Config
 
     from recall_loop.state.settings.settings import Settings
+
 
 # An owner that dies at once is not started again more often than so.
 _MIN_RESTART_SECONDS = 2.0
@@ -155,3 +158,17 @@ def _env_value(value: object) -> str:
     import json
 
     return value if isinstance(value, str) else json.dumps(value)
+
+
+_POLL_SECONDS = 1.0
+
+
+def watch_parent(parent: int) -> None:
+    """Ask this process to end, as SIGTERM does, soon after process `parent` has."""
+    threading.Thread(target=_watch, args=(parent,), name="recall-loop-parent", daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_POLL_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from recall_loop.cli.core.run_rendering import RunScreen
-from recall_loop.cli.core.safe_text import sanitize, sanitize_json, shorten
-from recall_loop.cli.core.screen import Screen, make_console
+from recall_loop.cli.core.screen import Screen, make_console, sanitize, sanitize_json, shorten
 from recall_loop.state.display import CONFIDENCE_TEXTS, CONTENT_TYPE_TEXTS, STOP_REASON_TEXTS, format_count
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.types import ConfidenceLabel, ContentType, StopReason

@@ -18,7 +18,7 @@ from recall_loop.state.records.records import RECORD_ADAPTER, SearchHit
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import QuerySource
-from recall_loop.text.words.keys import fact_key
+from recall_loop.text.words.tokens import fact_key
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 OPTIONS = Settings()

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recall_loop.policy.planning.query_forms import fallback_queries, make_query, shorten_query
-from recall_loop.policy.planning.repeated_queries import RepeatFilter
+from recall_loop.policy.planning.query_forms import RepeatFilter, fallback_queries, make_query, shorten_query
 from recall_loop.policy.planning.round_plan import (
     PLAN_ORIGIN,
     REFINE_ORIGIN,
@@ -21,8 +20,7 @@ from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, Filters
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import QuerySource, Role
-from recall_loop.text.words.keys import jaccard, query_terms
-from recall_loop.text.words.tokens import content_words
+from recall_loop.text.words.tokens import content_words, jaccard, query_terms
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 MARK = QueryFingerprinter("search_all", Filters())

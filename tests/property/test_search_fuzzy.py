@@ -14,7 +14,7 @@ from recall_loop.memory.search.query.fuzzy import (
     corrected_query,
     expand_query,
 )
-from recall_loop.memory.search.query.spelling_index import SpellingIndex, has_digit
+from recall_loop.memory.search.query.lexical import SpellingIndex, has_digit
 from recall_loop.text.words.tokens import stem, stems
 
 SPELT = st.text("abcé", min_size=1, max_size=8) | st.text(string.ascii_lowercase + "123 жя", min_size=1, max_size=12)

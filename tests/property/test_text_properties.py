@@ -8,16 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recall_loop.state.records.records import Fact
-from recall_loop.text.names.phrases import find_entities, find_noun_phrases
-from recall_loop.text.names.proper_names import find_organizations, find_people
+from recall_loop.text.names.proper_names import find_entities, find_noun_phrases, find_organizations, find_people
 from recall_loop.text.time.time_expressions import has_date, parse_times, render_time, split_time_suffix
 from recall_loop.text.time.time_rules import NUMBERED_RULES, WORDED_RULES
 from recall_loop.text.time.time_rules import TIME_WORDS as TIME_PARTS
-from recall_loop.text.words.keys import fact_key, jaccard, normalise, query_terms
 from recall_loop.text.words.related_terms import related_terms
-from recall_loop.text.words.snippets import ELLIPSIS, best_snippet
-from recall_loop.text.words.token_budget import estimate_tokens, fit_to_budget
-from recall_loop.text.words.tokens import content_words, fold, stems, words
+from recall_loop.text.words.snippets import ELLIPSIS, best_snippet, estimate_tokens, fit_to_budget
+from recall_loop.text.words.tokens import content_words, fact_key, fold, jaccard, normalise, query_terms, stems, words
 
 TIME_FORMS = """the last next this in May March 7th 31 2023 0 99 week month year weekend Friday days ago
 before after a few two summer of , - / . yesterday < > 3-5 old q4 1990s"""

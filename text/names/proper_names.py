@@ -1,31 +1,12 @@
-"""People and organizations in a text, recognised by the words around a name (LOOP-7, STOP-5).
-
-There is no list of given names, so names in any language are found; a name without any of these signs is left out.
-
-A person is a naming run (`name_spans`) of one to four words, without digits, acronyms or words for organizations and
-places, with at least one of these signs:
-
-1. an honorific before it (`Dr. Lee`), a possessive after it (`Anna's`);
-2. a word that introduces people before it: named, called, with, by, about, a word for a relative, friend or colleague
-   (`my sister Ruth`), a greeting or thanks (`Hi Ruth`);
-3. a verb of saying, feeling, moving or doing after it (`Ruth said`, `Ruth is moving`), or an auxiliary of a question
-   before it and neither a name nor a preposition or article after it (`did Ruth buy`);
-4. `and` or `or` between it and a person on either side; a colon after it at the beginning of a line (a speaker).
-
-A run after `in`, `at`, `into`, `near` or after travelling (`moved to`, `trip to`) is a place unless a sign other than
-3 applies. Technologies and other terms with a capital in the related-terms table are never people.
-
-An organization is a run that contains a word for one (Inc, University, Bank, Club, Team), an acronym that is no
-country and no chat shorthand, or a run after `works at`, `joined`, `CEO of`, `hired by` and the like, or after `at`
-unless it ends in a word for a place.
-"""
+"""Proper names of people and organizations, entities and noun phrases in a text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from operator import itemgetter
 
 from recall_loop.text.names.name_spans import (
     CALENDAR,
@@ -35,10 +16,93 @@ from recall_loop.text.names.name_spans import (
     ordinary_words,
     surface_words,
 )
-from recall_loop.text.names.phrases import unique_folded
 from recall_loop.text.words.related_terms import proper_terms
-from recall_loop.text.words.stop_words import STOP_WORDS, word_set
-from recall_loop.text.words.tokens import fold
+from recall_loop.text.words.stop_words import ASKING_WORDS, QUESTION_TAILS, STOP_WORDS, word_set
+from recall_loop.text.words.tokens import fold, words
+
+_LONGEST_TITLE_WORDS = 8
+_LONGEST_PHRASE_WORDS = 4
+_LONGEST_ENTITY = 100
+_QUOTED = re.compile(
+    r"\"([^\"\n]{2,80})\"|\u201c([^\u201d\n]{2,80})\u201d|\u00ab\s*([^\u00bb\n]{2,80}?)\s*\u00bb"
+    r"|(?<![\w'])'([^'\n]{2,80})'(?![\w'])|(?<!\w)\u2018([^\u2018\u2019\n]{2,80})\u2019(?!\w)"
+)
+
+
+@lru_cache(maxsize=4096)
+def find_entities(text: str) -> tuple[str, ...]:
+    """Return the names in `text`, as written, each once and in order.
+
+    These are quoted titles of up to eight words, and the naming runs of `name_spans` outside of them (up to 100
+    characters).
+    """
+    titles = [(quoted.span(), _title(quoted)) for quoted in _QUOTED.finditer(text)]
+    titles = [(span, title) for span, title in titles if _is_title(title)]
+    taken = {at for (start, end), _ in titles for at in range(start, end)}
+    runs = naming_runs(text, list(surface_words(text)))
+    names = ((run[0].start, text[run[0].start : run[-1].end]) for run in runs)
+    entities = [(start, title) for (start, _), title in titles]
+    entities += [(start, name) for start, name in names if start not in taken and len(name) <= _LONGEST_ENTITY]
+    return tuple(unique_folded(entity for _, entity in sorted(entities, key=itemgetter(0))))
+
+
+def find_noun_phrases(text: str) -> list[str]:
+    """Return runs of one to four content words between stop words and punctuation, as in RAKE.
+
+    Verbs of asking (tell, show, know, say) and words that belong to the question form end a run. Longer runs are cut
+    into pieces of four. Each phrase comes once, in order, as written.
+    """
+    phrases: list[str] = []
+    run: list[SurfaceWord] = []
+    before = ""
+    for token in surface_words(text):
+        content = _is_content(token, before)
+        if run and (not content or _breaks(text[run[-1].end : token.start])):
+            phrases += _pieces(run)
+            run = []
+        if content:
+            run.append(token)
+        if token.possessive:
+            phrases += _pieces(run)
+            run = []
+        before = token.plain
+    return unique_folded(phrases + _pieces(run))
+
+
+def unique_folded(items: Iterable[str]) -> list[str]:
+    """Return `items` without those that differ from an earlier one only in case or accents."""
+    unique: dict[str, str] = {}
+    for item in items:
+        unique.setdefault(fold(item), item)
+    return list(unique.values())
+
+
+def _title(quoted: re.Match[str]) -> str:
+    return next(filter(None, quoted.groups()), "").strip(" ,.;:!?")
+
+
+def _is_title(text: str) -> bool:
+    title = words(text)
+    return len(title) <= _LONGEST_TITLE_WORDS and not STOP_WORDS.issuperset(title)
+
+
+def _breaks(gap: str) -> bool:
+    return gap.strip(" '\u2019") != "" or len(gap) > 3
+
+
+def _is_content(token: SurfaceWord, before: str) -> bool:
+    plain = token.plain
+    if plain in ASKING_WORDS or plain in QUESTION_TAILS.get(before, ()) or token.surface == "&":
+        return False
+    if len(plain) == 1 and plain.isascii() and not plain.isdigit():
+        return False
+    return not set(plain.split()) <= STOP_WORDS
+
+
+def _pieces(run: list[SurfaceWord]) -> list[str]:
+    size = _LONGEST_PHRASE_WORDS
+    return [" ".join(word.surface for word in run[at : at + size]) for at in range(0, len(run), size)]
+
 
 _ORGANIZATION_WORDS = word_set(
     """inc ltd llc llp gmbh ag corp corporation co company plc sa bv oy university college school academy institute

@@ -1,13 +1,15 @@
-"""Snippets: the window of a text that covers the most query terms (SEARCH-8)."""
+"""Pieces of text: snippets around a query's words, estimates of tokens, escaped tags."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
+from xml.sax.saxutils import escape
 
 import regex
 
@@ -121,3 +123,42 @@ def _cut(word: str, size: int) -> str:
     """Return the longest start of `word` of at most `size` characters that splits no grapheme cluster."""
     ends = (cluster.end() for cluster in _GRAPHEME_CLUSTER.finditer(word))
     return word[: max(takewhile(lambda end: end <= size, ends), default=0)]
+
+
+def escape_text(text: str) -> str:
+    """Return `text` on one line, with tag characters as entities."""
+    return escape(" ".join(text.split()))
+
+
+_TOKENS_PER_WORD = 1.3
+_CHARACTERS_PER_TOKEN = 4
+_WORD = re.compile(r"\w+")
+_SIGN = re.compile(r"[^\w\s]")
+_WIDE = re.compile(rf"[{UNSPACED}]|[^\x00-\u024f\s]")
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate how many tokens a common language model's tokenizer makes of `text`, rounded up.
+
+    It is the largest of 1.3 for each word, one for each word and punctuation character, and a quarter of the number
+    of characters; a character outside the Latin script counts as a token. Empty text gives 0. Long numbers and rare
+    words may take up to half as much again.
+    """
+    narrow, wide = (text, 0) if text.isascii() else _WIDE.subn(" ", text)
+    words, signs = len(_WORD.findall(narrow)), len(_SIGN.findall(narrow))
+    by_length = (len(text) - wide) / _CHARACTERS_PER_TOKEN
+    return math.ceil(max(words * _TOKENS_PER_WORD, words + signs, by_length)) + wide
+
+
+def fit_to_budget(texts: Sequence[str], budget: int, separator: str = "\n") -> list[str]:
+    """Return the longest prefix of `texts` whose joined estimate is within `budget` tokens.
+
+    Nothing is cut or skipped: the order is a ranking. A budget below the first text's estimate gives an empty list.
+    """
+    used = 0
+    between = estimate_tokens(separator)
+    for at, text in enumerate(texts):
+        used += estimate_tokens(text) + (between if at else 0)
+        if used > budget:
+            return list(texts[:at])
+    return list(texts)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.llm.endpoint.call_limits import Limits, Usage
-from recall_loop.llm.structured.output_schemas import reply_schema
+from recall_loop.llm.endpoint.circuit_breaker import Limits, Usage
+from recall_loop.llm.structured.output_methods import reply_schema
 from recall_loop.memory.intake.conversations.conversation import (
     CONVERSATION_ROLES,
     ConversationOwner,
@@ -23,17 +23,15 @@ from recall_loop.memory.intake.conversations.conversation import (
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.encoding.indexing import supersession_key
-from recall_loop.policy.facts.fact_support import CitedContext, is_supported
-from recall_loop.policy.facts.supersession import chronological, fact_value
+from recall_loop.policy.facts.supersession import CitedContext, chronological, fact_value, is_supported
 from recall_loop.prompts.replies import ExtractedFact, FactsReply
 from recall_loop.prompts.templates import RenderedPrompt, render_prompt
 from recall_loop.state.records.records import Fact, Message, Record
 from recall_loop.state.scope import Scope
 from recall_loop.state.search import SearchParams
 from recall_loop.state.types import ContentType, Role
-from recall_loop.text.words.keys import normalise
-from recall_loop.text.words.token_budget import estimate_tokens, fit_to_budget
-from recall_loop.text.words.xml_escaping import escape_text
+from recall_loop.text.words.snippets import escape_text, estimate_tokens, fit_to_budget
+from recall_loop.text.words.tokens import normalise
 
 if TYPE_CHECKING:
     from recall_loop.llm.client import ChatClient

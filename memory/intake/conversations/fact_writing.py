@@ -19,7 +19,7 @@ from recall_loop.policy.facts.supersession import supersession_changes
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Fact, Record
 from recall_loop.state.scope import DEFAULT_TENANT
-from recall_loop.text.words.keys import normalise
+from recall_loop.text.words.tokens import normalise
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome

@@ -1,14 +1,18 @@
-"""Batches of records into the store, and the counts of their outcomes, shared by ingest and import."""
+"""Records written in batches, with counts and a file of rejects."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.intake.files.batch_size import BATCH_SIZE, MAX_BATCH_SIZE
+from recall_loop.memory.store.files.store_files import write_atomically
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import DEFAULT_TENANT
 
@@ -59,3 +63,62 @@ class WriteSummary:
         self.replaced += statuses["replaced"]
         self.unchanged += statuses["unchanged"]
         return outcomes
+
+
+class RejectsFile:
+    """Rejected lines of one input file: `{"file", "line", "reason", "raw"}`, one a line.
+
+    Several inputs may share one rejects file: each replaces only its own entries. `file` is the
+    input's path as seen from the folder of the rejects file. A file left empty is removed.
+    """
+
+    def __init__(self, path: Path, source: Path) -> None:
+        self._path = path
+        relative = os.path.relpath(source.resolve(), path.resolve().parent)
+        self._source = os.fsencode(relative).decode("utf-8", "backslashreplace")
+
+    def drop_after(self, line: int) -> None:
+        """Drop this input's entries after `line`, left from an earlier or broken-off run.
+
+        Raises:
+            InvalidInputError: the file exists and is not a rejects file.
+            OSError: it can't be read or written.
+        """
+        if not self._path.exists():
+            return
+        kept = [entry for entry in self._entries() if entry["file"] != self._source or entry["line"] <= line]
+        if not kept:
+            self._path.unlink()
+        else:
+            write_atomically(self._path, "".join(f"{_dump(entry)}\n" for entry in kept))
+
+    def add(self, rejected: list[tuple[int, str, str]]) -> None:
+        """Append `(line, reason, raw)` entries; on disk when this returns.
+
+        Raises:
+            OSError: the file can't be written.
+        """
+        if not rejected:
+            return
+        with self._path.open("a", encoding="utf-8") as file:
+            for line, reason, raw in rejected:
+                entry = {"file": self._source, "line": line, "reason": reason, "raw": raw}
+                file.write(f"{_dump(entry)}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _entries(self) -> list[dict[str, Any]]:
+        entries = []
+        data = self._path.read_text(encoding="utf-8", errors="replace")
+        for text in data.split("\n")[:-1]:  # what follows the last line break was cut off by a crash
+            with suppress(ValueError):
+                entry = json.loads(text)
+                if isinstance(entry, dict) and isinstance(entry.get("line"), int) and "file" in entry:
+                    entries.append(entry)
+                    continue
+            raise InvalidInputError("rejects", str(self._path), "a new file, or one of rejected lines")
+        return entries
+
+
+def _dump(entry: dict[str, Any]) -> str:
+    return json.dumps(entry, ensure_ascii=False)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.intake.imports.external_json import to_json_text
 from recall_loop.memory.intake.imports.external_memory import (
     DefaultOwner,
     ImportItem,
@@ -16,6 +15,7 @@ from recall_loop.memory.intake.imports.external_memory import (
     is_past,
     stable_id,
     to_json_checked,
+    to_json_text,
 )
 from recall_loop.memory.intake.imports.external_sqlite import column_names, iter_rows, open_readonly
 from recall_loop.state.errors import InvalidInputError

@@ -7,17 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.intake.imports.external_json import iter_objects, load_json, to_json_text
 from recall_loop.memory.intake.imports.external_memory import (
     DefaultOwner,
     ImportItem,
     SourceError,
+    iter_objects,
+    load_json,
     stable_id,
     to_identifier,
     to_json_checked,
+    to_json_text,
 )
 from recall_loop.memory.parsing.json_lines import InvalidLine
-from recall_loop.memory.parsing.values import known_role
+from recall_loop.memory.parsing.to_json import known_role
 from recall_loop.state.types import ContentType
 
 _PASSAGE = ("id", "text", "metadata", "metadata_", "tags", "created_at", "updated_at", "agent_id", "file_name")

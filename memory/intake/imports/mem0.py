@@ -8,14 +8,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.intake.imports.external_json import iter_objects, load_json, to_json_text
-from recall_loop.memory.intake.imports.external_memory import DefaultOwner, ImportItem, SourceError
-from recall_loop.memory.intake.imports.external_pickles import read_point
+from recall_loop.memory.intake.imports.external_memory import (
+    DefaultOwner,
+    ImportItem,
+    SourceError,
+    iter_objects,
+    load_json,
+    to_json_text,
+)
 from recall_loop.memory.intake.imports.external_sqlite import (
     copy_database,
     is_sqlite,
     iter_rows,
     open_readonly,
+    read_point,
     table_names,
 )
 from recall_loop.memory.intake.imports.mem0_fields import Mem0History, memory_item, point_record_id
@@ -149,7 +155,7 @@ def _chroma(path: Path, name: str) -> _Memories:
 def _chroma_rows(path: Path, folder: Path, name: str) -> _Memories:
     from chromadb.errors import ChromaError
 
-    from recall_loop.memory.store.chroma.chroma_client import open_client
+    from recall_loop.memory.store.chroma.chroma_server import open_client
 
     client = None
     try:

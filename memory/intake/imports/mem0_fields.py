@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from recall_loop.memory.intake.imports.external_json import to_json_text
 from recall_loop.memory.intake.imports.external_memory import (
     DefaultOwner,
     ImportItem,
@@ -18,9 +17,10 @@ from recall_loop.memory.intake.imports.external_memory import (
     stable_id,
     to_identifier,
     to_json_checked,
+    to_json_text,
 )
 from recall_loop.memory.intake.imports.external_sqlite import column_names, iter_rows, open_readonly, table_names
-from recall_loop.memory.parsing.values import known_role
+from recall_loop.memory.parsing.to_json import known_role
 from recall_loop.state.types import ContentType
 
 HISTORY_ATTRIBUTE = "mem0_history"

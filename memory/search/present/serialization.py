@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from recall_loop.memory.search.present.truncation import TruncatedText, TruncationProfile, truncate_texts
-from recall_loop.memory.search.query.search_response import SearchResponse
+from recall_loop.memory.search.query.query_spec import SearchResponse
 from recall_loop.state.records.records import SearchHit
 from recall_loop.text.words.tokens import stems
 

@@ -26,8 +26,7 @@ import Stemmer
 from cachetools import LRUCache
 from rapidfuzz.distance import OSA
 
-from recall_loop.memory.search.query.lexical import TermGroup
-from recall_loop.memory.search.query.spelling_index import MAX_LENGTH, SpellingIndex, has_digit
+from recall_loop.memory.search.query.lexical import MAX_LENGTH, SpellingIndex, TermGroup, has_digit
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.text.words.stop_words import STOP_WORDS
 from recall_loop.text.words.tokens import fold, stem, words

@@ -1,4 +1,4 @@
-"""Queries as they are given: checked, their times read, each with its wording, options and filters."""
+"""Queries as they were asked, their time suffixes, and the response to each."""
 
 from __future__ import annotations
 
@@ -7,13 +7,36 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
-from recall_loop.memory.search.query.time_suffix import apply_time_suffix
 from recall_loop.state.errors import InvalidInputError, display_value
-from recall_loop.state.scope import Filters
+from recall_loop.state.records.records import SearchHit
+from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import DEFAULT_RERANK_POOL, MAX_RESULTS, SearchParams
-from recall_loop.state.types import SearchMode, no_surrogates
-from recall_loop.text.time.time_expressions import TimeRange
+from recall_loop.state.types import ContentType, SearchMode, no_surrogates
+from recall_loop.text.time.time_expressions import TimeRange, split_time_suffix
 from recall_loop.text.words.tokens import stems
+
+
+def apply_time_suffix(query: str, filters: Filters, reference: datetime) -> tuple[str, Filters]:
+    """Return `query` without its time suffix, and `filters` with the range that the suffix means.
+
+    `text/time/time_expressions.py` has the forms. They count from `reference` (without a zone: UTC). Times that
+    `filters` gives win: a side that is given stays, and the suffix fills the other, unless the range would then be
+    empty.
+    A query without a suffix comes back as it is, with the same filters. One that is nothing but a suffix
+    leaves "": it asks for everything in the range.
+    """
+    rest, span = split_time_suffix(query, reference)
+    return (query, filters) if span is None else (rest.strip(), _filled(filters, span))
+
+
+def _filled(filters: Filters, span: TimeRange) -> Filters:
+    start = filters.start_time or span.start
+    end = filters.end_time or span.end
+    given = filters.start_time is not None or filters.end_time is not None
+    if given and start is not None and end is not None and start >= end:
+        return filters
+    return filters.model_copy(update={"start_time": start, "end_time": end})
+
 
 # Candidates that may be reranked for each result, beyond the usual pool.
 RERANKED_PER_RESULT = 4
@@ -101,3 +124,30 @@ def _check(query: str) -> None:
         no_surrogates(query)
     except ValueError as error:
         raise InvalidInputError("query", display_value(query), str(error)) from error
+
+
+@dataclass(frozen=True)
+class SearchResponse:
+    """Results of one query, and what was searched.
+
+    An empty `hits` with `allowed` > 0 means that nothing matched; with `allowed` = 0 that the scope
+    and the filters leave no record at all. `filters` includes the time that the query itself named, `time_range`;
+    `corrected` is the query with likely misspellings mended, where fuzzy search found any.
+    """
+
+    query: str
+    hits: tuple[SearchHit, ...]
+    scope: Scope
+    filters: Filters
+    content_types: tuple[ContentType, ...]
+    legs: tuple[str, ...]
+    generation: str
+    allowed: int
+    degraded_reason: str | None = None
+    corrected: str | None = None
+    time_range: TimeRange | None = None
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the store works without one of its parts; `degraded_reason` says which."""
+        return self.degraded_reason is not None

@@ -23,7 +23,7 @@ from recall_loop.memory.search.rerank.rerank import Candidate, z_scores
 from recall_loop.memory.search.rerank.token_source import Neighbours, TimeBudget, TokenSource
 from recall_loop.memory.store.embed.embedders import TokenEmbedder, group_by_model
 from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder
-from recall_loop.memory.store.index.dot_products import dot_products
+from recall_loop.memory.store.index.vectors import dot_products
 from recall_loop.state.errors import UnsupportedOptionError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The reranking stage of one search: whether it runs, with which reranker, and what became of it."""
+"""The reranking stage, and the parts of a search that measurements may replace."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, make_late_interaction
 from recall_loop.memory.search.rerank.learned import learned_gains, rerank_by_tokens
 from recall_loop.memory.search.rerank.top_k import ScoredCandidates, rerank_candidates
+from recall_loop.memory.search.scoring.fusion import DEFAULT_FUSION, Fusion
 from recall_loop.memory.store.index.vector_search import top_positions
 from recall_loop.state.errors import RecallError, UnsupportedOptionError
 from recall_loop.state.types import SearchMode
@@ -124,3 +125,19 @@ def make_rerank_stage(
         return RerankStage()
     reranker = make_late_interaction(store.embedder, source, budget_ms=options.rerank_budget_ms)
     return RerankStage(reranker, use_learned_order=True, gains=gains)
+
+
+@dataclass(frozen=True)
+class SearchParts:
+    """The functions that a search uses; the defaults are the product's own.
+
+    Attributes:
+        fusion: joins the signals of candidates into one score.
+        gains: what the learned order adds to the scores of the best candidates.
+    """
+
+    fusion: Fusion = DEFAULT_FUSION
+    gains: OrderGains = learned_gains
+
+
+DEFAULT_SEARCH_PARTS = SearchParts()

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recall_loop.memory.search.query.lexical import TermMatches, bm25, idf, match_terms
-from recall_loop.memory.search.scoring.content_scoring import content_factors
 from recall_loop.memory.search.scoring.fusion import query_numbers, query_slices
 from recall_loop.memory.search.scoring.similarity import (
     combine_similarities,
+    content_factors,
     idf_weighted_coverage,
     semantic_similarity,
 )
-from recall_loop.memory.store.index.dot_products import dot_products
-from recall_loop.memory.store.index.vectors import find_sorted
+from recall_loop.memory.store.index.vectors import dot_products, find_sorted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

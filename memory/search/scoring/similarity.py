@@ -1,17 +1,4 @@
-"""Similarity: how well one record matches one query, in [0,1], independently of other records.
-
-It is the mean of two parts (SEARCH-6):
-
-- meaning: the cosine of query and record (the better of its own and its context vector) through a fixed
-  logistic curve with its middle at 0.35 and a slope of 8, so that 0.10 gives 0.12, 0.35 gives 0.50 and
-  0.60 gives 0.88;
-- words: the share of the query's stems that the record has, weighted by idf in the tenant; a stem that
-  only the neighbouring turns have counts 0.8.
-
-A query without any indexable word is judged by meaning alone, a search without vectors by words alone.
-Both parts rise with relevance, neither depends on other results, so values compare across queries, modes
-and content types.
-"""
+"""Similarity of a record and a query, and the weight of its content."""
 
 from __future__ import annotations
 
@@ -21,6 +8,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 COSINE_MIDDLE = 0.35
 COSINE_SLOPE = 8.0
@@ -55,3 +43,17 @@ def combine_similarities(
     if semantic is None:
         return np.zeros(0) if coverage is None else coverage
     return semantic if coverage is None else 0.5 * semantic + 0.5 * coverage
+
+
+TOOL_FACTOR = 0.7
+NON_CONTENT_SHARE = 0.5
+
+
+def content_factors(tool: NDArray[np.bool_], aside: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the factors in [0.35,1] by which the scores of n records are multiplied.
+
+    A tool response (`tool` [n]) gets 0.7; a message with reasoning or tool blocks 1 − 0.5 × their share of its
+    characters (`aside` [n], in [0,1]). Both apply to a tool response that has such blocks.
+    """
+    factors: NDArray[np.float64] = np.where(tool, TOOL_FACTOR, 1.0) * (1.0 - NON_CONTENT_SHARE * aside)
+    return factors

@@ -13,7 +13,7 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from recall_loop.memory.store.files.file_names import BUILDING_FOLDER, CHROMA_DATABASE, CHROMA_FOLDER, OLD_FOLDER
+from recall_loop.memory.store.files.store_files import BUILDING_FOLDER, CHROMA_DATABASE, CHROMA_FOLDER, OLD_FOLDER
 
 _VECTOR_FILES = ("*.bin", "*.pickle")
 _CHUNK = 1 << 20

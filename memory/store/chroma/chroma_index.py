@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.chroma.chroma_client import ChromaLocation, http_sessions, open_client
 from recall_loop.memory.store.chroma.chroma_files import DatabaseLockMonitor, database_identity
-from recall_loop.memory.store.chroma.chroma_server import ChromaServer
+from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer, http_sessions, open_client
 from recall_loop.memory.store.sqlite.schema import METRIC
 from recall_loop.state.errors import RecallError, StoreError
 

@@ -1,4 +1,4 @@
-"""A Chroma server or Chroma Cloud in the place of Chroma's own folder: its address, and where a store notes it."""
+"""Chroma servers: their addresses, and clients for them and for folders."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
-from recall_loop.memory.store.files.atomic_write import write_atomically
-from recall_loop.memory.store.files.file_names import SERVER_FILE
+from recall_loop.memory.store.files.store_files import SERVER_FILE, write_atomically
 from recall_loop.state.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from recall_loop.state.settings.settings import Settings
+
 
 DEFAULT_TENANT, DEFAULT_DATABASE = "default_tenant", "default_database"
 _PREFIX = "chroma_"
@@ -153,3 +155,56 @@ def _checked(url: str) -> str:
         raise InvalidInputError("url", url, words)
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
+
+
+ChromaLocation = Path | ChromaServer | None
+"""Where Chroma is: in a folder, on a server, or in this process's memory."""
+# Chroma's HTTP client has no timeout of its own.
+_ANSWER_SECONDS, _REQUEST_SECONDS = 5, 60
+
+
+def open_client(location: ChromaLocation) -> Any:
+    """Return a client of Chroma; its errors are raised as they are."""
+    import chromadb
+    from chromadb.api.shared_system_client import SharedSystemClient
+    from chromadb.config import Settings
+
+    settings = Settings(anonymized_telemetry=False)
+    if location is None:
+        return chromadb.EphemeralClient(settings=settings)
+    if isinstance(location, ChromaServer):
+        return _connect_server(location, settings)
+    try:
+        return chromadb.PersistentClient(str(location), settings=settings)
+    except BaseException:
+        # It keeps the client that couldn't start, and would hand it out at the next try.
+        SharedSystemClient._identifier_to_system.pop(str(location), None)
+        raise
+
+
+def _connect_server(server: ChromaServer, settings: Any) -> Any:
+    import chromadb
+
+    try:
+        urlopen(f"{server.url}/api/v2/heartbeat", timeout=_ANSWER_SECONDS).close()
+    except HTTPError as answer:  # whatever it says, somebody is there
+        answer.close()
+    client = chromadb.HttpClient(
+        server.host,
+        server.port,
+        ssl=server.secure,
+        headers={"x-chroma-token": server.api_key} if server.api_key else None,
+        settings=settings,
+        tenant=server.tenant,
+        database=server.database,
+    )
+    for session in http_sessions(client):
+        session.timeout = _REQUEST_SECONDS
+    return client
+
+
+def http_sessions(client: Any) -> list[Any]:
+    """Return the HTTP connections of a server's client and of its admin client; none of any other client."""
+    owners = [client, getattr(client, "_admin_client", None)]
+    found = [getattr(getattr(owner, "_server", None), "_session", None) for owner in owners]
+    return [session for session in found if session is not None]

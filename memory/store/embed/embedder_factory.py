@@ -1,7 +1,8 @@
-"""The embedder that settings name."""
+"""The embedder that settings name, and how many processors it may use."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,3 +30,24 @@ def make_embedder(settings: Settings | None = None) -> Embedder:
     if settings.embedder == "minilm-plain":
         return MiniLmEmbedder(None)
     return MiniLmEmbedder() if weights is None else MiniLmEmbedder(Path(weights))
+
+
+# Matrix products take every processor too, unless these say otherwise before numpy is imported.
+_BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def available_processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def processors_per_process(processes: int) -> int:
+    """Return how many processors each of so many processes takes, at least 1."""
+    return max(1, available_processors() // processes)
+
+
+def thread_environment(count: int) -> dict[str, str]:
+    """Return the variables that let a process which is started with them use `count` processors for matrix products."""
+    return dict.fromkeys(_BLAS_THREADS, str(count))

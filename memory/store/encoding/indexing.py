@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.state.types import ContentType
-from recall_loop.text.words.keys import normalise
+from recall_loop.text.words.tokens import normalise
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,7 +15,7 @@ from recall_loop.memory.store.embed.embedders import normalise_vectors
 from recall_loop.memory.store.encoding.indexing import encode_token, facet_token
 from recall_loop.memory.store.index.row_columns import IndexRow
 from recall_loop.memory.store.index.vectors import RowVectors
-from recall_loop.memory.store.sqlite.rows import Row
+from recall_loop.memory.store.sqlite.record_queries import Row
 from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError, SqliteDamagedError, ids_json
 from recall_loop.memory.store.sqlite.trajectory_predicate import score_sql, text_sql
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recall_loop.memory.store.sqlite.predicate import ColumnPredicate, Predicate
-    from recall_loop.memory.store.sqlite.rows import Row
+    from recall_loop.memory.store.sqlite.record_queries import Row
     from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 CACHED_ROWS = 20_000

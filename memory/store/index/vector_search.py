@@ -11,9 +11,8 @@ import numpy as np
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.index import row_queries
-from recall_loop.memory.store.index.dot_products import dot_products
 from recall_loop.memory.store.index.read_source import ViewSource
-from recall_loop.memory.store.index.vectors import find_sorted
+from recall_loop.memory.store.index.vectors import dot_products, find_sorted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -26,7 +26,7 @@ from recall_loop.memory.store.index.vector_search import (
 )
 from recall_loop.memory.store.index.vectors import VectorTable, find_sorted
 from recall_loop.memory.store.sqlite.predicate import Predicate, compile_predicate
-from recall_loop.memory.store.sqlite.rows import Row
+from recall_loop.memory.store.sqlite.record_queries import Row
 from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Scope

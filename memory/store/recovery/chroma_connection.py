@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, ChromaRow
 from recall_loop.memory.store.recovery import opening, recovery
-from recall_loop.memory.store.write.delivery import mark_applied
+from recall_loop.memory.store.write.group_commit import mark_applied
 from recall_loop.state.errors import StoreUnavailableError
 
 if TYPE_CHECKING:

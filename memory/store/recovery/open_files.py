@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from recall_loop.memory.store.chroma import chroma_files
-from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
-from recall_loop.memory.store.chroma.chroma_server import server_from_meta
-from recall_loop.memory.store.files.file_names import CHROMA_FOLDER
-from recall_loop.memory.store.files.lock import WriterLock
+from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, server_from_meta
+from recall_loop.memory.store.files.store_files import CHROMA_FOLDER, WriterLock
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
 from recall_loop.state.errors import StoreUnavailableError
 

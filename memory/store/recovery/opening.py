@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_files, chroma_server
-from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
-from recall_loop.memory.store.chroma.chroma_server import ChromaServer
+from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
-from recall_loop.memory.store.files.file_names import CHROMA_DATABASE, SIDECAR_FILE
-from recall_loop.memory.store.files.lock import WriterLock
-from recall_loop.memory.store.recovery import rebuild, recovery
+from recall_loop.memory.store.files.store_files import CHROMA_DATABASE, SIDECAR_FILE, WriterLock
+from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.repair import check_embedder, is_rebuildable, open_writable_sidecar
 from recall_loop.memory.store.sqlite.changes import UPGRADABLE_SCHEMAS, upgrade_schema
@@ -136,7 +134,7 @@ def _check_marker(files: OpenStoreFiles, embedder: Embedder, *, re_embed: bool) 
             f"this version reads schema {SCHEMA_VERSION} and {METRIC}"
         )
     if re_embed and marker["fingerprint"] != embedder.fingerprint:
-        rebuild.re_embed(files.sqlite, embedder)
+        rebuilding.re_embed(files.sqlite, embedder)
         return
     check_embedder(files.path, marker, embedder)
 

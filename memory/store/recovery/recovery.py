@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recall_loop.memory.store.chroma import chroma_files
-from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
 from recall_loop.memory.store.chroma.chroma_index import (
     COLLECTION_NAME,
     ChromaError,
@@ -24,13 +23,13 @@ from recall_loop.memory.store.chroma.chroma_index import (
     ChromaRow,
     CollectionMissingError,
 )
-from recall_loop.memory.store.chroma.chroma_server import ChromaServer
+from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
-from recall_loop.memory.store.files.file_names import BUILDING_FOLDER
+from recall_loop.memory.store.files.store_files import BUILDING_FOLDER
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.sqlite.schema import APPLIED, METRIC, PENDING, SCHEMA_VERSION
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
-from recall_loop.memory.store.write.delivery import mark_applied
+from recall_loop.memory.store.write.group_commit import mark_applied
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_server
-from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
-from recall_loop.memory.store.chroma.chroma_server import ChromaServer
+from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
-from recall_loop.memory.store.files import integrity
-from recall_loop.memory.store.files.file_names import (
+from recall_loop.memory.store.files import store_files
+from recall_loop.memory.store.files.store_files import (
     CHROMA_DATABASE,
     CHROMA_FOLDER,
     OLD_FOLDER,
@@ -20,7 +19,7 @@ from recall_loop.memory.store.files.file_names import (
     SIDECAR_FILE,
     SUSPECT_FILE,
 )
-from recall_loop.memory.store.recovery import lexical_index, rebuild, recovery
+from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, SqliteDatabase, set_meta
 from recall_loop.state.errors import EmbedderMismatchError, StoreUnavailableError
 
@@ -74,7 +73,7 @@ def _examine(path: Path, database: SqliteDatabase, repairs: list[str]) -> None:
     if not (path / SUSPECT_FILE).exists():
         return
     with database.reading() as connection:
-        found = integrity.check_integrity(connection)
+        found = store_files.check_integrity(connection)
     if found is not None:
         raise SqliteDamagedError(f"{path / SIDECAR_FILE}: {found}")
     repair_lexical_index(path, database, repairs)
@@ -86,9 +85,9 @@ def repair_lexical_index(path: Path | None, database: SqliteDatabase, repairs: l
     Raises:
         StoreUnavailableError: SQLite fails.
     """
-    complaint = lexical_index.check_lexical_index(database)
+    complaint = rebuilding.check_lexical_index(database)
     if complaint is not None:
-        lexical_index.rebuild_lexical_index(database)
+        rebuilding.rebuild_lexical_index(database)
         record_repair(repairs, f"{path}: the lexical index was damaged ({complaint}) and was made anew")
     database.lexical_damage = None
     if path is not None:
@@ -119,8 +118,8 @@ def _rebuilt(
                 raise ChromaError("Chroma was never completely filled")
             marker = {**recovery.new_marker(embedder), **found}
             check_embedder(path, marker, embedder)
-            aside = f"; the old file is kept as {rebuild.quarantine_sidecar(path)}" if damage else ""
-            records = rebuild.rebuild_sidecar(file, chroma, marker, embedder, notes)
+            aside = f"; the old file is kept as {rebuilding.quarantine_sidecar(path)}" if damage else ""
+            records = rebuilding.rebuild_sidecar(file, chroma, marker, embedder, notes)
         finally:
             chroma.close()
     except ChromaError as error:

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recall_loop.memory.store.chroma import chroma_files
-from recall_loop.memory.store.chroma.chroma_client import ChromaLocation
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, ChromaRow, CollectionMissingError
+from recall_loop.memory.store.chroma.chroma_server import ChromaLocation
 from recall_loop.memory.store.chroma.probe import vector_files_readable
-from recall_loop.memory.store.files import integrity
-from recall_loop.memory.store.files.file_names import (
+from recall_loop.memory.store.files import store_files
+from recall_loop.memory.store.files.store_files import (
     BUILDING_FOLDER,
     CHROMA_DATABASE,
     OLD_FOLDER,
     SIDECAR_FILE,
     quarantined_sidecars,
 )
-from recall_loop.memory.store.recovery import lexical_index, recovery
+from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.opening import check_path
 from recall_loop.memory.store.sqlite.schema import METRIC, SCHEMA_VERSION
@@ -41,7 +41,7 @@ _PAGE = 5_000
 _SAME = 0.999
 # Each counts rows that stand alone.
 _ALONE = {
-    **integrity.INCOMPLETE_ROWS,
+    **store_files.INCOMPLETE_ROWS,
     "bodies without a record": "SELECT count(*) FROM bodies WHERE rowid NOT IN (SELECT rowid FROM records)",
     "vectors without a record": "SELECT count(*) FROM vectors WHERE rowid NOT IN (SELECT rowid FROM records)",
     "tags without a record": "SELECT count(*) FROM record_tags WHERE record NOT IN (SELECT rowid FROM records)",
@@ -139,7 +139,7 @@ def _verify(report: _Findings, files: OpenStoreFiles, chroma: ChromaIndex | None
 
 def _sidecar_is_whole(report: _Findings, database: SqliteDatabase) -> bool:
     with database.reading() as connection:
-        found = integrity.malformed_pages(connection)
+        found = store_files.malformed_pages(connection)
     if found:
         report.findings += [f"the sidecar is malformed: {line}" for line in found]
         database.mark_suspect()
@@ -180,7 +180,7 @@ def _lexical(report: _Findings, database: SqliteDatabase) -> None:
     if pending or gone:
         report.findings.append(f"not yet in Chroma: {pending} written and {gone} deleted records")
     with _lockable(report, database) as lockable:
-        if lockable is not None and (complaint := lexical_index.check_lexical_index(lockable)):
+        if lockable is not None and (complaint := rebuilding.check_lexical_index(lockable)):
             report.findings.append(f"the lexical index is damaged: {complaint}")
 
 

@@ -1,14 +1,16 @@
-"""Reads of whole records, outside of searches: by id, in order, page by page, and facts by what they are about."""
+"""Records read by predicate: rows, pages, counts."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.encoding.indexing import session_key_of
+from recall_loop.memory.store.encoding.indexing import kind_and_text, session_key_of
 from recall_loop.memory.store.sqlite.predicate import compile_predicate
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError
 from recall_loop.state.records.records import RECORD_ADAPTER, Fact, Record
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType
@@ -16,6 +18,7 @@ from recall_loop.state.types import ContentType
 if TYPE_CHECKING:
     from recall_loop.memory.store.sqlite.predicate import Predicate
     from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+
 
 PAGE_RECORDS = 500
 _PAGE_CHARACTERS = 16 * 1024 * 1024
@@ -141,3 +144,40 @@ def superseded_sources(database: SqliteDatabase, scope: Scope, ids: Iterable[str
     query = SUPERSEDED_SOURCES.format(where=predicate.where)
     params = (*predicate.params, json.dumps(list(ids)), predicate.tenant, *predicate.params)
     return {source: (by, until) for source, by, until in database.fetch(query, params)}
+
+
+class Row:
+    """One row with its index data; costly parts are worked out when first needed.
+
+    Attributes:
+        rowid: number of the row in the store: the order of first insertion.
+        kind: kind of the record.
+        window: text that is indexed with the record: for a message its neighbouring turns too.
+    """
+
+    def __init__(self, rowid: int, kind: str, body: str, terms: str, window: str) -> None:
+        self.rowid = rowid
+        self.kind = kind
+        self.window = window
+        self._body, self._terms = body, terms
+
+    @cached_property
+    def record(self) -> Record:
+        """The record, parsed once. Raises `SqliteDamagedError` where it is none."""
+        try:
+            return RECORD_ADAPTER.validate_json(self._body)
+        except ValueError as error:
+            raise SqliteDamagedError(f"the sidecar is damaged: what stands in row {self.rowid} is no record") from error
+
+    @cached_property
+    def index_text(self) -> str:
+        """The text that the record is indexed with: author, subject or label first (STORE-7)."""
+        return kind_and_text(self._body)[1]
+
+    @cached_property
+    def terms(self) -> list[str]:
+        """Stems of the record's own index text, in order, with repeats."""
+        return self._terms.split()
+
+    def __repr__(self) -> str:
+        return f"Row(rowid={self.rowid}, kind={self.kind!r})"

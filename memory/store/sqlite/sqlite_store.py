@@ -14,8 +14,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.store.files import integrity
-from recall_loop.memory.store.files.file_names import SUSPECT_FILE
+from recall_loop.memory.store.files import store_files
+from recall_loop.memory.store.files.store_files import SUSPECT_FILE
 from recall_loop.memory.store.sqlite.schema import DDL
 from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError
 
@@ -180,7 +180,7 @@ class SqliteDatabase:
         Raises:
             SqliteDamagedError: there is some: the rows are not those that were written.
         """
-        if not isinstance(error, RecallError) and (complaint := integrity.check_integrity(connection)) is not None:
+        if not isinstance(error, RecallError) and (complaint := store_files.check_integrity(connection)) is not None:
             self.mark_suspect()
             raise SqliteDamagedError(f"the sidecar is damaged: {complaint}") from error
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recall_loop.memory.store.encoding.indexing import kind_and_text
-from recall_loop.memory.store.sqlite.changes import next_version, record_deletions
+from recall_loop.memory.store.sqlite.changes import next_version, record_deletions, undo_supersession
 from recall_loop.memory.store.sqlite.prepared_records import PreparedRecord, WriteStatus
 from recall_loop.memory.store.sqlite.schema import COLUMNS
-from recall_loop.memory.store.sqlite.supersession_undo import undo_supersession
 from recall_loop.memory.store.write.context_windows import (
     WindowRow,
     facet_tokens,

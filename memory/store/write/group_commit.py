@@ -1,17 +1,22 @@
-"""Writes that wait at the same time go together: one transaction, one run of the embedder, one delivery (STORE-4).
-
-A delivery to Chroma takes much the same time for one record as for a hundred. While one is under way others come to
-wait, so that many writers at once are served at that pace, and a single one waits for nobody.
-"""
+"""Group commit: waiting writes share a transaction and a delivery to Chroma."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from recall_loop.memory.store.sqlite.prepared_records import PreparedRecord, WriteStatus
+from recall_loop.memory.store.sqlite.schema import APPLIED
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.chroma.chroma_index import ChromaRow
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+
 
 # So many records go together at most; a single caller's go together whatever their number.
 _MOST_RECORDS = 1000
@@ -85,3 +90,68 @@ class GroupCommit:
                 break
             group.append(pending)
         return group
+
+
+# A row that was written again in the meantime has another revision, and stays pending.
+_APPLY = f"UPDATE records SET state = {APPLIED} WHERE rowid = ? AND revision = ?"
+
+
+def mark_applied(database: SqliteDatabase, rows: Sequence[ChromaRow], *, deleted: Sequence[str] = ()) -> None:
+    """Note that Chroma holds rows at these revisions, and no longer those with the keys `deleted`.
+
+    Raises:
+        StoreUnavailableError: SQLite fails; the rows stay pending.
+    """
+    if rows or deleted:
+        with database.transaction() as connection:
+            connection.executemany("DELETE FROM tombstones WHERE key = ?", [(key,) for key in deleted])
+            connection.executemany(_APPLY, [(row.rowid, row.revision) for row in rows])
+
+
+class ChromaDelivery:
+    """Delivers chunk after chunk, in order, at most one behind the sidecar.
+
+    Leaving the context waits for the last chunk, so that a write returns only when all of it is in
+    Chroma; a failed delivery is raised there, or when the next chunk is handed over.
+
+    Args:
+        deliver: brings the rows of one chunk to Chroma.
+    """
+
+    def __init__(self, deliver: Callable[[Sequence[ChromaRow]], None]) -> None:
+        self._deliver = deliver
+        self._pool: ThreadPoolExecutor | None = None
+        self._running: Future[None] | None = None
+
+    def deliver_chunk(self, rows: Sequence[ChromaRow], *, more: bool) -> None:
+        """Deliver rows: at once if nothing follows, else in a thread while `more` is prepared.
+
+        Raises:
+            StoreUnavailableError: this delivery or the one before it failed; all rows stay pending.
+        """
+        self._wait()
+        if not more:
+            self._deliver(rows)
+            return
+        self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="recall-loop-chroma")
+        self._running = self._pool.submit(self._deliver, rows)
+
+    def _wait(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            running.result()
+
+    def __enter__(self) -> Self:
+        """Return the delivery itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for what is under way; its failure is raised unless there is an error already."""
+        try:
+            if error is None:
+                self._wait()
+        finally:
+            if self._pool is not None:
+                self._pool.shutdown(wait=True)

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines
-from recall_loop.memory.parsing.to_json import to_json_object
-from recall_loop.memory.parsing.values import to_count, to_datetime, to_error, to_seconds, to_text
+from recall_loop.memory.parsing.to_json import to_count, to_datetime, to_error, to_json_object, to_seconds, to_text
 from recall_loop.memory.store.encoding.indexing import text_hash
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_run
 from recall_loop.memory.trajectories.capture.execution_status import is_run_status

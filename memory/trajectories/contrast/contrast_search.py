@@ -20,12 +20,7 @@ from recall_loop.memory.trajectories.contrast.result_notes import (
     tier_note,
 )
 from recall_loop.memory.trajectories.contrast.results import TrajectoryDetails, TrajectoryItem, TrajectorySearchResult
-from recall_loop.memory.trajectories.contrast.tiers import (
-    Tier,
-    TierThresholds,
-    combined_filters,
-    tier_filters,
-)
+from recall_loop.memory.trajectories.contrast.tiers import Tier, TierThresholds, combined_filters, tier_filters
 from recall_loop.state.records.legacy_trajectories import stored_score
 from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Scope

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from recall_loop.cli.main import main
-from recall_loop.evals.ablation import ablation, ablation_report, ingredients
+from recall_loop.evals.ablation import ablation, ingredients
+from recall_loop.evals.ablation import ablation as ablation_report
 from recall_loop.evals.ablation.ablation import AblationPlan, ablate, ingredients_with_loss, ingredients_without_gain
 from recall_loop.evals.ablation.ingredients import EXPERIENCE, IngredientUsage
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.runs.caching_embedder import with_query_cache
+from recall_loop.evals.runs.dataset_ingest import with_query_cache
 from recall_loop.evals.runs.loop_policy import LoopPolicy
 from recall_loop.evals.runs.prompts import EvalOptions, ReplayPrompt
 from recall_loop.memory.search.scoring.fusion import Fusion
@@ -23,7 +24,7 @@ from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.embedders import Embedder, TokenEmbedder
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.runtime.retrieval_parts import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
+from recall_loop.nodes.runtime.run_context import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.settings.settings import Settings
@@ -194,7 +195,7 @@ def test_a_remembered_query_is_embedded_once(embedder: MiniLmEmbedder, monkeypat
 
     Proves: OPS-4.
     """
-    monkeypatch.setattr("recall_loop.evals.runs.caching_embedder._MOST", 2)
+    monkeypatch.setattr("recall_loop.evals.runs.dataset_ingest._MOST", 2)
     kept = with_query_cache(embedder)
     assert isinstance(kept, TokenEmbedder)
     first, tokens = kept.embed_queries_with_tokens(["a boat", "a mast", "a boat"])

@@ -15,8 +15,7 @@ import pytest
 from recall_loop.cli.main import main
 from recall_loop.evals.datasets import datasets
 from recall_loop.evals.replay import replay_report
-from recall_loop.evals.replay.prompt_set import read_requests
-from recall_loop.evals.replay.replay_policies import OldPolicy, read_policies
+from recall_loop.evals.replay.replay_policies import OldPolicy, read_policies, read_requests
 from recall_loop.evals.runs.prompts import EvalOptions, ReplayPrompt, prompts_from_dataset
 from recall_loop.evals.runs.runner import ReplayRun, replay
 from recall_loop.memory.store.store import MemoryStore

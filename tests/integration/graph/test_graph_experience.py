@@ -7,8 +7,7 @@ import pytest
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.self_capture import SELF_CAPTURE_TAG
-from recall_loop.policy.planning.experience import Experience, summarise_runs
-from recall_loop.policy.planning.strategies import order_strategies
+from recall_loop.policy.planning.strategies import Experience, order_strategies, summarise_runs
 from recall_loop.state.errors import UnsupportedOptionError
 from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Filters, Scope

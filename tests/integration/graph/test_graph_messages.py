@@ -15,7 +15,15 @@ from langchain_core.messages import (
 
 from recall_loop.graph.builder import build_graph
 from recall_loop.graph.run import retrieve
-from tests.integration.graph.worlds import DIRECT, NOW, TWO_HOPS, VALLEY, comparable_json, filled_store, valley_request
+from tests.integration.graph.worlds import (
+    DIRECT,
+    NOW,
+    TWO_HOPS,
+    VALLEY,
+    comparable_json,
+    filled_store,
+    valley_request,
+)
 
 QUESTION = "Who is allergic to walnuts?"
 FORMS = {

@@ -12,7 +12,7 @@ from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, U
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
-from recall_loop.text.words.token_budget import estimate_tokens
+from recall_loop.text.words.snippets import estimate_tokens
 from tests.integration.graph.worlds import (
     BY_ID,
     DIRECT,

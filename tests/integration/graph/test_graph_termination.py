@@ -12,7 +12,7 @@ from recall_loop.state.errors import RecursionLimitError
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import StopReason
-from recall_loop.text.words.keys import query_terms
+from recall_loop.text.words.tokens import query_terms
 from tests.integration.graph.worlds import DIRECT, NOTHING, TWO_HOPS, comparable_json, filled_store, valley_request
 
 # Knobs under which nothing but a limit ends the loop while queries are left.

@@ -22,19 +22,14 @@ from langgraph.store.sqlite import SqliteStore
 
 from recall_loop.cli.main import main
 from recall_loop.memory.intake.files.batch_writes import WriteOptions
-from recall_loop.memory.intake.files.export import export_lines
+from recall_loop.memory.intake.files.ingest import export_lines
 from recall_loop.memory.intake.imports.external_memory import DefaultOwner, SourceError
-from recall_loop.memory.intake.imports.external_pickles import read_point
-from recall_loop.memory.intake.imports.import_run import (
-    ImportSummary,
-    RejectedItem,
-    import_source,
-    preview_import,
-)
+from recall_loop.memory.intake.imports.external_sqlite import read_point
+from recall_loop.memory.intake.imports.import_run import ImportSummary, RejectedItem, import_source, preview_import
 from recall_loop.memory.intake.imports.langgraph_store import LangGraphStoreSource
 from recall_loop.memory.intake.imports.letta import LettaSource
 from recall_loop.memory.intake.imports.mem0 import Mem0Source
-from recall_loop.memory.store.chroma.chroma_client import open_client
+from recall_loop.memory.store.chroma.chroma_server import open_client
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record

@@ -15,9 +15,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
-from recall_loop.memory.intake.files.export import export_lines
-from recall_loop.memory.intake.files.ingest import IngestOptions, IngestProblem, IngestSummary, ingest_file
-from recall_loop.memory.intake.files.ingest_checkpoint import Checkpoint, CheckpointPosition
+from recall_loop.memory.intake.files.ingest import (
+    Checkpoint,
+    CheckpointPosition,
+    IngestOptions,
+    IngestProblem,
+    IngestSummary,
+    export_lines,
+    ingest_file,
+)
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Scope
 from tests.waiting import wait_until

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from recall_loop.llm.chat_models import chat_model, make_chat_client
 from recall_loop.llm.client import ChatClient
-from recall_loop.llm.endpoint.call_limits import Limits
+from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.llm.endpoint.failures import FailureReason
 from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.state.settings.settings import Settings

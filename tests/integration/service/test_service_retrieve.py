@@ -269,7 +269,7 @@ def test_the_log_of_requests_can_be_replayed(
     assert log.stat().st_mode & 0o077 == 0
     chosen = tmp_path / "log.jsonl"
     chosen.write_text(json.dumps(logged) + "\n", encoding="utf-8")
-    from recall_loop.evals.replay.prompt_set import read_requests
+    from recall_loop.evals.replay.replay_policies import read_requests
 
     (prompt,) = read_requests(chosen, "default")
     assert prompt.request.messages[0].content == DIRECT

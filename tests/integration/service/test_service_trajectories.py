@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recall_loop.memory.trajectories.contrast.labels import EXECUTION_EXPLAINED, LEARNING_EXPLAINED
+from recall_loop.memory.trajectories.contrast.results import EXECUTION_EXPLAINED, LEARNING_EXPLAINED
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 from tests.embedders import WordHashEmbedder

@@ -10,12 +10,11 @@ import pytest
 from pydantic import ValidationError
 
 from recall_loop.llm.chat_models import make_chat_client
-from recall_loop.llm.endpoint.call_limits import Limits
+from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.convert import convert_run
 from recall_loop.memory.trajectories.indexing_text import searchable_text, split_identifier
-from recall_loop.memory.trajectories.scoring.llm_scoring import llm_scorer, render_scoring_prompt
-from recall_loop.memory.trajectories.scoring.outcome_scoring import score_by_rules
+from recall_loop.memory.trajectories.scoring.outcome_scoring import llm_scorer, render_scoring_prompt, score_by_rules
 from recall_loop.memory.trajectories.scoring.pending_scores import score_pending
 from recall_loop.prompts.trajectory_replies import TrajectoryScore
 from recall_loop.state.records.trajectories import (
@@ -31,7 +30,7 @@ from recall_loop.state.records.trajectories import (
 from recall_loop.state.scope import ExecutionStatus, Filters, Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import Role
-from recall_loop.text.words.token_budget import estimate_tokens
+from recall_loop.text.words.snippets import estimate_tokens
 from tests.embedders import WordHashEmbedder
 from tests.llm_endpoint import Behaviour, ChatEndpoint
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from recall_loop.memory.adapters.trajectory_tool import trajectory_tool
+from recall_loop.memory.adapters.tools import trajectory_tool
 from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories

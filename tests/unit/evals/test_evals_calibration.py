@@ -11,8 +11,7 @@ from recall_loop.cli.main import main
 from recall_loop.evals.confidence import abstention
 from recall_loop.evals.confidence.calibration_examples import CalibrationExample, read_examples
 from recall_loop.evals.confidence.calibration_fit import CalibrationPlan, calibrate
-from recall_loop.evals.confidence.calibration_plot import check_plot, draw_reliability
-from recall_loop.evals.confidence.calibration_report import bar
+from recall_loop.evals.confidence.calibration_report import bar, check_plot, draw_reliability
 from recall_loop.evals.confidence.mapping_fit import (
     SCORE_MODELS,
     CalibrationSample,
@@ -20,7 +19,7 @@ from recall_loop.evals.confidence.mapping_fit import (
     precision_threshold,
 )
 from recall_loop.evals.measures import calibration_metrics as measure
-from recall_loop.nodes.runtime.calibration_loader import load_calibration
+from recall_loop.nodes.runtime.resources import load_calibration
 from recall_loop.policy.confidence.confidence_mapping import identity_calibration
 from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, RAW_SCORE, compute_confidence_score
 from recall_loop.policy.confidence.confidence_signals import SIGNALS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recall_loop.evals.replay.prompt_set import read_requests
+from recall_loop.evals.replay.replay_policies import read_requests
 from recall_loop.evals.runs.prompts import draw_sample
 from recall_loop.state.errors import InvalidInputError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recall_loop.evals.runs.repeated_runs import CallLog
+from recall_loop.evals.runs.loop_policy import CallLog
 from recall_loop.state.run.events import CallCompleted, NoveltyMeasured, QueriesPlanned
 
 

@@ -14,7 +14,7 @@ from benchmarks.measuring import Stopwatch
 from recall_loop.evals.datasets.dataset_parts import Collections, Dataset, DocumentSelection
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.replay import eval_report
-from recall_loop.evals.runs.cross_collection import with_cross_collection_questions
+from recall_loop.evals.runs.dataset_ingest import with_cross_collection_questions
 from recall_loop.evals.runs.loop_policy import PolicyResult
 from recall_loop.evals.runs.prompts import EvalOptions, prompts_from_dataset, select_questions, settings_with
 from recall_loop.evals.runs.runner import ReplayRun

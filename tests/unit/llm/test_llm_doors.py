@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 
 from recall_loop.llm.chat_models import chat_model, make_chat_client
 from recall_loop.llm.client import ChatClient
-from recall_loop.llm.endpoint.call_limits import Limits
+from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.llm.endpoint.failures import FailureReason
 from recall_loop.llm.structured.output_methods import call_bounds, endpoint_name
 from recall_loop.prompts.templates import RenderedPrompt

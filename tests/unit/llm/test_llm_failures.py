@@ -10,11 +10,12 @@ import httpx
 import pytest
 from langchain_core.exceptions import ModelConnectionError, ModelRateLimitError, OutputParserException
 
-from recall_loop.llm.endpoint.call_limits import Limits, Usage
 from recall_loop.llm.endpoint.circuit_breaker import (
     MAX_ENDPOINTS,
     Admission,
     EndpointHealth,
+    Limits,
+    Usage,
     shared_endpoint_health,
 )
 from recall_loop.llm.endpoint.failures import FailureReason, classify_error

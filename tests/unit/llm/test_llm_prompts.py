@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.llm.structured.output_schemas import reply_schema
+from recall_loop.llm.structured.output_methods import reply_schema
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.nodes.model.prompt_builder import build_answer_prompt, build_prompt, strategy_lines, tool_lines
+from recall_loop.nodes.model.llm_step import build_answer_prompt, build_prompt, strategy_lines, tool_lines
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.evidence.llm_query_weight import MIN_FACTOR, question_terms, weight_llm_queries
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
@@ -31,7 +31,7 @@ from recall_loop.state.records.records import Fact, SearchHit
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import QuerySource, Strategy, ToolName
-from recall_loop.text.words.token_budget import estimate_tokens
+from recall_loop.text.words.snippets import estimate_tokens
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 QUESTION = "Who owns the granary where the quartet rehearses?"

@@ -10,9 +10,9 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.llm.endpoint.failures import CallError, FailureReason
-from recall_loop.llm.structured.output_schemas import reply_schema
+from recall_loop.llm.structured.output_methods import reply_schema
 from recall_loop.llm.structured.reply_parsing import message_text, parse_reply, validate_reply
-from recall_loop.text.words.token_budget import estimate_tokens
+from recall_loop.text.words.snippets import estimate_tokens
 
 
 class Tone(StrEnum):

@@ -8,7 +8,7 @@ import pytest
 
 from recall_loop.prompts.templates import load_template, render_template, strategy_instructions, template_variables
 from recall_loop.state.types import Strategy
-from recall_loop.text.words.xml_escaping import escape_text
+from recall_loop.text.words.snippets import escape_text
 
 
 def test_every_strategy_has_an_instruction():

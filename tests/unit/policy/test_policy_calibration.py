@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recall_loop.nodes.runtime.calibration_loader import load_calibration
+from recall_loop.nodes.runtime.resources import load_calibration
 from recall_loop.policy.confidence.confidence_mapping import Calibration, identity_calibration
 from recall_loop.policy.confidence.confidence_score import (
     COMPONENT_WEIGHTS,

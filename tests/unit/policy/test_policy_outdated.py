@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recall_loop.policy.evidence.evidence_folding import Supersession, demote_superseded
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.evidence.superseded_last import Supersession, demote_superseded
 
 NAMES = [f"f{number}" for number in range(5)]
 

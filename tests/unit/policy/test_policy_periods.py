@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recall_loop.policy.planning.query_forms import PERIOD_WEIGHT, fallback_queries, main_query
-from recall_loop.policy.planning.repeated_queries import RepeatFilter
+from recall_loop.policy.planning.query_forms import PERIOD_WEIGHT, RepeatFilter, fallback_queries, main_query
 from recall_loop.policy.question.periods import period_filters, time_fit
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.request import RetrieveRequest

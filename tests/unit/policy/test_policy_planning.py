@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
-from recall_loop.policy.planning.feedback import feedback_queries
-from recall_loop.policy.planning.query_forms import make_query
-from recall_loop.policy.planning.repeated_queries import RepeatFilter
+from recall_loop.policy.planning.bridges import feedback_queries
+from recall_loop.policy.planning.query_forms import RepeatFilter, make_query
 from recall_loop.policy.planning.round_plan import (
     PLAN_ORIGIN,
     REFINE_ORIGIN,
@@ -25,8 +24,7 @@ from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, Filters
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType, QuerySource, Strategy, ToolName
-from recall_loop.text.words.keys import query_terms
-from recall_loop.text.words.tokens import stems
+from recall_loop.text.words.tokens import query_terms, stems
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 THRESHOLD = 0.9

@@ -10,9 +10,8 @@ from recall_loop.policy.planning.query_forms import content_query, fallback_quer
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import QuerySource
-from recall_loop.text.words.keys import query_terms
 from recall_loop.text.words.stop_words import ASKING_WORDS, QUESTION_WORDS, STOP_WORDS
-from recall_loop.text.words.tokens import content_words, words
+from recall_loop.text.words.tokens import content_words, query_terms, words
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 MOST, LONGEST = 12, 120

@@ -10,10 +10,10 @@ import pytest
 
 from recall_loop.policy.evidence.novelty import new_facts, streak_without_gain
 from recall_loop.policy.evidence.ranking import demote_duplicates, rank_entries
-from recall_loop.policy.prompting.context_block import render_memory_lines
+from recall_loop.policy.prompting.briefing import render_memory_lines
 from recall_loop.state.settings.settings import Settings
 from recall_loop.text.time.time_expressions import parse_times
-from recall_loop.text.words.token_budget import estimate_tokens
+from recall_loop.text.words.snippets import estimate_tokens
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 SETTINGS = Settings()

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.policy.facts.fact_support import CitedContext, is_supported
-from recall_loop.policy.facts.supersession import fact_value, supersession_changes
+from recall_loop.policy.facts.supersession import CitedContext, fact_value, is_supported, supersession_changes
 from recall_loop.state.records.records import Fact
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)

@@ -21,13 +21,18 @@ import pytest
 import recall_loop
 from recall_loop.cli.main import VERBS, build_parser, main
 from recall_loop.graph.builder import build_graph
-from recall_loop.memory.search.scoring.content_scoring import NON_CONTENT_SHARE, TOOL_FACTOR
 from recall_loop.memory.search.scoring.fusion import SESSION_WEIGHT, SPEAKER_WEIGHT
-from recall_loop.memory.search.scoring.similarity import COSINE_MIDDLE, COSINE_SLOPE, NEIGHBOUR_SHARE
+from recall_loop.memory.search.scoring.similarity import (
+    COSINE_MIDDLE,
+    COSINE_SLOPE,
+    NEIGHBOUR_SHARE,
+    NON_CONTENT_SHARE,
+    TOOL_FACTOR,
+)
 from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, IDENTITY_CALIBRATION_ID
 from recall_loop.service.core.config import SERVICE_ENV_PREFIX as SERVICE_PREFIX
 from recall_loop.service.core.config import ServiceConfig
-from recall_loop.state.allowed_values import describe_schema
+from recall_loop.state.errors import describe_schema
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import ENV_PREFIX, Settings
 from recall_loop.state.types import QuerySource, StopReason, Strategy

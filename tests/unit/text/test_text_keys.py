@@ -3,7 +3,7 @@
 import pytest
 
 from recall_loop.state.records.records import ArchivalEntry, Fact, Message, Trajectory
-from recall_loop.text.words.keys import fact_key, jaccard, normalise, query_terms
+from recall_loop.text.words.tokens import fact_key, jaccard, normalise, query_terms
 
 
 @pytest.mark.parametrize(

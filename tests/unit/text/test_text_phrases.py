@@ -2,7 +2,7 @@
 
 import pytest
 
-from recall_loop.text.names.phrases import find_entities, find_noun_phrases
+from recall_loop.text.names.proper_names import find_entities, find_noun_phrases
 
 
 @pytest.mark.parametrize(

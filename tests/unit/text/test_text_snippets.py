@@ -2,9 +2,8 @@
 
 import pytest
 
-from recall_loop.text.words.keys import query_terms
-from recall_loop.text.words.snippets import ELLIPSIS, best_snippet
-from recall_loop.text.words.token_budget import estimate_tokens, fit_to_budget
+from recall_loop.text.words.snippets import ELLIPSIS, best_snippet, estimate_tokens, fit_to_budget
+from recall_loop.text.words.tokens import query_terms
 
 FILLER = "The quick brown fox jumps over the lazy dog. " * 10
 TEXT = f"{FILLER}A zebra stood. {FILLER}A rare zebra met a giraffe near the lake. {FILLER}"

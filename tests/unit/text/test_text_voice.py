@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.text.words.grammatical_person import first_person_balance
+from recall_loop.text.words.stop_words import first_person_balance
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from recall_loop.cli.main import main
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
-from recall_loop.memory.intake.files.export import export_lines
+from recall_loop.memory.intake.files.ingest import export_lines
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.sqlite import record_queries
 from recall_loop.memory.store.sqlite.predicate import compile_predicate

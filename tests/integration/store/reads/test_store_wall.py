@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from recall_loop.memory.intake.files.export import export_lines
+from recall_loop.memory.intake.files.ingest import export_lines
 from recall_loop.memory.search.engine import search, search_many
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
@@ -25,7 +25,7 @@ from recall_loop.memory.store.encoding.indexing import supersession_key_of
 from recall_loop.memory.store.index import tenant_cache
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.maintenance import Maintenance
-from recall_loop.memory.store.sqlite.rows import Row
+from recall_loop.memory.store.sqlite.record_queries import Row
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Filters, Scope

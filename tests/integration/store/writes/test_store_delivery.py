@@ -14,7 +14,7 @@ from recall_loop.memory.store import record_writer
 from recall_loop.memory.store.chroma import chroma_index
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.memory.store.write.delivery import ChromaDelivery
+from recall_loop.memory.store.write.group_commit import ChromaDelivery
 from recall_loop.state.errors import EmbedderError, StoreUnavailableError
 from tests.embedders import WordHashEmbedder
 

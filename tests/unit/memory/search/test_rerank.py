@@ -17,13 +17,7 @@ from recall_loop.memory.search.rerank.late_interaction import (
     fill_unknown,
     make_late_interaction,
 )
-from recall_loop.memory.search.rerank.rerank import (
-    Candidate,
-    Reranker,
-    RerankError,
-    run_reranker,
-    z_scores,
-)
+from recall_loop.memory.search.rerank.rerank import Candidate, Reranker, RerankError, run_reranker, z_scores
 from recall_loop.memory.search.rerank.token_source import TimeBudget
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.index.vector_search import top_positions

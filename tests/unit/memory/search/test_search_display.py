@@ -20,11 +20,11 @@ from recall_loop.memory.search.present.truncation import (
     truncate_text,
     truncate_texts,
 )
-from recall_loop.memory.search.query.time_suffix import apply_time_suffix
+from recall_loop.memory.search.query.query_spec import apply_time_suffix
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType
-from recall_loop.text.words.keys import query_terms
+from recall_loop.text.words.tokens import query_terms
 
 NOW = datetime(2024, 6, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -13,7 +13,7 @@ from recall_loop.memory.search.query.fuzzy import (
     corrected_query,
     expand_query,
 )
-from recall_loop.memory.search.query.spelling_index import SpellingIndex, has_digit
+from recall_loop.memory.search.query.lexical import SpellingIndex, has_digit
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.text.words.tokens import stem, stems
 

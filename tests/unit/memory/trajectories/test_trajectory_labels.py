@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recall_loop.memory.trajectories.contrast.labels import (
+from recall_loop.memory.trajectories.contrast.results import (
     LEARNING_EXPLAINED,
     STATUS_EXPLAINED,
     execution_text,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from recall_loop.memory.adapters.trajectory_tool import trajectory_tool
+from recall_loop.memory.adapters.tools import trajectory_tool
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.convert import RunInfo, convert_run
 from recall_loop.memory.trajectories.capture.masking import make_masking

@@ -12,12 +12,7 @@ from recall_loop.memory.trajectories.contrast.result_notes import (
     fallback_message,
     tier_note,
 )
-from recall_loop.memory.trajectories.contrast.tiers import (
-    Tier,
-    TierThresholds,
-    combined_filters,
-    tier_filters,
-)
+from recall_loop.memory.trajectories.contrast.tiers import Tier, TierThresholds, combined_filters, tier_filters
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.legacy_trajectories import stored_score
 from recall_loop.state.scope import Filters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recall_loop.policy.question.speaker_hint import expected_speaker
+from recall_loop.policy.question.titles import expected_speaker
 from recall_loop.state.types import Role
 
 

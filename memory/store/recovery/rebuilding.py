@@ -1,25 +1,30 @@
-"""Rebuilding the sidecar: with another embedder, or from what Chroma holds (STORE-4, STORE-5)."""
+"""Rebuilding Chroma and the lexical index, re-embedding, and compacting."""
 
 from __future__ import annotations
 
 import os
+import uuid
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.encoding.indexing import kind_and_text
-from recall_loop.memory.store.files.file_names import (
+from recall_loop.memory.store.files.store_files import (
     DATABASE_ENDINGS,
+    OLD_FOLDER,
     SIDECAR_BUILDING_FILE,
     SIDECAR_FILE,
     SUSPECT_FILE,
     quarantine_name,
+    quarantined_sidecars,
 )
 from recall_loop.memory.store.recovery.recovery import CHUNK, ProgressCallback, count_records, new_marker
 from recall_loop.memory.store.sqlite.prepared_records import prepare_record
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
+from recall_loop.memory.store.sqlite.schema import DDL
+from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError, SqliteDatabase, set_meta
 from recall_loop.memory.store.write.commits import bump_tenant_version, write_records
 from recall_loop.memory.store.write.context_windows import reindex
 from recall_loop.memory.store.write.stored_tokens import (
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 
     from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
     from recall_loop.memory.store.embed.embedders import Embedder
+
 
 _T = TypeVar("_T")
 
@@ -118,3 +124,76 @@ def quarantine_sidecar(store: Path) -> str:
             (store / f"{SIDECAR_FILE}{ending}").rename(store / f"{name}{ending}")
     (store / SUSPECT_FILE).unlink(missing_ok=True)
     return name
+
+
+_EMPTY = "tenant NOT IN (SELECT DISTINCT tenant FROM records)"
+
+
+def start_new_generation(database: SqliteDatabase) -> None:
+    """Start a new generation, and forget tenants that have no records.
+
+    Their versions would start again from 1: a new generation makes the caches of other processes
+    forget theirs.
+    """
+    with database.transaction() as connection:
+        for table in ("tenants", "deleted", "memberships"):
+            connection.execute(f"DELETE FROM {table} WHERE {_EMPTY}")
+        set_meta(connection, {"generation": uuid.uuid4().hex})
+
+
+def remove_leftovers(store: Path) -> None:
+    """Remove damaged sidecars that were kept aside, and what crashes have left.
+
+    Raises:
+        OSError: a file can't be removed.
+    """
+    for file in quarantined_sidecars(store):
+        file.unlink()
+    remove_building(store / SIDECAR_BUILDING_FILE)
+    chroma_files.remove_path(store / OLD_FOLDER)
+
+
+_CHUNK = 256
+_CHECK = "INSERT INTO fts(fts, rank) VALUES ('integrity-check', 1)"
+_SHADOWS = ("data", "idx", "content", "docsize", "config")
+_TABLE = next(line for line in DDL.splitlines() if line.startswith("CREATE VIRTUAL TABLE fts "))
+_UNEQUAL = """SELECT (SELECT count(*) FROM records WHERE rowid NOT IN (SELECT id FROM fts_docsize)),
+(SELECT count(*) FROM fts_docsize WHERE id NOT IN (SELECT rowid FROM records))"""
+
+
+def check_lexical_index(database: SqliteDatabase) -> str | None:
+    """Return what is wrong with the lexical index, or None. Takes SQLite's write lock, and changes nothing.
+
+    Raises:
+        StoreUnavailableError: SQLite fails otherwise.
+    """
+    try:
+        with database.transaction() as connection:
+            connection.execute(_CHECK)
+            missing, extra = connection.execute(_UNEQUAL).fetchone()
+    except LexicalIndexError as error:
+        return str(error)
+    return f"{missing} rows are missing, {extra} too many" if missing or extra else None
+
+
+def rebuild_lexical_index(database: SqliteDatabase) -> None:
+    """Throw the lexical index away and rebuild it, in one transaction; rows become pending for Chroma.
+
+    A broken full-text table can't even be dropped, so it is taken out of the schema first.
+
+    Raises:
+        StoreUnavailableError: SQLite fails; the index is as before.
+    """
+    with database.transaction() as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("DELETE FROM sqlite_master WHERE type = 'table' AND name = 'fts'")
+        connection.execute("PRAGMA writable_schema = RESET")
+        for name in _SHADOWS:
+            connection.execute(f"DROP TABLE IF EXISTS fts_{name}")
+        connection.execute(_TABLE)
+        rowids = [row[0] for row in connection.execute("SELECT rowid FROM records ORDER BY rowid")]
+        for start in range(0, len(rowids), _CHUNK):
+            reindex(connection, rowids[start : start + _CHUNK], ())
+        for (tenant,) in connection.execute("SELECT tenant FROM tenants").fetchall():
+            bump_tenant_version(connection, tenant)
+    database.lexical_damage = None

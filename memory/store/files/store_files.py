@@ -1,0 +1,156 @@
+"""Files of a store: their names, the writer's lock, atomic replacement, SQLite's integrity check."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from recall_loop.state.errors import StoreLockedError
+from recall_loop.state.records.records import RECORD_ADAPTER
+
+SIDECAR_FILE = "sidecar.sqlite3"
+SIDECAR_BUILDING_FILE = "sidecar.building.sqlite3"
+# Stands beside a sidecar in which damage was met: the next open for writing examines it.
+SUSPECT_FILE = "sidecar.suspect"
+LOCK_FILE = "writer.lock"
+SERVER_FILE = "server.json"
+CHROMA_FOLDER, BUILDING_FOLDER, OLD_FOLDER = "chroma", "chroma.building", "chroma.old"
+CHROMA_DATABASE = "chroma.sqlite3"
+# SQLite's files beside a database.
+DATABASE_ENDINGS = ("-wal", "-shm", "")
+
+
+def quarantined_sidecars(store: Path) -> list[Path]:
+    """Return the files of damaged sidecars that were set aside."""
+    return sorted(store.glob("sidecar.damaged-*"))
+
+
+def quarantine_name(store: Path) -> str:
+    """Return the next free name for a damaged sidecar."""
+    number = 1
+    while any(store.glob(f"sidecar.damaged-{number}*")):
+        number += 1
+    return f"sidecar.damaged-{number}.sqlite3"
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def acquire(stream: BinaryIO) -> None:
+        """Lock an open file for as long as it stays open; OSError at once where somebody else has it."""
+        # Bytes far behind the holder's number, so that others can still read it.
+        stream.seek(1 << 20)
+        msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def acquire(stream: BinaryIO) -> None:
+        """Lock an open file for as long as it stays open; OSError at once where somebody else has it."""
+        # flock belongs to the open file: no other descriptor of this process can drop it.
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class WriterLock:
+    """Held from construction until `release`, or until the process ends, however it ends.
+
+    Raises:
+        StoreLockedError: somebody else writes this store; says which process, at once.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / LOCK_FILE
+        self._stream: BinaryIO = open(path, "a+b")  # noqa: SIM115  # held for the store's life
+        try:
+            acquire(self._stream)
+        except OSError as error:
+            self._stream.seek(0)
+            holder = self._stream.read(20).decode("ascii", "replace").strip()
+            self._stream.close()
+            process = f" (process {holder})" if holder else ""
+            raise StoreLockedError(
+                f"{folder}: another writer{process} has this store open; "
+                "wait until it closes, or open the store with read_only=True"
+            ) from error
+        self._stream.seek(0)
+        self._stream.truncate()
+        self._stream.write(str(os.getpid()).encode())
+        self._stream.flush()
+
+    def release(self) -> None:
+        """Give the lock back; the file stays, since removing it would let two writers in."""
+        self._stream.close()
+
+
+@contextmanager
+def atomic_file(path: Path, *, mode: int = 0o666) -> Iterator[IO[str]]:
+    """Give a text file that takes the place of `path` when the context is left without an error.
+
+    A crash leaves either the old file or the new one; on the disk when the context is left.
+
+    Args:
+        path: the file.
+        mode: permissions of a new file, less those that the process masks.
+
+    Raises:
+        OSError: the file can't be written.
+    """
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, text: str, *, mode: int = 0o666) -> None:
+    """Replace the file with `text`; see `atomic_file`."""
+    with atomic_file(path, mode=mode) as file:
+        file.write(text)
+
+
+_LINES = 3
+# Each counts rows that no write leaves.
+INCOMPLETE_ROWS = {
+    "records without a body": "SELECT count(*) FROM records WHERE rowid NOT IN (SELECT rowid FROM bodies)",
+    "records without vectors": "SELECT count(*) FROM records WHERE rowid NOT IN (SELECT rowid FROM vectors)",
+}
+_DAMAGED_VECTORS = """SELECT count(*) FROM vectors
+WHERE typeof(own) != 'blob' OR typeof(context) != 'blob' OR length(own) != length(context)"""
+
+
+def malformed_pages(connection: sqlite3.Connection) -> list[str]:
+    """Return SQLite's own findings about the file, at most three; none if it is sound. Reads all of it."""
+    found = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_LINES})")]
+    return [] if found == ["ok"] else found
+
+
+def check_integrity(connection: sqlite3.Connection) -> str | None:
+    """Return the damage of a sidecar's file or rows, or None. Reads all of it: seconds per 100,000 records."""
+    try:
+        pages = malformed_pages(connection)
+        return f"malformed: {'; '.join(pages)}" if pages else _damaged_rows(connection)
+    except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
+        return f"malformed: {error}"
+
+
+def _damaged_rows(connection: sqlite3.Connection) -> str | None:
+    queries = {**INCOMPLETE_ROWS, "damaged vectors": _DAMAGED_VECTORS}
+    counts = {words: connection.execute(query).fetchone()[0] for words, query in queries.items()}
+    if any(counts.values()):
+        return ", ".join(f"{words}: {count}" for words, count in counts.items() if count)
+    for rowid, body in connection.execute("SELECT rowid, record FROM bodies"):
+        try:
+            RECORD_ADAPTER.validate_json(body)
+        except (TypeError, ValueError):
+            return f"what stands in row {rowid} is no record"
+    return None
