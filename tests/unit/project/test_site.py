@@ -44,3 +44,13 @@ def test_every_page_is_in_the_navigation(root: Path) -> None:
     navigation = (root / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
     pages = {path.name for path in (root / "docs").glob("*.md")}
     assert set(re.findall(r": ([\w-]+\.md)$", navigation, re.MULTILINE)) == pages
+
+
+def test_every_file_that_a_page_names_is_there(root: Path) -> None:
+    pages = [
+        *(root / "docs").glob("*.md"),
+        *(root / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")),
+    ]
+    named = {(page.name, path) for page in pages for path in re.findall(r"`(\w+/[\w/]+\.py)`", page.read_text("utf-8"))}
+    assert named
+    assert {(page, path) for page, path in named if not (root / path).is_file()} == set()
