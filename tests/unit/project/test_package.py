@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -73,11 +74,14 @@ def test_every_public_name_loads_from_its_home() -> None:
 
 
 def test_type_checkers_see_the_same_names(root: Path) -> None:
-    tree = ast.parse((root / "package" / "__init__.py").read_text(encoding="utf-8"))
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert seen == recall_loop._HOME
+    tree = ast.parse((root / "package" / "__init__.pyi").read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.name: node.module for node in imports for alias in node.names}
     assert set(recall_loop.__all__) == {*seen, "__version__"}
+    for name, home in seen.items():
+        assert getattr(recall_loop, name) is getattr(import_module(f"recall_loop.{home}"), name)
+    # A stub exports what it imports under an `as`.
+    assert all(alias.asname == alias.name for node in imports for alias in node.names)
 
 
 def test_unknown_name_is_an_attribute_error() -> None:
@@ -100,7 +104,7 @@ def test_every_room_is_packaged(root: Path, pyproject: dict[str, Any]) -> None:
 
 def test_type_checkers_links_reach_every_room(root: Path) -> None:
     links = root / ".typing" / "recall_loop"
-    expected = {path.parts[0] for path in _rooms(root)} | {"__init__.py", "py.typed"}
+    expected = {path.parts[0] for path in _rooms(root)} | {"__init__.py", "__init__.pyi", "py.typed"}
     assert {link.name for link in links.iterdir() if link.name != "__pycache__"} == expected
     for link in links.iterdir():
         assert link.name == "__pycache__" or (link.is_symlink() and not link.readlink().is_absolute())
