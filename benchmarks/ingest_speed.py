@@ -73,7 +73,7 @@ def texts_of(data: Path) -> list[str]:
     """Return the texts of a data set's messages, or made ones if it isn't there."""
     if data.is_dir():
         dataset = load_dataset(data, "messages")
-        return [record.text for name in dataset.collections for record in dataset.collections.records(name)]
+        return [record.text for name in dataset.collections for record in dataset.collections[name]]
     choose = random.Random(1)
     words = ["".join(choose.choices(_SYLLABLES, k=choose.randint(1, 4))) for _ in range(5000)]
     return [" ".join(choose.choices(words, k=choose.randint(5, 50))) for _ in range(5000)]

@@ -143,7 +143,7 @@ def _write_job(folder: Path, dataset: Dataset, questions: Sequence[LabelledQuest
     documents: list[dict[str, Any]] = []
     records: list[dict[str, Any]] = []
     for collection in dict.fromkeys(question.collection for question in questions):
-        for record in dataset.collections.records(collection):
+        for record in dataset.collections[collection]:
             plain = record.model_dump(mode="json", exclude_defaults=True) | {"id": record.id, "kind": record.kind.value}
             documents.append({"id": record.id, "collection": collection, "text": index_text(plain)})
             records.append({"collection": collection, "record": plain})

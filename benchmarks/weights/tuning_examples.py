@@ -61,7 +61,7 @@ def stated(folder: Path, names: Sequence[str], without: int | None) -> Iterator[
     for name in names:
         if fold_of(names, name) == without:
             continue
-        records = both.collections[name]
+        records = list(both.collections[name])
         held = [each.id for each in records if each.kind is ContentType.MESSAGE]
         for each in records:
             if each.kind is ContentType.FACT:

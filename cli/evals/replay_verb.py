@@ -121,7 +121,7 @@ def _load_prompts(
     from recall_loop.evals.replay.replay_policies import read_requests
     from recall_loop.evals.replay.replay_report import ReplayOptions
     from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
-    from recall_loop.evals.runs.prompts import EvalOptions, draw_sample, prompts_from_dataset
+    from recall_loop.evals.runs.prompts import EvalOptions, asked_collections, draw_sample, prompts_from_dataset
 
     choice = EvalOptions(args.k, args.categories, args.limit, args.seed, args.unscored)
     options = ReplayOptions((args.data or args.requests).name, choice.ks, args.limit, args.seed, args.resamples)
@@ -132,5 +132,5 @@ def _load_prompts(
     dataset = load_dataset(args.data, args.kinds, args.format)
     prompts = prompts_from_dataset(dataset, choice)
     store = stack.enter_context(open_eval_store(Path(args.store_path) if args.store_path else None, settings))
-    ingest(store, dataset, list(dict.fromkeys(prompt.request.tenant for prompt in prompts)), progress)
+    ingest(store, dataset, asked_collections(prompts), progress)
     return options, prompts, store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,10 +20,10 @@ from recall_loop.evals.ablation.ingredients import (
 )
 from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.replay.eval_report import number, report_table
-from recall_loop.evals.replay.policy_comparison import RESAMPLES, Difference, differences, policy_figures
+from recall_loop.evals.replay.policy_comparison import RESAMPLES, differences, policy_figures
 from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest, open_eval_store
 from recall_loop.evals.runs.loop_policy import LoopPolicy
-from recall_loop.evals.runs.prompts import EvalOptions, ReplayPrompt, prompts_from_dataset
+from recall_loop.evals.runs.prompts import EvalOptions, ReplayPrompt, asked_collections, prompts_from_dataset
 from recall_loop.evals.runs.runner import ReplayRun, replay
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.self_capture import SELF_CAPTURE_TAG
@@ -66,110 +66,121 @@ def ablate(
     Raises:
         InvalidInputError: an unknown ingredient, or see `recall_loop.evals.runs.runner.select_questions` and `ingest`.
     """
-    parts, with_experience = select_ingredients(plan.only)
     settings = settings.model_copy(update={"llm_model": None})
-    prompts = prompts_from_dataset(dataset, options)
-    everything = LoopPolicy(settings, EVERYTHING)
-    worth: dict[str, dict[str, Any]] = {}
-    with _store(dataset, prompts, plan, settings, None, progress) as store:
-        runs = _group_by_policy(_replay_each(prompts, everything, parts, store, options, progress))
-        whole = runs.pop(EVERYTHING)
-        worth |= {name: _measure_worth(whole, without, plan) for name, without in runs.items()}
-        if with_experience:
-            worth[EXPERIENCE] = _measure_experience(prompts, whole, store, settings, options, plan)
-    for part in (each for each in parts if each.at_ingest and _matters_at_ingest(each, dataset, settings)):
-        with _store(dataset, prompts, plan, settings, part, progress) as store:
-            without = list(replay(prompts, [LoopPolicy(settings, part.name)], store, options.ks, progress))
-        worth[part.name] = _measure_worth(whole, without, plan)
-    return {
-        "set": dataset.name,
-        "kinds": dataset.kinds.value,
-        "questions": len(whole),
-        EVERYTHING: _figures(whole),
-        "worth": {name: worth[name] for name in [*(each.name for each in parts), EXPERIENCE] if name in worth},
-    }
+    return _Ablation(dataset, prompts_from_dataset(dataset, options), options, plan, settings, progress).run()
 
 
-def _matters_at_ingest(part: Ingredient, dataset: Dataset, settings: Settings) -> bool:
-    """Tell whether there are messages, and the embedder is the one whose weights are left out."""
-    if "embedder" in part.settings and settings.embedder != "minilm":
-        return False
-    collections = dataset.collections
-    return any(record.kind is ContentType.MESSAGE for name in collections for record in collections.records(name))
+@dataclass(frozen=True)
+class _Ablation:
+    """The ablations on one data set."""
 
+    dataset: Dataset
+    prompts: Sequence[ReplayPrompt]
+    options: EvalOptions
+    plan: AblationPlan
+    settings: Settings
+    progress: StageProgress | None
 
-def _replay_each(
-    prompts: Sequence[ReplayPrompt],
-    everything: LoopPolicy,
-    parts: Sequence[Ingredient],
-    store: MemoryStore,
-    options: EvalOptions,
-    progress: StageProgress | None,
-) -> Iterator[ReplayRun]:
-    """Yield every prompt with everything and without each ingredient.
+    def run(self) -> dict[str, Any]:
+        """Return the figures with everything, and the worth of each ingredient."""
+        parts, with_experience = select_ingredients(self.plan.only)
+        worth: dict[str, dict[str, Any]] = {}
+        with self._store() as store:
+            runs: dict[str, list[ReplayRun]] = {}
+            for run in self._replay_each([part for part in parts if not part.at_ingest], store):
+                runs.setdefault(run.policy, []).append(run)
+            whole = runs.pop(EVERYTHING)
+            worth |= {name: self._worth(whole, without) for name, without in runs.items()}
+            if with_experience:
+                worth[EXPERIENCE] = self._worth_of_experience(whole, store)
+        for part in (each for each in parts if each.at_ingest and self._matters_at_ingest(each)):
+            with self._store(part) as store:
+                policy = LoopPolicy(self.settings, part.name)
+                worth[part.name] = self._worth(whole, self._replay(self.prompts, policy, store, self.progress))
+        return {
+            "set": self.dataset.name,
+            "kinds": self.dataset.kinds.value,
+            "questions": len(whole),
+            EVERYTHING: _figures(whole),
+            "worth": {name: worth[name] for name in [*(each.name for each in parts), EXPERIENCE] if name in worth},
+        }
 
-    A first run, not counted, tells what a prompt makes use of and has its queries embedded. Where it made no use of
-    an ingredient, the run without it is the run with it. Policies take turns at going first.
-    """
-    others = [part for part in parts if not part.at_ingest]
-    observed = IngredientUsage()
-    first = LoopPolicy(everything.settings, EVERYTHING, observed.note)
-    ablated = {part.name: _without(part, everything.settings) for part in others}
-    for at, prompt in enumerate(prompts):
-        observed.used.clear()
-        for _ in replay([prompt], [first], store, options.ks):
-            pass
-        needed = [part.name for part in others if not part.needs or part.needs in observed.used]
-        policies = [everything, *(ablated[name] for name in needed)]
-        turn = at % len(policies)
-        runs = {run.policy: run for run in replay([prompt], [*policies[turn:], *policies[:turn]], store, options.ks)}
-        yield runs[EVERYTHING]
-        for part in others:
-            yield runs.get(part.name) or replace(runs[EVERYTHING], policy=part.name)
-        if progress:
-            progress("ask", at + 1, len(prompts))
+    def _matters_at_ingest(self, part: Ingredient) -> bool:
+        """Tell whether there are messages, and the embedder is the one whose weights are left out."""
+        if "embedder" in part.settings and self.settings.embedder != "minilm":
+            return False
+        return any(record.kind is ContentType.MESSAGE for pool in self.dataset.collections.values() for record in pool)
 
+    def _replay(
+        self,
+        prompts: Sequence[ReplayPrompt],
+        policy: LoopPolicy,
+        store: MemoryStore,
+        progress: StageProgress | None = None,
+    ) -> list[ReplayRun]:
+        return list(replay(prompts, [policy], store, self.options.ks, progress))
 
-def _without(part: Ingredient, settings: Settings) -> LoopPolicy:
-    return LoopPolicy(settings.model_copy(update=dict(part.settings)), part.name, parts=part.parts)
+    def _replay_each(self, parts: Sequence[Ingredient], store: MemoryStore) -> Iterator[ReplayRun]:
+        """Yield every prompt with everything and without each ingredient.
 
+        A first run, not counted, tells what a prompt makes use of and has its queries embedded. Where it made no use
+        of an ingredient, the run without it is the run with it. Policies take turns at going first.
+        """
+        observed = IngredientUsage()
+        first, everything = (LoopPolicy(self.settings, EVERYTHING, on_event) for on_event in (observed.note, None))
+        ablated = {
+            part.name: LoopPolicy(self.settings.model_copy(update=dict(part.settings)), part.name, parts=part.parts)
+            for part in parts
+        }
+        for at, prompt in enumerate(self.prompts):
+            observed.used.clear()
+            self._replay([prompt], first, store)
+            needed = [part.name for part in parts if not part.needs or part.needs in observed.used]
+            policies = [everything, *(ablated[name] for name in needed)]
+            turn = at % len(policies)
+            policies = [*policies[turn:], *policies[:turn]]
+            runs = {run.policy: run for run in replay([prompt], policies, store, self.options.ks)}
+            yield runs[EVERYTHING]
+            for part in parts:
+                yield runs.get(part.name) or replace(runs[EVERYTHING], policy=part.name)
+            if self.progress:
+                self.progress("ask", at + 1, len(self.prompts))
 
-def _group_by_policy(runs: Iterator[ReplayRun]) -> dict[str, list[ReplayRun]]:
-    found: dict[str, list[ReplayRun]] = {}
-    for run in runs:
-        found.setdefault(run.policy, []).append(run)
-    return found
+    @contextmanager
+    def _store(self, without: Ingredient | None = None) -> Iterator[MemoryStore]:
+        """Open a store with the collections that the prompts ask, written `without` an ingredient."""
+        suffix = f"-without-{without.name}" if without else ""
+        path = self.plan.stores and self.plan.stores / f"{self.dataset.name}-{self.dataset.kinds.value}{suffix}"
+        settings = self.settings.model_copy(update=dict(without.settings)) if without else self.settings
+        with open_eval_store(path, settings, cache_queries=True) as store:
+            store.writer.context_windows = without is None or without.context_windows
+            ingest(store, self.dataset, asked_collections(self.prompts), self.progress)
+            yield store
 
+    def _worth(self, whole: Sequence[ReplayRun], without: Sequence[ReplayRun]) -> dict[str, Any]:
+        """Return the figures with everything less those without one ingredient, by measure."""
+        found = differences(without, whole, resamples=self.plan.resamples, seed=self.plan.seed)
+        worth = {
+            each.measure: {"worth": each.difference, "low": each.low, "high": each.high}
+            for each in found
+            if each.measure in MEASURES
+        }
+        return {"questions": len(whole), **worth}
 
-@contextmanager
-def _store(
-    dataset: Dataset,
-    prompts: Sequence[ReplayPrompt],
-    plan: AblationPlan,
-    settings: Settings,
-    without: Ingredient | None,
-    progress: StageProgress | None,
-) -> Iterator[MemoryStore]:
-    """Open a store with the collections that the prompts ask, written `without` an ingredient."""
-    suffix = f"-without-{without.name}" if without else ""
-    path = plan.stores and plan.stores / f"{dataset.name}-{dataset.kinds.value}{suffix}"
-    names = list(dict.fromkeys(prompt.request.tenant for prompt in prompts))
-    settings = settings.model_copy(update=dict(without.settings)) if without else settings
-    with open_eval_store(path, settings, cache_queries=True) as store:
-        store.writer.context_windows = without is None or without.context_windows
-        ingest(store, dataset, names, progress)
-        yield store
+    def _worth_of_experience(self, whole: Sequence[ReplayRun], store: MemoryStore) -> dict[str, Any]:
+        """Return the worth of knowing the runs of every other question, measured on the rest (TRAJ-9).
 
-
-def _measure_worth(whole: Sequence[ReplayRun], without: Sequence[ReplayRun], plan: AblationPlan) -> dict[str, Any]:
-    """Return the figures with everything less those without one ingredient, by measure."""
-    found = differences(without, whole, resamples=plan.resamples, seed=plan.seed)
-    return {"questions": len(whole), **{each.measure: _shown(each) for each in found if each.measure in MEASURES}}
-
-
-def _shown(each: Difference) -> dict[str, float]:
-    shown = asdict(each)
-    return {"worth": shown["difference"], "low": shown["low"], "high": shown["high"]}
+        It is off by default; here the figures with it are compared with those of everything else.
+        """
+        capturing = LoopPolicy(self.settings.model_copy(update={"capture_runs": True}), _CAPTURED)
+        learned = LoopPolicy(self.settings.model_copy(update={"use_experience": True}), EXPERIENCE)
+        rest = self.prompts[1::2]
+        try:
+            self._replay(self.prompts[::2], capturing, store)
+            knowing = self._replay(rest, learned, store) if rest else []
+        finally:
+            _delete_captured_runs(store, asked_collections(self.prompts))
+        return self._worth(knowing, whole[1::2]) if knowing else {"questions": 0}
 
 
 def _figures(runs: Sequence[ReplayRun]) -> dict[str, float | None]:
@@ -178,61 +189,35 @@ def _figures(runs: Sequence[ReplayRun]) -> dict[str, float | None]:
     return plain | {"queries_executed": found["queries_executed"] / len(runs), "latency_ms": found["latency_ms"]["p50"]}
 
 
-def _measure_experience(
-    prompts: Sequence[ReplayPrompt],
-    whole: Sequence[ReplayRun],
-    store: MemoryStore,
-    settings: Settings,
-    options: EvalOptions,
-    plan: AblationPlan,
-) -> dict[str, Any]:
-    """Return the worth of knowing the runs of every other question, measured on the rest (TRAJ-9).
-
-    It is off by default; here the figures with it are compared with those of everything else.
-    """
-    capturing = LoopPolicy(settings.model_copy(update={"capture_runs": True}), _CAPTURED)
-    learned = LoopPolicy(settings.model_copy(update={"use_experience": True}), EXPERIENCE)
-    try:
-        for _ in replay(prompts[::2], [capturing], store, options.ks):
-            pass
-        knowing = list(replay(prompts[1::2], [learned], store, options.ks)) if prompts[1:] else []
-    finally:
-        _delete_captured_runs(store, {prompt.request.tenant for prompt in prompts})
-    return _measure_worth(knowing, whole[1::2], plan) if knowing else {"questions": 0}
-
-
-def _delete_captured_runs(store: MemoryStore, tenants: set[str]) -> None:
+def _delete_captured_runs(store: MemoryStore, tenants: Sequence[str]) -> None:
     """Delete captured runs: a kept store holds its data set and nothing else."""
-    for tenant in sorted(tenants):
+    for tenant in tenants:
         captured = [record.id for record in store.scan(Scope(tenant=tenant)) if SELF_CAPTURE_TAG in record.tags]
         store.delete(captured, tenant=tenant)
 
 
 def ingredients_without_gain(sets: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return ingredients whose interval lies above 0 for no measure of quality on any set."""
-    return _filter_ingredients(sets, lambda figure: figure["low"] > 0.0, wanted=False)
+    quality = _quality_figures(sets)
+    return [name for name in quality if not any(figure["low"] > 0.0 for figure in quality[name])]
 
 
 def ingredients_with_loss(sets: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return ingredients whose interval lies below 0 for some measure of quality on some set."""
-    return _filter_ingredients(sets, lambda figure: figure["high"] < 0.0, wanted=True)
+    quality = _quality_figures(sets)
+    return [name for name in quality if any(figure["high"] < 0.0 for figure in quality[name])]
 
 
-def _filter_ingredients(
-    sets: Sequence[Mapping[str, Any]], test: Callable[[Mapping[str, float]], bool], *, wanted: bool
-) -> list[str]:
-    names = dict.fromkeys(name for each in sets for name in each["worth"])
-    rows = {name: [each["worth"][name] for each in sets if name in each["worth"]] for name in names}
-    return [name for name in names if any(test(row[m]) for row in rows[name] for m in QUALITY if m in row) is wanted]
+def _quality_figures(sets: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, float]]]:
+    """Return the worth of each ingredient for every measure of quality on every set."""
+    found: dict[str, list[Mapping[str, float]]] = {}
+    for each in sets:
+        for name, row in each["worth"].items():
+            found.setdefault(name, []).extend(row[measure] for measure in QUALITY if measure in row)
+    return found
 
 
-_HEADS = {
-    "all@10": "All@10",
-    "recall@10": "Recall@10",
-    "ndcg@10": "nDCG@10",
-    "queries_executed": "queries",
-    "latency_ms": "latency p50, ms",
-}
+_HEADS = ("All@10", "Recall@10", "nDCG@10", "iterations", "queries", "latency p50, ms")  # of `MEASURES`
 _COARSE = {"iterations": 2, "queries_executed": 1, "latency_ms": 0}
 _NOTE = "worth = with everything less without it, with its 95 % interval; * where the interval doesn't hold 0"
 
@@ -256,15 +241,16 @@ def show(report: Mapping[str, Any], console: Console) -> None:
     console.print(_NOTE, markup=False)
     for found in report["sets"]:
         console.print(_table(found))
-    console.print("no measure of quality gains on any set:", ", ".join(report["gain_nothing"]) or "none", markup=False)
-    console.print(
-        "some measure of quality loses on some set:", ", ".join(report["lose_somewhere"]) or "none", markup=False
-    )
+    for text, key in (
+        ("no measure of quality gains on any set:", "gain_nothing"),
+        ("some measure of quality loses on some set:", "lose_somewhere"),
+    ):
+        console.print(text, ", ".join(report[key]) or "none", markup=False)
 
 
 def _table(found: Mapping[str, Any]) -> Table:
     title = f"{found['set']} ({found['kinds']}), {found['questions']} questions"
-    table = report_table("without", *(_HEADS.get(name, name) for name in MEASURES), title=title, no_wrap=True)
+    table = report_table("without", *_HEADS, title=title, no_wrap=True)
     everything = found[EVERYTHING]
     table.add_row(
         EVERYTHING,

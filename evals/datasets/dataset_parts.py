@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.memory.intake.files.documents import record_from_document
@@ -49,52 +50,24 @@ SELECTED_KINDS = {
 }
 
 
-class RecordSource(Protocol):
-    """The records of one collection; each reading makes them again, so only one collection need be in memory."""
-
-    def __len__(self) -> int:
-        """Return how many records there are, without making them."""
-        ...
-
-    def records(self) -> Iterator[Record]:
-        """Yield the records, in the order of the files.
-
-        Raises:
-            InvalidInputError: a document can't become a record; names file, line or item, and field.
-        """
-        ...
-
-
 @dataclass(frozen=True)
-class Collections(Mapping[str, list[Record]]):
-    """Records by collection."""
+class RecordPool:
+    """The records of one collection; each reading makes them again, so only one collection need be in memory.
 
-    _pools: Mapping[str, RecordSource] = field(repr=False)
+    Attributes:
+        size: how many records there are.
+        read: makes them, in the order of the files; a document that can't become a record raises
+            `InvalidInputError`, which names file, line or item, and field.
+    """
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._pools)
+    size: int
+    read: Callable[[], Iterator[Record]] = field(repr=False)
 
     def __len__(self) -> int:
-        return len(self._pools)
+        return self.size
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._pools  # the inherited one would read the records
-
-    def __getitem__(self, name: str) -> list[Record]:
-        return list(self.records(name))
-
-    def size(self, name: str) -> int:
-        """Return how many documents the collection has, without reading them."""
-        return len(self._pools[name])
-
-    def records(self, name: str) -> Iterator[Record]:
-        """Yield the records of one collection; see `RecordSource.records`.
-
-        Raises:
-            KeyError: the data set has no such collection.
-            InvalidInputError: a document can't become a record.
-        """
-        yield from self._pools[name].records()
+    def __iter__(self) -> Iterator[Record]:
+        return self.read()
 
 
 @dataclass(frozen=True)
@@ -108,7 +81,7 @@ class Dataset:
 
     name: str
     kinds: DocumentSelection
-    collections: Collections
+    collections: Mapping[str, RecordPool]
     questions: list[LabelledQuestion]
     blank: int = 0
     content_types: tuple[ContentType, ...] | None = None
@@ -174,21 +147,11 @@ class RawDataset:
     content_types: tuple[ContentType, ...] | None = None
 
 
-@dataclass(frozen=True)
-class _SelectedDocuments:
-    """The documents of one collection that count."""
-
-    read: DocumentReader
-    kinds: frozenset[DocumentKind]
-    size: int
-
-    def __len__(self) -> int:
-        return self.size
-
-    def records(self) -> Iterator[Record]:
-        """Yield the records."""
-        documents = distinct_documents(self.read())
-        return (document.record() for document in documents if document.kind in self.kinds and not document.blank)
+def _selected_records(read: DocumentReader, kinds: frozenset[DocumentKind]) -> Iterator[Record]:
+    """Yield the documents of the chosen kinds that have text, as records."""
+    for document in distinct_documents(read()):
+        if document.kind in kinds and not document.blank:
+            yield document.record()
 
 
 def distinct_documents(documents: Iterable[Document]) -> Iterator[Document]:
@@ -216,17 +179,16 @@ def build_dataset(name: str, source: RawDataset, kinds: DocumentSelection | str 
     present = set(blanks).union(*counts.values())
     selection = parse_selection(kinds, messages=DocumentKind.MESSAGE in present)
     selected = SELECTED_KINDS[selection]
-    sizes = {collection: sum(count[kind] for kind in selected) for collection, count in counts.items()}
-    pools: dict[str, RecordSource] = {
-        collection: _SelectedDocuments(source.collections[collection], selected, size)
-        for collection, size in sizes.items()
-        if size
+    pools = {
+        collection: RecordPool(size, partial(_selected_records, source.collections[collection], selected))
+        for collection, count in counts.items()
+        if (size := sum(count[kind] for kind in selected))
     }
     if not pools:
         raise selection_error(selection, present)
     check_collections(source.questions, pools)
     blank = sum(blanks[kind] for kind in selected)
-    return Dataset(name, selection, Collections(pools), source.questions, blank, source.content_types)
+    return Dataset(name, selection, pools, source.questions, blank, source.content_types)
 
 
 def parse_selection(kinds: DocumentSelection | str | None, *, messages: bool) -> DocumentSelection:

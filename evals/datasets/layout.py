@@ -6,17 +6,17 @@ reads every document once and keeps only where it stands; records are made when 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from recall_loop.evals.datasets.dataset_parts import (
     SELECTED_KINDS,
-    Collections,
     Dataset,
     Document,
     DocumentKind,
     DocumentSelection,
+    RecordPool,
     check_collections,
     parse_selection,
     selection_error,
@@ -32,20 +32,6 @@ FOLDERS = ("turns", "facts", "summaries", "events")
 LAYOUT_DESCRIPTION = (
     f"a folder with {QUESTIONS_FILE}, and documents in {DOCS_FILE} or in {'/, '.join(FOLDERS)}/ (*.jsonl)"
 )
-
-
-@dataclass
-class _LayoutCollection:
-    """The documents of one collection, by where they stand."""
-
-    lines: list[JsonItem] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def records(self) -> Iterator[Record]:
-        """Yield the records, in the order of the files."""
-        return (Document(line.location, fields).record() for line, fields in reread_items(self.lines))
 
 
 def read_layout(folder: Path, kinds: DocumentSelection | str | None) -> Dataset:
@@ -65,7 +51,7 @@ def read_layout(folder: Path, kinds: DocumentSelection | str | None) -> Dataset:
     names = list(dict.fromkeys(question.collection for question in questions))
     pools, blank = _scan(folder, chosen, names)
     check_collections(questions, pools)
-    return Dataset(folder.resolve().name, chosen, Collections(pools), questions, blank)
+    return Dataset(folder.resolve().name, chosen, pools, questions, blank)
 
 
 def read_questions(path: Path) -> list[LabelledQuestion]:
@@ -77,9 +63,9 @@ def read_questions(path: Path) -> list[LabelledQuestion]:
     return [validate_model(LabelledQuestion, line.value, line.location) for line in iter_lines(path)]
 
 
-def _scan(folder: Path, kinds: DocumentSelection, names: list[str]) -> tuple[dict[str, _LayoutCollection], int]:
+def _scan(folder: Path, kinds: DocumentSelection, names: list[str]) -> tuple[dict[str, RecordPool], int]:
     """Return where the chosen documents stand, by collection, and how many have no text."""
-    pools: dict[str, _LayoutCollection] = {}
+    chosen: dict[str, list[JsonItem]] = {}
     seen: set[DocumentKind] = set()
     blank = 0
     for path in _files(folder):
@@ -91,13 +77,16 @@ def _scan(folder: Path, kinds: DocumentSelection, names: list[str]) -> tuple[dic
             if document.blank:
                 blank += 1
             else:
-                collection = pools.setdefault(collection_of(line, names), _LayoutCollection())
-                collection.lines.append(line.without_value())
+                chosen.setdefault(collection_of(line, names), []).append(line.without_value())
     if not seen:
         raise InvalidInputError("data", str(folder), LAYOUT_DESCRIPTION)
-    if not pools:
+    if not chosen:
         raise selection_error(kinds, seen)
-    return pools, blank
+    return {name: RecordPool(len(lines), partial(_records, lines)) for name, lines in chosen.items()}, blank
+
+
+def _records(lines: Sequence[JsonItem]) -> Iterator[Record]:
+    return (Document(line.location, fields).record() for line, fields in reread_items(lines))
 
 
 def _files(folder: Path) -> Iterator[Path]:

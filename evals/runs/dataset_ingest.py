@@ -123,12 +123,12 @@ def ingest(
         InvalidInputError: a record is rejected, or a tenant holds records of something else, which
             every question would search too.
     """
-    total = sum(dataset.collections.size(name) for name in names)
+    total = sum(len(dataset.collections[name]) for name in names)
     done = 0
     written: dict[str, int] = {}
     for name in names:
         ids: set[str] = set()
-        for batch in _batches(dataset.collections.records(name)):
+        for batch in _batches(dataset.collections[name]):
             _write(store, batch, name)
             ids.update(record.id for record in batch)
             done += len(batch)

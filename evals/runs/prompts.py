@@ -152,6 +152,11 @@ def prompts_from_dataset(dataset: Dataset, options: EvalOptions) -> list[ReplayP
     ]
 
 
+def asked_collections(prompts: Iterable[ReplayPrompt]) -> list[str]:
+    """Return the collections that prompts ask, each once: the tenants of their requests."""
+    return list(dict.fromkeys(prompt.request.tenant for prompt in prompts))
+
+
 def draw_sample(items: Sequence[_T], limit: int | None, seed: int) -> list[_T]:
     """Return `limit` items drawn with `seed`, in their order; all where `limit` is None or not below their number."""
     if limit is None or limit >= len(items):

@@ -15,7 +15,7 @@ from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.measures.retrieval_metrics import expand_to_sources, score_ranking
 from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest
 from recall_loop.evals.runs.loop_policy import LoopPolicy, Policy, PolicyResult
-from recall_loop.evals.runs.prompts import EvalOptions, ReplayPrompt, prompts_from_dataset
+from recall_loop.evals.runs.prompts import EvalOptions, ReplayPrompt, asked_collections, prompts_from_dataset
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.run_context import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
 from recall_loop.state.request import RetrieveRequest
@@ -67,7 +67,7 @@ def run_evaluation(
         InvalidInputError: see `recall_loop.evals.runs.prompts.select_questions` and `ingest`.
     """
     prompts = prompts_from_dataset(dataset, options)
-    ingest(store, dataset, list(dict.fromkeys(prompt.request.tenant for prompt in prompts)), progress)
+    ingest(store, dataset, asked_collections(prompts), progress)
     policy = LoopPolicy(settings or Settings.from_env(), parts=parts, traced=False)
     yield from replay(prompts, [policy], store, options.ks, progress)
 

@@ -61,7 +61,7 @@ def test_kinds_choose_documents(talk: Path, kinds: str | None, of_a: list[str]) 
     """
     dataset = load_dataset(talk, kinds)
     assert [record.id for record in dataset.collections["a"]] == of_a
-    assert dataset.collections.size("a") == len(of_a)
+    assert len(dataset.collections["a"]) == len(of_a)
     assert [record.id for record in dataset.collections["b"]] == ["t4", "t2"]
     assert "b" in dataset.collections
     assert len(dataset.collections) == 2
@@ -193,7 +193,7 @@ def test_bad_lines_are_named(tmp_path: Path) -> None:
         load_dataset(tmp_path)
     write(tmp_path / "docs.jsonl", [turn("t1", "a"), turn("t2", "a") | {"timestamp": "soon"}])
     with pytest.raises(InvalidInputError, match=r"docs\.jsonl line 2\.timestamp: got 'soon'"):
-        list(load_dataset(tmp_path).collections.records("a"))
+        list(load_dataset(tmp_path).collections["a"])
 
 
 def test_kinds_that_the_set_lacks(tmp_path: Path) -> None:
@@ -226,5 +226,5 @@ def test_real_sets_load_wholly(data_dir: Path, name: str, collections: int, scor
     assert len(dataset.collections) == collections
     asked = [question for question in dataset.questions if question.scored]
     assert len(asked) == scored
-    ids = {key: {record.id for record in dataset.collections.records(key)} for key in dataset.collections}
+    ids = {key: {record.id for record in dataset.collections[key]} for key in dataset.collections}
     assert all(set(question.gold) <= ids[question.collection] for question in asked)

@@ -31,8 +31,8 @@ def test_every_format_is_recognised_and_holds_its_gold(tmp_path: Path, name: str
     """
     path = write_dataset(name, tmp_path / "set")
     dataset = load_dataset(path, "all", name.removesuffix("2") if told else None)
-    ids = {key: {record.id for record in dataset.collections.records(key)} for key in dataset.collections}
-    assert {key: dataset.collections.size(key) for key in ids} == {key: len(found) for key, found in ids.items()}
+    ids = {key: {record.id for record in dataset.collections[key]} for key in dataset.collections}
+    assert {key: len(dataset.collections[key]) for key in ids} == {key: len(found) for key, found in ids.items()}
     scored = [question for question in dataset.questions if question.scored]
     assert scored
     assert all(set(question.gold) <= ids[question.collection] for question in scored)
@@ -72,7 +72,7 @@ def test_beam(tmp_path: Path) -> None:
     """
     path = write_dataset("beam", tmp_path)
     dataset = load_dataset(path)
-    messages = dataset.collections["beam-1"]
+    messages = list(dataset.collections["beam-1"])
     assert messages[0].text == "My greenhouse needs a new roof by Easter."
     assert [message.session for message in messages] == ["1", "1", "2"]
     assert {message.created_at for message in messages} == {datetime(2024, 3, 15, tzinfo=UTC)}
@@ -92,7 +92,7 @@ def test_passages(tmp_path: Path) -> None:
     """
     musique = load_dataset(write_dataset("musique", tmp_path / "m"))
     passages = {record.label: record.id for record in musique.collections["musique"]}
-    assert len(passages) == musique.collections.size("musique") == 3
+    assert len(passages) == len(musique.collections["musique"]) == 3
     two, three = musique.questions
     assert (two.category, two.gold) == ("2hop", (passages["Harbour mural"], passages["Aud Lie"]))
     assert (three.category, three.gold, three.scored) == ("3hop", (passages["Tar"],), False)
@@ -142,8 +142,8 @@ def test_records_keep_their_kinds(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="question k2: collection"):
         load_dataset(folder, "messages")
     dataset = load_dataset(folder)
-    assert {name: dataset.collections.size(name) for name in dataset.collections} == {"pottery": 2, "bakery": 1}
-    assert dataset.collections["bakery"][0].label == "Bread"
+    assert {name: len(dataset.collections[name]) for name in dataset.collections} == {"pottery": 2, "bakery": 1}
+    assert next(iter(dataset.collections["bakery"])).label == "Bread"
 
 
 Change = Callable[[Any], None]

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.measuring import Stopwatch
-from recall_loop.evals.datasets.dataset_parts import Collections, Dataset, DocumentSelection
+from recall_loop.evals.datasets.dataset_parts import Dataset, DocumentSelection, RecordPool
 from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.replay import eval_report
 from recall_loop.evals.runs.dataset_ingest import with_cross_collection_questions
@@ -27,7 +27,7 @@ def question(number: int, category: str = "plain", *, gold: tuple[str, ...] = ("
 
 
 def dataset(*questions: LabelledQuestion) -> Dataset:
-    return Dataset("small", DocumentSelection.ALL, Collections({}), list(questions))
+    return Dataset("small", DocumentSelection.ALL, {}, list(questions))
 
 
 def answered(number: int, category: str, recall: float, **more: float) -> ReplayRun:
@@ -173,7 +173,7 @@ def test_foreign_questions_are_asked_of_another_collection() -> None:
         LabelledQuestion(id=f"{c}{n}", collection=c, question=f"{c}{n}?", gold=("m",)) for c in "ab" for n in range(5)
     ]
     mine.append(LabelledQuestion(id="b9", collection="b", question="b9?", answerable=False))
-    both = Dataset("two", DocumentSelection.ALL, Collections({"a": {}, "b": {}}), mine)
+    both = Dataset("two", DocumentSelection.ALL, dict.fromkeys("ab", RecordPool(0, lambda: iter(()))), mine)
     added = with_cross_collection_questions(both, 3).questions[len(mine) :]
     assert [question.collection for question in added] == ["a"] * 3 + ["b"] * 3
     assert all(q.category == "foreign" and not q.answerable and not q.scored for q in added)
