@@ -15,8 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from recall_loop.graph.batch.batch_answer import run_request
-from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine
+from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine, run_request
 from recall_loop.graph.batch.batch_rounds import WorkerDied
 from recall_loop.memory.store.chroma import chroma_server
 from recall_loop.memory.store.embed.embedder_factory import processors_per_process, thread_environment

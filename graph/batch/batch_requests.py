@@ -7,6 +7,8 @@ lines take eight bytes each.
 from __future__ import annotations
 
 import hashlib
+import logging
+import re
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,9 +18,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from recall_loop.graph.run import retrieve
 from recall_loop.memory.parsing.json_lines import InvalidLine, RawLine, parse_object, raw_lines
-from recall_loop.state.errors import InvalidInputError
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import InvalidInputError, RecallError, validate_model
 from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.settings.settings import Settings
 
 DUPLICATE_ID = "duplicate_id"
 _DIGEST_BYTES = 8
@@ -180,3 +185,29 @@ def _checked(fields: Mapping[str, Any], line: int, digest: str | None, ids: _IdR
 def _invalid_request(line: int, digest: str | None, kind: str, message: str, field: str | None = None) -> BatchRequest:
     error = {"type": kind, "message": message} | ({"field": field} if field else {})
     return BatchRequest(line, None, digest, error=error)
+
+
+_WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
+_log = logging.getLogger(__name__)
+
+
+def run_request(request: BatchRequest, store: MemoryStore, settings: Settings) -> ResultLine:
+    """Run one request and return its line; nothing that goes wrong with it ends the batch."""
+    fields = {"tenant": settings.tenant} | dict(request.fields or {})
+    try:
+        result = retrieve(validate_model(RetrieveRequest, fields), store=store, settings=settings)
+    except RecallError as error:
+        return request.result_line(error=describe_error(error))
+    except Exception as error:  # noqa: BLE001  # the log has the trace; the other requests go on
+        _log.exception("request %r failed", request.request_id)
+        return request.result_line(error={"type": "internal", "message": f"{type(error).__name__}: {error}"})
+    return request.result_line(result=result.model_dump(mode="json"))
+
+
+def describe_error(error: RecallError) -> ResultLine:
+    """Return an exception as `{"type", "field", "message"}`; `field` only where one is to blame."""
+    name = type(error).__name__.removesuffix("Error")
+    described: ResultLine = {"type": _WORD_START.sub("_", name).lower(), "message": str(error)}
+    if isinstance(error, InvalidInputError):
+        described["field"] = error.field
+    return described

@@ -23,7 +23,7 @@ from recall_loop.graph.batch.batch_requests import (
     requests_from_objects,
 )
 from recall_loop.graph.batch.batch_rounds import BatchEngine, BatchScheduler, OutputOrder
-from recall_loop.graph.batch.ray.ray_engine import RayCluster, RayEngine, ray_blocker
+from recall_loop.graph.batch.ray_engine import RayCluster, RayEngine, ray_blocker
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest

@@ -53,7 +53,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, embedder: MiniLmEmbedder) -
 def cluster() -> Iterator[Any]:
     """A cluster that the tests share: beginning one takes seconds."""
     pytest.importorskip("ray")
-    from recall_loop.graph.batch.ray import ray_engine
+    from recall_loop.graph.batch import ray_engine
 
     ray = ray_engine._import_ray()
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=10**8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,15 +79,71 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         OSError: a file can't be read.
     """
     from recall_loop.cli.core.common import open_store
-    from recall_loop.cli.retrieve.request_arguments import build_request
     from recall_loop.graph.run import stream_retrieve
     from recall_loop.state.types import StopReason
 
-    request = build_request(args, settings)
+    request = _build_request(args, settings)
     with open_store(settings, read_only=not settings.capture_runs) as store:
         steps = stream_retrieve(request, store=store, settings=settings)
         result = _print_json(steps, stream=args.stream) if args.json else _print_run(steps, args, request)
     return 1 if result.stop.reason is StopReason.TOOL_FAILURE else 0
+
+
+def _build_request(args: argparse.Namespace, settings: Settings) -> RetrieveRequest:
+    """Return the request that the options describe.
+
+    Raises:
+        InvalidInputError: names the option's field, its value and what is allowed.
+        OSError: the file of messages can't be read.
+    """
+    from recall_loop.cli.core.common import model_from, scope_from
+    from recall_loop.state.errors import InvalidInputError
+    from recall_loop.state.request import RetrieveRequest
+
+    messages: list[Any] = _read_messages(args.messages) if args.messages else []
+    if args.question is not None:
+        messages.append({"role": "user", "content": args.question})
+    if not messages:
+        raise InvalidInputError("QUESTION", None, "a question, or --messages FILE that ends with one")
+    fields: dict[str, Any] = {"messages": messages, "tenant": settings.tenant}
+    if args.stream and not args.json:
+        fields["debug"] = True
+    request = model_from(args, RetrieveRequest, **fields)
+    scope_from(args, settings)  # options that don't fit together are refused before a store is opened
+    return request
+
+
+def _read_messages(path: Path) -> list[Any]:
+    """Return the messages of a file: a JSON list, an object with `messages`, or one object a line.
+
+    Raises:
+        InvalidInputError: the file is not JSON of that shape.
+        OSError: it can't be read.
+    """
+    from recall_loop.state.errors import InvalidInputError
+
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError("--messages", str(path), "a file in UTF-8") from error
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        return [_message(path, number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if isinstance(whole, dict):
+        whole = whole.get("messages", [whole])
+    if not isinstance(whole, list):
+        raise InvalidInputError("--messages", str(path), "a list of messages")
+    return whole
+
+
+def _message(path: Path, number: int, line: str) -> Any:
+    from recall_loop.state.errors import InvalidInputError
+
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise InvalidInputError("--messages", f"{path}, line {number}", f"JSON ({error})") from error
 
 
 def _print_run(

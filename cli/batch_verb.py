@@ -1,16 +1,19 @@
-"""`recall-loop batch`: a file of requests to a store (OPS-2)."""
+"""`recall-loop batch`: a file of requests to a store, and a summary of how they ended (OPS-2, OPS-3)."""
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.core.shared_options import add_model_options, add_store_option, bounded_int, bounded_seconds
 
 if TYPE_CHECKING:  # loaded when the verb runs
-    from recall_loop.graph.batch.batch_run import RayCluster
+    from recall_loop.graph.batch.batch_output import BatchSummary
+    from recall_loop.graph.batch.ray_engine import RayCluster
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.state.settings.settings import Settings
 
@@ -100,10 +103,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         WorkerError: the processes can't begin, or end again and again.
         OSError: a file can't be read or written.
     """
-    from recall_loop.cli.batch.batch_rendering import print_summary, print_summary_json
     from recall_loop.cli.core.common import open_store
     from recall_loop.cli.core.progress_bars import progress_bar
-    from recall_loop.graph.batch.batch_run import count_requests, run_batch
+    from recall_loop.cli.core.screen import print_json
+    from recall_loop.graph.batch.batch_requests import count_requests
+    from recall_loop.graph.batch.batch_run import run_batch
 
     ray = _ray(args)
     total = count_requests(args.requests)  # a missing file is reported before the store is opened
@@ -125,7 +129,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
                 progress=lambda summary: advance(summary.total, summary.total - summary.skipped),
             )
     seconds = time.monotonic() - began
-    (print_summary_json if args.json else print_summary)(args.output, summary, seconds)
+    if args.json:
+        print_json({"output": str(args.output), "seconds": round(seconds, 3), **summary.as_json()})
+    else:
+        _print_summary(args.output, summary, seconds)
     return 0 if summary.complete else 1
 
 
@@ -133,7 +140,7 @@ def _ray(args: argparse.Namespace) -> RayCluster | None:
     from recall_loop.state.errors import InvalidInputError
 
     if args.engine == "ray":
-        from recall_loop.graph.batch.batch_run import RayCluster
+        from recall_loop.graph.batch.ray_engine import RayCluster
 
         if args.workers is not None:
             raise InvalidInputError("--workers", args.workers, "none with --engine ray, which takes --actors")
@@ -151,3 +158,41 @@ def _default_workers(concurrency: int, total: int, store: MemoryStore, settings:
 
     wanted = min(available_processors(), concurrency, total // _MIN_REQUESTS_PER_WORKER, _MAX_DEFAULT_WORKERS)
     return 1 if wanted <= 1 or multiprocess_blocker(store, settings) else wanted
+
+
+def _print_summary(output: Path, summary: BatchSummary, seconds: float) -> None:
+    """Write where the result lines are and how the requests ended."""
+    from rich.text import Text
+
+    from recall_loop.cli.core.screen import Screen, sanitize
+    from recall_loop.state.display import format_count
+
+    screen = Screen()
+    skipped = f", {summary.skipped:,} done by an earlier run" if summary.skipped else ""
+    outcome = f"{summary.succeeded:,} answered, {summary.failed:,} failed{skipped}"
+    screen.line(f"{output}: {format_count(summary.total, 'request')}: {outcome}", "bold")
+    for name, value in _summary_rows(summary, seconds):
+        screen.row(Text(f"{name:<14}  ", "dim"), Text(sanitize(value)), indent=2)
+
+
+def _summary_rows(summary: BatchSummary, seconds: float) -> Iterator[tuple[str, str]]:
+    from recall_loop.state.display import format_count
+
+    done = summary.total - summary.skipped
+    rate = f", {done / seconds:,.1f} requests/s" if done and seconds > 0 else ""
+    yield "time", f"{seconds:,.1f} s{rate}"
+    if summary.succeeded:
+        yield "stop reasons", _counts(summary.stop_reasons)
+        yield "latency", ", ".join(f"{name} {value:,.2f} s" for name, value in summary.latency().items())
+        yield "iterations", f"{summary.iterations:,}, {summary.iterations / summary.succeeded:.1f} a request"
+    if summary.llm_calls:
+        calls, tokens = format_count(summary.llm_calls, "call"), format_count(summary.llm_tokens, "token")
+        yield "language model", f"{calls}, {tokens}"
+    if summary.degraded:
+        yield "degraded", f"{format_count(summary.degraded, 'result')}; `warnings` say why"
+    if summary.errors:
+        yield "errors", _counts(summary.errors)
+
+
+def _counts(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {number:,}" for name, number in counts.most_common())

@@ -1,1 +1,0 @@
-"""`recall-loop retrieve`."""

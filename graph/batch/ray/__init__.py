@@ -1,1 +1,0 @@
-"""The Ray engine of batches and its actor."""
