@@ -12,7 +12,6 @@ output by a tool's call, `prompt` a model that has none. The goal is a p50 of th
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import sys
@@ -76,9 +75,6 @@ class InstantModel(BaseChatModel):
         self.own.append(time.perf_counter() - began)
         return result
 
-    async def _agenerate(self, messages, stop=None, run_manager=None, **kwargs) -> ChatResult:
-        return self._generate(messages, stop, run_manager, **kwargs)
-
 
 class InstantToolModel(InstantModel):
     """The same with tools, by which LangChain makes structured output of it."""
@@ -107,18 +103,6 @@ def timed(model: InstantModel, ask: Callable[[], Any], asks: int) -> list[float]
     return taken[WARM:]
 
 
-async def timed_async(model: InstantModel, door: ChatClient, prompt: RenderedPrompt, asks: int) -> list[float]:
-    """Return the same of asks on one event loop."""
-    taken = []
-    for _ in range(asks + WARM):
-        model.own.clear()
-        began = time.perf_counter()
-        reply = await door.aask(prompt, PlanReply, LIMITS)
-        taken.append((time.perf_counter() - began - sum(model.own)) * 1000)
-        assert reply.value is not None, reply.failure
-    return taken[WARM:]
-
-
 def measure(asks: int, tokens: int) -> dict[str, list[float]]:
     """Return the milliseconds of every way of asking."""
     prompt, schema = prompt_of(tokens), reply_schema(PlanReply).schema
@@ -133,7 +117,6 @@ def measure(asks: int, tokens: int) -> dict[str, list[float]]:
     by_tools, by_prompt = ChatClient(tools), ChatClient(plain)
     return {
         "door.ask, native": timed(tools, lambda: through(by_tools), asks),
-        "door.aask, native": asyncio.run(timed_async(tools, by_tools, prompt, asks)),
         "door.ask, prompt": timed(plain, lambda: through(by_prompt), asks),
         "LangChain alone, made for each ask": timed(
             tools, lambda: tools.with_structured_output(schema, include_raw=True).invoke(messages), asks

@@ -14,7 +14,7 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
 
 from recall_loop.llm.endpoint.circuit_breaker import EndpointHealth, Limits, Usage, shared_endpoint_health
-from recall_loop.llm.structured.drivers import StepGenerator, adrive, drive
+from recall_loop.llm.structured.drivers import drive
 from recall_loop.llm.structured.llm_tracing import CallObserver
 from recall_loop.llm.structured.output_methods import OutputMethods, endpoint_name, model_name, reply_schema
 from recall_loop.llm.structured.structured_output import CallPolicy, ChatReply, FallbackChain, ModelConnection
@@ -60,7 +60,7 @@ _anonymous = itertools.count(1)
 
 
 class ChatClient:
-    """Asks one model for structured output. Safe for threads and event loops at once.
+    """Asks one model for structured output. Safe for several threads at once.
 
     Clients of equal `endpoint` share what is known of it (which output method works, whether it is left alone after a
     fault); by default that is the model's class, base URL, name and key. A model without those shares with none.
@@ -102,21 +102,14 @@ class ChatClient:
         starts over where a further try is made.
         """
         key = self._cache.key(self.endpoint, prompt, schema)
-        reply = self._cached(key, schema, on_text)
-        return reply or self._keep(key, drive(self._steps(prompt, schema, limits, on_text), on_text))
-
-    async def aask(
-        self, prompt: RenderedPrompt, schema: type[T], limits: Limits, on_text: Callable[[str], None] | None = None
-    ) -> ChatReply[T]:
-        """Return the same as `ask`, without blocking the event loop; `on_text` is called on it."""
-        key = self._cache.key(self.endpoint, prompt, schema)
-        reply = self._cached(key, schema, on_text)
-        return reply or self._keep(key, await adrive(self._steps(prompt, schema, limits, on_text), on_text))
-
-    def _steps(
-        self, prompt: RenderedPrompt, schema: type[T], limits: Limits, on_text: Callable[[str], None] | None
-    ) -> StepGenerator[ChatReply[T]]:
-        return FallbackChain(self._connection, prompt, schema, limits).steps(on_text is not None)
+        cached = self._cached(key, schema, on_text)
+        if cached is not None:
+            return cached
+        steps = FallbackChain(self._connection, prompt, schema, limits).steps(on_text is not None)
+        reply = drive(steps, on_text)
+        if key and reply.value is not None:
+            self._cache.put(key, reply.value)
+        return reply
 
     def _cached(self, key: str, schema: type[T], on_text: Callable[[str], None] | None) -> ChatReply[T] | None:
         value = self._cache.get(key) if key else None
@@ -125,8 +118,3 @@ class ChatClient:
         if on_text is not None:
             on_text(value.model_dump_json())
         return ChatReply(value, None, Usage(), None, cached=True)
-
-    def _keep(self, key: str, reply: ChatReply[T]) -> ChatReply[T]:
-        if key and reply.value is not None:
-            self._cache.put(key, reply.value)
-        return reply

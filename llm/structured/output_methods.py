@@ -127,14 +127,6 @@ class OutputMethods:
                 self._made[key] = _build_methods(_without_temperature(self._model) if key[1] else self._model, schema)
             return self._made[key]
 
-    def threaded(self, stream: bool) -> bool:
-        """Tell whether langchain would run the model's blocking call in the event loop's own threads.
-
-        The end of the loop waits for those, so a call that hangs would hang it.
-        """
-        ways = ("_agenerate", "_astream") if stream else ("_agenerate",)
-        return all(getattr(type(self._model), way, None) is getattr(BaseChatModel, way) for way in ways)
-
 
 def _build_methods(model: BaseChatModel, schema: type[BaseModel]) -> dict[str, OutputMethod]:
     shape = reply_schema(schema)

@@ -1,7 +1,6 @@
 """A fallback chain: from the strictest output method to the most lenient, within limits, with retries (LOOP-8).
 
-A generator without I/O. It yields calls and pauses and is sent their outcomes, so that one implementation serves
-threads and event loops alike.
+A generator without I/O: it yields calls and pauses and is sent their outcomes.
 """
 
 from __future__ import annotations
@@ -207,15 +206,13 @@ class FallbackChain(Generic[T]):
         if method.accepts_bounds:
             model, quirks = self._connection.model, self._endpoint.quirks
             bounds = call_bounds(model, quirks, self._policy.reply_tokens, seconds)
-        streams = stream and method.accepts_bounds
         return ModelCall(
             method.runnable,
             self._messages(method),
             RunnableConfig(tags=[_HIDDEN], run_name=f"recall_loop.{self._prompt.name}"),
             bounds,
             seconds,
-            streams,
-            self._connection.methods.threaded(streams),
+            stream and method.accepts_bounds,
         )
 
     def _messages(self, method: OutputMethod) -> list[BaseMessage]:

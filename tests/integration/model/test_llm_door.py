@@ -1,4 +1,4 @@
-"""The door against a real server on loopback: every behaviour, both ways of calling, and what is remembered."""
+"""The door against a real server on loopback: every behaviour, and what is remembered."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from recall_loop.llm.client import ChatClient
 from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.llm.endpoint.failures import FailureReason
 from recall_loop.prompts.templates import RenderedPrompt
+from recall_loop.state.run.cancellation import RunCancelledError, cancellable
 from recall_loop.state.settings.settings import Settings
 from tests.llm_endpoint import MODEL, Behaviour, ChatEndpoint, RawReply, ToolReply
 
@@ -45,14 +46,12 @@ def plan(asked):
     return {"queries": ["Atlas lead"], "note": "names first"}
 
 
-@pytest.fixture(params=["sync", "async"])
-def ask(request):
-    """Ask a door, in this thread or on an event loop."""
+@pytest.fixture
+def ask():
+    """Ask a door."""
 
     def asked(door, prompt=PROMPT, schema=Plan, limits=PLENTY, on_text=None):
-        if request.param == "sync":
-            return door.ask(prompt, schema, limits, on_text)
-        return asyncio.run(door.aask(prompt, schema, limits, on_text))
+        return door.ask(prompt, schema, limits, on_text)
 
     return asked
 
@@ -64,7 +63,6 @@ def warm():
         door = ChatClient(endpoint.model())
         for on_text in (None, lambda text: None):
             assert door.ask(PROMPT, Plan, PLENTY, on_text).value is not None
-            assert asyncio.run(door.aask(PROMPT, Plan, PLENTY, on_text)).value is not None
 
 
 def door_to(endpoint, **values):
@@ -494,13 +492,7 @@ def test_many_asks_at_once_on_one_door():
 
         with ThreadPoolExecutor(8) as pool:
             replies = list(pool.map(one, range(32)))
-
-        async def all_at_once():
-            prompts = [RenderedPrompt("plan", "1", "You plan.", f"question {number}") for number in range(32)]
-            return await asyncio.gather(*(door.aask(prompt, Plan, PLENTY) for prompt in prompts))
-
-        replies += asyncio.run(all_at_once())
-        assert [reply.value.queries for reply in replies] == [[f"question {number}"] for number in range(32)] * 2
+        assert [reply.value.queries for reply in replies] == [[f"question {number}"] for number in range(32)]
         assert all(reply.method == "function_calling" for reply in replies)
         assert endpoint.count("json_schema") <= 8
 
@@ -514,15 +506,17 @@ def test_a_cancelled_ask_gives_the_trial_back():
         now[0] = 61.0
         endpoint.behaviour = Behaviour.HANGS
 
-        async def cancelled():
-            task = asyncio.create_task(door.aask(PROMPT, Plan, PLENTY))
-            while endpoint.count() < 2:
-                await asyncio.sleep(0.01)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+        cancelled = threading.Event()
 
-        asyncio.run(cancelled())
+        def cancel():
+            while endpoint.count() < 2:
+                time.sleep(0.01)
+            cancelled.set()
+
+        with ThreadPoolExecutor(1) as pool, cancellable(cancelled):
+            pool.submit(cancel)
+            with pytest.raises(RunCancelledError):
+                door.ask(PROMPT, Plan, PLENTY)
         endpoint.behaviour = Behaviour.GOOD
         assert door.ask(PROMPT, Plan, PLENTY).value is not None
 
@@ -546,7 +540,7 @@ def test_inside_a_graph_callbacks_see_the_call_and_tokens_stay_hidden():
             return {"rung": door.ask(PROMPT, Plan, PLENTY).method}
 
         async def anode(state: dict) -> dict:
-            return {"rung": (await door.aask(PROMPT, Plan, PLENTY)).method}
+            return await asyncio.to_thread(node, state)
 
         for made in (node, anode):
             builder = StateGraph(dict)
@@ -567,11 +561,3 @@ def test_inside_a_graph_callbacks_see_the_call_and_tokens_stay_hidden():
 
 async def _listed(parts):
     return [part async for part in parts]
-
-
-def test_event_loops_one_after_another_use_one_door():
-    """Proves: LOOP-8."""
-    with ChatEndpoint(plan) as endpoint:
-        door = door_to(endpoint, retries=0)
-        for _ in range(3):
-            assert asyncio.run(door.aask(PROMPT, Plan, PLENTY)).value is not None

@@ -258,8 +258,7 @@ def test_calls_of_a_model_follow_the_genai_conventions(world, seen):
     assert sum(p.count for p in points["gen_ai.client.operation.duration"]) == len(calls)
 
 
-@pytest.mark.parametrize("way", ["sync", "async"])
-async def test_a_call_that_fails_says_why_and_nothing_else(world, seen, way):
+def test_a_call_that_fails_says_why_and_nothing_else(world, seen):
     """Proves: OPS-7, LOOP-8 (each try is a span; the run itself is well)."""
     from recall_loop.llm.chat_models import make_chat_client
     from recall_loop.llm.endpoint.circuit_breaker import Limits
@@ -269,11 +268,7 @@ async def test_a_call_that_fails_says_why_and_nothing_else(world, seen, way):
     prompt = RenderedPrompt("plan", "1", "system granary", "user granary")
     with ChatEndpoint(ScriptedPlanner(), Behaviour.SERVER_ERROR) as endpoint:
         door = make_chat_client(quick_settings(), endpoint.model())
-        limits = Limits(24, 100_000, 60)
-        if way == "sync":
-            reply = door.ask(prompt, PlanReply, limits)
-        else:
-            reply = await door.aask(prompt, PlanReply, limits)
+        reply = door.ask(prompt, PlanReply, Limits(24, 100_000, 60))
     assert reply.failure.reason == "server_error"
     calls = seen.named("chat ")
     assert len(calls) == len(reply.attempts) == 2
