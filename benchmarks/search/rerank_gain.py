@@ -31,9 +31,8 @@ from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.measures.retrieval_metrics import ndcg_at_10, percentile, recall_at_k
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, make_late_interaction
+from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker
 from recall_loop.memory.search.rerank.rerank import Candidate, run_reranker
-from recall_loop.memory.search.rerank.token_source import TimeBudget
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.encoding.indexing import index_text
 from recall_loop.memory.store.store import MemoryStore
@@ -89,7 +88,7 @@ def ask(
     ]
     tokens = {question.question: store.embedder.embed_queries_with_tokens([question.question])[1][0]}
     source = store.token_source(question.collection)
-    stored = make_late_interaction(store.embedder, source, query_tokens=tokens)
+    stored = LateInteractionReranker(store.embedder, source, query_tokens=tokens)
     started = time.perf_counter()
     scores = run_reranker(stored, question.question, pool).scores
     found.stored_ms.append((time.perf_counter() - started) * 1000)
@@ -99,7 +98,7 @@ def ask(
     if make:
         source = store.token_source(question.collection)
         source.stored = False  # the same store, as if it held no token vectors
-        fresh = LateInteractionReranker(store.embedder, source.codec, source, TimeBudget(NO_LIMIT_MS), tokens)
+        fresh = LateInteractionReranker(store.embedder, source, NO_LIMIT_MS, tokens)
         started = time.perf_counter()
         run_reranker(fresh, question.question, pool)
         found.made_ms.append((time.perf_counter() - started) * 1000)

@@ -90,11 +90,11 @@ def parse_message(given: object, where: str = "message") -> list[SourceMessage]:
     role = _role(fields)
     name, blocks = to_text(fields.take("name")), _ContentBlocks.parse(fields.take("content"))
     message = SourceMessage(role, blocks.text, name, [*take_calls(fields), *blocks.calls])
-    if fields.remaining():  # most messages have nothing more to tell
+    if fields.remaining:  # most messages have nothing more to tell
         message.tool_call_id = to_text(fields.take("tool_call_id"))
         _read_origin(message, fields)
         message.error = _error(fields, message.content)
-        message.extra |= to_json_object(fields.remaining())
+        message.extra |= to_json_object(fields.remaining)
     message.extra |= blocks.extra()
     itself = [message] if message.content or message.calls or not blocks.results or message.extra else []
     return [*blocks.results, *itself] if role is Role.USER else [*itself, *blocks.results]
@@ -150,18 +150,18 @@ def _role(fields: MessageFields) -> Role:
     role = _ROLES.get(word)
     if role is None:
         if given is not None:
-            fields.remaining()["role"] = given
-        return Role.TOOL if fields.remaining().get("tool_call_id") else Role.ASSISTANT
-    fields.remaining().pop("type", None)
+            fields.remaining["role"] = given
+        return Role.TOOL if fields.remaining.get("tool_call_id") else Role.ASSISTANT
+    fields.remaining.pop("type", None)
     return role
 
 
 def _error(fields: MessageFields, content: str) -> str | None:
     """Return the error that a message reports; a mere `true` makes its content the error."""
-    status = fields.remaining().get("status")
+    status = fields.remaining.get("status")
     given = fields.take("error")
-    if fields.remaining().get("is_error") is True or status in ("error", "failed"):
-        given = given or fields.remaining().pop("is_error", True)
+    if fields.remaining.get("is_error") is True or status in ("error", "failed"):
+        given = given or fields.remaining.pop("is_error", True)
     return (content or "error") if given is True else to_error(given)
 
 
@@ -179,7 +179,7 @@ def _read_origin(message: SourceMessage, fields: MessageFields) -> None:
     message.input_tokens = to_count(usage.get("input_tokens", usage.get("prompt_tokens")))
     message.output_tokens = to_count(usage.get("output_tokens", usage.get("completion_tokens")))
     for name in ("timestamp", "created_at", "created", "time", "date"):
-        moment = to_datetime(fields.remaining().get(name))
+        moment = to_datetime(fields.remaining.get(name))
         if moment is not None and message.timestamp is None:
             message.timestamp = moment
             fields.take(name)

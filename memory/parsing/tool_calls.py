@@ -14,27 +14,23 @@ from recall_loop.memory.parsing.to_json import clean_text, to_error, to_json_obj
 UNNAMED = "(unnamed)"
 
 
+@dataclass(slots=True)
 class MessageFields:
     """A message's fields; those that were taken are no longer among the remaining ones."""
 
-    def __init__(self, given: dict[str, Any]) -> None:
-        self._remaining = given
+    remaining: dict[str, Any]
 
     def take(self, *names: str) -> Any:
         """Remove and return the first of `names` that has a value; None where none has."""
         for name in names:
-            if self._remaining.get(name) is not None:
-                return self._remaining.pop(name)
+            if self.remaining.get(name) is not None:
+                return self.remaining.pop(name)
         return None
 
     def nested(self, name: str) -> Mapping[str, Any]:
         """Return a field that holds further fields, without taking it; empty where there is none."""
-        value = self._remaining.get(name)
+        value = self.remaining.get(name)
         return value if isinstance(value, Mapping) else {}
-
-    def remaining(self) -> dict[str, Any]:
-        """Return the fields that weren't taken; changing them changes this."""
-        return self._remaining
 
 
 @dataclass(slots=True)
@@ -54,7 +50,7 @@ def take_calls(fields: MessageFields) -> list[RawCall]:
     LangChain repeats the raw calls under `additional_kwargs`; they are read only where there are no others.
     """
     given = _as_list(fields.take("tool_calls"))
-    if not fields.remaining():
+    if not fields.remaining:
         return [_call(call) for call in given]
     given += _as_list(fields.take("invalid_tool_calls"))
     single = fields.take("function_call")

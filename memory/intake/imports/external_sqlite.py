@@ -117,17 +117,8 @@ def _state(path: Path) -> tuple[int, int, bool]:
     return found.st_size, found.st_mtime_ns, Path(f"{path}-wal").exists()
 
 
-_ALLOWED_TYPES: dict[tuple[str, str], type] = {
-    ("builtins", "set"): set,
-    ("builtins", "frozenset"): frozenset,
-    ("collections", "OrderedDict"): OrderedDict,
-    ("datetime", "date"): date,
-    ("datetime", "datetime"): datetime,
-    ("datetime", "time"): time,
-    ("datetime", "timedelta"): timedelta,
-    ("datetime", "timezone"): timezone,
-    ("uuid", "UUID"): UUID,
-}
+_POINT_TYPES = (set, frozenset, OrderedDict, date, datetime, time, timedelta, timezone, UUID)
+_ALLOWED_TYPES: dict[tuple[str, str], type] = {(kind.__module__, kind.__name__): kind for kind in _POINT_TYPES}
 # Errors of unpickling bytes that are cut off, changed or made up.
 _UNPICKLING_ERRORS = (
     pickle.UnpicklingError,

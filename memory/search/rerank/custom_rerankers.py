@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recall_loop.memory.search.rerank.rerank import Candidate, Reranker, RerankError, validate_scores, z_scores
+from recall_loop.memory.search.rerank.rerank import Candidate, Reranker, RerankError, validate_scores
 from recall_loop.state.errors import InvalidInputError, RecallError
 
 if TYPE_CHECKING:
@@ -27,25 +27,26 @@ _PLACE = "recall_loop_place"
 
 @dataclass(frozen=True)
 class _CallableReranker:
-    """A callable as reranker."""
+    """A callable as reranker; it gets whole texts, in the first order, and gives one number for each."""
 
     name: str
     scorer: Scorer
-    mix: float
 
     def rerank(self, query: str, candidates: Sequence[Candidate]) -> Scores:
-        """Return its scores, mixed with the first ones where that is wanted."""
+        """Return its scores."""
         given = _call_user_code(lambda: self.scorer(query, [candidate.text for candidate in candidates]))
-        return _mixed(validate_scores(self.name, given, len(candidates)), candidates, self.mix)
+        return validate_scores(given, len(candidates))
 
 
 @dataclass(frozen=True)
 class _CompressorReranker:
-    """A LangChain document compressor as reranker."""
+    """A LangChain document compressor as reranker.
+
+    Each document has the record's id as `id` and in its metadata, and the whole text; the metadata must come back.
+    """
 
     name: str
     compressor: BaseDocumentCompressor
-    mix: float
 
     def rerank(self, query: str, candidates: Sequence[Candidate]) -> Scores:
         """Return falling numbers in the order of the documents that come back; the others follow, in first order."""
@@ -60,7 +61,7 @@ class _CompressorReranker:
         behind = sorted(set(range(len(candidates))) - set(places), key=lambda place: (-candidates[place].score, place))
         scores = np.zeros(len(candidates))
         scores[[*places, *behind]] = np.arange(len(candidates), 0, -1)
-        return _mixed(scores, candidates, self.mix)
+        return scores
 
     def _position(self, document: Any, count: int) -> int:
         """Return which candidate a document was, by the metadata that it went out with."""
@@ -69,35 +70,6 @@ class _CompressorReranker:
         if type(place) is not int or not 0 <= place < count:
             raise RerankError("gave back a document without the metadata that it was given")
         return place
-
-
-def from_callable(scorer: Scorer, *, name: str | None = None, mix: float = 0.0) -> Reranker:
-    """Return a reranker that asks `scorer(query, texts)` for one number per text, higher = better.
-
-    The texts are whole, in the first order. `mix` in [0,1] is the share of the first score in the final
-    one (both z-scored): 0 takes the scorer's order alone.
-
-    Raises:
-        InvalidInputError: `scorer` can't be called, or `mix` is outside [0,1].
-    """
-    if not callable(scorer):
-        raise InvalidInputError("reranker", scorer, "a callable of query and texts")
-    return _CallableReranker(name or _name_of(scorer), scorer, _validate_mix(mix))
-
-
-def from_compressor(compressor: BaseDocumentCompressor, *, name: str | None = None, mix: float = 0.0) -> Reranker:
-    """Return a reranker that takes the order of the documents which a LangChain compressor gives back.
-
-    Those that it leaves out stay behind the others, in their first order: a search cuts by its limit only.
-    Each document has the record's id as `id` and in its metadata, and the whole text; the metadata must
-    come back. `mix` as in `from_callable`.
-
-    Raises:
-        InvalidInputError: it has no `compress_documents`, or `mix` is outside [0,1].
-    """
-    if not callable(getattr(compressor, "compress_documents", None)):
-        raise InvalidInputError("reranker", compressor, "an object with compress_documents(documents, query)")
-    return _CompressorReranker(name or type(compressor).__name__, compressor, _validate_mix(mix))
 
 
 def as_reranker(given: object) -> Reranker:
@@ -111,9 +83,9 @@ def as_reranker(given: object) -> Reranker:
     if isinstance(given, Reranker):
         return given
     if callable(getattr(given, "compress_documents", None)):
-        return from_compressor(given)  # type: ignore[arg-type]  # looked at by its method
+        return _CompressorReranker(type(given).__name__, given)  # type: ignore[arg-type]  # looked at by its method
     if callable(given):
-        return from_callable(given)
+        return _CallableReranker(str(getattr(given, "__name__", None) or type(given).__name__), given)
     raise InvalidInputError("reranker", given, ALLOWED)
 
 
@@ -125,20 +97,3 @@ def _call_user_code(call: Callable[[], Any]) -> Any:
         raise
     except Exception as error:
         raise RerankError(f"{type(error).__name__}: {error}") from error
-
-
-def _mixed(scores: Scores, candidates: Sequence[Candidate], mix: float) -> Scores:
-    if mix <= 0.0:
-        return scores
-    first = z_scores(np.array([candidate.score for candidate in candidates], dtype=np.float64))
-    return mix * first + (1.0 - mix) * z_scores(scores)
-
-
-def _validate_mix(mix: object) -> float:
-    if isinstance(mix, bool) or not isinstance(mix, int | float) or not 0.0 <= mix <= 1.0:
-        raise InvalidInputError("mix", mix, "a number in [0,1]")
-    return float(mix)
-
-
-def _name_of(scorer: object) -> str:
-    return str(getattr(scorer, "__name__", None) or type(scorer).__name__)

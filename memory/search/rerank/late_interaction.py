@@ -20,16 +20,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from recall_loop.memory.search.rerank.rerank import Candidate, z_scores
-from recall_loop.memory.search.rerank.token_source import Neighbours, TimeBudget, TokenSource
 from recall_loop.memory.store.embed.embedders import TokenEmbedder, group_by_model
-from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder
+from recall_loop.memory.store.embed.token_vectors import PackedTokens
 from recall_loop.memory.store.index.vectors import dot_products
-from recall_loop.state.errors import UnsupportedOptionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.embed.embedders import Embedder
+    from recall_loop.memory.store.write.context_windows import ThreadLinks
+    from recall_loop.memory.store.write.stored_tokens import StoredTokens
 
     Scores = NDArray[np.float64]
 
@@ -38,7 +37,7 @@ OWN_WEIGHT = 0.6
 WINDOW_WEIGHT = 1.2
 # Texts embedded at once; the budget is checked in between.
 _BATCH = 8
-_NO_NEIGHBOURS: Neighbours = (None, None)
+_NO_NEIGHBOURS: tuple[None, None] = (None, None)
 # Positions of rows that aren't there or have no token that counts, and of rows whose tokens aren't known.
 _NOTHING, _UNKNOWN = -1, -2
 
@@ -85,20 +84,19 @@ class LateInteractionReranker:
 
     Attributes:
         embedder: gives the tokens of queries, and of texts that have none stored.
-        codec: how they are projected; that of the embedder.
         source: where the stored ones are.
-        budget: time for those that aren't stored, shared by all queries of the request.
+        budget_ms: milliseconds left for making those that aren't stored, for all queries of the request together;
+            0 makes none. The last batch of 8 texts may overrun it.
         query_tokens: token vectors [t, d] of queries that are embedded already.
     """
 
     embedder: TokenEmbedder
-    codec: TokenCodec
-    source: TokenSource
-    budget: TimeBudget = field(default_factory=TimeBudget)
+    source: StoredTokens
+    budget_ms: float = 0.0
     query_tokens: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     name: str = "late-interaction"
     _held: dict[int, PackedTokens] = field(default_factory=dict, repr=False)
-    _neighbours: dict[int, Neighbours] = field(default_factory=dict, repr=False)
+    _neighbours: ThreadLinks = field(default_factory=dict, repr=False)
     _requested: set[int] = field(default_factory=set, repr=False)
     _ready: dict[str, _RowSimilarities] = field(default_factory=dict, repr=False)
 
@@ -182,7 +180,7 @@ class LateInteractionReranker:
         given = self.query_tokens.get(query)
         if given is None:
             given = self.embedder.embed_queries_with_tokens([query])[1][0]
-        return self.codec.project(given)
+        return self.source.codec.project(given)
 
     def _gather(self, rowids: Sequence[int], scores: Sequence[float]) -> int:
         """Have token vectors of the candidates and of the rows beside them; return how many there are."""
@@ -200,21 +198,21 @@ class LateInteractionReranker:
 
     def _make(self, rowids: Sequence[int]) -> None:
         """Embed rows that have no stored tokens, in order, until the budget is spent."""
-        if not rowids or self.budget.milliseconds <= 0.0:
+        if not rowids or self.budget_ms <= 0.0:
             return
         texts = self.source.texts(rowids)
         found = [rowid for rowid in rowids if rowid in texts]
         for start in range(0, len(found), _BATCH):
-            if self.budget.milliseconds <= 0.0:
+            if self.budget_ms <= 0.0:
                 return
             begun = time.perf_counter()
             batch = found[start : start + _BATCH]
             for model, positions in group_by_model(self.embedder, [texts[rowid][0] for rowid in batch]):
                 if isinstance(model, TokenEmbedder):
                     made = model.embed_documents_with_tokens([texts[batch[at]][1] for at in positions])[1]
-                    packed = map(self.codec.compress, made)
+                    packed = map(self.source.codec.compress, made)
                     self._held |= dict(zip([batch[at] for at in positions], packed, strict=True))
-            self.budget.spend(time.perf_counter() - begun)
+            self.budget_ms -= (time.perf_counter() - begun) * 1000.0
 
     def _compare(self, rowids: Sequence[int], tokens: NDArray[np.float32]) -> _RowSimilarities:
         """Return for each row of the windows that has tokens the best cosine of each query token."""
@@ -267,31 +265,3 @@ def _mean(best: NDArray[np.float32]) -> Scores:
 def fill_unknown(values: Scores) -> Scores:
     """Return `values` with the mean of the known ones in place of NaN; at least one must be known."""
     return np.where(np.isnan(values), np.nanmean(values), values)
-
-
-def make_late_interaction(
-    embedder: Embedder,
-    source: TokenSource,
-    *,
-    budget_ms: float = 0.0,
-    query_tokens: Mapping[str, NDArray[np.float32]] | None = None,
-) -> LateInteractionReranker:
-    """Return the built-in reranker for one request.
-
-    Args:
-        embedder: the store's.
-        source: where token vectors are stored.
-        budget_ms: milliseconds in all for token vectors that aren't stored.
-        query_tokens: those of queries that are embedded already, by query.
-
-    Raises:
-        UnsupportedOptionError: the embedder gives no token vectors (SEARCH-2).
-        InvalidInputError: `budget_ms` is no length of time.
-        EmbedderError: the projection's file is missing or damaged.
-    """
-    codec = codec_for_embedder(embedder)
-    if codec is None or not isinstance(embedder, TokenEmbedder):
-        raise UnsupportedOptionError(
-            "rerank", True, f"False, or a reranker of your own: embedder {embedder.name} gives no token vectors"
-        )
-    return LateInteractionReranker(embedder, codec, source, TimeBudget(budget_ms), query_tokens or {})

@@ -62,7 +62,7 @@ def rerank_by_tokens(
     if gains is not None and threaded and len(best) >= MIN_POOL:
         scores = scores + gains(view, part, best, compared)
     fused = part.fused.copy()
-    fused[best] = rescale(validate_scores(reranker.name, scores, len(best)), first)
+    fused[best] = rescale(validate_scores(scores, len(best)), first)
     return replace(part, fused=fused)
 
 

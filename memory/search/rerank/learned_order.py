@@ -27,31 +27,12 @@ if TYPE_CHECKING:
     Values = NDArray[np.float64]
 
 DEFAULT_FILE = "default_order.json"
-STANDARDISED_FEATURES = (
-    "bm25",
-    "bm25_window",
-    "word_share",
-    "cosine",
-    "cosine_window",
-    "own",
-    "window",
-    "own_least",
-    "own_middle",
-    "own_best",
-    "own_lead",
-    "window_least",
-    "window_middle",
-    "window_best",
-    "window_lead",
-    "session",
-    "length",
-    "window_length",
-    "before_mixed",
-    "after_mixed",
-    "before_own",
-    "after_own",
-    "reply",
+_STANDARDISED = (
+    "bm25 bm25_window word_share cosine cosine_window own window own_least own_middle own_best own_lead window_least"
+    " window_middle window_best window_lead session length window_length before_mixed after_mixed before_own after_own"
+    " reply"
 )
+STANDARDISED_FEATURES = tuple(_STANDARDISED.split())
 """Features that are standardised within the pool: (value − mean) / standard deviation."""
 BINARY_FEATURES = ("named", "before_named", "asks", "before_asks")
 """Features of a candidate that are 0 or 1. Who speaks and what kind of record it is are left out on purpose: a set in

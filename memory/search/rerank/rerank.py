@@ -89,12 +89,12 @@ def run_reranker(reranker: Reranker, query: str, candidates: Sequence[Candidate]
         given = reranker.rerank(query, candidates)
         if given is None:
             return RerankResult(first)
-        return RerankResult(rescale(validate_scores(reranker.name, given, len(first)), first))
+        return RerankResult(rescale(validate_scores(given, len(first)), first))
     except RecallError as error:
         return RerankResult(first, f"reranker {reranker.name}: {error}")
 
 
-def validate_scores(name: str, given: object, count: int) -> Scores:
+def validate_scores(given: object, count: int) -> Scores:
     """Return what a reranker gave as float64 [count].
 
     Raises:

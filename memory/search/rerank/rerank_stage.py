@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, make_late_interaction
+from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker
 from recall_loop.memory.search.rerank.learned import learned_gains, rerank_by_tokens
 from recall_loop.memory.search.rerank.top_k import ScoredCandidates, rerank_candidates
 from recall_loop.memory.search.scoring.fusion import DEFAULT_FUSION, Fusion
+from recall_loop.memory.store.embed.embedders import TokenEmbedder
 from recall_loop.memory.store.index.vector_search import top_positions
 from recall_loop.state.errors import RecallError, UnsupportedOptionError
 from recall_loop.state.types import SearchMode
@@ -114,16 +115,18 @@ def make_rerank_stage(
         if options.rerank is False:
             raise UnsupportedOptionError("rerank", False, "None or True: a reranker is given")
         return RerankStage(own)
+    embedder = store.embedder
     source = None if options.rerank is False else store.token_source(scope.tenant)
-    if source is None:
+    if source is None or not isinstance(embedder, TokenEmbedder):
         if options.rerank:
-            name = store.embedder.name
-            raise UnsupportedOptionError("rerank", True, f"False or None: embedder {name} gives no token vectors")
+            raise UnsupportedOptionError(
+                "rerank", True, f"False or None: embedder {embedder.name} gives no token vectors"
+            )
         return RerankStage()
     bare = given or options.mode is SearchMode.FTS
     if not options.rerank and (bare or not source.stored):
         return RerankStage()
-    reranker = make_late_interaction(store.embedder, source, budget_ms=options.rerank_budget_ms)
+    reranker = LateInteractionReranker(embedder, source, options.rerank_budget_ms)
     return RerankStage(reranker, use_learned_order=True, gains=gains)
 
 

@@ -17,7 +17,6 @@ from recall_loop.memory.search.rerank import learned
 from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker
 from recall_loop.memory.search.rerank.learned_order import MIN_POOL, ORDER_FEATURES
 from recall_loop.memory.search.rerank.rerank import Candidate
-from recall_loop.memory.search.rerank.token_source import TimeBudget
 from recall_loop.memory.store.embed.embedders import TokenEmbedder
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
@@ -137,7 +136,7 @@ def test_a_reranker_of_ones_own_has_the_last_word(talk: MemoryStore) -> None:
     codec = codec_for_embedder(talk.embedder)
     assert codec is not None
     assert isinstance(talk.embedder, TokenEmbedder)
-    own = Backwards(talk.embedder, codec, StoredTokens(talk._session.sqlite, "default", codec), TimeBudget(), {})
+    own = Backwards(talk.embedder, StoredTokens(talk._session.sqlite, "default", codec))
     turned = search(talk, QUESTION, reranker=own, params=SearchParams(limit=40))
     plain = search(talk, QUESTION, params=SearchParams(limit=40, rerank_learned=False))
     assert own.asked == QUESTION

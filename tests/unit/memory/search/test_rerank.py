@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from zlib import crc32
 
 import numpy as np
@@ -11,17 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from recall_loop.memory.search.rerank.custom_rerankers import as_reranker, from_callable, from_compressor
-from recall_loop.memory.search.rerank.late_interaction import (
-    LateInteractionReranker,
-    fill_unknown,
-    make_late_interaction,
-)
+from recall_loop.memory.search.rerank.custom_rerankers import as_reranker
+from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, fill_unknown
 from recall_loop.memory.search.rerank.rerank import Candidate, Reranker, RerankError, run_reranker, z_scores
-from recall_loop.memory.search.rerank.token_source import TimeBudget
+from recall_loop.memory.search.rerank.rerank_stage import make_rerank_stage
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.index.vector_search import top_positions
-from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError, validate_model
+from recall_loop.state.scope import Scope
+from recall_loop.state.search import SearchParams
 from tests.embedders import WordHashEmbedder
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -80,7 +79,7 @@ TALK = {
 def test_new_scores_stay_in_the_range_of_the_first_and_in_the_rerankers_order(first, data):
     """Proves: SEARCH-5."""
     fresh = data.draw(st.lists(FINITE, min_size=len(first), max_size=len(first)))
-    result = run_reranker(from_callable(lambda query, texts: fresh), "q", pool_of(first))
+    result = run_reranker(as_reranker(lambda query, texts: fresh), "q", pool_of(first))
     assert result.reason is None
     wider = 0.001 if max(first) - min(first) < 0.001 else 0.0
     assert result.scores.min() >= min(first) - wider - 1e-9 and result.scores.max() <= max(first) + wider + 1e-9
@@ -95,7 +94,7 @@ def test_the_order_of_the_pool_does_not_matter(first, random):
     pool = pool_of(first)
     mixed = list(pool)
     random.shuffle(mixed)
-    reranker = from_callable(lambda query, texts: [crc32(text.encode()) % 97 for text in texts], mix=0.5)
+    reranker = as_reranker(lambda query, texts: [crc32(text.encode()) % 97 for text in texts])
     one = dict(zip([c.id for c in pool], run_reranker(reranker, "q", pool).scores, strict=True))
     other = dict(zip([c.id for c in mixed], run_reranker(reranker, "q", mixed).scores, strict=True))
     assert all(one[name] == pytest.approx(other[name], abs=1e-9) for name in one)
@@ -115,8 +114,11 @@ def test_bad_scores_leave_the_first_order_and_tell_why(given_back, said):
     """Proves: SEARCH-5, SEARCH-9."""
     import re
 
+    def mine(query, texts):
+        return given_back
+
     first = [0.9, 0.5, 0.1]
-    result = run_reranker(from_callable(lambda query, texts: given_back, name="mine"), "q", pool_of(first))
+    result = run_reranker(as_reranker(mine), "q", pool_of(first))
     assert result.scores.tolist() == first
     assert result.reason.startswith("reranker mine: ") and re.search(said, result.reason)
 
@@ -127,10 +129,10 @@ def test_a_reranker_that_raises_degrades_and_an_empty_pool_asks_nobody():
     def fails(query, texts):
         raise ConnectionError("nobody there")
 
-    result = run_reranker(from_callable(fails), "q", pool_of([0.4, 0.2]))
+    result = run_reranker(as_reranker(fails), "q", pool_of([0.4, 0.2]))
     assert result.reason == "reranker fails: ConnectionError: nobody there"
     assert result.scores.tolist() == [0.4, 0.2]
-    assert run_reranker(from_callable(fails), "q", []).reason is None
+    assert run_reranker(as_reranker(fails), "q", []).reason is None
 
 
 def test_the_pool_is_the_best_first_and_equal_scores_go_by_rowid():
@@ -163,14 +165,6 @@ def test_a_callable_gets_whole_texts_and_its_order_counts():
     assert scores.tolist() == [0.2, 0.9]
 
 
-def test_mix_keeps_a_share_of_the_first_score():
-    """Proves: SEARCH-5."""
-    pool = pool_of([0.9, 0.5, 0.1])
-    reversed_order: Callable[..., list[float]] = lambda query, texts: [1.0, 2.0, 3.0]  # noqa: E731
-    assert np.argmax(run_reranker(from_callable(reversed_order, mix=0.9), "q", pool).scores) == 0
-    assert np.argmax(run_reranker(from_callable(reversed_order, mix=0.1), "q", pool).scores) == 2
-
-
 class LastOnly(BaseDocumentCompressor):
     """Gives back the last document alone, rewritten."""
 
@@ -196,7 +190,7 @@ def test_a_compressor_orders_and_what_it_leaves_out_follows_in_first_order():
 
 def test_a_compressor_that_loses_the_metadata_is_told_of():
     """Proves: SEARCH-5, SEARCH-9."""
-    result = run_reranker(from_compressor(Forgetful()), "q", pool_of([0.9, 0.5]))
+    result = run_reranker(as_reranker(Forgetful()), "q", pool_of([0.9, 0.5]))
     assert "without the metadata" in result.reason and result.scores.tolist() == [0.9, 0.5]
 
 
@@ -207,22 +201,11 @@ def test_anything_else_is_refused(wrong):
         as_reranker(wrong)
 
 
-def test_wrong_adapters_and_shares_are_refused():
-    """Proves: SEARCH-5."""
-    for wrong in (-0.1, 1.1, float("nan"), True, "half"):
-        with pytest.raises(InvalidInputError, match=r"mix: .*\[0,1\]"):
-            from_callable(lambda query, texts: [], mix=wrong)
-    with pytest.raises(InvalidInputError, match="compress_documents"):
-        from_compressor(object())
-    with pytest.raises(InvalidInputError, match="callable"):
-        from_callable(3)
-
-
 # Late interaction
 
 
 def late(embedder, source, budget_ms=0.0) -> LateInteractionReranker:
-    return make_late_interaction(embedder, source, budget_ms=budget_ms)
+    return LateInteractionReranker(embedder, source, budget_ms)
 
 
 def test_late_interaction_finds_the_turn_and_its_window(embedder):
@@ -244,7 +227,7 @@ def test_given_query_tokens_and_any_order_of_the_pool_give_the_same_scores(embed
     source = Texts(embedder, TALK, stored=list(TALK))
     pool = [Candidate(f"t{row}", text, row / 10, row) for row, text in TALK.items()]
     tokens = {"tax receipts": embedder.embed_queries_with_tokens(["tax receipts"])[1][0]}
-    given_tokens = make_late_interaction(embedder, source, query_tokens=tokens).rerank("tax receipts", pool)
+    given_tokens = LateInteractionReranker(embedder, source, query_tokens=tokens).rerank("tax receipts", pool)
     backwards = late(embedder, source).rerank("tax receipts", pool[::-1])
     assert np.allclose(given_tokens, backwards[::-1], atol=1e-5)
 
@@ -264,7 +247,7 @@ def test_the_budget_makes_tokens_of_the_best_first_and_stored_equal_made(embedde
     fresh = Texts(embedder, TALK)
     reranker = late(embedder, fresh, budget_ms=60_000)
     made = reranker.rerank("puppy named Biscuit", pool)
-    assert fresh.asked[0][0] == 6 and reranker.budget.milliseconds < 60_000
+    assert fresh.asked[0][0] == 6 and reranker.budget_ms < 60_000
     stored = late(embedder, Texts(embedder, TALK, stored=list(TALK))).rerank("puppy named Biscuit", pool)
     assert np.allclose(made, stored, atol=0.05)
     reranker.rerank("tax", pool)
@@ -293,15 +276,16 @@ def test_texts_and_queries_without_words_do_no_harm(embedder):
 
 def test_an_embedder_without_token_vectors_is_refused_by_name():
     """Proves: SEARCH-5, SEARCH-2."""
-    with pytest.raises(UnsupportedOptionError, match=r"rerank: got True.*word-hashes gives no token vectors"):
-        make_late_interaction(WordHashEmbedder(), None)
+    store = MemoryStore.in_memory(embedder=WordHashEmbedder())
+    with store, pytest.raises(UnsupportedOptionError, match=r"rerank: got True.*word-hashes gives no token vectors"):
+        make_rerank_stage(store, Scope(), SearchParams(rerank=True), None, given=False)
 
 
 @pytest.mark.parametrize("wrong", [-1, float("inf"), float("nan")])
 def test_a_budget_is_a_length_of_time(wrong):
     """Proves: SEARCH-5."""
     with pytest.raises(InvalidInputError, match="rerank_budget_ms"):
-        TimeBudget(wrong)
+        validate_model(SearchParams, {"rerank_budget_ms": wrong})
 
 
 def test_rerank_error_is_the_projects_own():
