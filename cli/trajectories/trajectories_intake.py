@@ -19,7 +19,11 @@ from recall_loop.memory.trajectories.capture.runs_file import RunLine, read_runs
 from recall_loop.memory.trajectories.legacy_migration import MigrationReport
 from recall_loop.memory.trajectories.legacy_migration import migrate_trajectories as migrate_tenant
 from recall_loop.memory.trajectories.scoring.outcome_scoring import Scorer, make_scorer
-from recall_loop.memory.trajectories.scoring.pending_scores import add_trajectories, score_pending, with_agent_and_tags
+from recall_loop.memory.trajectories.scoring.pending_scores import (
+    add_trajectories,
+    score_pending,
+    with_agent_and_tags,
+)
 from recall_loop.state.display import format_count
 from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import run_from_record

@@ -78,7 +78,7 @@ def search_many(
         spoken: a wording of each query that is embedded instead of it.
         vectors: float32 [q, d] of length one; nothing is embedded.
         reranker: reorders the best candidates instead of the built-in late interaction; see
-            `recall_loop.memory.search.rerank.custom_rerankers.as_reranker`.
+            `recall_loop.memory.search.rerank.rerank.as_reranker`.
         parts: the functions that the search uses; measurements hand in others.
 
     Raises:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recall_loop.memory.search.query.lexical import TermMatches, bm25, idf, match_terms
-from recall_loop.memory.search.scoring.fusion import query_numbers, query_slices
-from recall_loop.memory.search.scoring.similarity import (
+from recall_loop.memory.search.scoring.fusion import (
     combine_similarities,
     content_factors,
     idf_weighted_coverage,
+    query_numbers,
+    query_slices,
     semantic_similarity,
 )
 from recall_loop.memory.store.index.vectors import dot_products, find_sorted
@@ -74,7 +75,7 @@ class CandidateFeatures:
         session_codes: numbers of their sessions; -1 where they have none.
         factors: the weight of each one's content (SEARCH-5).
         signals: the values of the retrievers, by name.
-        similarity: see `recall_loop.memory.search.scoring.similarity`.
+        similarity: see `recall_loop.memory.search.scoring.fusion`.
         author_named: 1 where the query names the author, else 0.
     """
 

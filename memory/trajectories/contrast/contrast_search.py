@@ -11,16 +11,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.trajectories.contrast.result_notes import (
+from recall_loop.memory.trajectories.contrast.results import TrajectoryDetails, TrajectoryItem, TrajectorySearchResult
+from recall_loop.memory.trajectories.contrast.tiers import (
     TIER_NAMES,
+    Tier,
+    TierThresholds,
+    combined_filters,
     contrasts_message,
     count_message,
     empty_message,
     fallback_message,
+    tier_filters,
     tier_note,
 )
-from recall_loop.memory.trajectories.contrast.results import TrajectoryDetails, TrajectoryItem, TrajectorySearchResult
-from recall_loop.memory.trajectories.contrast.tiers import Tier, TierThresholds, combined_filters, tier_filters
 from recall_loop.state.records.legacy_trajectories import stored_score
 from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Scope

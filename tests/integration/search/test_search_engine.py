@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from recall_loop.memory.search.engine import search, search_many
-from recall_loop.memory.search.rerank.custom_rerankers import as_reranker
+from recall_loop.memory.search.rerank.rerank import as_reranker
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderError, InvalidInputError, UnsupportedOptionError, validate_model
 from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, Filters, Scope

@@ -21,12 +21,13 @@ import pytest
 import recall_loop
 from recall_loop.cli.main import VERBS, build_parser, main
 from recall_loop.graph.builder import build_graph
-from recall_loop.memory.search.scoring.fusion import SESSION_WEIGHT, SPEAKER_WEIGHT
-from recall_loop.memory.search.scoring.similarity import (
+from recall_loop.memory.search.scoring.fusion import (
     COSINE_MIDDLE,
     COSINE_SLOPE,
     NEIGHBOUR_SHARE,
     NON_CONTENT_SHARE,
+    SESSION_WEIGHT,
+    SPEAKER_WEIGHT,
     TOOL_FACTOR,
 )
 from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, IDENTITY_CALIBRATION_ID

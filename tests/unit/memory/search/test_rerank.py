@@ -11,9 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from recall_loop.memory.search.rerank.custom_rerankers import as_reranker
 from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker, fill_unknown
-from recall_loop.memory.search.rerank.rerank import Candidate, Reranker, RerankError, run_reranker, z_scores
+from recall_loop.memory.search.rerank.rerank import (
+    Candidate,
+    Reranker,
+    RerankError,
+    as_reranker,
+    run_reranker,
+    z_scores,
+)
 from recall_loop.memory.search.rerank.rerank_stage import make_rerank_stage
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.index.vector_search import top_positions

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from recall_loop.memory.search.query.lexical import bm25, idf
 from recall_loop.memory.search.query.query_spec import parse_queries
-from recall_loop.memory.search.scoring.fusion import Fusion, session_prior, share_of_best
-from recall_loop.memory.search.scoring.similarity import (
+from recall_loop.memory.search.scoring.fusion import (
+    Fusion,
     combine_similarities,
     content_factors,
     idf_weighted_coverage,
     semantic_similarity,
+    session_prior,
+    share_of_best,
 )
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError, validate_model

@@ -6,13 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.memory.trajectories.contrast.result_notes import (
+from recall_loop.memory.trajectories.contrast.tiers import (
+    Tier,
+    TierThresholds,
+    combined_filters,
     contrasts_message,
     empty_message,
     fallback_message,
+    tier_filters,
     tier_note,
 )
-from recall_loop.memory.trajectories.contrast.tiers import Tier, TierThresholds, combined_filters, tier_filters
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.legacy_trajectories import stored_score
 from recall_loop.state.scope import Filters
