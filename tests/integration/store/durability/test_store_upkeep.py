@@ -384,14 +384,14 @@ import os, signal, sys
 sys.path.insert(0, {root!r})
 from tests.embedders import WordHashEmbedder
 from recall_loop.memory.store.chroma import chroma_files
-from recall_loop.memory.store.recovery import compaction, recovery
+from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.store import MemoryStore
 store = MemoryStore.open({path!r}, embedder=WordHashEmbedder())
 def die(*args, **kwargs): os.kill(os.getpid(), signal.SIGKILL)
 owner, name = {{
     "new generation": (SqliteDatabase, "compact"),
-    "files rewritten": (compaction, "remove_leftovers"),
+    "files rewritten": (rebuilding, "remove_leftovers"),
     "half built": (recovery, "_apply_all"),
     "before the swap": (chroma_files, "swap_in_rebuilt"),
     "old one away": (chroma_files.Path, "rename"),
