@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +38,6 @@ class RecordWriter:
         self._session = session
         self.context_windows = True
         self.group_commit = GroupCommit(session.lock, self._write_together)
-
-    def exclusive(self) -> AbstractContextManager[object]:
-        """Hold other threads' writes off; see `MemoryStore.exclusive`."""
-        return self.group_commit.exclusive_writes()
 
     def upsert(self, records: Iterable[Record | Mapping[str, Any]], tenant: str) -> list[WriteOutcome]:
         """Write records; see `MemoryStore.upsert`."""

@@ -9,8 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import TypeAdapter, ValidationError
-
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
@@ -26,17 +24,16 @@ from recall_loop.memory.store.sqlite.predicate import compile_predicate
 from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome
 from recall_loop.memory.store.sqlite.record_queries import RecordPage
 from recall_loop.memory.store.write.stored_tokens import StoredTokens
-from recall_loop.state.errors import InvalidInputError, invalid_input_from
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Fact, Record
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
-from recall_loop.state.types import ContentType, Identifier, ScopeMode
+from recall_loop.state.types import ContentType, ScopeMode
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
     from recall_loop.state.settings.settings import Settings
 
-_TENANT: TypeAdapter[str] = TypeAdapter(Identifier)
 ContentTypeNames = Iterable[ContentType | str]
 
 
@@ -223,7 +220,7 @@ class MemoryStore:
 
     def exclusive(self) -> AbstractContextManager[object]:
         """Hold other threads' writes off, so that what is read stays true until it is written."""
-        return self.writer.exclusive()
+        return self.writer.group_commit.exclusive_writes()
 
     def upsert(
         self, records: Iterable[Record | Mapping[str, Any]], *, tenant: str = DEFAULT_TENANT
@@ -240,7 +237,7 @@ class MemoryStore:
             StoreReadOnlyError: the store is open for reading only.
             EmbedderError: the embedder fails; the chunk was not written.
         """
-        tenant = _tenant(tenant)
+        tenant = validate_model(Scope, {"tenant": tenant}).tenant
         if isinstance(records, Record | Mapping | str | bytes):
             raise InvalidInputError("records", records, "a list of records")
         return self.writer.upsert(records, tenant)
@@ -253,7 +250,7 @@ class MemoryStore:
             StoreUnavailableError: Chroma or SQLite fails; see the class.
             StoreReadOnlyError: the store is open for reading only.
         """
-        tenant, wanted = _tenant(tenant), _ids(ids)
+        tenant, wanted = validate_model(Scope, {"tenant": tenant}).tenant, _ids(ids)
         starts = range(0, len(wanted), recovery.CHUNK)
         return self.writer.delete(tenant, (wanted[start : start + recovery.CHUNK] for start in starts))
 
@@ -375,13 +372,6 @@ class MemoryStore:
         """
         codec = codec_for_embedder(self.embedder)
         return None if codec is None else StoredTokens(self._session.sqlite, tenant, codec)
-
-
-def _tenant(tenant: str) -> str:
-    try:
-        return _TENANT.validate_python(tenant)
-    except ValidationError as error:
-        raise invalid_input_from(error, "tenant") from error
 
 
 def _ids(ids: Iterable[str]) -> list[str]:

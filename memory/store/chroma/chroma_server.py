@@ -49,22 +49,6 @@ class ChromaServer:
         if self.url is not None:
             object.__setattr__(self, "url", _checked(self.url))
 
-    @property
-    def host(self) -> str:
-        """Host name or number of the address."""
-        return urlsplit(self.url or "").hostname or ""
-
-    @property
-    def port(self) -> int:
-        """Port of the address; 80 or 443 where it names none."""
-        parts = urlsplit(self.url or "")
-        return parts.port or _PORTS.get(parts.scheme, 80)
-
-    @property
-    def secure(self) -> bool:
-        """Whether it is spoken to over TLS."""
-        return (self.url or "").startswith("https:")
-
     def note(self) -> dict[str, str]:
         """Return what a store notes of it: everything but the key."""
         known = {name: value for name, value in asdict(self).items() if name != "api_key" and value is not None}
@@ -185,14 +169,15 @@ def open_client(location: ChromaLocation) -> Any:
 def _connect_server(server: ChromaServer, settings: Any) -> Any:
     import chromadb
 
+    address = urlsplit(server.url or "")
     try:
         urlopen(f"{server.url}/api/v2/heartbeat", timeout=_ANSWER_SECONDS).close()
     except HTTPError as answer:  # whatever it says, somebody is there
         answer.close()
     client = chromadb.HttpClient(
-        server.host,
-        server.port,
-        ssl=server.secure,
+        address.hostname or "",
+        address.port or _PORTS[address.scheme],
+        ssl=address.scheme == "https",
         headers={"x-chroma-token": server.api_key} if server.api_key else None,
         settings=settings,
         tenant=server.tenant,

@@ -10,7 +10,7 @@ from typing import Literal
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, server_from_meta
 from recall_loop.memory.store.files.store_files import CHROMA_FOLDER, WriterLock
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.state.errors import StoreUnavailableError
 
 _ENDED, _OPEN, _CLOSED = "writer", "open", "closed"
@@ -48,7 +48,7 @@ class OpenStoreFiles:
             if self.lock is not None and self.path is not None and not self.unclean_shutdown and not self.files_changed:
                 chroma_files.zero_unused_space(self.path / CHROMA_FOLDER)
                 files = chroma_files.fingerprint_files(self.path / CHROMA_FOLDER)
-                self._note({_ENDED: _CLOSED, _FILES: files})
+                self.sqlite.set_meta({_ENDED: _CLOSED, _FILES: files})
         except (OSError, StoreUnavailableError) as error:
             # The next open then tries the files first.
             _LOG.warning("%s: a clean end could not be noted: %s", self.path, error)
@@ -62,7 +62,7 @@ class OpenStoreFiles:
         """Note that a writer is at work, and in what state the last one left Chroma's files."""
         state = self.chroma_files_state()
         self.unclean_shutdown, self.files_changed = state == "open", state == "changed"
-        self._note({_ENDED: _OPEN})
+        self.sqlite.set_meta({_ENDED: _OPEN})
 
     def chroma_files_state(self) -> Literal["closed", "open", "changed"]:
         """Return whether Chroma's vector files were closed by their last writer, and are as it left them."""
@@ -83,7 +83,3 @@ class OpenStoreFiles:
         if known is not None:
             return replace(known, api_key=self.api_key)
         return None if self.path is None else self.path / CHROMA_FOLDER
-
-    def _note(self, notes: dict[str, str]) -> None:
-        with self.sqlite.transaction() as connection:
-            set_meta(connection, notes)

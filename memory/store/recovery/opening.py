@@ -17,7 +17,7 @@ from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.repair import check_embedder, is_rebuildable, open_writable_sidecar
 from recall_loop.memory.store.sqlite.changes import UPGRADABLE_SCHEMAS, upgrade_schema
 from recall_loop.memory.store.sqlite.schema import METRIC, SCHEMA_VERSION
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, display_value
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 def open_in_memory(embedder: Embedder) -> OpenStoreFiles:
     """Open a new store in memory."""
     database = SqliteDatabase(None)
-    with database.transaction() as connection:
-        set_meta(connection, recovery.new_marker(embedder))
+    database.set_meta(recovery.new_marker(embedder))
     return OpenStoreFiles(None, database)
 
 
@@ -113,8 +112,7 @@ def _check_server(files: OpenStoreFiles, given: ChromaServer | None, *, move: bo
         return
     if move and given.url is not None:
         moved = replace(given, collection=known.collection if known else None)
-        with files.sqlite.transaction() as connection:
-            set_meta(connection, moved.note())
+        files.sqlite.set_meta(moved.note())
         return
     chroma_server.resolve_server(path, known, given, local=known is None)
 

@@ -98,8 +98,7 @@ def rebuild_sidecar(
                 records = [(RECORD_ADAPTER.validate_json(row.record), row.rowid) for row in part]
                 drafts = [prepare_record(tenant, record, rowid) for record, rowid in records]
                 write_records(database, embedder, dimension, drafts)
-        with database.transaction() as connection:
-            set_meta(connection, {**marker, **notes})
+        database.set_meta({**marker, **notes})
     finally:
         database.close()
     os.replace(building, file)

@@ -28,7 +28,7 @@ from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.files.store_files import BUILDING_FOLDER
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.sqlite.schema import APPLIED, METRIC, PENDING, SCHEMA_VERSION
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase, set_meta
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.write.group_commit import mark_applied
 
 if TYPE_CHECKING:
@@ -210,11 +210,9 @@ def _rebuild_on_server(files: OpenStoreFiles, old: ChromaServer, progress: Progr
     database = files.sqlite
     new = replace(old, collection=f"{COLLECTION_NAME}-{uuid.uuid4().hex}")
     left = database.meta().get(_BUILDING, "")
-    with database.transaction() as connection:
-        set_meta(connection, {_BUILDING: f"{left} {new.collection}".strip()})
+    database.set_meta({_BUILDING: f"{left} {new.collection}".strip()})
     chroma = _filled(new, database, progress)
-    with database.transaction() as connection:
-        set_meta(connection, {**new.note(), _BUILDING: f"{left} {old.collection or ''}".strip()})
+    database.set_meta({**new.note(), _BUILDING: f"{left} {old.collection or ''}".strip()})
     _apply_all(database)
     try:
         if files.path is not None:
@@ -238,8 +236,7 @@ def _clear_server(database: SqliteDatabase, current: ChromaServer) -> None:
         with suppress(ChromaError):
             unused.drop()
         unused.close()
-    with database.transaction() as connection:
-        set_meta(connection, {_BUILDING: ""})
+    database.set_meta({_BUILDING: ""})
 
 
 def fill_collection(database: SqliteDatabase, chroma: ChromaIndex, progress: ProgressCallback | None = None) -> None:

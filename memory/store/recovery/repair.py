@@ -20,7 +20,7 @@ from recall_loop.memory.store.files.store_files import (
     SUSPECT_FILE,
 )
 from recall_loop.memory.store.recovery import rebuilding, recovery
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, SqliteDatabase, set_meta
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, SqliteDatabase
 from recall_loop.state.errors import EmbedderMismatchError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def open_writable_sidecar(
             if recovery.marker_of(database):
                 return database
             if not is_rebuildable(path) and (given is None or given.collection is None):
-                _begin_new(database, embedder, given)
+                database.set_meta({**recovery.new_marker(embedder), **(given.note() if given else {})})
                 return database
         except BaseException:
             database.close()
@@ -57,11 +57,6 @@ def open_writable_sidecar(
         return _rebuilt(path, embedder, given, repairs, damage=None)
     except SqliteDamagedError as error:
         return _rebuilt(path, embedder, given, repairs, damage=str(error))
-
-
-def _begin_new(database: SqliteDatabase, embedder: Embedder, given: ChromaServer | None) -> None:
-    with database.transaction() as connection:
-        set_meta(connection, {**recovery.new_marker(embedder), **(given.note() if given else {})})
 
 
 def _examine(path: Path, database: SqliteDatabase, repairs: list[str]) -> None:
@@ -129,10 +124,6 @@ def _rebuilt(
         ) from error
     record_repair(repairs, f"{path}: the sidecar was {state} and was rebuilt from Chroma with {records} records{aside}")
     return SqliteDatabase(file)
-
-
-def _has_readable_files(folder: Path) -> bool:
-    return (folder / CHROMA_DATABASE).exists() and vector_files_readable(folder)
 
 
 def _location_without_sidecar(path: Path, given: ChromaServer | None) -> tuple[ChromaLocation, dict[str, str]]:

@@ -31,6 +31,7 @@ class StoreSession:
         lock: held for every write.
         connection: the connection to Chroma.
         marker: the generation marker, as last read.
+        failed_write: why the last write failed; None once everything has been written again.
     """
 
     def __init__(self, files: OpenStoreFiles, embedder: Embedder) -> None:
@@ -41,7 +42,7 @@ class StoreSession:
         self.lock = threading.RLock()
         self.connection = ChromaConnection(files, self.lock)
         self.marker = recovery.marker_of(files.sqlite)
-        self._failed_write: str | None = None
+        self.failed_write: str | None = None
 
     @property
     def dimension(self) -> int:
@@ -51,7 +52,7 @@ class StoreSession:
     @property
     def degraded_reason(self) -> str | None:
         """Why the store works with less than everything, or None; see `MemoryStore.degraded_reason`."""
-        return self.connection.reason or self.sqlite.lexical_damage or self._failed_write
+        return self.connection.reason or self.sqlite.lexical_damage or self.failed_write
 
     @property
     def degraded_detail(self) -> str | None:
@@ -88,9 +89,9 @@ class StoreSession:
                 yield
             except StoreUnavailableError as error:
                 if not isinstance(error.__cause__, ChromaError):  # those are noted by the connection
-                    self._failed_write = f"the last write failed: {error}"
+                    self.failed_write = f"the last write failed: {error}"
                 raise
-            self._failed_write = None
+            self.failed_write = None
 
     def repair_lexical_index(self) -> None:
         """Rebuild the lexical index if it is damaged, and note the repair."""
@@ -101,10 +102,6 @@ class StoreSession:
         self.embedder = embedder or self.embedder
         self.marker = recovery.marker_of(self.sqlite)
         self.cache.clear()
-
-    def forget_failed_write(self) -> None:
-        """Note that everything has been written again since a write failed."""
-        self._failed_write = None
 
     def current_database(self) -> SqliteDatabase:
         """Return the database for a read, after taking over the generation that another process may have started.

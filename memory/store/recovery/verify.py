@@ -249,7 +249,7 @@ def _compare(report: _Findings, database: SqliteDatabase, chroma: ChromaIndex) -
     report.chroma_rows = seen = 0
     for rows in _pages(chroma):
         report.chroma_rows += len(rows)
-        stored = _stored_rows(database, [row.key for row in rows])
+        stored = {key: row for key, *row in database.fetch(_ROWS, (json.dumps([row.key for row in rows]),))}
         for row in rows:
             if row.key in waiting:
                 continue
@@ -267,10 +267,6 @@ def _pages(chroma: ChromaIndex) -> Iterator[list[ChromaRow]]:
     rows = chroma.rows(vectors=True)
     while page := list(islice(rows, _PAGE)):
         yield page
-
-
-def _stored_rows(database: SqliteDatabase, keys: list[str]) -> dict[str, list[Any]]:
-    return {key: row for key, *row in database.fetch(_ROWS, (json.dumps(keys),))}
 
 
 def _difference(row: ChromaRow, known: Sequence[Any] | None) -> str | None:

@@ -90,7 +90,7 @@ def compile_predicate(
     _add_scope(scope, clauses, params, facets)
     kinds = _kinds(content_types)
     if kinds is not None:
-        clauses.append(f"r.kind IN ({_placeholders(kinds)})")
+        clauses.append(f"r.kind IN ({','.join('?' * len(kinds))})")
         params += kinds
     if filters is not None:
         _add_filters(filters, clauses, params, facets)
@@ -198,7 +198,3 @@ def _kinds(content_types: Iterable[ContentType | str] | None) -> list[str] | Non
         raise InvalidInputError("content_types", given, "at least one of " + ", ".join(allowed))
     kinds = list(dict.fromkeys(str(kind) for kind in given))
     return None if len(kinds) == len(allowed) else kinds
-
-
-def _placeholders(values: Iterable[object]) -> str:
-    return ",".join("?" for _ in values)

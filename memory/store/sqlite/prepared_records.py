@@ -52,7 +52,7 @@ class PreparedRecord:
     """One valid record, ready to be written.
 
     Attributes:
-        columns: values by column, for each of `schema.COLUMNS`.
+        columns: values by column of `records`.
         body: the record as JSON without empty fields; equal records have equal bodies.
         text: index text.
         terms: its stems, joined by blanks.

@@ -6,29 +6,6 @@ SCHEMA_VERSION = 3
 METRIC = "cosine"
 APPLIED, PENDING = 0, 1
 
-COLUMNS = (
-    "tenant",
-    "id",
-    "key",
-    "kind",
-    "agent_id",
-    "group_id",
-    "user_id",
-    "conversation_id",
-    "session",
-    "position",
-    "role",
-    "label",
-    "fact_type",
-    "created_at",
-    "place",
-    "thread",
-    "order_key",
-    "valid_until",
-    "superseded_by",
-    "slot",
-)
-
 # records: what predicates and ordering need, so that a scan touches short rows only.
 # bodies: the record itself (JSON), its own stems, and the text of its window.
 # fts.window: the window's stems, encoded; fts.facets: who and what the row belongs to.
@@ -105,9 +82,6 @@ BEGIN
   INSERT INTO memberships VALUES (new.tenant, new.agent_id, new.group_id, 1)
     ON CONFLICT DO UPDATE SET records = records + 1;
 END;
-"""
-    + _DELETE_TRIGGER
-    + """
 CREATE TRIGGER moves AFTER UPDATE OF agent_id, group_id ON records
 WHEN old.agent_id IS NOT new.agent_id OR old.group_id IS NOT new.group_id
 BEGIN
@@ -120,6 +94,7 @@ BEGIN
     ON CONFLICT DO UPDATE SET records = records + 1;
 END;
 """
+    + _DELETE_TRIGGER
 )
 
 # Earlier changes are not known, hence the horizon.

@@ -230,6 +230,11 @@ class SqliteDatabase:
         """Return the generation marker and the other notes of the store about itself."""
         return dict(self.fetch("SELECT key, value FROM meta"))
 
+    def set_meta(self, values: dict[str, str]) -> None:
+        """Write notes of the store about itself; errors as `transaction`."""
+        with self.transaction() as connection:
+            set_meta(connection, values)
+
     def compact(self) -> None:
         """Rebuild the lexical index, give free pages back and empty the write-ahead file (STORE-6).
 

@@ -14,7 +14,6 @@ import numpy as np
 from recall_loop.memory.store.encoding.indexing import kind_and_text
 from recall_loop.memory.store.sqlite.changes import next_version, record_deletions, undo_supersession
 from recall_loop.memory.store.sqlite.prepared_records import PreparedRecord, WriteStatus
-from recall_loop.memory.store.sqlite.schema import COLUMNS
 from recall_loop.memory.store.write.context_windows import (
     WindowRow,
     facet_tokens,
@@ -37,10 +36,6 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.embed.token_vectors import TokenCodec
     from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
-_WRITTEN = (*COLUMNS, "terms")
-_INSERTED = ("rowid", *_WRITTEN, "changed")
-_INSERT = f"INSERT INTO records ({','.join(_INSERTED)}) VALUES ({','.join(f':{name}' for name in _INSERTED)})"
-_UPDATE = f"UPDATE records SET {','.join(f'{name} = :{name}' for name in _WRITTEN)} WHERE rowid = :rowid"
 _OWNERS = ("agent_id", "user_id", "conversation_id", "session")
 
 
@@ -217,8 +212,12 @@ def _write_rows(
         else:
             rowids.append(draft.rowid if draft.rowid is not None else next(free))
             new.append({**draft.columns, "terms": length, "rowid": rowids[-1], "changed": version})
-    connection.executemany(_INSERT, new)
-    connection.executemany(_UPDATE, old)
+    if new:
+        names = new[0].keys()
+        connection.executemany(f"INSERT INTO records ({','.join(names)}) VALUES (:{',:'.join(names)})", new)
+    if old:
+        assigned = ",".join(f"{name} = :{name}" for name in old[0] if name != "rowid")
+        connection.executemany(f"UPDATE records SET {assigned} WHERE rowid = :rowid", old)
     connection.executemany("DELETE FROM record_tags WHERE record = ?", [(row["rowid"],) for row in old])
     tags = [(rowid, tag) for rowid, draft in zip(rowids, drafts, strict=True) for tag in draft.tags]
     connection.executemany("INSERT INTO record_tags VALUES (?, ?)", tags)

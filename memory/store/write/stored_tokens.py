@@ -70,14 +70,12 @@ class StoredTokens:
         """Return the stored vectors; none where the store holds those of another model or basis."""
         if not self.stored:
             return {}
-        with self._sidecar.reading() as connection:
-            found = connection.execute(_TOKENS, (self._tenant, ids_json(rowids))).fetchall()
+        found = self._sidecar.fetch(_TOKENS, (self._tenant, ids_json(rowids)))
         return {rowid: self.codec.unpack(vectors) for rowid, vectors in found}
 
     def texts(self, rowids: Iterable[int]) -> dict[int, tuple[str, str]]:
         """Return kinds and index texts, whole."""
-        with self._sidecar.reading() as connection:
-            found = connection.execute(_BODIES, (self._tenant, ids_json(rowids))).fetchall()
+        found = self._sidecar.fetch(_BODIES, (self._tenant, ids_json(rowids)))
         return {rowid: kind_and_text(record) for rowid, record in found}
 
 
@@ -153,11 +151,7 @@ def write_token_rows(connection: sqlite3.Connection, packed: Mapping[int, bytes 
 
 
 def disable_tokens(database: SqliteDatabase) -> None:
-    """Drop all token vectors, and keep none from now on.
-
-    Raises:
-        StoreUnavailableError: SQLite fails; nothing was dropped.
-    """
+    """Drop all token vectors, and keep none from now on; see `Maintenance.drop_token_vectors`."""
     with database.transaction() as connection:
         connection.execute("DELETE FROM tokens")
         set_meta(connection, {TOKENS_META_KEY: _OFF})
@@ -166,13 +160,7 @@ def disable_tokens(database: SqliteDatabase) -> None:
 def fill_missing_tokens(
     database: SqliteDatabase, embedder: Embedder, progress: Callable[[int, int], None] | None = None
 ) -> int:
-    """Make the token vectors of all records that have none, and keep them from now on; return how many.
-
-    Raises:
-        UnsupportedOptionError: the embedder gives no token vectors.
-        EmbedderError: the embedder fails; what was made until then is kept.
-        StoreUnavailableError: SQLite fails; what was made until then is kept.
-    """
+    """Make the token vectors of all records that have none; see `Maintenance.make_token_vectors`."""
     codec = codec_for_embedder(embedder)
     if codec is None:
         raise UnsupportedOptionError("token_vectors", True, f"False: embedder {embedder.name} gives no token vectors")
