@@ -95,14 +95,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Run the batch; 1 where a request failed or could not be searched, else 0.
-
-    Raises:
-        InvalidInputError: an option is not allowed, or the output exists.
-        StoreError: the store can't be opened.
-        WorkerError: the processes can't begin, or end again and again.
-        OSError: a file can't be read or written.
-    """
+    """Run the batch; 1 where a request failed or could not be searched, else 0."""
     from recall_loop.cli.core.common import open_store
     from recall_loop.cli.core.progress_bars import progress_bar
     from recall_loop.cli.core.screen import print_json

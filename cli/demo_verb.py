@@ -44,13 +44,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Run the demo, and return 0.
-
-    Raises:
-        InvalidInputError: the folder to keep exists already, or the question is blank.
-        StoreError: the store can't be made.
-        OSError: the folder can't be written.
-    """
+    """Run the demo, and return 0."""
     from recall_loop.cli.core.run_rendering import RunScreen
 
     screen = RunScreen()

@@ -77,14 +77,7 @@ def _add_expired(parser: argparse.ArgumentParser, items: str) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Import one source; 1 where items were refused, else 0.
-
-    Raises:
-        InvalidInputError: an option is not allowed.
-        SourceError: the source can't be read.
-        StoreError: the store can't be opened or written.
-        OSError: a file can't be read or written.
-    """
+    """Import one source; 1 where items were refused, else 0."""
     from recall_loop.cli.core.common import ProblemReport, open_store
     from recall_loop.cli.core.progress_bars import progress_bar
     from recall_loop.memory.intake.files.batch_writes import WriteOptions

@@ -51,13 +51,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Ingest the files; 1 where lines were rejected, else 0.
-
-    Raises:
-        InvalidInputError: an option is not allowed.
-        StoreError: the store can't be opened or written.
-        OSError: a file can't be read.
-    """
+    """Ingest the files; 1 where lines were rejected, else 0."""
     from recall_loop.cli.core.common import check_readable, open_store
     from recall_loop.memory.intake.files.ingest import IngestOptions
 

@@ -59,13 +59,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, _: Settings) -> int:
-    """Do the action.
-
-    Raises:
-        InvalidInputError: a value is not allowed, or there is no such key.
-        KeysUnreadableError: the file isn't one of keys.
-        OSError: it can't be written.
-    """
+    """Do the action."""
     actions = {"add": _add, "list": _list, "rotate": _rotate, "revoke": _revoke}
     actions[args.action](args, _keys_path(args))
     return 0

@@ -1,5 +1,9 @@
 """The `recall-loop` command: finds the verb, runs it, and turns errors into one line and an exit code.
 
+A verb is a module with `add_parser(subparsers)` and `run(args, settings)`, which returns the exit code. `run` raises
+InvalidInputError for an option or an input that is not allowed, another RecallError for a store, an embedder, a source
+or a process that can't be used, and OSError for a file that can't be read or written.
+
 Exit codes: 0 done; 1 done in part (rejected lines, failed requests); 2 wrong usage, a bad value, or a
 store or file that can't be used; 130 interrupted. Only the given verb is imported, and
 each verb imports heavy modules only when it runs, so that help is immediate.

@@ -60,13 +60,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Serve until the client leaves, or until told to end.
-
-    Raises:
-        InvalidInputError: an option is not allowed, or belongs to the other way of serving.
-        UnsupportedOptionError: the extra `mcp` is not installed.
-        StoreError: the store can't be opened.
-    """
+    """Serve until the client leaves, or until told to end."""
     from recall_loop.service.core.config import require_mcp
 
     require_mcp("recall-loop mcp")

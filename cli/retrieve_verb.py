@@ -71,13 +71,7 @@ def _add_request_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Answer the question; 1 where the search itself failed, else 0.
-
-    Raises:
-        InvalidInputError: an option is not allowed.
-        StoreError: the store can't be opened or read.
-        OSError: a file can't be read.
-    """
+    """Answer the question; 1 where the search itself failed, else 0."""
     from recall_loop.cli.core.common import open_store
     from recall_loop.graph.run import stream_retrieve
     from recall_loop.state.types import StopReason

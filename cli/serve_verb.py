@@ -45,13 +45,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Serve until told to end; 2 where the process that writes can't begin.
-
-    Raises:
-        InvalidInputError: an option is not allowed, or there are no keys and the address isn't loopback.
-        StoreError: the store can't be opened.
-        OSError: the request log can't be written.
-    """
+    """Serve until told to end; 2 where the process that writes can't begin."""
     from recall_loop.cli.core.common import store_path
     from recall_loop.service.process.lifecycle import NO_KEYS_WARNING
     from recall_loop.service.serving import serve

@@ -10,12 +10,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from opentelemetry import context as contexts
+from opentelemetry import trace
 
 from recall_loop.telemetry import metrics, names
 from recall_loop.telemetry.spans import (
     BENIGN_EXITS,
     allow_content,
-    context_with,
     error_type,
     is_content_allowed,
     record_error,
@@ -72,7 +72,7 @@ class RunSpan:
         self._span = start_span(
             names.RUN_SPAN.format(graph=graph), {names.OPERATION: "invoke_agent", names.AGENT: graph}
         )
-        self._context = contexts.set_value(_RUN, self, context_with(self._span))
+        self._context = contexts.set_value(_RUN, self, trace.set_span_in_context(self._span))
         self._began = time.perf_counter()
         self._request_id: str | None = None
         self._state: Mapping[str, Any] | None = None
@@ -83,9 +83,7 @@ class RunSpan:
         """Return the run's span."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Close the span, count the run and write its line."""
         try:
             self._close(error, time.perf_counter() - self._began)

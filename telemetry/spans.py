@@ -33,11 +33,6 @@ def start_span(name: str, attributes: Attributes, kind: SpanKind = SpanKind.INTE
     return _tracer.start_span(name, kind=kind, attributes=_without_none(attributes))
 
 
-def context_with(span: Span) -> Context:
-    """Return the current context with `span` as the current one."""
-    return trace.set_span_in_context(span)
-
-
 @contextmanager
 def use_context(context: Context | None) -> Iterator[None]:
     """Make a context the current one inside of the block."""

@@ -142,14 +142,24 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_action(actions: Any, verb: str, name: str, words: str, example: str) -> argparse.ArgumentParser:
-    """Add an action to a verb that has several, with its description and an example; return its parser."""
+def add_action(
+    actions: Any,
+    name: str,
+    words: str,
+    example: str = "--store ./memory",
+    *,
+    stored: bool = True,
+    tenant: bool = True,
+) -> argparse.ArgumentParser:
+    """Add an action with its description, an example, and where its records are; return its parser."""
     parser: argparse.ArgumentParser = actions.add_parser(
-        name,
-        help=words,
-        description=f"{words[0].upper()}{words[1:]}.",
-        epilog=f"example:\n  recall-loop {verb} {name} {example}",
+        name, help=words, description=f"{words[0].upper()}{words[1:]}."
     )
+    parser.epilog = f"example:\n  {parser.prog} {example}"
+    if stored:
+        add_store_option(parser)
+    if tenant:
+        add_tenant_option(parser)
     return parser
 
 

@@ -14,7 +14,6 @@ from recall_loop.cli.evals.eval_options import (
     add_resamples_option,
     add_sample_options,
     add_setting_option,
-    report_console,
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs
@@ -50,13 +49,8 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, _: Settings) -> int:
-    """Measure, print the report, and return the exit code 0.
-
-    Raises:
-        InvalidInputError: an argument or a data set is wrong; names it, its value and what is allowed.
-        StoreError: a store can't be opened or is in use.
-        OSError: a file can't be read or written.
-    """
+    """Measure, print the report, and return the exit code 0."""
+    from recall_loop.cli.core.screen import make_console
     from recall_loop.evals.ablation.ablation import AblationPlan, ablate, build, show
     from recall_loop.evals.ablation.ingredients import select_ingredients
     from recall_loop.evals.datasets.datasets import load_dataset
@@ -79,5 +73,5 @@ def run(args: argparse.Namespace, _: Settings) -> int:
         report = build(sets, options, args.resamples)
         if args.json is not None:  # after each set: the next one may take long
             write_atomically(args.json, json.dumps(report, ensure_ascii=False, indent=1) + "\n")
-    show(report, report_console())
+    show(report, make_console(tables=True))
     return 0

@@ -14,7 +14,6 @@ from recall_loop.cli.evals.eval_options import (
     add_cross_collection_option,
     add_dataset_options,
     add_setting_option,
-    report_console,
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor scikit-learn
@@ -56,17 +55,13 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, _: Settings) -> int:
-    """Fit, write the file, print the figures, and return the exit code 0.
-
-    Raises:
-        InvalidInputError: an argument, a data set or a line is wrong; names it, its value and what is allowed.
-        OSError: a file can't be read or written.
-    """
+    """Fit, write the file, print the figures, and return the exit code 0."""
+    from recall_loop.cli.core.screen import make_console
     from recall_loop.state.errors import InvalidInputError
 
     _require_extra()
     from recall_loop.evals.confidence.calibration_fit import CalibrationPlan, calibrate
-    from recall_loop.evals.confidence.calibration_report import show
+    from recall_loop.evals.confidence.calibration_report import check_plot, draw_reliability, show
 
     if not args.replay and not args.data:
         raise InvalidInputError("calibrate", None, "--replay FILE or --data DIR")
@@ -75,8 +70,6 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     fields = given_fields(args, ("date", "folds", "balance", "high", "medium", "kind", "wrongly"))
     plan = CalibrationPlan(args.id or args.output.stem, **fields)
     if args.plot:
-        from recall_loop.evals.confidence.calibration_report import check_plot
-
         check_plot(args.plot)
     mapping = calibrate(list(_examples(args)), plan)
     content = mapping.model_dump(mode="json")
@@ -84,13 +77,11 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     text = json.dumps(head | content, ensure_ascii=False, indent=1) + "\n"
     args.output.write_text(text, encoding="utf-8")
     if args.plot:
-        from recall_loop.evals.confidence.calibration_report import draw_reliability
-
         draw_reliability(mapping, args.plot)
     if args.json:
         sys.stdout.write(text)
     else:
-        show(mapping, report_console())
+        show(mapping, make_console(tables=True))
     return 0
 
 

@@ -1,15 +1,10 @@
-"""Options that the measuring verbs share, and the console for their reports."""
+"""Options that the measuring verbs share."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import TYPE_CHECKING
 
 from recall_loop.cli.core.shared_options import Group, bounded_int, comma_separated
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 KINDS = ("messages", "facts", "messages+facts", "all")
 FORMATS = ("layout", "records", "locomo", "beam", "musique", "hotpotqa", "longmemeval", "tau")
@@ -69,15 +64,6 @@ def add_cross_collection_option(group: Group, needed: str) -> None:
         metavar="N",
         help=f"with {needed}: ask each collection N questions of another one too, which it can't answer (default: 0)",
     )
-
-
-def report_console() -> Console:
-    """Return a console for tables: as wide as the terminal, and in a pipe so wide that rows stay whole."""
-    from rich.console import Console
-
-    from recall_loop.cli.core.screen import PIPED_WIDTH
-
-    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
 
 
 def _cutoffs(text: str) -> tuple[int, ...]:

@@ -16,7 +16,6 @@ from recall_loop.cli.evals.eval_options import (
     add_question_options,
     add_sample_options,
     add_setting_option,
-    report_console,
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
@@ -47,13 +46,8 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, _: Settings) -> int:
-    """Evaluate, print the report, and return the exit code 0.
-
-    Raises:
-        InvalidInputError: an argument or the data set is wrong; names it, its value and what is allowed.
-        StoreError: the store can't be opened or is in use.
-        OSError: a file can't be read or written.
-    """
+    """Evaluate, print the report, and return the exit code 0."""
+    from recall_loop.cli.core.screen import make_console
     from recall_loop.evals.datasets.datasets import load_dataset
     from recall_loop.evals.replay import eval_report
     from recall_loop.evals.runs.dataset_ingest import open_eval_store, with_cross_collection_questions
@@ -83,7 +77,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     if args.json:
         sys.stdout.write(json.dumps(report, ensure_ascii=False, indent=2) + "\n")
     else:
-        eval_report.show(report, report_console())
+        eval_report.show(report, make_console(tables=True))
     return 0
 
 

@@ -14,7 +14,6 @@ from recall_loop.cli.evals.eval_options import (
     add_question_options,
     add_resamples_option,
     add_sample_options,
-    report_console,
 )
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
@@ -68,13 +67,8 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Replay, print the report, and return the exit code 0.
-
-    Raises:
-        InvalidInputError: an argument, a request, a policy or the data set is wrong.
-        StoreError: the store can't be opened or is in use.
-        OSError: a file can't be read or written.
-    """
+    """Replay, print the report, and return the exit code 0."""
+    from recall_loop.cli.core.screen import make_console
     from recall_loop.evals.replay import replay_report
     from recall_loop.evals.replay.replay_policies import read_policies
     from recall_loop.evals.runs.runner import replay
@@ -92,7 +86,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         from recall_loop.evals.replay.replay_html import render_page
 
         args.html.write_text(render_page(report), encoding="utf-8")
-    replay_report.show(report, report_console())
+    replay_report.show(report, make_console(tables=True))
     return 0
 
 

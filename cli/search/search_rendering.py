@@ -1,4 +1,4 @@
-"""Results of a search, for people and as JSON (SEARCH-6, SEARCH-8)."""
+"""Results of a search, for people (SEARCH-6, SEARCH-8)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from recall_loop.cli.core.run_rendering import format_minute
-from recall_loop.cli.core.screen import Screen, make_console, print_json, sanitize
-from recall_loop.memory.search.present.serialization import response_to_json, truncate_hits
+from recall_loop.cli.core.screen import Screen, make_console, sanitize
+from recall_loop.memory.search.present.serialization import truncate_hits
 from recall_loop.memory.search.present.truncation import FULL_PROFILE, TruncationProfile, parse_profile, profile_for
 from recall_loop.memory.search.query.query_spec import SearchResponse
 from recall_loop.state.display import CONTENT_TYPE_TEXTS, format_count
@@ -55,11 +55,6 @@ def print_results(response: SearchResponse, profile: TruncationProfile) -> None:
     screen.line(_searched_line(response), "dim")
 
 
-def print_results_json(response: SearchResponse, profile: TruncationProfile) -> None:
-    """Write everything about the results, and what was searched."""
-    print_json(response_to_json(response, profile), indent=2)
-
-
 def _table(response: SearchResponse, profile: TruncationProfile) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     for name in ("", "score", "similar"):
@@ -80,7 +75,8 @@ def _table(response: SearchResponse, profile: TruncationProfile) -> Table:
         )
         body = Text(sanitize(shown))
         if hit.debug is not None:
-            body.append(f"\n{sanitize(_retriever_scores(hit.debug))}", style="dim")
+            scores = " · ".join(f"{name} {_format_retriever_score(value)}" for name, value in hit.debug.items())
+            body.append(f"\n{sanitize(scores)}", style="dim")
         table.add_row(*(Text(sanitize(cell)) for cell in cells), body)
     return table
 
@@ -89,11 +85,6 @@ def _valid_until(record: Record) -> str:
     """Return the day on which a fact ceased to be true; nothing for what still is."""
     until = getattr(record, "valid_until", None)
     return f" until {until.date().isoformat()}" if until is not None else ""
-
-
-def _retriever_scores(debug: Mapping[str, Any]) -> str:
-    """Return the rank and score of each retriever on one line."""
-    return " · ".join(f"{name} {_format_retriever_score(value)}" for name, value in debug.items())
 
 
 def _format_retriever_score(value: object) -> str:

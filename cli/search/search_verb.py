@@ -76,20 +76,10 @@ def _add_mode_options(group: Group) -> None:
     )
     add("--fuzzy", metavar="N", help="typo tolerance: 0 none, 1 some, 2 high; not in mode vector (default: 0)")
     add("--limit", default=10, metavar="N", help="most results of each type, 1 to 1000 (default: %(default)s)")
-    add(
-        "--no-limit-per-type",
-        dest="limit_per_type",
-        action="store_false",
-        default=None,
-        help="one limit for all types together (default: off)",
-    )
+    _add_off(group, "--no-limit-per-type", "limit_per_type", "one limit for all types together (default: off)")
     add("--reference-time", metavar="T", help="now, for `< 3 days` at the end of the query (default: the clock)")
-    add(
-        "--no-time-suffixes",
-        dest="time_suffixes",
-        action="store_false",
-        default=None,
-        help="treat a time at the end of the query as text (default: off)",
+    _add_off(
+        group, "--no-time-suffixes", "time_suffixes", "treat a time at the end of the query as text (default: off)"
     )
 
 
@@ -100,13 +90,8 @@ def _add_ranking_options(group: Group) -> None:
         choices=("relevance", "created_at"),
         help="best first, or the newest of the best first (default: relevance)",
     )
-    add(
-        "--no-content-scoring",
-        dest="apply_content_scoring",
-        action="store_false",
-        default=None,
-        help="let tool output and reasoning weigh as much as what was said (default: off)",
-    )
+    words = "let tool output and reasoning weigh as much as what was said (default: off)"
+    _add_off(group, "--no-content-scoring", "apply_content_scoring", words)
     add(
         "--rerank",
         action=argparse.BooleanOptionalAction,
@@ -119,6 +104,11 @@ def _add_ranking_options(group: Group) -> None:
     )
     add("--rerank-pool", metavar="N", help="how many of the best are reranked, 1 to 100 (default: 50)")
     add("--rerank-budget-ms", metavar="MS", help="milliseconds for token vectors that aren't stored (default: 0)")
+
+
+def _add_off(group: Group, option: str, field: str, words: str) -> None:
+    """Add an option that sets a field to false."""
+    group.add_argument(option, dest=field, action="store_false", default=None, help=words)
 
 
 def _add_output_options(group: Group) -> None:
@@ -135,16 +125,12 @@ def _add_output_options(group: Group) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Search, print, and return 0, also where nothing was found.
-
-    Raises:
-        InvalidInputError: an option is not allowed.
-        StoreError: the store can't be opened or read.
-        EmbedderError: the embedder fails and the mode needs it.
-    """
+    """Search, print, and return 0, also where nothing was found."""
     from recall_loop.cli.core.common import model_from, open_store, scope_from
-    from recall_loop.cli.search.search_rendering import print_results, print_results_json, read_profile
+    from recall_loop.cli.core.screen import print_json
+    from recall_loop.cli.search.search_rendering import print_results, read_profile
     from recall_loop.memory.search.engine import search
+    from recall_loop.memory.search.present.serialization import response_to_json
     from recall_loop.state.search import SearchParams
 
     scope, params = scope_from(args, settings), model_from(args, SearchParams)
@@ -152,5 +138,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     profile = read_profile(args, scope, params)
     with open_store(settings, read_only=True) as store:
         response = search(store, args.query, scope=scope, params=params)
-    (print_results_json if args.json else print_results)(response, profile)
+    if args.json:
+        print_json(response_to_json(response, profile), indent=2)
+    else:
+        print_results(response, profile)
     return 0

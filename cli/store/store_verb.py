@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.shared_options import add_action, add_store_option, add_tenant_option
+from recall_loop.cli.core.shared_options import add_action, add_tenant_option
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
@@ -29,18 +29,19 @@ def add_parser(subparsers: Any) -> None:
         "store", help="inspect, verify, rebuild, compact, export or delete from a store", epilog=_EXAMPLE
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add_tenant_option(_add_action(actions, "info", "print what the store holds"))
+    add_action(actions, "info", "print what the store holds")
     _add_maintenance(actions)
-    export = _add_action(actions, "export", "print a tenant's records", "--tenant acme -o acme.jsonl")
-    add_tenant_option(export)
+    export = add_action(actions, "export", "print a tenant's records", "--tenant acme -o acme.jsonl")
     export.add_argument("-o", "--output", type=Path, metavar="FILE", help="a new file (default: stdout)")
     _add_delete(actions)
 
 
 def _add_maintenance(actions: Any) -> None:
-    verify = _add_action(actions, "verify", "check the store for damage; the exit code is 0 if it is sound, else 1")
+    verify = add_action(
+        actions, "verify", "check the store for damage; the exit code is 0 if it is sound, else 1", tenant=False
+    )
     verify.add_argument("--json", action="store_true", help="print one JSON object (default: a line per finding)")
-    rebuild = _add_action(actions, "rebuild", "rebuild the indexes")
+    rebuild = add_action(actions, "rebuild", "rebuild the indexes", tenant=False)
     rebuild.add_argument(
         "--re-embed", action="store_true", help="embed every record again, by the settings' embedder (default: off)"
     )
@@ -52,11 +53,11 @@ def _add_maintenance(actions: Any) -> None:
     rebuild.add_argument(
         "--move", action="store_true", help="keep the vectors on the server of --url from now on (default: off)"
     )
-    _add_action(actions, "compact", "rewrite the store's files, so that no deleted byte stays in them")
+    add_action(actions, "compact", "rewrite the store's files, so that no deleted byte stays in them", tenant=False)
 
 
 def _add_delete(actions: Any) -> None:
-    delete = _add_action(actions, "delete", "delete records", "--tenant acme --user u-5 --compact")
+    delete = add_action(actions, "delete", "delete records", "--tenant acme --user u-5 --compact", tenant=False)
     add_tenant_option(delete, required=True)
     which = delete.add_mutually_exclusive_group(required=True)
     which.add_argument("--ids", nargs="+", metavar="ID", help="ids of the records")
@@ -70,19 +71,7 @@ def _add_delete(actions: Any) -> None:
     )
 
 
-def _add_action(actions: Any, name: str, words: str, example: str = "--store ./memory") -> argparse.ArgumentParser:
-    parser = add_action(actions, "store", name, words, example)
-    add_store_option(parser)
-    return parser
-
-
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Do what the action says; return 0, or 1 where `verify` found something.
-
-    Raises:
-        InvalidInputError: an option is not allowed.
-        StoreError: the store can't be opened, read or written.
-        OSError: a file can't be read or written.
-    """
+    """Do what the action says; return 0, or 1 where `verify` found something."""
     action = getattr(import_module("recall_loop.cli.store.store_actions"), args.action)
     return int(action(args, settings))

@@ -233,7 +233,7 @@ _HEADINGS = {
 
 
 def search(args: argparse.Namespace, settings: Settings) -> int:
-    """Search and print; 0, also where nothing was result."""
+    """Search and print; 0, also where nothing was found."""
     scope, params = scope_from(args, settings), model_from(args, TrajectorySearchParams)
     with open_store(settings, read_only=True) as store:
         result = search_trajectories(store, args.query, scope=scope, params=params)

@@ -13,8 +13,6 @@ from recall_loop.cli.core.shared_options import (
     add_filter_option,
     add_json_option,
     add_scope_options,
-    add_store_option,
-    add_tenant_option,
     bounded_int,
     not_blank,
 )
@@ -34,15 +32,7 @@ examples:
   recall-loop trajectories show run-17 --store ./memory
   recall-loop trajectories migrate --store ./memory --dry-run
 """
-_ACTION_MODULES = {
-    "convert": "recall_loop.cli.trajectories.trajectories_intake",
-    "add": "recall_loop.cli.trajectories.trajectories_intake",
-    "score": "recall_loop.cli.trajectories.trajectories_intake",
-    "search": "recall_loop.cli.trajectories.trajectories_show",
-    "show": "recall_loop.cli.trajectories.trajectories_show",
-    "migrate": "recall_loop.cli.trajectories.trajectories_intake",
-    "stats": "recall_loop.cli.trajectories.trajectories_show",
-}
+_READING_ACTIONS = ("search", "show", "stats")
 _RUNS_HELP = "JSON Lines, one run per line: `messages`, and besides them `id`, `task`, `stop_reason`, `error` …"
 
 
@@ -59,17 +49,19 @@ def add_parser(subparsers: Any) -> None:
     _add_score(actions)
     _add_search(actions)
     _add_show(actions)
-    migrate = _action(actions, "migrate", "rewrite old records (`outcome.type`) in the new format", "--dry-run")
+    migrate = add_action(actions, "migrate", "rewrite old records (`outcome.type`) in the new format", "--dry-run")
     migrate.add_argument("--dry-run", action="store_true", help="count only, change nothing (default: off)")
     add_json_option(migrate)
 
 
 def _add_intake(actions: Any) -> None:
-    convert = _action(actions, "convert", "turn runs into records", "runs.jsonl -o records.jsonl", stored=False)
+    convert = add_action(
+        actions, "convert", "turn runs into records", "runs.jsonl -o records.jsonl", stored=False, tenant=False
+    )
     convert.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS_HELP)
     convert.add_argument("-o", "--output", type=Path, metavar="FILE", help="a new file (default: stdout)")
     _add_masking(convert)
-    add = _action(actions, "add", "put runs into a store", "runs.jsonl --store ./memory --agent support")
+    add = add_action(actions, "add", "put runs into a store", "runs.jsonl --store ./memory --agent support")
     add.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS_HELP)
     add.add_argument("--agent", metavar="A", help="agent that the runs belong to (default: as each line says)")
     add.add_argument("--tag", action="append", default=[], metavar="T", help="tag for every run; may be repeated")
@@ -103,7 +95,7 @@ def _add_masking(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_score(actions: Any) -> None:
-    score = _action(actions, "score", "score runs that have no learning value", "--pending --store ./memory")
+    score = add_action(actions, "score", "score runs that have no learning value", "--pending --store ./memory")
     score.add_argument(
         "--pending",
         action="store_true",
@@ -119,7 +111,7 @@ def _add_score(actions: Any) -> None:
 
 
 def _add_search(actions: Any) -> None:
-    search = _action(actions, "search", "search past runs by their task", '"late refund" --store ./memory')
+    search = add_action(actions, "search", "search past runs by their task", '"late refund" --store ./memory')
     search.add_argument("query", type=not_blank, metavar="QUERY", help="what the run should be about")
     add_scope_options(search.add_argument_group("where to look"), "runs")
     _add_contrasts(search.add_argument_group("learning value and contrasts"))
@@ -158,29 +150,16 @@ def _add_filters(group: Group) -> None:
 
 
 def _add_show(actions: Any) -> None:
-    show = _action(actions, "show", "print a run for reading", "run-17 --store ./memory")
+    show = add_action(actions, "show", "print a run for reading", "run-17 --store ./memory")
     show.add_argument("id", metavar="ID", help="id of the run")
     show.add_argument("--full", action="store_true", help="show every text in full (default: shortened)")
     add_json_option(show)
-    stats = _action(actions, "stats", "count runs by execution and learning value", "--store ./memory")
+    stats = add_action(actions, "stats", "count runs by execution and learning value", "--store ./memory")
     add_json_option(stats)
 
 
-def _action(actions: Any, name: str, words: str, example: str, *, stored: bool = True) -> argparse.ArgumentParser:
-    parser = add_action(actions, "trajectories", name, words, example)
-    if stored:
-        add_store_option(parser)
-        add_tenant_option(parser)
-    return parser
-
-
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Do what the action says; 0, or 1 where it was done in part.
-
-    Raises:
-        InvalidInputError: an option is not allowed.
-        StoreError: the store can't be opened, read or written.
-        OSError: a file can't be read or written.
-    """
-    action = getattr(import_module(_ACTION_MODULES[args.action]), args.action)
+    """Do what the action says; 0, or 1 where it was done in part."""
+    module = "trajectories_show" if args.action in _READING_ACTIONS else "trajectories_intake"
+    action = getattr(import_module(f"recall_loop.cli.trajectories.{module}"), args.action)
     return int(action(args, settings))

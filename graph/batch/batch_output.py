@@ -7,7 +7,7 @@ import os
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,7 +19,6 @@ from recall_loop.state.types import StopReason
 
 # Where a resumed run notes what is done, each line up to the last takes eight bytes.
 MAX_LINES = 100_000_000
-_CHUNK = 1024 * 1024
 # The head of a line as `_dump` writes it: a result has thousands of characters that need not be read.
 _HEAD = re.compile(rb'\{"id": (?:null|"(?:[^"\\]|\\.)*"), "line": (\d{1,15}), "digest": "([0-9a-f]{16})", "')
 _DIGEST = re.compile(r"[0-9a-f]{16}")
@@ -81,36 +80,22 @@ class ResultsFile:
             raise InvalidInputError("output", str(self._path), "a file that no other run is writing") from error
 
     def _read(self) -> None:
-        """Learn what is done; nothing is cut from a file that isn't ours."""
-        keep = self._end_of_last_line()
-        for line, digest in self._keys(keep):
-            self.completed.add(line, digest)
-        self._file.truncate(keep)
+        """Learn what is done, and cut off what follows the last line break: a piece of a line that a kill left.
 
-    def _end_of_last_line(self) -> int:
-        """Return where the last whole line ends: a kill may have cut off what follows it."""
-        keep = self._file.seek(0, os.SEEK_END)
-        while keep:
-            start = max(0, keep - _CHUNK)
-            self._file.seek(start)
-            found = self._file.read(keep - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-            keep = start
-        return 0
-
-    def _keys(self, end: int) -> Iterator[tuple[int, str]]:
+        Nothing is cut from a file that isn't ours.
+        """
         self._file.seek(0)
-        at = 0
+        keep = 0
         for number, data in enumerate(self._file, start=1):
-            at += len(data)
-            key = None if at > end else _key(data)
-            # What follows the last line break is a piece of a line of ours, or no file of ours.
-            if key is None and (at <= end or not _is_torn_result_line(data)):
+            whole = data.endswith(b"\n")
+            key = _key(data) if whole else None
+            if key is not None:
+                self.completed.add(*key)
+                keep += len(data)
+            elif whole or not _is_torn_result_line(data):
                 allowed = "a file of this command's result lines"
                 raise InvalidInputError("output", f"{self._path}, line {number}", allowed)
-            if key is not None:
-                yield key
+        self._file.truncate(keep)
 
 
 def _is_torn_result_line(torn: bytes) -> bool:

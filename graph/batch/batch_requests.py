@@ -12,6 +12,7 @@ import re
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,19 +129,15 @@ def requests_from_file(path: Path, done: CompletedLines) -> Iterator[BatchReques
     Raises:
         OSError: the file can't be read.
     """
-    ids = _IdRegistry()
-    try:
+    with closing(_IdRegistry()) as ids:
         for raw in raw_lines(path):
             request = _from_line(raw, ids)
             yield None if raw.number in done else request
-    finally:
-        ids.close()
 
 
 def requests_from_objects(given: Iterable[Mapping[str, Any] | RetrieveRequest]) -> Iterator[BatchRequest]:
     """Yield requests that are handed in as objects."""
-    ids = _IdRegistry()
-    try:
+    with closing(_IdRegistry()) as ids:
         for line, item in enumerate(given, start=1):
             fields: object = item.model_dump(mode="json", exclude_unset=True) if isinstance(item, BaseModel) else item
             if isinstance(fields, Mapping):
@@ -149,8 +146,6 @@ def requests_from_objects(given: Iterable[Mapping[str, Any] | RetrieveRequest]) 
                 yield _invalid_request(
                     line, None, "invalid_input", f"request: got {type(item).__name__}; allowed: a mapping"
                 )
-    finally:
-        ids.close()
 
 
 def count_requests(path: Path) -> int:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
+from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
@@ -19,7 +20,6 @@ from recall_loop.llm.structured.drivers import ModelCall
 from recall_loop.llm.structured.output_methods import base_url, model_name
 from recall_loop.telemetry import metrics, names
 from recall_loop.telemetry.spans import (
-    context_with,
     mark_failed,
     record_error,
     set_attributes,
@@ -85,16 +85,14 @@ class CallSpan:
         self._span = start_span(names.CHAT_SPAN.format(model=observer.name), attributes, SpanKind.CLIENT)
         set_content(self._span, names.INSTRUCTIONS, [_part(one) for one in messages if one.type == "system"])
         set_content(self._span, names.INPUT_MESSAGES, [_said("user", one) for one in messages if one.type == "human"])
-        self.context: Context = context_with(self._span)
+        self.context: Context = trace.set_span_in_context(self._span)
         self._began = perf_counter()
 
     def __enter__(self) -> Self:
         """Return the watch."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """End the span and count the call, whatever became of it."""
         if error is not None:
             record_error(self._span, error)
