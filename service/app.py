@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import version
@@ -17,9 +16,8 @@ from starlette.responses import Response
 from recall_loop.service.core.config import OPEN_PATHS, ServiceConfig, has_mcp
 from recall_loop.service.core.problems import (
     Problem,
+    logged_problem,
     openapi_problem,
-    problem_from_error,
-    problem_from_status,
     problem_from_validation,
     problem_response,
 )
@@ -94,8 +92,6 @@ ROUTERS = (
     routes_page.router,
 )
 
-_log = logging.getLogger(__name__)
-
 
 def create_app(
     config: ServiceConfig | None = None,
@@ -135,9 +131,8 @@ def create_app(
         telemetry={"logs": service.settings.trace_content},  # they have the texts of exceptions
     )
     app.state.service = service
-    app.add_exception_handler(RequestValidationError, _handle_validation_error)
-    app.add_exception_handler(HTTPException, _handle_http_exception)
-    app.add_exception_handler(RecallError, _handle_recall_error)
+    for handled in (RequestValidationError, HTTPException, RecallError):
+        app.add_exception_handler(handled, _handle_error)
     app.add_middleware(BodyLimitMiddleware, config=service.config)
     app.add_middleware(
         RequestMiddleware, service=service
@@ -162,18 +157,8 @@ def _mcp(service: Service) -> McpEndpoint | None:
     return McpEndpoint(service)
 
 
-async def _handle_validation_error(request: Request, error: Exception) -> Response:
-    return problem_response(problem_from_validation(request, error), request.state.request_id)
-
-
-async def _handle_http_exception(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    headers = error.headers if isinstance(error, HTTPException) else None
-    return problem_response(problem_from_status(status, headers), request.state.request_id)
-
-
-async def _handle_recall_error(request: Request, error: Exception) -> Response:
-    problem = problem_from_error(error)
-    if problem.status == 500:
-        _log.error("request %s failed", request.state.request_id, exc_info=error)
-    return problem_response(problem, request.state.request_id)
+async def _handle_error(request: Request, error: Exception) -> Response:
+    request_id = request.state.request_id
+    if isinstance(error, RequestValidationError):
+        return problem_response(problem_from_validation(request, error), request_id)
+    return problem_response(logged_problem(error, request_id), request_id)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from fastapi import Depends, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from recall_loop.service.core.deadline import RequestTimeoutError
@@ -46,6 +48,24 @@ _DETAILS = {
     413: "The body is longer than the service takes.",
     500: "The service failed. Its log has more under the request's id.",
 }
+# In this order: the first that fits.
+_KNOWN_ERRORS: tuple[tuple[type[RecallError], int, str, str], ...] = (
+    (
+        RequestTimeoutError,
+        504,
+        "gateway_timeout",
+        "The request took longer than it may. A write may still come to its end; repeating it is safe.",
+    ),
+    (StoreReadOnlyError, 403, "read_only", "The service has opened this memory for reading only."),
+    (
+        StoreError,
+        503,
+        "store_unavailable",
+        "The memory can't be read or written at the moment. A write is not acknowledged; repeating it is safe.",
+    ),
+    (EmbedderError, 503, "embedder_unavailable", "Texts can't be embedded at the moment."),
+)
+_log = logging.getLogger(__name__)
 
 
 class Problem(BaseModel):
@@ -100,27 +120,23 @@ def problem_from_error(error: BaseException) -> ProblemError:
     """Return the problem that an exception becomes; an unknown one reveals no internals."""
     if isinstance(error, ProblemError):
         return error
+    if isinstance(error, HTTPException):
+        return problem_from_status(error.status_code, error.headers)
     if isinstance(error, InvalidInputError):
         kind = "unsupported_option" if isinstance(error, UnsupportedOptionError) else "invalid_input"
         return ProblemError(422, str(error), kind=kind, field=error.field, value=error.value, allowed=error.allowed)
-    if isinstance(error, RequestTimeoutError):
-        return ProblemError(
-            504,
-            "The request took longer than it may. A write may still come to its end; repeating it is safe.",
-        )
-    if isinstance(error, StoreReadOnlyError):
-        return ProblemError(403, "The service has opened this memory for reading only.", kind="read_only")
-    if isinstance(error, StoreError | EmbedderError):
-        return _unavailable(error)
+    for known, status, kind, detail in _KNOWN_ERRORS:
+        if isinstance(error, known):
+            return ProblemError(status, detail, kind=kind, retry_after=RETRY_SECONDS if status == 503 else None)
     return ProblemError(500, _DETAILS[500], kind="internal")
 
 
-def _unavailable(error: RecallError) -> ProblemError:
-    if isinstance(error, StoreError):
-        detail = "The memory can't be read or written at the moment. A write is not acknowledged; repeating it is safe."
-        return ProblemError(503, detail, kind="store_unavailable", retry_after=RETRY_SECONDS)
-    detail = "Texts can't be embedded at the moment."
-    return ProblemError(503, detail, kind="embedder_unavailable", retry_after=RETRY_SECONDS)
+def logged_problem(error: BaseException, request_id: str) -> ProblemError:
+    """Return the problem that an exception becomes, and log one that the service is to blame for."""
+    problem = problem_from_error(error)
+    if problem.status == 500:
+        _log.error("request %s failed", request_id, exc_info=error)
+    return problem
 
 
 def problem_document(problem: ProblemError, request_id: str | None) -> Problem:
@@ -185,20 +201,17 @@ def not_found_problem(what: str, record_id: str) -> ProblemError:
 
 def _reject_query_params(request: Request) -> None:
     name = next(iter(request.query_params), None)
-    if name is not None:
+    if name is not None and not request.scope["route"].dependant.query_params:
         raise InvalidInputError(name, request.query_params[name], "no such parameter: this address takes none")
 
 
-# For `dependencies=[…]` of routes without query parameters: nothing is accepted and ignored (SEARCH-2).
+# For `dependencies=[…]`: what a route without query parameters is given isn't accepted and ignored (SEARCH-2).
 NoQueryParams = Depends(_reject_query_params)
 
 
-def problem_from_validation(request: Request, error: Exception) -> ProblemError:
+def problem_from_validation(request: Request, error: RequestValidationError) -> ProblemError:
     """Return the problem of the first field that is wrong; 400 where the body is no JSON at all."""
-    errors = cast("Sequence[Mapping[str, Any]]", error.errors()) if isinstance(error, RequestValidationError) else []
-    first: dict[str, Any] = (
-        dict(errors[0]) if errors else {"type": "value_error", "loc": (), "msg": "the request doesn't fit"}
-    )
+    first: dict[str, Any] = dict(error.errors()[0])
     if first["type"] == "json_invalid":
         return ProblemError(
             400, f"The body is not JSON: {first['ctx']['error']} at character {first['loc'][1]}.", kind="invalid_json"

@@ -89,6 +89,8 @@ def require_own_tenant(caller: Caller, named: str | None) -> str:
 
 def _require_media_type(*types: str) -> Callable[[Request], None]:
     def check(request: Request) -> None:
+        if types == JSON_MEDIA_TYPES and request.scope["route"].body_field is None:
+            return
         given = request.headers.get("content-type", "").split(";")[0].strip().lower()
         suffixed = types == JSON_MEDIA_TYPES and given.startswith("application/") and given.endswith("+json")
         if given not in types and not suffixed:
@@ -99,7 +101,7 @@ def _require_media_type(*types: str) -> Callable[[Request], None]:
     return check
 
 
-# For `dependencies=[…]` of routes with a body; also keeps pages of other sites from posting forms here.
+# For `dependencies=[…]`: checks routes with a body; also keeps pages of other sites from posting forms here.
 JsonBody = Depends(_require_media_type(*JSON_MEDIA_TYPES))
 NdjsonBody = Depends(_require_media_type(*NDJSON_MEDIA_TYPES))
 

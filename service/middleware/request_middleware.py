@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import secrets
 import time
@@ -19,7 +18,7 @@ from recall_loop.service.core.deadline import ClientGoneError, RequestExecutor, 
 from recall_loop.service.core.problems import (
     MEDIA_TYPE,
     ProblemError,
-    problem_from_error,
+    logged_problem,
     problem_from_status,
     problem_response,
 )
@@ -39,7 +38,6 @@ _CLIENT_GONE = 499
 _REDACTED = "REDACTED"  # OpenTelemetry's own word
 # The end of an answer may be sent when the request's time is over; its reader has this much time for each part.
 _MIN_SEND_SECONDS = 10.0
-_log = logging.getLogger(__name__)
 
 
 class RequestMiddleware:
@@ -77,9 +75,7 @@ class RequestMiddleware:
         except ClientGoneError:
             return
         except Exception as error:
-            problem = problem_from_error(error)
-            if problem.status == 500:
-                _log.exception("request %s failed", request_id)
+            problem = logged_problem(error, request_id)
             if reply.started:  # too late for another answer: the server breaks the connection off
                 raise
             await problem_response(problem, request_id)(scope, receive, reply.send)

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from recall_loop.memory.parsing.json_lines import MAX_LINE_BYTES, InvalidLine, RawLine, parse_object
 from recall_loop.service.core.deadline import RequestTimeoutError, current_executor, is_cancelled, run_blocking
-from recall_loop.service.core.problems import problem_from_error, problem_from_status
+from recall_loop.service.core.problems import problem_from_error
 from recall_loop.service.middleware.dependencies import NDJSON_MEDIA_TYPES
 from recall_loop.service.models.record_models import BulkLine, BulkStatus, BulkSummary
 from recall_loop.state.errors import EmbedderError, StoreError
@@ -178,49 +178,39 @@ class BulkUpload:
         except _UploadStoppedError as stopped:
             await self._drain()
             return str(stopped)
-        except RequestTimeoutError as error:
+        except (RequestTimeoutError, HTTPException) as error:  # too slow, or longer than it may be
             return problem_from_error(error).detail
-        except HTTPException as error:  # the body is longer than it may be
-            return problem_from_status(error.status_code).detail
         return None
 
     async def _write_all(self) -> None:
         batches = LineBatcher()
         while True:
-            await asyncio.wait({self._next_piece()}, timeout=_wait_seconds(pausing=batches.has_lines))
-            if not self._next_piece().done():
+            try:
+                piece = await self._piece(_wait_seconds(pausing=batches.has_lines))
+            except TimeoutError as error:
                 if not batches.has_lines:
-                    raise RequestTimeoutError("the sender is too slow")
+                    raise RequestTimeoutError("the sender is too slow") from error
                 await self._write(batches.take())
                 continue
-            piece = await self._piece()
             if piece is None:
                 break
             for batch in batches.feed(piece):
                 await self._write(batch)
         await self._write(batches.finish())
 
-    def _next_piece(self) -> asyncio.Task[bytes | None]:
-        """Return the wait for the next piece; there is one at a time."""
+    async def _piece(self, seconds: float) -> bytes | None:
+        """Return the next piece; None at the end. After a TimeoutError the next call waits on for the same piece."""
         if self._coming is None:
-            self._coming = asyncio.ensure_future(self._from_sender())
-        return self._coming
-
-    async def _from_sender(self) -> bytes | None:
-        return await anext(self._pieces, None)
-
-    async def _piece(self) -> bytes | None:
-        """Return the next piece; None at the end."""
-        piece = await self._next_piece()
+            self._coming = asyncio.ensure_future(anext(self._pieces, None))
+        piece = await asyncio.wait_for(asyncio.shield(self._coming), seconds)
         self._coming = None
         return piece
 
     async def _drain(self) -> None:
         """Read what is still sent: a sender that is cut off may never read the answers that it has."""
         try:
-            async with asyncio.timeout(current_executor().remaining):
-                while await self._piece() is not None:
-                    pass
+            while await self._piece(current_executor().remaining) is not None:
+                pass
         except (TimeoutError, HTTPException):
             return
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from recall_loop.service.core.deadline import current_executor
-from recall_loop.service.core.problems import NoQueryParams, problem_responses
+from recall_loop.service.core.problems import NoQueryParams
 from recall_loop.service.middleware.dependencies import (
     NDJSON_MEDIA_TYPES,
     NdjsonBody,
@@ -45,7 +45,6 @@ def _text(description: str, example: str) -> dict[str, Any]:
             "description": "One JSON object a line: for each line that was sent, then for all of them.",
             "content": _text("`BulkLine` for each line, `BulkSummary` at the end.", _ANSWERS),
         },
-        **problem_responses(422),
     },
     openapi_extra={
         "requestBody": {"required": True, "content": _text("One record a line: JSON in UTF-8.", _LINES)},

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from recall_loop.service.core.deadline import current_executor, run_blocking
-from recall_loop.service.core.problems import NoQueryParams, json_response, problem_responses
+from recall_loop.service.core.problems import NoQueryParams, json_response
 from recall_loop.service.middleware.dependencies import AdminDep, JsonBody, ServiceDep, StoreDep
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, validate_model
 from recall_loop.state.scope import Scope
@@ -21,7 +21,7 @@ from recall_loop.state.types import Identifier
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
 
-router = APIRouter(prefix="/api/memory", tags=["erasure"])
+router = APIRouter(prefix="/api/memory", tags=["erasure"], dependencies=[JsonBody, NoQueryParams])
 _log = logging.getLogger(__name__)
 # A reader holds old pages for the length of one read.
 _TRIES, _PAUSE_SECONDS = 8, 0.25
@@ -69,13 +69,7 @@ class ErasureResult(BaseModel):
     on_disk: str = Field(description="What may still be on a disk, and what takes it away.")
 
 
-@router.post(
-    "/erasure",
-    summary="Erase a user, an agent, a conversation or the tenant",
-    response_model=ErasureResult,
-    dependencies=[JsonBody, NoQueryParams],
-    responses=problem_responses(422),
-)
+@router.post("/erasure", summary="Erase a user, an agent, a conversation or the tenant", response_model=ErasureResult)
 async def erase(body: ErasureRequest, caller: AdminDep, store: StoreDep, service: ServiceDep) -> Response:
     """Erase records, past runs and all, from every index, and from neighbours' windows. Needs the role `admin`.
 

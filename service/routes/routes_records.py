@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import Annotated, get_args
 
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
@@ -33,22 +33,13 @@ from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Identifier
 
-if TYPE_CHECKING:
-    pass
-
-router = APIRouter(prefix="/api/memory/records", tags=["records"])
+router = APIRouter(prefix="/api/memory/records", tags=["records"], dependencies=[JsonBody, NoQueryParams])
 # An id may hold slashes.
 RecordId = Annotated[Identifier, Path(description="The record's id, percent-encoded.", examples=["f-12"])]
 _ONE = "/{record_id:path}"
 
 
-@router.post(
-    "",
-    summary="Write records",
-    response_model=BatchResult,
-    dependencies=[JsonBody, NoQueryParams],
-    responses=problem_responses(422),
-)
+@router.post("", summary="Write records", response_model=BatchResult)
 @blocking
 def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Response:
     """Write up to 1,000 records, replacing those with the same id as a whole, and report on each.
@@ -62,7 +53,7 @@ def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Res
     return json_response(BatchResult(**counts, outcomes=outcomes))
 
 
-@router.get("", summary="List records", response_model=RecordsPage, responses=problem_responses(422))
+@router.get("", summary="List records", response_model=RecordsPage)
 @blocking
 def list_records(params: Annotated[ListRecordsParams, Query()], caller: CallerDep, store: StoreDep) -> Response:
     """Return records that scope and filters leave, by ascending id, a page at a time.
@@ -76,13 +67,7 @@ def list_records(params: Annotated[ListRecordsParams, Query()], caller: CallerDe
     return json_response(RecordsPage(records=list(page.records), next_cursor=encode_cursor(page.after)))
 
 
-@router.delete(
-    "",
-    summary="Delete records",
-    response_model=DeletionResult,
-    dependencies=[JsonBody, NoQueryParams],
-    responses=problem_responses(422),
-)
+@router.delete("", summary="Delete records", response_model=DeletionResult)
 @blocking
 def delete_records(body: RecordIds, caller: WriterDep, store: StoreDep) -> Response:
     """Delete up to 1,000 records by id. Erasure of a user, agent, conversation or tenant: `/api/memory/erasure`."""
@@ -91,13 +76,7 @@ def delete_records(body: RecordIds, caller: WriterDep, store: StoreDep) -> Respo
     return json_response(DeletionResult(deleted=deleted, missing=len(ids) - deleted))
 
 
-@router.get(
-    _ONE,
-    summary="Read a record",
-    response_model=Record,
-    dependencies=[NoQueryParams],
-    responses=problem_responses(404, 422),
-)
+@router.get(_ONE, summary="Read a record", response_model=Record, responses=problem_responses(404))
 @blocking
 def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Response:
     """Return a record; what another tenant has under the id can't be told from what nobody has."""
@@ -111,11 +90,7 @@ def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Resp
     _ONE,
     summary="Write a record",
     response_model=WriteResult,
-    dependencies=[JsonBody, NoQueryParams],
-    responses={
-        201: {"model": WriteResult, "description": "There was none with this id."},
-        **problem_responses(422),
-    },
+    responses={201: {"model": WriteResult, "description": "There was none with this id."}},
 )
 @blocking
 def write_record(record_id: RecordId, body: RecordBody, caller: WriterDep, store: StoreDep) -> Response:
@@ -127,12 +102,7 @@ def write_record(record_id: RecordId, body: RecordBody, caller: WriterDep, store
 
 
 @router.delete(
-    _ONE,
-    status_code=204,
-    response_class=Response,
-    summary="Delete a record",
-    dependencies=[NoQueryParams],
-    responses=problem_responses(404, 422),
+    _ONE, status_code=204, response_class=Response, summary="Delete a record", responses=problem_responses(404)
 )
 @blocking
 def delete_record(record_id: RecordId, caller: WriterDep, store: StoreDep) -> Response:

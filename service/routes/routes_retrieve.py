@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 
 from recall_loop.graph.run import retrieve, stream_retrieve
 from recall_loop.service.core.deadline import ClientGoneError, RequestExecutor, current_executor
-from recall_loop.service.core.problems import problem_document, problem_from_error
+from recall_loop.service.core.problems import logged_problem, problem_document
 from recall_loop.service.middleware.dependencies import Caller, CallerDep, JsonBody, require_own_tenant, service_of
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/api/memory", tags=["retrieve"], dependencies=[JsonBody])
 _PING_SECONDS = 15.0
-_log = logging.getLogger(__name__)
 
 EXAMPLES: dict[str, Any] = {
     "question": {
@@ -169,7 +167,5 @@ def _event(name: str, data: str) -> bytes:
 
 
 def _problem(error: BaseException, request_id: str) -> bytes:
-    problem = problem_from_error(error)
-    if problem.status == 500:
-        _log.error("request %s failed", request_id, exc_info=error)
-    return _event("problem", problem_document(problem, request_id).model_dump_json(exclude_none=True))
+    document = problem_document(logged_problem(error, request_id), request_id)
+    return _event("problem", document.model_dump_json(exclude_none=True))

@@ -9,20 +9,14 @@ from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.serialization import response_to_json
 from recall_loop.memory.search.present.truncation import parse_profile
 from recall_loop.service.core.deadline import blocking
-from recall_loop.service.core.problems import NoQueryParams, json_response, problem_responses
+from recall_loop.service.core.problems import NoQueryParams, json_response
 from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep
 from recall_loop.service.models.search_models import SearchRequest, SearchResults
 
-router = APIRouter(prefix="/api/memory", tags=["search"])
+router = APIRouter(prefix="/api/memory", tags=["search"], dependencies=[JsonBody, NoQueryParams])
 
 
-@router.post(
-    "/search",
-    summary="Search once",
-    response_model=SearchResults,
-    dependencies=[JsonBody, NoQueryParams],
-    responses=problem_responses(422),
-)
+@router.post("/search", summary="Search once", response_model=SearchResults)
 @blocking
 def search_memory(body: SearchRequest, caller: CallerDep, store: StoreDep) -> Response:
     """Search facts, archival entries, messages and trajectories; no planning, no further rounds.

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
     from recall_loop.service.process.lifecycle import Service
 
-router = APIRouter(prefix="/api/trajectories", tags=["trajectories"])
+router = APIRouter(prefix="/api/trajectories", tags=["trajectories"], dependencies=[JsonBody, NoQueryParams])
 RunId = Annotated[Identifier, Path(description="The run's id, percent-encoded.", examples=["r-1"])]
 _ONE = "/{run_id:path}"
 _EXAMPLES: dict[str, Any] = {
@@ -81,13 +81,7 @@ _CREATED: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.post(
-    "",
-    summary="Add a finished run",
-    response_model=TrajectoryWriteResult,
-    dependencies=[JsonBody],
-    responses={**_CREATED, **problem_responses(422)},
-)
+@router.post("", summary="Add a finished run", response_model=TrajectoryWriteResult, responses=_CREATED)
 @blocking
 def add_trajectory(
     run: RunBody,
@@ -103,13 +97,7 @@ def add_trajectory(
     return _add(store, caller.tenant, service, run, params.score)
 
 
-@router.put(
-    _ONE,
-    summary="Write a run",
-    response_model=TrajectoryWriteResult,
-    dependencies=[JsonBody],
-    responses={**_CREATED, **problem_responses(422)},
-)
+@router.put(_ONE, summary="Write a run", response_model=TrajectoryWriteResult, responses=_CREATED)
 @blocking
 def write_trajectory(
     run_id: RunId,
@@ -139,7 +127,7 @@ def _add(store: MemoryStore, tenant: str, service: Service, run: dict[str, Any],
     return json_response(written, 201 if added.status == "created" else 200)
 
 
-@router.get("", summary="List runs", response_model=TrajectoriesPage, responses=problem_responses(422))
+@router.get("", summary="List runs", response_model=TrajectoriesPage)
 @blocking
 def list_trajectories(params: Annotated[ListParams, Query()], caller: CallerDep, store: StoreDep) -> Response:
     """Return runs that scope and filters leave, without their turns, by ascending id, a page at a time.
@@ -152,13 +140,7 @@ def list_trajectories(params: Annotated[ListParams, Query()], caller: CallerDep,
     return json_response(TrajectoriesPage(trajectories=runs, next_cursor=encode_cursor(page.after)))
 
 
-@router.post(
-    "/score",
-    summary="Score runs that have no learning value",
-    response_model=ScoringSummary,
-    dependencies=[JsonBody, NoQueryParams],
-    responses=problem_responses(422),
-)
+@router.post("/score", summary="Score runs that have no learning value", response_model=ScoringSummary)
 @blocking
 def score_trajectories(body: ScoringRequest, caller: WriterDep, store: StoreDep, service: ServiceDep) -> Response:
     """Try up to `limit` runs, each once. Where the model can't be reached, the rest of the queue stays as it is."""
@@ -173,10 +155,7 @@ def score_trajectories(body: ScoringRequest, caller: WriterDep, store: StoreDep,
 
 
 @router.post(
-    _ONE + "/score",
-    summary="Score a run",
-    response_model=TrajectoryWriteResult,
-    responses=problem_responses(404, 409, 422),
+    _ONE + "/score", summary="Score a run", response_model=TrajectoryWriteResult, responses=problem_responses(404, 409)
 )
 @blocking
 def score_trajectory(
@@ -205,27 +184,14 @@ def _get_trajectory(store: MemoryStore, tenant: str, run_id: str) -> Record:
     return found[0]
 
 
-@router.get(
-    _ONE,
-    summary="Read a run",
-    response_model=StoredTrajectory,
-    dependencies=[NoQueryParams],
-    responses=problem_responses(404, 422),
-)
+@router.get(_ONE, summary="Read a run", response_model=StoredTrajectory, responses=problem_responses(404))
 @blocking
 def read_trajectory(run_id: RunId, caller: CallerDep, store: StoreDep) -> Response:
     """Return a run with its turns. What another tenant has under the id can't be told from what nobody has."""
     return json_response(StoredTrajectory.from_record(_get_trajectory(store, caller.tenant, run_id)))
 
 
-@router.delete(
-    _ONE,
-    status_code=204,
-    response_class=Response,
-    summary="Delete a run",
-    dependencies=[NoQueryParams],
-    responses=problem_responses(404, 422),
-)
+@router.delete(_ONE, status_code=204, response_class=Response, summary="Delete a run", responses=problem_responses(404))
 @blocking
 def delete_trajectory(run_id: RunId, caller: WriterDep, store: StoreDep) -> Response:
     """Delete a run by id."""

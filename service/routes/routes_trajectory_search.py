@@ -7,20 +7,14 @@ from starlette.responses import Response
 
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.service.core.deadline import blocking
-from recall_loop.service.core.problems import NoQueryParams, json_response, problem_responses
+from recall_loop.service.core.problems import NoQueryParams, json_response
 from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep
 from recall_loop.service.models.trajectory_models import TrajectoryResults, TrajectorySearchRequest
 
-router = APIRouter(prefix="/api/trajectories", tags=["trajectories"])
+router = APIRouter(prefix="/api/trajectories", tags=["trajectories"], dependencies=[JsonBody, NoQueryParams])
 
 
-@router.post(
-    "/search",
-    summary="Search past runs",
-    response_model=TrajectoryResults,
-    dependencies=[JsonBody, NoQueryParams],
-    responses=problem_responses(422),
-)
+@router.post("/search", summary="Search past runs", response_model=TrajectoryResults)
 @blocking
 def search_runs(body: TrajectorySearchRequest, caller: CallerDep, store: StoreDep) -> Response:
     """Find runs of a similar task. Runs of other agents are searched only where no agent, or its group, is asked for.
