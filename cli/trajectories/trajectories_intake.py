@@ -13,9 +13,10 @@ from pathlib import Path
 from recall_loop.cli.core.common import ProblemReport, atomic_output, check_readable, open_store
 from recall_loop.cli.core.progress_bars import progress_bar
 from recall_loop.cli.core.screen import Screen, print_json, sanitize_json
+from recall_loop.memory.parsing.json_lines import InvalidLine
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.masking import Masking, make_masking
-from recall_loop.memory.trajectories.capture.runs_file import RunLine, read_runs
+from recall_loop.memory.trajectories.capture.runs_file import read_runs
 from recall_loop.memory.trajectories.legacy_migration import MigrationReport
 from recall_loop.memory.trajectories.legacy_migration import migrate_trajectories as migrate_tenant
 from recall_loop.memory.trajectories.scoring.outcome_scoring import Scorer, make_scorer
@@ -39,11 +40,11 @@ def convert(args: argparse.Namespace, _: Settings) -> int:
     check_readable(args.files)
     with atomic_output(args.output) as out:
         for path in args.files:
-            for line in read_runs(path, masking):
-                if line.record is None:
-                    problems.add(f"{path}:{line.number}", "rejected", line.reason)
+            for number, run in read_runs(path, masking):
+                if isinstance(run, InvalidLine):
+                    problems.add(f"{path}:{number}", "rejected", run.reason)
                     continue
-                body = line.record.model_dump_json(exclude_defaults=True, exclude={"kind"})
+                body = run.model_dump_json(exclude_defaults=True, exclude={"kind"})
                 text = f'{{"kind":"trajectory",{body[1:]}'
                 out.write((text if args.output else sanitize_json(text)) + "\n")
                 written += 1
@@ -78,15 +79,15 @@ class _RunIntake:
         self._unscored = 0
         self._problems = ProblemReport()
 
-    def add_file(self, path: Path, lines: Iterator[RunLine]) -> None:
+    def add_file(self, path: Path, lines: Iterator[tuple[int, Trajectory | InvalidLine]]) -> None:
         """Add the runs of one file."""
         while batch := list(islice(lines, _BATCH_SIZE)):
             runs: dict[str, tuple[int, Trajectory]] = {}
-            for line in batch:
-                if line.record is None:
-                    self._reject(path, line.number, line.reason)
+            for number, run in batch:
+                if isinstance(run, InvalidLine):
+                    self._reject(path, number, run.reason)
                 else:  # of several lines with one id the last wins, as everywhere
-                    runs[line.record.id] = (line.number, self._label(line.record))
+                    runs[run.id] = (number, self._label(run))
             self._add_batch(path, runs)
 
     def _add_batch(self, path: Path, runs: dict[str, tuple[int, Trajectory]]) -> None:

@@ -120,7 +120,7 @@ class RecallLoopStore(BaseStore):
             return None
         if isinstance(op, GetOp):
             records = self._store.get([self._id(op.namespace, op.key)], scope=self._scope)
-            return _without_score(_item(records[0])) if records and ITEM_ATTRIBUTE in records[0].attributes else None
+            return Item(**_item_fields(records[0])) if records and ITEM_ATTRIBUTE in records[0].attributes else None
         if isinstance(op, SearchOp):
             return self._search(op)
         if isinstance(op, ListNamespacesOp):
@@ -191,7 +191,7 @@ class RecallLoopStore(BaseStore):
                 scope=self._scope,
                 params=SearchParams(content_types=(self._kind,), filters=filters, limit=limit, time_suffixes=False),
             )
-            items = [_item(hit.record, hit.similarity) for hit in found.hits]
+            items = [SearchItem(**_item_fields(hit.record), score=hit.similarity) for hit in found.hits]
             passing = [item for item in items if matches_filter(item.value, op.filter)]
             if len(passing) >= wanted or len(items) < limit or limit == MAX_RESULTS:
                 return passing
@@ -199,7 +199,7 @@ class RecallLoopStore(BaseStore):
 
     def _scanned(self, op: SearchOp) -> Iterator[SearchItem]:
         filters = self._filters(op.namespace_prefix)
-        items = (_item(record) for record in self._store.scan(self._scope, filters, [self._kind]))
+        items = (SearchItem(**_item_fields(record)) for record in self._store.scan(self._scope, filters, [self._kind]))
         return (item for item in items if matches_filter(item.value, op.filter))
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
@@ -231,25 +231,9 @@ def _check(op: PutOp) -> None:
         raise InvalidInputError("index", op.index, "None, False, or a list of paths")
 
 
-def _without_score(item: SearchItem) -> Item:
-    return Item(
-        value=item.value,
-        key=item.key,
-        namespace=item.namespace,
-        created_at=item.created_at,
-        updated_at=item.updated_at,
-    )
-
-
-def _item(record: Record, score: float | None = None) -> SearchItem:
-    """Return a record as an item."""
+def _item_fields(record: Record) -> dict[str, Any]:
+    """Return what a record says of the item that it holds."""
     stored: Any = record.attributes[ITEM_ATTRIBUTE]
     created_at = record.created_at or datetime.now(UTC)
-    return SearchItem(
-        namespace=tuple(stored["namespace"]),
-        key=stored["key"],
-        value=stored["value"],
-        created_at=created_at,
-        updated_at=record.updated_at or created_at,
-        score=score,
-    )
+    times = {"created_at": created_at, "updated_at": record.updated_at or created_at}
+    return {"namespace": tuple(stored["namespace"]), "key": stored["key"], "value": stored["value"], **times}

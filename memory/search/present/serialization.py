@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import astuple
 from typing import Any
 
 from recall_loop.memory.search.present.truncation import TruncatedText, TruncationProfile, truncate_texts
@@ -23,7 +23,7 @@ def response_to_json(found: SearchResponse, profile: TruncationProfile) -> dict[
         "content_types": [str(kind) for kind in found.content_types],
         "legs": list(found.legs),
         "generation": found.generation,
-        "time_range": None if found.time_range is None else [_iso(found.time_range.start), _iso(found.time_range.end)],
+        "time_range": found.time_range and [when and when.isoformat() for when in astuple(found.time_range)],
         "corrected": found.corrected,
         "degraded": found.degraded,
         "degraded_reason": found.degraded_reason,
@@ -54,7 +54,3 @@ def truncate_hits(found: SearchResponse, profile: TruncationProfile) -> list[Tru
     """Return the texts of the results, each as much of it as the profile shows (SEARCH-8)."""
     terms = frozenset(stems(found.corrected or found.query))
     return truncate_texts([hit.record.text for hit in found.hits], terms, profile)
-
-
-def _iso(when: datetime | None) -> str | None:
-    return None if when is None else when.isoformat()

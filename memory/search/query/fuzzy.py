@@ -27,11 +27,9 @@ from cachetools import LRUCache
 from rapidfuzz.distance import OSA
 
 from recall_loop.memory.search.query.lexical import MAX_LENGTH, SpellingIndex, TermGroup, has_digit
-from recall_loop.state.errors import InvalidInputError
 from recall_loop.text.words.stop_words import STOP_WORDS
 from recall_loop.text.words.tokens import fold, stem, words
 
-LEVELS = (0, 1, 2)
 MOST_VARIANTS = 8
 # Of a variant at one and at two steps; an exact match has 1.
 WEIGHTS = {1: 0.6, 2: 0.3}
@@ -128,11 +126,7 @@ def expand_query(query: str, vocabulary: SpellingVocabulary, level: int) -> list
     that the vocabulary hardly knows: that no row has, or that a near stem outnumbers 50 times. Level 2 adds
     them to every such word, and stems at two steps to words of six letters or more. At most eight are
     added to a term, with weight 0.6 at one step and 0.3 at two.
-
-    Raises:
-        InvalidInputError: `level` is none of 0, 1, 2.
     """
-    _check(level)
     locked = _locked(query) if level else frozenset()
     groups: dict[str, TermGroup] = {}
     for word in words(query):
@@ -150,11 +144,7 @@ def corrected_query(query: str, vocabulary: SpellingVocabulary, level: int) -> s
     Only words that the vocabulary hardly knows are replaced, at level 2 as at level 1, so that a clean
     word stays. The vocabulary has stems; the form of the stem that is nearest to what was typed is
     put in, with the capitals of the typed word.
-
-    Raises:
-        InvalidInputError: `level` is none of 0, 1, 2.
     """
-    _check(level)
     if not level:
         return None
     locked = _locked(query)
@@ -164,11 +154,6 @@ def corrected_query(query: str, vocabulary: SpellingVocabulary, level: int) -> s
 
     corrected = _WORD.sub(replaced, query)
     return corrected if corrected != query else None
-
-
-def _check(level: int) -> None:
-    if level not in LEVELS:
-        raise InvalidInputError("fuzzy", level, "0, 1 or 2")
 
 
 def _locked(query: str) -> frozenset[str]:

@@ -88,6 +88,10 @@ class LateInteractionReranker:
         budget_ms: milliseconds left for making those that aren't stored, for all queries of the request together;
             0 makes none. The last batch of 8 texts may overrun it.
         query_tokens: token vectors [t, d] of queries that are embedded already.
+
+    Raises, from each method:
+        EmbedderError: the embedder fails.
+        StoreUnavailableError: the store can't be read.
     """
 
     embedder: TokenEmbedder
@@ -106,10 +110,6 @@ class LateInteractionReranker:
         Args:
             queries: the queries that will follow.
             candidates: rows with their best first score.
-
-        Raises:
-            EmbedderError: the embedder fails.
-            StoreUnavailableError: the store can't be read.
         """
         if not self._gather(list(candidates), list(candidates.values())):
             return
@@ -122,22 +122,12 @@ class LateInteractionReranker:
         }
 
     def rerank(self, query: str, candidates: Sequence[Candidate]) -> Scores | None:
-        """Return the mixed scores; None where neither query nor any candidate has token vectors.
-
-        Raises:
-            EmbedderError: the embedder fails.
-            StoreUnavailableError: the store can't be read.
-        """
+        """Return the mixed scores; None where neither query nor any candidate has token vectors."""
         found = self.compare(query, candidates)
         return None if found is None else found.mixed
 
     def compare(self, query: str, candidates: Sequence[Candidate]) -> TokenSimilarities | None:
-        """Return all that token matches say; None where neither query nor any candidate has token vectors.
-
-        Raises:
-            EmbedderError: the embedder fails.
-            StoreUnavailableError: the store can't be read.
-        """
+        """Return all that token matches say; None where neither query nor any candidate has token vectors."""
         rowids = [-1 if candidate.rowid is None else candidate.rowid for candidate in candidates]
         if not self._gather(rowids, [candidate.score for candidate in candidates]):
             return None

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines
+from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines, to_printable
 from recall_loop.memory.parsing.to_json import to_count, to_datetime, to_error, to_json_object, to_seconds, to_text
 from recall_loop.memory.store.encoding.indexing import text_hash
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_run
@@ -54,30 +53,18 @@ _READERS: tuple[tuple[Mapping[str, tuple[str, ...]], Callable[[Any], Any]], ...]
 _RECORD_FIELDS = ("agent_id", "agent_name", "group_id", "user_id", "conversation_id", "label")
 
 
-@dataclass(frozen=True, slots=True)
-class RunLine:
-    """One line of a file: the record, or why there is none."""
-
-    number: int
-    record: Trajectory | None
-    reason: str = ""
-
-
-def read_runs(path: Path, masking: Masking = DEFAULT_MASKING) -> Iterator[RunLine]:
-    """Yield the lines of a file as records; a bad line is reported and spoils no other.
+def read_runs(path: Path, masking: Masking = DEFAULT_MASKING) -> Iterator[tuple[int, Trajectory | InvalidLine]]:
+    """Yield the lines of a file by number, as records; a bad line is reported and spoils no other.
 
     Raises:
         OSError: the file can't be read.
     """
     for line in raw_lines(path, max_bytes=-1):  # one run may be of any length
         given = parse_object(line, json.loads)
-        if isinstance(given, InvalidLine):
-            yield RunLine(line.number, None, given.reason)
-            continue
         try:
-            yield RunLine(line.number, record_from_run(given, masking))
+            yield line.number, given if isinstance(given, InvalidLine) else record_from_run(given, masking)
         except RecallError as error:
-            yield RunLine(line.number, None, str(error))
+            yield line.number, InvalidLine(str(error), to_printable(line.data))
 
 
 def record_from_run(given: Mapping[str, Any], masking: Masking = DEFAULT_MASKING) -> Trajectory:

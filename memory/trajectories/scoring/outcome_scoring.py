@@ -235,15 +235,9 @@ def make_scorer(option: str, name: str, settings: Settings, model: BaseChatModel
 
 
 def _run_score(reply: TrajectoryScore, scorer: str) -> RunScore:
-    parts = SubScores(
-        interaction_depth=reply.interaction_depth,
-        task_complexity=reply.task_complexity,
-        tool_usage=reply.tool_usage,
-        learning_value=reply.learning_value,
-    )
     return RunScore(
         scorer=scorer,
-        sub_scores=parts,
+        sub_scores=SubScores.model_validate(reply, from_attributes=True),
         reasoning=reply.score_reasoning,
         summary=reply.summary or None,
         tags=reply.tags,

@@ -49,7 +49,6 @@ def score_pending(
     scope: Scope | None = None,
     queued_only: bool = False,
     limit: int | None = None,
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     progress: Callable[[ScoringReport], None] | None = None,
 ) -> ScoringReport:
     """Score the runs in `scope` that have no score; each is tried once.
@@ -60,7 +59,6 @@ def score_pending(
         scope: absent = the default tenant.
         queued_only: only runs that are queued, not all that lack a score.
         limit: most runs to try.
-        clock: gives the time of scoring, in UTC.
         progress: is called after every batch with the report so far.
 
     Raises:
@@ -71,7 +69,7 @@ def score_pending(
     unscored = islice(_unscored_records(store, scope, queued_only=queued_only), limit)
     while batch := list(islice(unscored, _BATCH)):
         outcomes = _score_batch(scorer, batch)
-        report += _write_scores(store, scope.tenant, outcomes, clock)
+        report += _write_scores(store, scope.tenant, outcomes)
         if progress is not None:
             progress(report)
         if len(outcomes) < len(batch):  # the scorer can't be asked for now: the rest stays as it is
@@ -85,7 +83,6 @@ def rescore_record(
     scorer: Scorer,
     *,
     tenant: str,
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> ScoringReport | None:
     """Score one stored run, also one that has a score already; a failure leaves an old score as it is.
 
@@ -96,7 +93,7 @@ def rescore_record(
         StoreUnavailableError: the store fails.
         StoreReadOnlyError: the store is open for reading only.
     """
-    report = _write_scores(store, tenant, [(record, scorer(run_from_record(record)))], clock)
+    report = _write_scores(store, tenant, [(record, scorer(run_from_record(record)))])
     return report if report.scored or report.failed else None
 
 
@@ -123,13 +120,11 @@ def _score_batch(scorer: Scorer, batch: list[Record]) -> _ScoredRecords:
     return outcomes
 
 
-def _write_scores(
-    store: MemoryStore, tenant: str, outcomes: _ScoredRecords, clock: Callable[[], datetime]
-) -> ScoringReport:
+def _write_scores(store: MemoryStore, tenant: str, outcomes: _ScoredRecords) -> ScoringReport:
     # Asking a model takes minutes: what was erased, changed or scored meanwhile must not come back as it was.
     stored = {one.id: one for one in store.get([record.id for record, _ in outcomes], scope=Scope(tenant=tenant))}
     outcomes = [(record, outcome) for record, outcome in outcomes if stored.get(record.id) == record]
-    records = [record_with_outcome(record, outcome, clock()) for record, outcome in outcomes]
+    records = [record_with_outcome(record, outcome, datetime.now(UTC)) for record, outcome in outcomes]
     errors = {row.id or "": row.error for row in store.upsert(records, tenant=tenant) if row.error}
     errors |= {record.id: outcome.detail for record, outcome in outcomes if isinstance(outcome, ScoringFailure)}
     return ScoringReport(len(outcomes) - len(errors), len(errors), errors)

@@ -14,7 +14,8 @@ from recall_loop.memory.search.query.fuzzy import (
     expand_query,
 )
 from recall_loop.memory.search.query.lexical import SpellingIndex, has_digit
-from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.search import SearchParams
 from recall_loop.text.words.tokens import stem, stems
 
 WORDS = "paint research family run running adoption support group conference november camping running relationship"
@@ -166,9 +167,8 @@ def test_an_empty_vocabulary_changes_nothing():
 @pytest.mark.parametrize("level", [-1, 3])
 def test_an_unknown_level_is_refused(level):
     """Proves: SEARCH-2."""
-    for ask in (expand_query, corrected_query):
-        with pytest.raises(InvalidInputError, match="fuzzy"):
-            ask("word", vocabulary(), level)
+    with pytest.raises(InvalidInputError, match="fuzzy"):
+        validate_model(SearchParams, {"fuzzy": level})
 
 
 def test_very_long_words_are_left_alone():

@@ -41,7 +41,7 @@ def test_a_role_of_no_kind_spoils_no_other_line(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     lines: list[Any] = [{"messages": [{"role": ["user"], "content": "x"}]}, {"messages": SAID}]
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    assert [line.record is not None for line in read_runs(path)] == [True, True]
+    assert [isinstance(run, Trajectory) for _, run in read_runs(path)] == [True, True]
 
 
 @pytest.mark.parametrize("none", [False, 0, {}, [], "", None])
