@@ -13,7 +13,7 @@ from pathlib import Path
 from recall_loop.cli.core.common import ProblemReport, atomic_output, check_readable, open_store
 from recall_loop.cli.core.progress_bars import progress_bar
 from recall_loop.cli.core.screen import Screen, print_json, sanitize_json
-from recall_loop.memory.parsing.json_lines import InvalidLine
+from recall_loop.memory.parsing.foreign_json import InvalidLine
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.masking import Masking, make_masking
 from recall_loop.memory.trajectories.capture.runs_file import read_runs

@@ -14,7 +14,7 @@ from recall_loop.evals.datasets.format_passages import RECORDS_FILE, read_hotpot
 from recall_loop.evals.datasets.format_tau import read_tau
 from recall_loop.evals.datasets.json_files import first_byte, iter_items, read_json
 from recall_loop.evals.datasets.layout import LAYOUT_DESCRIPTION, QUESTIONS_FILE, read_layout
-from recall_loop.memory.parsing.json_lines import parse_object, raw_lines
+from recall_loop.memory.parsing.foreign_json import parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError
 
 LAYOUT = "layout"

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines
+from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines
 from recall_loop.state.errors import InvalidInputError
 
 _CHUNK = 4 * 1024 * 1024

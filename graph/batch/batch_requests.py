@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from recall_loop.graph.run import retrieve
-from recall_loop.memory.parsing.json_lines import InvalidLine, RawLine, parse_object, raw_lines
+from recall_loop.memory.parsing.foreign_json import InvalidLine, RawLine, parse_object, raw_lines
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, RecallError, validate_model
 from recall_loop.state.request import RetrieveRequest

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue
 
-from recall_loop.memory.parsing.to_json import (
+from recall_loop.memory.parsing.foreign_json import (
     clean_text,
     to_count,
     to_datetime,

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from recall_loop.memory.parsing.to_json import clean_text, to_error, to_json_object, to_json_value, to_text
+from recall_loop.memory.parsing.foreign_json import clean_text, to_error, to_json_object, to_json_value, to_text
 
 UNNAMED = "(unnamed)"
 

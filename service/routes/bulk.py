@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from recall_loop.memory.parsing.json_lines import MAX_LINE_BYTES, InvalidLine, RawLine, parse_object
+from recall_loop.memory.parsing.foreign_json import MAX_LINE_BYTES, InvalidLine, RawLine, parse_object
 from recall_loop.service.core.deadline import RequestTimeoutError, current_executor, is_cancelled, run_blocking
 from recall_loop.service.core.problems import problem_from_error
 from recall_loop.service.middleware.dependencies import NDJSON_MEDIA_TYPES

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.memory.parsing.to_json import clean_text
+from recall_loop.memory.parsing.foreign_json import clean_text
 from recall_loop.memory.trajectories.capture.convert import RunInfo, convert_run
 from recall_loop.memory.trajectories.capture.execution_status import RunEnding, classify_execution
 from recall_loop.memory.trajectories.capture.masking import MASK

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_message
-from recall_loop.memory.parsing.to_json import to_datetime
+from recall_loop.memory.parsing.foreign_json import to_datetime
 from recall_loop.memory.store.encoding.indexing import digest
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Message

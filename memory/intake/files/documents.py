@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from recall_loop.memory.parsing.to_json import known_role
+from recall_loop.memory.parsing.foreign_json import known_role
 from recall_loop.memory.store.encoding.indexing import text_hash
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record, parse_record

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from recall_loop.memory.intake.files.documents import ABSENT_ID, FileIdTracker, record_from_document
-from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines, to_printable
+from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines, to_printable
 from recall_loop.state.errors import InvalidInputError, display_value
 from recall_loop.state.records.records import Fact, Record, parse_record
 from recall_loop.state.types import ContentType

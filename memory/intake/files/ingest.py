@@ -13,7 +13,7 @@ from typing import Any
 
 from recall_loop.memory.intake.files.batch_writes import RejectsFile, WriteOptions, WriteSummary
 from recall_loop.memory.intake.files.formats import FileEntry, iter_entries
-from recall_loop.memory.parsing.json_lines import InvalidLine
+from recall_loop.memory.parsing.foreign_json import InvalidLine
 from recall_loop.memory.store.files.store_files import write_atomically
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError

@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
-from recall_loop.memory.parsing.json_lines import InvalidLine, loads_strictly, parse_object, raw_lines
+from recall_loop.memory.parsing.foreign_json import InvalidLine, loads_strictly, parse_object, raw_lines
 from recall_loop.state.errors import RecallError, display_value
 
 _MAX_ID_LENGTH = 512

@@ -18,8 +18,7 @@ from recall_loop.memory.intake.imports.external_memory import (
     to_json_checked,
     to_json_text,
 )
-from recall_loop.memory.parsing.json_lines import InvalidLine
-from recall_loop.memory.parsing.to_json import known_role
+from recall_loop.memory.parsing.foreign_json import InvalidLine, known_role
 from recall_loop.state.types import ContentType
 
 _PASSAGE = ("id", "text", "metadata", "metadata_", "tags", "created_at", "updated_at", "agent_id", "file_name")

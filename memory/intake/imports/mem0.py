@@ -25,7 +25,7 @@ from recall_loop.memory.intake.imports.external_sqlite import (
     table_names,
 )
 from recall_loop.memory.intake.imports.mem0_fields import Mem0History, memory_item, point_record_id
-from recall_loop.memory.parsing.json_lines import InvalidLine
+from recall_loop.memory.parsing.foreign_json import InvalidLine
 from recall_loop.state.errors import InvalidInputError
 
 DEFAULT_COLLECTION = "mem0"

@@ -20,7 +20,7 @@ from recall_loop.memory.intake.imports.external_memory import (
     to_json_text,
 )
 from recall_loop.memory.intake.imports.external_sqlite import column_names, iter_rows, open_readonly, table_names
-from recall_loop.memory.parsing.to_json import known_role
+from recall_loop.memory.parsing.foreign_json import known_role
 from recall_loop.state.types import ContentType
 
 HISTORY_ATTRIBUTE = "mem0_history"

@@ -9,7 +9,7 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_messages
-from recall_loop.memory.parsing.to_json import clean_text, to_json_object
+from recall_loop.memory.parsing.foreign_json import clean_text, to_json_object
 from recall_loop.memory.parsing.tool_calls import RawCall
 from recall_loop.memory.trajectories.capture.execution_status import RunEnding, classify_execution
 from recall_loop.memory.trajectories.capture.masking import Masking

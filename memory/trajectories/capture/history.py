@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_messages
-from recall_loop.memory.parsing.to_json import to_datetime, to_text
+from recall_loop.memory.parsing.foreign_json import to_datetime, to_text
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages
 from recall_loop.memory.trajectories.capture.masking import Masking
 from recall_loop.state.errors import InvalidInputError

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
-from recall_loop.memory.parsing.to_json import to_json_value
+from recall_loop.memory.parsing.foreign_json import to_json_value
 from recall_loop.state.errors import InvalidInputError
 
 MASK = "[masked]"

@@ -13,8 +13,18 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from recall_loop.memory.parsing.json_lines import InvalidLine, parse_object, raw_lines, to_printable
-from recall_loop.memory.parsing.to_json import to_count, to_datetime, to_error, to_json_object, to_seconds, to_text
+from recall_loop.memory.parsing.foreign_json import (
+    InvalidLine,
+    parse_object,
+    raw_lines,
+    to_count,
+    to_datetime,
+    to_error,
+    to_json_object,
+    to_printable,
+    to_seconds,
+    to_text,
+)
 from recall_loop.memory.store.encoding.indexing import text_hash
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_run
 from recall_loop.memory.trajectories.capture.execution_status import is_run_status

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from recall_loop.memory.parsing.chat_messages import SourceMessage
-from recall_loop.memory.parsing.to_json import to_json_value
+from recall_loop.memory.parsing.foreign_json import to_json_value
 from recall_loop.memory.parsing.tool_calls import RawCall
 from recall_loop.memory.store.encoding.indexing import text_hash
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages

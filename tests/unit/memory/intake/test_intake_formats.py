@@ -15,7 +15,7 @@ from recall_loop.memory.intake.files.batch_writes import WriteOptions
 from recall_loop.memory.intake.files.documents import record_from_document
 from recall_loop.memory.intake.files.formats import iter_entries, parse_session_time, read_records
 from recall_loop.memory.intake.files.ingest import IngestOptions
-from recall_loop.memory.parsing.json_lines import MAX_LINE_BYTES, InvalidLine, raw_lines
+from recall_loop.memory.parsing.foreign_json import MAX_LINE_BYTES, InvalidLine, raw_lines
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 

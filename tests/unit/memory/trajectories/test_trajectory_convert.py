@@ -12,6 +12,7 @@ import pytest
 from recall_loop.memory.trajectories.capture.convert import RunInfo, convert_run
 from recall_loop.memory.trajectories.capture.runs_file import read_runs, record_from_run
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.records.records import Trajectory
 from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import ExecutionStatus
 
@@ -133,7 +134,5 @@ def test_all_real_runs_convert_and_nothing_is_dropped(data_dir: Path) -> None:
         assert sum(len(message.tool_calls) for message in said) == source["n_tool_calls"]
         assert list(run.metadata.tools_used) == source["tools_used"]
         assert run.execution.status == expected.get(source["termination"], run.execution.status)
-    assert (
-        sum(run_from_record(line).execution.status == "unknown" for _, line in found if isinstance(line, Trajectory))
-        < 100
-    )
+    runs = [run_from_record(line) for _, line in found if isinstance(line, Trajectory)]
+    assert sum(run.execution.status == "unknown" for run in runs) < 100
