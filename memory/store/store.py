@@ -123,17 +123,9 @@ class MemoryStore:
         move: bool = False,
         defer: bool = False,
     ) -> Self:
-        """Open a store with the embedder and the Chroma server that settings name; for the rest see `open`.
+        """Open the store that settings name, with their embedder and Chroma server; for the rest see `open`.
 
-        Args:
-            settings: they name folder, embedder and server.
-            path: another folder than that of the settings.
-            embedder: another embedder than that of the settings.
-            create: make a new store if there is none.
-            read_only: take no lock and never write.
-            re_embed: if the store was made with another embedder, embed everything again.
-            move: make the server of the settings the store's own.
-            defer: leave Chroma unopened until it is needed.
+        `path` and `embedder` come before those of the settings; `move` makes the settings' server the store's own.
 
         Raises:
             InvalidInputError: neither `path` nor the settings name a folder.

@@ -35,25 +35,20 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """Name for messages."""
-        ...
 
     @property
     def dimension(self) -> int:
         """Length of a vector."""
-        ...
 
     @property
     def fingerprint(self) -> str:
         """Name and version of the model."""
-        ...
 
     def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
         """Return one unit vector per stored text."""
-        ...
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """Return one unit vector per query."""
-        ...
 
 
 @runtime_checkable
@@ -68,15 +63,12 @@ class TokenEmbedder(Embedder, Protocol):
     @property
     def token_dimension(self) -> int:
         """Length of a token's vector."""
-        ...
 
     def embed_documents_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
         """Return what `embed_documents` returns, and for each text the matrix of its tokens."""
-        ...
 
     def embed_queries_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
         """Return what `embed_queries` returns, and for each text the matrix of its tokens."""
-        ...
 
 
 @runtime_checkable
@@ -89,17 +81,11 @@ class ConversationalEmbedder(Embedder, Protocol):
     @property
     def conversational(self) -> Embedder:
         """The embedder of messages and facts; its vectors have the same lengths, those of tokens too."""
-        ...
-
-
-def conversational_embedder(embedder: Embedder) -> Embedder:
-    """Return the embedder of messages and facts: the conversational one if there is one, else the embedder itself."""
-    return embedder.conversational if isinstance(embedder, ConversationalEmbedder) else embedder
 
 
 def group_by_model(embedder: Embedder, kinds: Sequence[str]) -> list[tuple[Embedder, list[int]]]:
     """Return each model with the rows that it embeds: messages and facts go to the conversational one."""
-    talk = conversational_embedder(embedder)
+    talk = embedder.conversational if isinstance(embedder, ConversationalEmbedder) else embedder
     said = [talk is not embedder and kind in _TALK for kind in kinds]
     places = {other: [at for at, each in enumerate(said) if each is other] for other in dict.fromkeys(said)}
     return [(talk if other else embedder, rows) for other, rows in places.items()]
@@ -176,31 +162,20 @@ class OpenAIEmbedder:
     def embed_documents(self, texts: Sequence[str]) -> FloatMatrix:
         """Return unit vectors. Raises `EmbedderError` when the endpoint fails."""
         import numpy as np
+        import openai
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        return self._vectors(texts)
+        try:
+            made = self._connected().embed_documents(list(texts))
+        except (openai.OpenAIError, ValueError, TypeError) as error:
+            raise EmbedderError(f"{self.fingerprint}: {type(error).__name__}: {error}") from error
+        dimension = self._dimension or len(next(iter(made), ()))
+        return normalise_vectors(validate_vectors(self, made, len(texts), dimension))
 
     def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """Return unit vectors. Raises `EmbedderError` when the endpoint fails."""
         return self.embed_documents(texts)
-
-    def _vectors(self, texts: Sequence[str]) -> FloatMatrix:
-        import numpy as np
-        import openai
-
-        try:
-            raw = self._connected().embed_documents(list(texts))
-        except (openai.OpenAIError, ValueError, TypeError) as error:
-            raise EmbedderError(f"{self.fingerprint}: {type(error).__name__}: {error}") from error
-        try:
-            vectors = np.asarray(raw, dtype=np.float32)
-        except ValueError as error:
-            raise EmbedderError(f"{self.fingerprint}: vectors of unequal length") from error
-        wanted = (len(texts), self._dimension or (vectors.shape[1] if vectors.ndim == 2 else 0))
-        if vectors.shape != wanted or not np.isfinite(vectors).all():
-            raise EmbedderError(f"{self.fingerprint}: vectors of shape {vectors.shape}, expected {wanted}")
-        return normalise_vectors(vectors)
 
     def _connected(self) -> Any:
         with self._lock:

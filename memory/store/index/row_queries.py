@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recall_loop.memory.store.embed.embedders import normalise_vectors
-from recall_loop.memory.store.encoding.indexing import encode_token, facet_token
+from recall_loop.memory.store.encoding.indexing import encode_tokens, facet_token
 from recall_loop.memory.store.index.row_columns import IndexRow
 from recall_loop.memory.store.index.vectors import RowVectors
 from recall_loop.memory.store.sqlite.record_queries import Row
@@ -123,12 +123,8 @@ def read_index_rows(sidecar: SqliteDatabase, tenant: str, among: NDArray[np.int6
         found = sidecar.fetch(every + narrowed, params)
     except LexicalIndexError:
         plain = every.replace("f.window", "b.terms").replace(_JOIN_WINDOW, "")
-        found = [(*row[:-1], _encoded(row[-1])) for row in sidecar.fetch(plain + narrowed, params)]
+        found = [(*row[:-1], encode_tokens(row[-1])) for row in sidecar.fetch(plain + narrowed, params)]
     return [IndexRow(*row) for row in sorted(found, key=lambda row: int(row[0]))]
-
-
-def _encoded(terms: str) -> str:
-    return " ".join(encode_token(stem) for stem in terms.split())
 
 
 def _column(rows: list[tuple[int, ...]]) -> NDArray[np.int64]:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.index import row_queries
-from recall_loop.memory.store.index.read_source import ViewSource
 from recall_loop.memory.store.index.vectors import dot_products, find_sorted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from recall_loop.memory.store.index.tenant_cache import TenantCaches
     from recall_loop.memory.store.index.vectors import VectorTable
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 # Below this share of all rows, and up to so many rows, comparing them all is cheaper than masking.
 _SMALL_SHARE = 0.1
@@ -110,6 +112,23 @@ def _high_positions(values: NDArray[Any], wanted: int) -> NDArray[np.int64]:
     blocks = len(values) // _BLOCK
     highest = values[: blocks * _BLOCK].reshape(_BLOCK, blocks).max(axis=0)
     return np.flatnonzero(values >= np.partition(highest, blocks - wanted)[blocks - wanted])
+
+
+class ViewSource(Protocol):
+    """An open store as its views see it; see `StoreSession`."""
+
+    sqlite: SqliteDatabase
+    cache: TenantCaches
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+
+    def searching(self) -> AbstractContextManager[ChromaIndex | None]:
+        """Give the Chroma side, or None while the store works without it."""
+
+    def degrade(self, error: ChromaError) -> None:
+        """Note that Chroma failed."""
 
 
 def search_chroma(

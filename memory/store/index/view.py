@@ -14,12 +14,12 @@ import numpy as np
 from recall_loop.memory.store.encoding.indexing import encode_token
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index import tenant_cache as caching
-from recall_loop.memory.store.index.read_source import ViewSource
 from recall_loop.memory.store.index.row_index import RowIndex
 from recall_loop.memory.store.index.row_queries import CorpusStatistics
 from recall_loop.memory.store.index.tenant_cache import TenantCache
 from recall_loop.memory.store.index.vector_search import (
     ExactScan,
+    ViewSource,
     search_chroma,
     search_exhaustively,
     top_positive_positions,

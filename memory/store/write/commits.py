@@ -166,13 +166,9 @@ def _stored(database: SqliteDatabase, drafts: Sequence[PreparedRecord]) -> dict[
     """Return what is there under the drafts' keys."""
     query = """SELECT r.key, r.rowid, r.revision, b.record, v.own FROM records r
         JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
-        WHERE r.tenant = ? AND r.id IN (SELECT value FROM json_each(?))"""
-    found: dict[str, _Stored] = {}
-    with database.reading() as connection:
-        for tenant, part in _by_tenant(drafts).items():
-            for key, *rest in connection.execute(query, (tenant, json.dumps([draft.id for draft in part]))):
-                found[key] = _Stored(*rest)
-    return found
+        WHERE r.key IN (SELECT value FROM json_each(?))"""
+    found = database.fetch(query, (json.dumps([draft.key for draft in drafts]),))
+    return {key: _Stored(*rest) for key, *rest in found}
 
 
 def _own_vectors(

@@ -54,7 +54,8 @@ class StoredTokens:
     @cached_property
     def stored(self) -> bool:
         """Whether the store holds token vectors that were made with this embedder and projection."""
-        return has_tokens_for(self._sidecar, self.codec)
+        known = self._sidecar.meta().get(TOKENS_META_KEY)
+        return known == self.codec.fingerprint and self._sidecar.has_table("tokens")
 
     def neighbours(self, rowids: Iterable[int]) -> ThreadLinks:
         """Return previous and next row of each message that stands in a thread.
@@ -87,11 +88,6 @@ def active_codec(database: SqliteDatabase, embedder: Embedder) -> TokenCodec | N
         StoreUnavailableError: the sidecar can't be read.
     """
     return None if database.meta().get(TOKENS_META_KEY) == _OFF else codec_for_embedder(embedder)
-
-
-def has_tokens_for(database: SqliteDatabase, codec: TokenCodec) -> bool:
-    """Return whether the store holds token vectors that were made with the embedder and basis of `codec`."""
-    return database.meta().get(TOKENS_META_KEY) == codec.fingerprint and database.has_table("tokens")
 
 
 def embed_with_tokens(
