@@ -24,9 +24,8 @@ import numpy as np
 from fit_order import DATA, FOLDS, SETS, assign_folds, collect, exported, fit, title_of
 from unseen import fill_store, open_unseen
 
-from recall_loop.evals.datasets.dataset_parts import Dataset
+from recall_loop.evals.datasets.dataset_parts import Dataset, LabelledQuestion
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.evals.replay import eval_report
 from recall_loop.evals.runs.dataset_ingest import CROSS_COLLECTION, with_cross_collection_questions
 from recall_loop.evals.runs.prompts import EvalOptions

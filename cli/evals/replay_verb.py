@@ -83,7 +83,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.json:
         args.json.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     if args.html:
-        from recall_loop.evals.replay.replay_html import render_page
+        from recall_loop.evals.replay.replay_page import render_page
 
         args.html.write_text(render_page(report), encoding="utf-8")
     replay_report.show(report, make_console(tables=True))
@@ -99,7 +99,7 @@ def _check(args: argparse.Namespace) -> None:
             if getattr(args, option) and getattr(args, source) is None:
                 raise InvalidInputError(f"--{option}", getattr(args, option), f"only with --{source}")
     if args.html is not None:
-        from recall_loop.evals.replay.replay_plots import check_plotting
+        from recall_loop.evals.replay.replay_page import check_plotting
 
         check_plotting("--html", args.html)
     for path in (args.json, args.html):

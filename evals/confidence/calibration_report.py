@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from recall_loop.evals.replay.eval_report import number, report_table
-from recall_loop.evals.replay.replay_plots import check_plotting, reliability_plot
+from recall_loop.evals.replay.replay_page import check_plotting, html_page, labelled_svg, reliability_plot
 from recall_loop.policy.confidence.confidence_mapping import AnswerabilityModel, Calibration
 from recall_loop.state.errors import InvalidInputError
 
@@ -37,12 +37,21 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _figures(found: Mapping[str, Any]) -> Table:
-    table = _table("out of fold: before → after", "part", *_COLUMNS)
-    for name, both in found["parts"].items():
-        table.add_row(name, *_cells(both["before"], both["after"]), style="bold" if name == "all" else None)
+    rows = {name: _cells(both["before"], both["after"]) for name, both in found["parts"].items()}
+    unseen = {name: _cells(None, after) for name, after in found["left_out_set"].items()}
+    return _parts_table("out of fold: before → after", _COLUMNS, rows, unseen)
+
+
+def _parts_table(
+    title: str, columns: Sequence[str], rows: Mapping[str, list[str]], unseen: Mapping[str, list[str]]
+) -> Table:
+    """Return a table of the parts of a sample, and below of each set under a fit on the others."""
+    table = _table(title, "part", *columns)
+    for name, cells in rows.items():
+        table.add_row(name, *cells, style="bold" if name == "all" else None)
     table.add_section()
-    for name, after in found["left_out_set"].items():
-        table.add_row(f"fitted without {name}", *_cells(None, after))
+    for name, cells in unseen.items():
+        table.add_row(f"fitted without {name}", *cells)
     return table
 
 
@@ -50,13 +59,10 @@ def _holding(mapping: AnswerabilityModel) -> Table:
     """Return how well answerable questions are recognised, and the effect of abstaining below the threshold."""
     title = f"whether memory holds an answer, out of fold ({mapping.figures['chosen']}); abstained below"
     columns = ("n", "unanswerable", "AUROC", "ECE", "perfect", "Brier", "abstained: unanswerable", "answerable")
-    table = _table(f"{title} {mapping.abstain_below:.4f}", "part", *columns)
-    for name, row in mapping.figures["parts"].items():
-        table.add_row(name, *_holding_cells(row), style="bold" if name == "all" else None)
-    table.add_section()
-    for name, row in mapping.figures["left_out_set"].items():
-        table.add_row(f"fitted without {name}", *_holding_cells(row))
-    return table
+    rows, unseen = (
+        {name: _holding_cells(row) for name, row in mapping.figures[key].items()} for key in ("parts", "left_out_set")
+    )
+    return _parts_table(f"{title} {mapping.abstain_below:.4f}", columns, rows, unseen)
 
 
 def _holding_cells(row: Mapping[str, Any]) -> list[str]:
@@ -158,9 +164,6 @@ def draw_reliability(mapping: Calibration, path: Path) -> None:
     }
     drawn = reliability_plot(bins, _KINDS[path.suffix])
     if path.suffix == ".html":
-        svg, title = drawn.decode(), escape(f"Reliability of {mapping.id}")
-        head = f'<meta charset="utf-8"><title>{title}</title>'
-        picture = svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
-        body = f"<h1>{title}</h1>\n{picture}"
-        drawn = f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}</body></html>\n'.encode()
+        title = f"Reliability of {mapping.id}"
+        drawn = html_page(title, f"<h1>{escape(title)}</h1>\n{labelled_svg(drawn, title)}").encode()
     path.write_bytes(drawn)

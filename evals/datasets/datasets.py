@@ -8,8 +8,7 @@ from typing import Any
 
 from recall_loop.evals.datasets.dataset_parts import Dataset, DocumentSelection, RawDataset, build_dataset
 from recall_loop.evals.datasets.format_beam import is_beam, read_beam
-from recall_loop.evals.datasets.format_locomo import read_locomo
-from recall_loop.evals.datasets.format_longmemeval import read_longmemeval
+from recall_loop.evals.datasets.format_conversations import read_locomo, read_longmemeval
 from recall_loop.evals.datasets.format_passages import RECORDS_FILE, read_hotpotqa, read_musique, read_records_folder
 from recall_loop.evals.datasets.format_tau import read_tau
 from recall_loop.evals.datasets.json_files import first_byte, iter_items, read_json

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
+from recall_loop.evals.datasets.dataset_parts import Document, LabelledQuestion, RawDataset
 from recall_loop.evals.datasets.json_files import PublishedModel, read_json
-from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.state.errors import InvalidInputError, invalid_input_from, validate_model
 
 CHAT = "chat.json"
@@ -62,16 +62,13 @@ def read_beam(folder: Path) -> RawDataset:
     """Read the chats in a folder: every message of user and assistant, batches as sessions.
 
     A message's time is the last time anchor before it. Gold are the messages whose ids a question names as its
-    sources. Questions of abstention have no answer.
-
-    Raises:
-        InvalidInputError: names file and field.
+    sources. Questions of abstention have no answer. An `InvalidInputError` names file and field.
     """
     chats = {_name(folder, chat): chat for chat in _chats(folder)}
     if not chats:
         raise InvalidInputError("data", str(folder), f"a folder with {CHAT} and {PROBING}, or one of such folders")
     questions = [question for name, chat in chats.items() for question in _questions(name, chat)]
-    return RawDataset({name: _reader(name, chat) for name, chat in chats.items()}, questions)
+    return RawDataset({name: partial(_documents, name, chat) for name, chat in chats.items()}, questions)
 
 
 def _name(folder: Path, chat: Path) -> str:
@@ -79,26 +76,23 @@ def _name(folder: Path, chat: Path) -> str:
     return "-".join(("beam", *parts))
 
 
-def _reader(name: str, chat: Path) -> Any:
-    def read() -> Iterator[Document]:
-        path, anchor = chat / CHAT, None
-        for batch in _read_validated(path, _Chat):
-            for turn in (turn for turns in batch.turns for turn in turns):
-                place = f"{_display_name(path)} id {turn.id}"
-                anchor = _time(turn.time_anchor, place) or anchor
-                fields = {
-                    "id": f"{name}:{turn.id}",
-                    "collection": name,
-                    "kind": "message",
-                    "session": batch.batch_number,
-                    "timestamp": anchor,
-                    "speaker": turn.role,
-                    "role": turn.role,
-                    "text": _MARK.sub("", turn.content),
-                }
-                yield Document(place, fields)
-
-    return read
+def _documents(name: str, chat: Path) -> Iterator[Document]:
+    path, anchor = chat / CHAT, None
+    for batch in _read_validated(path, _Chat):
+        for turn in (turn for turns in batch.turns for turn in turns):
+            place = f"{_display_name(path)} id {turn.id}"
+            anchor = _time(turn.time_anchor, place) or anchor
+            fields = {
+                "id": f"{name}:{turn.id}",
+                "collection": name,
+                "kind": "message",
+                "session": batch.batch_number,
+                "timestamp": anchor,
+                "speaker": turn.role,
+                "role": turn.role,
+                "text": _MARK.sub("", turn.content),
+            }
+            yield Document(place, fields)
 
 
 def _time(said: str | None, place: str) -> str | None:
@@ -112,7 +106,7 @@ def _time(said: str | None, place: str) -> str | None:
 
 
 def _questions(name: str, chat: Path) -> Iterator[LabelledQuestion]:
-    path, known = chat / PROBING, {document.fields["id"] for document in _reader(name, chat)()}
+    path, known = chat / PROBING, {document.fields["id"] for document in _documents(name, chat)}
     number = 0
     for category, probes in _read_validated(path, _Probes).items():
         for at, probe in enumerate(probes):

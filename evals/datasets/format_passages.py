@@ -1,4 +1,7 @@
-"""Sets of passages (MuSiQue, HotpotQA), and sets of records with questions."""
+"""Sets of passages (MuSiQue, HotpotQA), and sets of records with questions.
+
+An `InvalidInputError` of any reader names file, line or item, and field.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
+from recall_loop.evals.datasets.dataset_parts import Document, LabelledQuestion, RawDataset
 from recall_loop.evals.datasets.json_files import JsonItem, PublishedModel, iter_items, iter_lines
 from recall_loop.evals.datasets.layout import QUESTIONS_FILE, collection_of, read_questions
-from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.memory.intake.files.formats import record_from_fields
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record
@@ -55,11 +57,7 @@ class _PassageQuestion(BaseModel):
 
 
 def read_musique(path: Path) -> RawDataset:
-    """Read a file of MuSiQue, one question a line; gold are the paragraphs that support the answer.
-
-    Raises:
-        InvalidInputError: names file, line and field.
-    """
+    """Read a file of MuSiQue, one question a line; gold are the paragraphs that support the answer."""
     return _source("musique", lambda: _musique(path))
 
 
@@ -78,11 +76,7 @@ def _musique(path: Path) -> Iterator[_PassageQuestion]:
 
 
 def read_hotpotqa(path: Path) -> RawDataset:
-    """Read a file of HotpotQA, a JSON list; gold are the passages that a supporting sentence stands in.
-
-    Raises:
-        InvalidInputError: names file, item and field.
-    """
+    """Read a file of HotpotQA, a JSON list; gold are the passages that a supporting sentence stands in."""
     return _source("hotpotqa", lambda: _hotpotqa(path))
 
 
@@ -134,11 +128,7 @@ RECORDS_DESCRIPTION = f"a folder with {RECORDS_FILE} and {QUESTIONS_FILE}"
 
 
 def read_records_folder(folder: Path) -> RawDataset:
-    """Read a folder: records one a line with an `id` and, where there are several, a `collection`.
-
-    Raises:
-        InvalidInputError: names file, line and field.
-    """
+    """Read a folder: records one a line with an `id` and, where there are several, a `collection`."""
     path = folder / RECORDS_FILE
     if not path.is_file() or not (folder / QUESTIONS_FILE).is_file():
         raise InvalidInputError("data", str(folder), RECORDS_DESCRIPTION)

@@ -15,9 +15,8 @@ from typing import Any
 
 from pydantic import Field
 
-from recall_loop.evals.datasets.dataset_parts import Document, RawDataset
+from recall_loop.evals.datasets.dataset_parts import Document, LabelledQuestion, RawDataset
 from recall_loop.evals.datasets.json_files import PublishedModel, first_byte, iter_items, read_json
-from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.memory.trajectories.capture.runs_file import record_from_run
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.types import ContentType
@@ -81,11 +80,7 @@ class _AgentRun:
 
 
 def read_tau(path: Path) -> RawDataset:
-    """Read a file, or all `*.json` of a folder.
-
-    Raises:
-        InvalidInputError: names file, item and field.
-    """
+    """Read a file, or all `*.json` of a folder; an `InvalidInputError` names file, item and field."""
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     gold: dict[str, list[str]] = {}
     for run in _runs(files):

@@ -16,13 +16,13 @@ from recall_loop.evals.datasets.dataset_parts import (
     Document,
     DocumentKind,
     DocumentSelection,
+    LabelledQuestion,
     RecordPool,
     check_collections,
     parse_selection,
     selection_error,
 )
 from recall_loop.evals.datasets.json_files import JsonItem, iter_lines, reread_items
-from recall_loop.evals.datasets.questions import LabelledQuestion
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record
 

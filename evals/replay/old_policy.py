@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from recall_loop.evals.runs.loop_policy import PolicyResult
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderError, StoreError
@@ -28,6 +29,7 @@ from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ConfidenceLabel
 from recall_loop.text.words.tokens import fact_key
 
+OLD = "old"
 QUERY_CHARACTERS = 500
 LOOP_CALLS = 3
 _CONFIDENT = 0.8
@@ -46,7 +48,6 @@ class OldPolicyRun:
     result_counts: list[int] = field(default_factory=list)
     new_facts: list[int] = field(default_factory=list)
     facts: dict[str, tuple[SearchHit, int]] = field(default_factory=dict)
-    stop_reason: str = ""
 
     def add_hits(self, hits: Sequence[SearchHit], least_similarity: float) -> None:
         """Append the results of one call."""
@@ -60,15 +61,33 @@ class OldPolicyRun:
         self.new_facts.append(unseen)
 
 
-def run_old_policy(request: RetrieveRequest, store: MemoryStore, settings: Settings) -> OldPolicyRun:
-    """Run the old policy; a call that fails counts as one without results."""
-    most_facts = request.max_facts or settings.max_facts
-    most_iterations = request.max_iterations or settings.max_iterations
-    done = OldPolicyRun()
-    while not done.stop_reason:
-        done.add_hits(_call(request, store, settings, most_facts), settings.novelty_min_similarity)
-        done.stop_reason = _stop(done.result_counts, most_facts, most_iterations)
-    return done
+@dataclass(frozen=True)
+class OldPolicy:
+    """The old policy; a call that fails counts as one without results."""
+
+    settings: Settings
+    name: str = OLD
+
+    def run(self, request: RetrieveRequest, store: MemoryStore) -> PolicyResult:
+        """Answer one request."""
+        most_facts = request.max_facts or self.settings.max_facts
+        most_iterations = request.max_iterations or self.settings.max_iterations
+        done, stop_reason = OldPolicyRun(), ""
+        while not stop_reason:
+            done.add_hits(_call(request, store, self.settings, most_facts), self.settings.novelty_min_similarity)
+            stop_reason = _stop(done.result_counts, most_facts, most_iterations)
+        kept = list(done.facts.values())[:most_facts]
+        calls = len(done.result_counts)
+        return PolicyResult(
+            facts=[_recalled_fact(hit) for hit, _ in kept],
+            found_in=[iteration for _, iteration in kept],
+            new_facts=done.new_facts,
+            iterations=calls,
+            executed=calls,
+            repeated=calls - 1,
+            stop_reason=stop_reason,
+            label=label_by_counts(done.result_counts, [hit.record.confidence for hit, _ in done.facts.values()]).value,
+        )
 
 
 def broad_query(request: RetrieveRequest) -> str:
@@ -121,7 +140,7 @@ def label_by_counts(results: Sequence[int], confidences: Sequence[float | None])
     return ConfidenceLabel.LOW
 
 
-def to_recalled_fact(hit: SearchHit) -> RecalledFact:
+def _recalled_fact(hit: SearchHit) -> RecalledFact:
     """Return a hit in the shape of a result's fact."""
     record = hit.record
     return RecalledFact(

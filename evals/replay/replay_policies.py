@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from recall_loop.evals.datasets.json_files import JsonItem, PublishedModel, iter_lines
-from recall_loop.evals.replay.old_policy import label_by_counts, run_old_policy, to_recalled_fact
-from recall_loop.evals.runs.loop_policy import NEW, LoopPolicy, Policy, PolicyResult
+from recall_loop.evals.replay.old_policy import OLD, OldPolicy
+from recall_loop.evals.runs.loop_policy import NEW, LoopPolicy, Policy
 from recall_loop.evals.runs.prompts import UNLABELLED, ReplayPrompt
-from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import Identifier
 
-OLD = "old"
 _ALLOWED = "old, new, or a TOML file with a table [settings], and a name where the file's isn't it"
 _STORE_SETTINGS = tuple(name for name in Settings.model_fields if name.startswith(("chroma_", "openai_")))
 # What all policies of a replay share, or they would not answer the same request from the same store.
@@ -31,29 +29,6 @@ _SHARED = {
     "tenant": "left out: each request names its own",
     "max_facts": "left out: the request, or the largest of --k, decides it",
 }
-
-
-@dataclass(frozen=True)
-class OldPolicy:
-    """See `recall_loop.evals.replay.old_policy`."""
-
-    settings: Settings
-    name: str = OLD
-
-    def run(self, request: RetrieveRequest, store: MemoryStore) -> PolicyResult:
-        """Answer one request."""
-        ran = run_old_policy(request, store, self.settings)
-        kept = list(ran.facts.values())[: request.max_facts or self.settings.max_facts]
-        return PolicyResult(
-            facts=[to_recalled_fact(hit) for hit, _ in kept],
-            found_in=[iteration for _, iteration in kept],
-            new_facts=ran.new_facts,
-            iterations=len(ran.result_counts),
-            executed=len(ran.result_counts),
-            repeated=len(ran.result_counts) - 1,
-            stop_reason=ran.stop_reason,
-            label=label_by_counts(ran.result_counts, [hit.record.confidence for hit, _ in ran.facts.values()]).value,
-        )
 
 
 def read_policies(named: Sequence[str]) -> list[Policy]:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from cachetools import LRUCache
 
-from recall_loop.evals.datasets.dataset_parts import Dataset
-from recall_loop.evals.datasets.questions import LabelledQuestion
+from recall_loop.evals.datasets.dataset_parts import Dataset, LabelledQuestion
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder, TokenEmbedder
 from recall_loop.memory.store.store import MemoryStore

@@ -184,7 +184,7 @@ def test_html_escapes_names(filled: MemoryStore, tmp_path: Path) -> None:
     """Proves: OPS-4 (a log's texts do nothing to the page)."""
 
     prompts = [replace(prompt, category="<script>") for prompt in from_requests(tmp_path)]
-    from recall_loop.evals.replay.replay_html import render_page
+    from recall_loop.evals.replay.replay_page import render_page
 
     policies = read_policies(["new"])
     runs = list(replay(prompts, policies, filled, (10,)))
@@ -198,7 +198,7 @@ def test_any_latencies_can_be_drawn() -> None:
 
     Proves: OPS-4.
     """
-    from recall_loop.evals.replay.replay_plots import draw_plots
+    from recall_loop.evals.replay.replay_page import draw_plots
 
     for times in ((28.57354216213225,), (115.0671324818385,), (0.0,), (0.0, 0.02), (7.5, 7.5), (0.8, 250_000.0)):
         policy = {"name": "new", "scored": 0, "reliability": [], "by_iteration": [], "latency_ms": {"p50": times[0]}}
@@ -258,7 +258,7 @@ def test_help_and_tables_load_nothing_heavy() -> None:
     code = (
         "import sys; from recall_loop.cli.main import main; main(['replay', '--help']); "
         "assert not {'chromadb', 'langgraph', 'numpy'} & set(sys.modules); "
-        "import recall_loop.evals.replay.replay_report, recall_loop.evals.replay.replay_plots; "
+        "import recall_loop.evals.replay.replay_report, recall_loop.evals.replay.replay_page; "
         "assert 'matplotlib' not in sys.modules"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

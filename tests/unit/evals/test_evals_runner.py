@@ -11,8 +11,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.measuring import Stopwatch
-from recall_loop.evals.datasets.dataset_parts import Dataset, DocumentSelection, RecordPool
-from recall_loop.evals.datasets.questions import LabelledQuestion
+from recall_loop.evals.datasets.dataset_parts import Dataset, DocumentSelection, LabelledQuestion, RecordPool
 from recall_loop.evals.replay import eval_report
 from recall_loop.evals.runs.dataset_ingest import with_cross_collection_questions
 from recall_loop.evals.runs.loop_policy import PolicyResult

@@ -1,17 +1,22 @@
-"""Plots of a replay as SVG texts; needs matplotlib, of the extra `eval` (OPS-4)."""
+"""The report of a replay as one HTML page, and its plots; they need matplotlib, of the extra `eval` (OPS-4)."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from recall_loop.evals.replay.eval_report import counts_text
 from recall_loop.evals.replay.policy_comparison import COMPLETE_DESCRIPTION
+from recall_loop.evals.replay.replay_report import comparison_headers, comparison_rows, confusion_cells
 from recall_loop.state.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 _STYLE: Any = {  # stubs know the names of one release of matplotlib only
     "svg.fonttype": "none",  # text stays text: it can be read aloud, searched and copied
@@ -47,19 +52,26 @@ def draw_plots(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     seconds: dict[str, list[float]] = {policy["name"]: [] for policy in policies}
     for run in report["runs"]:
         seconds[run["policy"]].append(run["latency_ms"])
-    drawn = []
+    plots: list[tuple[str, Callable[[Axes, Sequence[_Policy]], None]]] = []
     if any(policy["scored"] for policy in policies):
-        drawn.append(("Recall against iterations", _svg(policies, _recall)))
-    drawn.append(("Novelty per iteration", _svg(policies, _novelty)))
+        plots.append(("Recall against iterations", _recall))
+    plots.append(("Novelty per iteration", _novelty))
     if any(policy["reliability"] for policy in policies):
-        drawn.append(("Reliability of the confidence score", _svg(policies, _reliability)))
-    drawn.append(("Latency", _svg(policies, lambda axes, policies: _latency(axes, policies, seconds))))
-    return drawn
+        plots.append(("Reliability of the confidence score", _reliability))
+    plots.append(("Latency", partial(_latency, latencies=seconds)))
+    return [(title, labelled_svg(_render(policies, draw, "svg"), title)) for title, draw in plots]
 
 
-def _svg(policies: Sequence[_Policy], draw: Callable[[Axes, Sequence[_Policy]], None]) -> str:
-    text = _render(policies, draw, "svg").decode()
-    return text[text.index("<svg") :]
+def labelled_svg(drawn: bytes, title: str) -> str:
+    """Return an SVG file as an element of a page, with its title for those who can't see it."""
+    svg = drawn.decode()
+    return svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
+
+
+def html_page(title: str, body: str, head: str = "") -> str:
+    """Return a whole page; `body` and `head` are HTML."""
+    head = f'<meta charset="utf-8">{head}<title>{escape(title)}</title>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
 
 
 def _render(policies: Sequence[_Policy], draw: Callable[[Axes, Sequence[_Policy]], None], kind: str) -> bytes:
@@ -142,3 +154,77 @@ def _latency(axes: Axes, policies: Sequence[_Policy], latencies: Mapping[str, Se
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("milliseconds (dotted: p50)")
     axes.set_ylabel("share of requests answered by then")
+
+
+_PAGE_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums }
+th, td { padding: .25rem .75rem; border-bottom: 1px solid #ddd; text-align: right; vertical-align: top }
+th:first-child, td:first-child { text-align: left }
+.words td { text-align: left }
+.wide { overflow-x: auto }
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); gap: 1rem }
+figure { margin: 0 } figcaption { font-weight: 600 } svg { width: 100%; height: auto }
+"""
+
+
+def render_page(report: Mapping[str, Any]) -> str:
+    """Return the page; every name is escaped.
+
+    Raises:
+        ImportError: matplotlib isn't installed; see `check_plotting`.
+    """
+    first, policies = report["policies"][0], report["policies"]
+    title = f"Replay of {report['asked']['source']}"
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f"<p>{first['prompts']:,} requests, {first['scored']:,} of them with gold evidence. Differences are those of "
+        f"the same requests, with 95 % bootstrap intervals ({report['asked']['resamples']:,} resamples).</p>",
+        _table(comparison_headers(report), comparison_rows(report)),
+        "<h2>Plots</h2>",
+        _figures(draw_plots(report)),
+        "<h2>Stop reasons</h2>",
+        _table(
+            ("policy", "reasons"),
+            ((policy["name"], counts_text(policy["stop_reasons"])) for policy in policies),
+            "words",
+        ),
+        f"<h2>Confidence</h2><p>The event is {COMPLETE_DESCRIPTION}.</p>",
+        _table(("label", "yes", "no", "share"), _labels(policies)),
+        "<h2>Recall by category</h2>",
+        _table(("category", "requests", *(policy["name"] for policy in policies)), _categories(report)),
+        "<h2>Settings that differ from their defaults</h2>",
+        _table(("policy", "settings"), ((policy["name"], _settings(policy)) for policy in policies), "words"),
+    ]
+    head = f'<meta name="viewport" content="width=device-width"><style>{_PAGE_STYLE}</style>'
+    return html_page(title, "\n".join(parts), head)
+
+
+def _figures(drawn: Iterable[tuple[str, str]]) -> str:
+    each = (f"<figure><figcaption>{escape(title)}</figcaption>{picture}</figure>" for title, picture in drawn)
+    return f'<div class="plots">{"".join(each)}</div>'
+
+
+def _table(names: Sequence[str], lines: Iterable[Sequence[str]], kind: str = "") -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>" for cells in lines)
+    return f'<div class="wide"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _settings(policy: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in policy["settings"].items()) or "none"
+
+
+def _labels(policies: Sequence[Mapping[str, Any]]) -> Iterable[Sequence[str]]:
+    for policy in policies:
+        for label, counts in policy["confusion"].items():
+            yield f"{policy['name']}: {label}", *confusion_cells(counts)
+
+
+def _categories(report: Mapping[str, Any]) -> Iterable[Sequence[str]]:
+    """Yield recall at ten, or at the largest cut where ten isn't among them, by category."""
+    ks = report["asked"]["ks"]
+    measure = f"recall@{10 if 10 in ks else ks[-1]}"
+    for name, row in report["policies"][0]["categories"].items():
+        cells = (f"{policy['categories'][name][measure]:.3f}" for policy in report["policies"])
+        yield f"{name} ({measure})", str(row["prompts"]), *cells
