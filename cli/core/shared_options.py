@@ -7,7 +7,8 @@ is None: `given_fields` takes the fields of a model from the arguments.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -180,31 +181,21 @@ def comma_separated(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
 
-def bounded_int(low: int, high: int) -> type[int]:
+def bounded_int(low: int, high: int) -> Callable[[str], int]:
     """Return an argparse type: an integer from `low` to `high`."""
-
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = low - 1
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"got {text!r}; allowed: an integer from {low} to {high}")
-        return value
-
-    return parse  # type: ignore[return-value]  # argparse takes any callable of one string
+    return _bounded(int, lambda value: low <= value <= high, f"an integer from {low} to {high}")
 
 
-def bounded_seconds(high: float) -> type[float]:
+def bounded_seconds(high: float) -> Callable[[str], float]:
     """Return an argparse type: seconds, more than 0 and at most `high`."""
+    return _bounded(float, lambda value: 0 < value <= high, f"seconds, more than 0 and at most {high:,.0f}")
 
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = 0.0
-        if not 0 < value <= high:
-            raise argparse.ArgumentTypeError(f"got {text!r}; allowed: seconds, more than 0 and at most {high:,.0f}")
-        return value
 
-    return parse  # type: ignore[return-value]  # argparse takes any callable of one string
+def _bounded(convert: Callable[[str], Any], fits: Callable[[Any], bool], allowed: str) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        with suppress(ValueError):
+            if fits(value := convert(text)):
+                return value
+        raise argparse.ArgumentTypeError(f"got {text!r}; allowed: {allowed}")
+
+    return parse

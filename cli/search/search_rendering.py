@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,25 +12,12 @@ from rich.text import Text
 from recall_loop.cli.core.run_rendering import format_minute
 from recall_loop.cli.core.screen import Screen, make_console, sanitize
 from recall_loop.memory.search.present.serialization import truncate_hits
-from recall_loop.memory.search.present.truncation import FULL_PROFILE, TruncationProfile, parse_profile, profile_for
+from recall_loop.memory.search.present.truncation import TruncationProfile
 from recall_loop.memory.search.query.query_spec import SearchResponse
 from recall_loop.state.display import CONTENT_TYPE_TEXTS, format_count
 from recall_loop.state.records.records import Record
-from recall_loop.state.scope import Scope
-from recall_loop.state.search import SearchParams
 
 _MIN_TEXT_WIDTH = 24
-
-
-def read_profile(args: argparse.Namespace, scope: Scope, params: SearchParams) -> TruncationProfile:
-    """Return how much of each text is shown.
-
-    Raises:
-        InvalidInputError: `--profile` is neither a name nor a list of steps.
-    """
-    if args.full:
-        return FULL_PROFILE
-    return parse_profile(args.profile) if args.profile else profile_for(scope, params.searched_types)
 
 
 def print_results(response: SearchResponse, profile: TruncationProfile) -> None:

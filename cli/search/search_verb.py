@@ -128,14 +128,16 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Search, print, and return 0, also where nothing was found."""
     from recall_loop.cli.core.common import model_from, open_store, scope_from
     from recall_loop.cli.core.screen import print_json
-    from recall_loop.cli.search.search_rendering import print_results, read_profile
+    from recall_loop.cli.search.search_rendering import print_results
     from recall_loop.memory.search.engine import search
     from recall_loop.memory.search.present.serialization import response_to_json
+    from recall_loop.memory.search.present.truncation import FULL_PROFILE, parse_profile, profile_for
     from recall_loop.state.search import SearchParams
 
     scope, params = scope_from(args, settings), model_from(args, SearchParams)
     params.check_supported()
-    profile = read_profile(args, scope, params)
+    named = parse_profile(args.profile) if args.profile else profile_for(scope, params.searched_types)
+    profile = FULL_PROFILE if args.full else named
     with open_store(settings, read_only=True) as store:
         response = search(store, args.query, scope=scope, params=params)
     if args.json:

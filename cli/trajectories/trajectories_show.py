@@ -13,7 +13,6 @@ from recall_loop.cli.core.screen import Screen, print_json, sanitize, shorten
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.memory.trajectories.contrast.results import (
     TrajectoryItem,
-    TrajectorySearchResult,
     execution_text,
     execution_tooltip,
     format_execution,
@@ -26,7 +25,7 @@ from recall_loop.state.display import format_count
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.legacy_trajectories import is_legacy
 from recall_loop.state.records.records import Record
-from recall_loop.state.records.trajectories import RunData, ToolUse, Turn, TurnMessage, run_from_record
+from recall_loop.state.records.trajectories import RunData, ToolUse, TurnMessage, run_from_record
 from recall_loop.state.scope import ExecutionStatus, Scope
 from recall_loop.state.search import TrajectorySearchParams
 from recall_loop.state.settings.settings import Settings
@@ -76,7 +75,8 @@ class _RunScreen(Screen):
             line(f"Error: {self._cut(run.metadata.error)}", "red")
         for number, turn in enumerate(run.turns, start=1):
             line()
-            line(_turn_heading(number, turn), "bold cyan")
+            step = f"step {turn.step_id}" if turn.step_id else None
+            line(" · ".join(filter(None, (f"Turn {number}", step, turn.model))), "bold cyan")
             for message in turn.messages:
                 self._message(message)
 
@@ -141,13 +141,6 @@ def _about(record: Record, run: RunData) -> Iterable[str]:
         yield f"category: {run.task_category}"
     if record.tags:
         yield f"tags: {', '.join(record.tags)}"
-
-
-def _turn_heading(number: int, turn: Turn) -> str:
-    parts = [f"Turn {number}"]
-    parts += [f"step {turn.step_id}"] if turn.step_id else []
-    parts += [turn.model] if turn.model else []
-    return " · ".join(parts)
 
 
 def stats(args: argparse.Namespace, settings: Settings) -> int:
@@ -239,13 +232,7 @@ def search(args: argparse.Namespace, settings: Settings) -> int:
         result = search_trajectories(store, args.query, scope=scope, params=params)
     if args.json:
         print_json({"query": result.query, **result.to_display()})
-    else:
-        print_trajectories(result)
-    return 0
-
-
-def print_trajectories(result: TrajectorySearchResult) -> None:
-    """Write the runs that were found, each group under its heading."""
+        return 0
     screen = Screen()
     if result.degraded_reason:
         screen.line(f"warning: {result.degraded_reason}", "yellow")
@@ -257,6 +244,7 @@ def print_trajectories(result: TrajectorySearchResult) -> None:
             screen.line(f"{heading} ({len(items)})", "bold cyan")
             for item in items:
                 _item(screen, item)
+    return 0
 
 
 def _item(screen: Screen, item: TrajectoryItem) -> None:

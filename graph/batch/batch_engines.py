@@ -18,7 +18,7 @@ from typing import Any
 from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine, run_request
 from recall_loop.graph.batch.batch_rounds import WorkerDied
 from recall_loop.memory.store.chroma import chroma_server
-from recall_loop.memory.store.embed.embedder_factory import processors_per_process, thread_environment
+from recall_loop.memory.store.embed.embedder_factory import make_embedder, processors_per_process, thread_environment
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import WorkerError
 from recall_loop.state.settings.settings import Settings
@@ -75,7 +75,7 @@ class ProcessEngine:
         if worker.dead:
             self._deaths = 1 if worker.answered else self._deaths + 1
             if self._deaths > _MAX_DEATHS:
-                raise WorkerError(f"worker processes end without an answer (exit code {worker.exit_code()})")
+                raise WorkerError(f"worker processes end without an answer (exit code {worker.process.poll()})")
             worker.close()
             worker = self._workers[at] = _WorkerProcess(self._setup)
         return worker.submit(request)
@@ -99,7 +99,7 @@ class _WorkerProcess:
         self.answered = 0
         # -P: a `queue.py` in the folder where a batch is started is not Python's own.
         # A session of its own: Ctrl-C reaches this process only, which then ends the others in order.
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "recall_loop.graph.batch.batch_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -107,8 +107,8 @@ class _WorkerProcess:
             # Matrix products take every processor unless limited: the processes share them.
             env={**os.environ, **thread_environment(setup["processors"])},
         )
-        assert self._process.stdin is not None and self._process.stdout is not None  # both are pipes
-        self._to, self._from = self._process.stdin, self._process.stdout
+        assert self.process.stdin is not None and self.process.stdout is not None  # both are pipes
+        self._to, self._from = self.process.stdin, self.process.stdout
         self._reader = threading.Thread(target=self._read, name="recall-loop-batch-reader", daemon=True)
         self._reader.start()
         self._send(pickle.dumps(setup))
@@ -136,10 +136,6 @@ class _WorkerProcess:
         self._send(packed)
         return future
 
-    def exit_code(self) -> int | None:
-        """Return how the process ended; None while it runs."""
-        return self._process.poll()
-
     def request_stop(self) -> None:
         """Tell the process that nothing more comes."""
         try:
@@ -151,12 +147,12 @@ class _WorkerProcess:
         """End the process: what it still runs has been given up."""
         self.request_stop()
         if self._futures:
-            self._process.terminate()
+            self.process.terminate()
         try:
-            self._process.wait(_SHUTDOWN_SECONDS)
+            self.process.wait(_SHUTDOWN_SECONDS)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.process.kill()
+            self.process.wait()
         self._reader.join()
         self._from.close()
 
@@ -165,7 +161,7 @@ class _WorkerProcess:
             self._to.write(packed)
             self._to.flush()
         except OSError:  # it died; the reader meets the end of its output, and tells whoever waits
-            self._process.kill()
+            self.process.kill()
 
     def _read(self) -> None:
         """Take answers until the process ends, then tell whoever still waits."""
@@ -203,8 +199,6 @@ def _useful_threads(setup: dict[str, Any]) -> int:
 
 def multiprocess_blocker(store: MemoryStore, settings: Settings) -> str | None:
     """Say why other processes can't share the work on this store; None where they can."""
-    from recall_loop.memory.store.embed.embedder_factory import make_embedder
-
     if store.path is None:
         return "the store is in memory"
     if settings.capture_runs:

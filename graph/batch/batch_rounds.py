@@ -68,7 +68,8 @@ class BatchScheduler:
         """Yield lists of lines, each as soon as one of its lines is there."""
         while self._more or self._running or self._suspects or self._ready:
             self._fill()
-            if self._running and not self._writable():
+            writable = self._written in self._ready if self._ordered else bool(self._ready)
+            if self._running and not writable:
                 self._wait()
             lines = self._take_ready()
             if lines:
@@ -147,9 +148,6 @@ class BatchScheduler:
             f"not done after {self._timeout:g} s; deadline_seconds, where it is less, gives what was found by then"
         )
         self._ready[job.position] = job.request.result_line(error={"type": "timeout", "message": message})
-
-    def _writable(self) -> bool:
-        return self._written in self._ready if self._ordered else bool(self._ready)
 
     def _take_ready(self) -> list[ResultLine]:
         if not self._ordered:

@@ -11,6 +11,8 @@ import pickle
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import IO, Any
 
 from recall_loop.graph.batch.batch_requests import run_request
@@ -32,10 +34,11 @@ def main() -> None:
         replies.flush()
         return
     with store, ThreadPoolExecutor(max_workers=setup["threads"]) as pool:
-        say = _ReplyWriter(replies)
-        while (message := _read_request_message(requests)) is not None:
-            number, request = message
-            pool.submit(run_request, request, store, settings).add_done_callback(say.reply(number))
+        reply = partial(_write_reply, replies, threading.Lock())
+        with suppress(EOFError):  # nothing more comes
+            while True:
+                number, request = pickle.load(requests)  # from the process that started this one
+                pool.submit(run_request, request, store, settings).add_done_callback(partial(reply, number))
         pool.shutdown(cancel_futures=True)
 
 
@@ -46,33 +49,16 @@ def _claim_stdout() -> IO[bytes]:
     return own
 
 
-def _read_request_message(requests: IO[bytes]) -> Any:
-    try:
-        return pickle.load(requests)  # from the process that started this one
-    except EOFError:
-        return None
-
-
-class _ReplyWriter:
-    """Writes one whole reply after the other."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream, self._lock = stream, threading.Lock()
-
-    def reply(self, number: int) -> Any:
-        """Return the function that writes the reply to request `number`."""
-
-        def write(future: Future[Any]) -> None:
-            if future.cancelled():
-                return
-            with self._lock:
-                try:
-                    pickle.dump((number, future.result()), self._stream)
-                    self._stream.flush()
-                except BrokenPipeError:  # nobody is left to read it
-                    os._exit(1)
-
-        return write
+def _write_reply(replies: IO[bytes], lock: threading.Lock, number: int, future: Future[Any]) -> None:
+    """Write the reply to request `number`, whole before another's."""
+    if future.cancelled():
+        return
+    with lock:
+        try:
+            pickle.dump((number, future.result()), replies)
+            replies.flush()
+        except BrokenPipeError:  # nobody is left to read it
+            os._exit(1)
 
 
 if __name__ == "__main__":

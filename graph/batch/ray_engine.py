@@ -17,6 +17,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+from recall_loop.graph.batch.batch_engines import multiprocess_blocker
 from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine, run_request
 from recall_loop.graph.batch.batch_rounds import WorkerDied
 from recall_loop.memory.store.store import MemoryStore
@@ -111,8 +112,6 @@ class RayCluster:
 
 def ray_blocker(store: MemoryStore, settings: Settings) -> str | None:
     """Say why a cluster can't share the work on this store; None where it can."""
-    from recall_loop.graph.batch.batch_engines import multiprocess_blocker
-
     why = multiprocess_blocker(store, settings)
     if why is None and not store.maintenance.info().get("url"):
         why = f"the store keeps its vectors in its own folder; `store rebuild --store {store.path} --url URL --move`"
