@@ -32,7 +32,6 @@ from recall_loop.service.routes import (
     routes_search,
     routes_status,
     routes_trajectories,
-    routes_trajectory_search,
 )
 from recall_loop.state.errors import RecallError
 from recall_loop.state.settings.settings import Settings
@@ -86,7 +85,6 @@ ROUTERS = (
     routes_retrieve.router,
     routes_search.router,
     routes_records.router,
-    routes_trajectory_search.router,
     routes_trajectories.router,
     routes_erasure.router,
     routes_page.router,

@@ -63,9 +63,7 @@ def check_workers(config: ServiceConfig, settings: Settings) -> None:
         raise InvalidInputError("--workers", config.workers, "1 with --read-only")
 
 
-def uvicorn_config(
-    config: ServiceConfig, app: Any, *, access_log: bool, workers: int = 1, logs: Settings | None = None
-) -> Config:
+def uvicorn_config(config: ServiceConfig, app: Any, *, access_log: bool, logs: Settings | None = None) -> Config:
     """Return uvicorn's configuration for an application, or for the name of a function that makes one.
 
     `logs` are the settings of the process's logging; without them it is left as it is.
@@ -75,7 +73,7 @@ def uvicorn_config(
     return Config(
         app,
         factory=isinstance(app, str),
-        workers=workers,
+        workers=config.workers,
         lifespan="on",
         ws="none",
         backlog=_BACKLOG,
@@ -118,7 +116,7 @@ def serve(config: ServiceConfig, settings: Settings, *, access_log: bool, announ
     Raises:
         InvalidInputError: a setting is not allowed, or doesn't fit another.
         RecallError: the store or the keys can't be opened.
-        OwnerFailedError: as `run_workers`.
+        WriterStartError: as `run_workers`.
     """
     check_workers(config, settings)
     if config.workers > 1:
@@ -147,5 +145,5 @@ def _serve_several(config: ServiceConfig, settings: Settings, *, access_log: boo
     with bind_socket(config) as sock:
         announce(sock)
         app = "recall_loop.service.app:create_app"
-        uvicorn = uvicorn_config(config, app, access_log=access_log, workers=config.workers, logs=settings)
+        uvicorn = uvicorn_config(config, app, access_log=access_log, logs=settings)
         run_workers(config, settings, uvicorn, sock)

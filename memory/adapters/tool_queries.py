@@ -118,10 +118,16 @@ def make_memory_tool(
 def _scope_provider(scope: object) -> ScopeProvider:
     if scope is None:
         return Scope()
+    if callable(scope):
+        return scope
+    return _as_scope(scope, "a Scope, or a function of the run's configuration that returns one")
+
+
+def _as_scope(scope: object, allowed: str) -> Scope:
     if isinstance(scope, Mapping):
         return validate_model(Scope, scope, "scope")
-    if not isinstance(scope, Scope) and not callable(scope):
-        raise InvalidInputError("scope", scope, "a Scope, or a function of the run's configuration that returns one")
+    if not isinstance(scope, Scope):
+        raise InvalidInputError("scope", scope, allowed)
     return scope
 
 
@@ -134,12 +140,7 @@ def resolve_scope(provider: ScopeProvider, config: RunnableConfig) -> Scope:
     """
     if isinstance(provider, Scope):
         return provider
-    scope: object = provider(config)
-    if isinstance(scope, Mapping):
-        return validate_model(Scope, scope, "scope")
-    if not isinstance(scope, Scope):
-        raise InvalidInputError("scope", scope, "a Scope, from the function that was given for it")
-    return scope
+    return _as_scope(provider(config), "a Scope, from the function that was given for it")
 
 
 def format_validation_error(error: object) -> str:

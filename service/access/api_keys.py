@@ -165,12 +165,8 @@ def _locked_keys(path: Path) -> Iterator[list[Key]]:
         fcntl.flock(held, fcntl.LOCK_EX)
         keys = read_keys(path) if path.exists() else []
         yield keys
-        _write(path, keys)
-
-
-def _write(path: Path, keys: list[Key]) -> None:
-    text = json.dumps(_KeysFile(keys=keys).model_dump(mode="json", exclude_none=True), indent=1) + "\n"
-    write_atomically(path, text, mode=0o600)
+        text = json.dumps(_KeysFile(keys=keys).model_dump(mode="json", exclude_none=True), indent=1) + "\n"
+        write_atomically(path, text, mode=0o600)
 
 
 def _hash(secret: str) -> str:

@@ -58,8 +58,8 @@ ReportProgress = Callable[[ToolProgress], None]
 _OWNER_FIELDS = ("conversation_id", "user_id", "agent_id")
 
 
-def _ignore_result(_: RetrieveRequest, __: RetrieveResult) -> None:
-    pass
+def _given_owners(model: Scope | EraseArguments) -> dict[str, Any]:
+    return {name: value for name in _OWNER_FIELDS if (value := getattr(model, name)) is not None}
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ToolContext:
     scope: Scope
     caller: Caller
     llm: BaseChatModel | None = None
-    on_result: Callable[[RetrieveRequest, RetrieveResult], None] = _ignore_result
+    on_result: Callable[[RetrieveRequest, RetrieveResult], None] = lambda *_: None
 
     @property
     def write_scope(self) -> Scope:
@@ -113,7 +113,7 @@ def _retrieve_request(scope: Scope, arguments: RetrieveArguments) -> RetrieveReq
     given = {name: getattr(arguments, name) for name in arguments.model_fields_set - {"question", "messages"}}
     # A calling model writes its own answers: the memory's model is asked for one only where it says so.
     given["write_answer"] = arguments.write_answer
-    owners = {name: getattr(scope, name) for name in _OWNER_FIELDS if getattr(scope, name) is not None}
+    owners = _given_owners(scope)
     messages = (*arguments.messages, ChatMessage(content=arguments.question))
     return RetrieveRequest.model_construct(**given, **owners, tenant=scope.tenant, scope=scope.mode, messages=messages)
 
@@ -160,7 +160,7 @@ def call_add(context: ToolContext, arguments: AddArguments, _: ReportProgress) -
 
 def _with_owner(scope: Scope, record: NewRecord, at: int) -> Record:
     """Return a record that belongs to whom the operator has named."""
-    owners = {name: getattr(scope, name) for name in _OWNER_FIELDS if getattr(scope, name) is not None}
+    owners = _given_owners(scope)
     for name, settled in owners.items():
         if getattr(record, name) not in (None, settled):
             raise InvalidInputError(f"records.{at}.{name}", getattr(record, name), f"{settled}, or leave it out")
@@ -176,7 +176,7 @@ def _check_new(context: ToolContext, ids: Sequence[str]) -> None:
 
 def call_erase(context: ToolContext, arguments: EraseArguments, _: ReportProgress) -> ToolResult:
     """Erase records by id, or all of a conversation, a user or an agent; never more than is in reach."""
-    named = {name: getattr(arguments, name) for name in _OWNER_FIELDS if getattr(arguments, name) is not None}
+    named = _given_owners(arguments)
     if arguments.ids is not None:
         if named:
             raise InvalidInputError("ids", list(arguments.ids), "ids alone, or conversation_id, user_id or agent_id")

@@ -86,10 +86,11 @@ class RequestMiddleware:
         scope["state"]["caller"] = caller
         if wait := service.rate_limiter.take(caller.key_id or caller.tenant):
             service.metrics.refused.labels("rate").inc()
-            raise _too_many_requests("The key makes more requests than it may.", wait, "rate_limited")
+            detail = "The key makes more requests than it may."
+            raise ProblemError(429, detail, kind="rate_limited", retry_after=max(1, math.ceil(wait)))
         if service.active_requests >= service.config.concurrency + service.config.queue:
             service.metrics.refused.labels("concurrency").inc()
-            raise _too_many_requests("The service has as many requests as it can take.", 1.0, "busy")
+            raise ProblemError(429, "The service has as many requests as it can take.", kind="busy", retry_after=1)
         service.active_requests += 1
         try:
             with bind_executor(service.executor(service.config.timeout_seconds)) as work:
@@ -102,10 +103,6 @@ def _redact_url(scope: Scope) -> None:
     """Take ids and filters out of FastAPI's own span; the route stands in it all the same."""
     hidden = {"url.path": _REDACTED} | ({"url.query": _REDACTED} if scope.get("query_string") else {})
     trace.get_current_span().set_attributes(hidden)
-
-
-def _too_many_requests(detail: str, wait: float, kind: str) -> ProblemError:
-    return ProblemError(429, detail, kind=kind, retry_after=max(1, math.ceil(wait)))
 
 
 def _receive_with_deadline(receive: Receive, work: RequestExecutor) -> Receive:

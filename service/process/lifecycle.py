@@ -19,7 +19,7 @@ from recall_loop.service.core.problems import ProblemError
 from recall_loop.service.core.rate_limits import RateLimiter
 from recall_loop.service.core.request_log import RequestLog
 from recall_loop.service.core.service_metrics import Metrics
-from recall_loop.service.workers.store_factory import open_service_store
+from recall_loop.service.workers.remote_writer import open_service_store
 from recall_loop.service.workers.supervisor import watch_parent
 from recall_loop.state.errors import EmbedderError, InvalidInputError, RecallError, StoreError
 

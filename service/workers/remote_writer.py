@@ -1,4 +1,4 @@
-"""The store as a worker has it: read here, written by the process that owns it."""
+"""The store as this process may open it: for writing, reading only, or beside an owner that writes for it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from multiprocessing.connection import Client
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recall_loop.memory.store.embed.embedder_factory import make_embedder, processors_per_process
+from recall_loop.memory.store.embed.minilm import limit_threads
 from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.record_writer import UPSERT_CHUNK
 from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.core.ipc_protocol import WriterUnavailableError, decode_message, encode_message, raise_error
-from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.errors import InvalidInputError, StoreLockedError
 from recall_loop.state.records.records import Record
 from recall_loop.state.run.cancellation import cancellation_event
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
@@ -26,10 +28,12 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
     from recall_loop.memory.store.recovery.recovery import ProgressCallback
     from recall_loop.memory.store.recovery.store_session import StoreSession
+    from recall_loop.service.core.config import ServiceConfig
     from recall_loop.state.settings.settings import Settings
 
 _POLL_SECONDS = 0.5
 _LONGEST_SECONDS = 3600.0
+IN_MEMORY_WARNING = "No store is set: what is written lives in memory only, and ends with the service."
 
 
 class RemoteWriterStore(MemoryStore):
@@ -39,7 +43,7 @@ class RemoteWriterStore(MemoryStore):
     `WriterUnavailableError`: the write may or may not have happened, and repeating it is safe.
 
     Attributes:
-        owner: the owner's socket; None until `open_forwarding` has set it.
+        writer_socket: the owner's socket; None until `open_service_store` has set it.
     """
 
     writer_socket: Path | None = None
@@ -114,12 +118,28 @@ def _receive_reply(connection: Connection) -> dict[str, Any]:
     return decode_message(connection.recv_bytes())
 
 
-def open_remote_writer(owner: Path, settings: Settings, embedder: Embedder) -> RemoteWriterStore:
-    """Open the store that the settings name for reading, and forward writes to `owner`.
+def open_service_store(
+    config: ServiceConfig, settings: Settings, embedder: Embedder | None, warnings: list[str]
+) -> MemoryStore:
+    """Open the store that the settings name; what an operator should know goes to `warnings`.
 
     Raises:
         StoreError: it can't be opened.
     """
-    store = RemoteWriterStore.from_settings(settings, embedder=embedder, create=False, read_only=True)
-    store.writer_socket = owner
-    return store
+    embedder = embedder or make_embedder(settings)
+    if config.owner_socket is not None:
+        limit_threads(processors_per_process(config.workers))
+        store = RemoteWriterStore.from_settings(settings, embedder=embedder, create=False, read_only=True)
+        store.writer_socket = config.owner_socket
+        return store
+    if settings.store_path is None:
+        warnings.append(IN_MEMORY_WARNING)
+        return MemoryStore.in_memory(embedder=embedder)
+    read_only = config.read_only or False
+    try:
+        return MemoryStore.from_settings(settings, embedder=embedder, create=not read_only, read_only=read_only)
+    except StoreLockedError as error:
+        if config.read_only is not None:
+            raise
+        warnings.append(f"The store is open for reading only: {error}")
+        return MemoryStore.from_settings(settings, embedder=embedder, create=False, read_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 # An owner that dies at once is not started again more often than so.
 _MIN_RESTART_SECONDS = 2.0
-_FORWARDED_SETTINGS = (
+_FORWARDED_SETTINGS = [
     "store_path",
     "chroma_url",
     "llm_model",
@@ -39,7 +40,7 @@ _FORWARDED_SETTINGS = (
     "write_answer",
     "log_format",
     "log_level",
-)
+]
 _log = logging.getLogger(__name__)
 
 
@@ -63,7 +64,7 @@ class Supervisor(Multiprocess):
         """Start the owner, then the workers, and keep them alive until stopped.
 
         Raises:
-            OwnerFailedError: the store can't be opened.
+            WriterStartError: the store can't be opened.
         """
         self._owner = self._start_owner()
         try:
@@ -88,13 +89,8 @@ class Supervisor(Multiprocess):
 
     def _start_owner(self) -> subprocess.Popen[str]:
         self._begun = time.monotonic()
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "recall_loop.service.workers.writer_process",
-            str(writer_socket(self._folder)),
-        ]
+        module = "recall_loop.service.workers.writer_process"
+        command = [sys.executable, "-P", "-m", module, str(writer_socket(self._folder))]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def _end_owner(self) -> None:
@@ -125,7 +121,7 @@ def run_workers(config: ServiceConfig, settings: Settings, uvicorn_config: Confi
     """Serve with several workers until stopped.
 
     Raises:
-        OwnerFailedError: the store can't be opened.
+        WriterStartError: the store can't be opened.
     """
     with tempfile.TemporaryDirectory(prefix="recall-loop-") as name:
         folder = Path(name)
@@ -139,13 +135,8 @@ def run_workers(config: ServiceConfig, settings: Settings, uvicorn_config: Confi
 
 def _environment(config: ServiceConfig, settings: Settings, folder: Path) -> dict[str, str]:
     """Return the environment variables that pass this process's settings to the workers and the writer."""
-    worker_config = config.model_copy(
-        update={
-            "shared_rates": folder / "rates",
-            "owner_socket": writer_socket(folder),
-            "parent": os.getpid(),
-        }
-    )
+    shared = {"shared_rates": folder / "rates", "owner_socket": writer_socket(folder), "parent": os.getpid()}
+    worker_config = config.model_copy(update=shared)
     fields = worker_config.model_dump(mode="json", exclude_none=True)
     variables = {SERVICE_ENV_PREFIX + name.upper(): _env_value(value) for name, value in fields.items()}
     forwarded = {name: getattr(settings, name) for name in _FORWARDED_SETTINGS}
@@ -155,8 +146,6 @@ def _environment(config: ServiceConfig, settings: Settings, folder: Path) -> dic
 
 
 def _env_value(value: object) -> str:
-    import json
-
     return value if isinstance(value, str) else json.dumps(value)
 
 
