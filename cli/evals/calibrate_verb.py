@@ -10,11 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.core.shared_options import bounded_int, given_fields
-from recall_loop.cli.evals.eval_options import (
-    add_cross_collection_option,
-    add_dataset_options,
-    add_setting_option,
-)
+from recall_loop.cli.evals.eval_options import add_cross_collection_option, add_dataset_options, add_setting_option
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor scikit-learn
     from recall_loop.evals.confidence.calibration_examples import CalibrationExample

@@ -19,13 +19,7 @@ from recall_loop.llm.endpoint.failures import CallError, class_names
 from recall_loop.llm.structured.drivers import ModelCall
 from recall_loop.llm.structured.output_methods import base_url, model_name
 from recall_loop.telemetry import metrics, names
-from recall_loop.telemetry.spans import (
-    mark_failed,
-    record_error,
-    set_attributes,
-    set_content,
-    start_span,
-)
+from recall_loop.telemetry.spans import mark_failed, record_error, set_attributes, set_content, start_span
 
 # The conventions' names of providers, by classes of langchain; the first that is among the model's.
 _PROVIDERS = {

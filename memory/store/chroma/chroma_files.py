@@ -1,4 +1,7 @@
-"""Chroma's folder within a store: whether its files are whole, and how new ones take the place of old ones."""
+"""Chroma's folder within a store: whether its files are whole, and how new ones take the place of old ones.
+
+Functions that read, write, rename or remove files raise `OSError` where that fails.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,6 @@ def has_vectors(folder: Path) -> bool:
     """Return whether any vector file holds rows, or is not as long as it says: only these can end a process.
 
     Below about 1,000 rows there are no vector files, or only empty ones.
-
-    Raises:
-        OSError: a file can't be read.
     """
     headers = list(folder.rglob("header.bin"))
     for header in headers:
@@ -50,11 +50,7 @@ def vector_files(folder: Path) -> list[Path]:
 
 
 def fingerprint_files(folder: Path) -> str:
-    """Return sizes and checksums of the vector files; a damaged one would end the process that reads it.
-
-    Raises:
-        OSError: a file can't be read.
-    """
+    """Return sizes and checksums of the vector files; a damaged one would end the process that reads it."""
     sums: dict[str, list[int]] = {}
     for file in vector_files(folder):
         total = 0
@@ -70,9 +66,6 @@ def zero_unused_space(folder: Path) -> None:
 
     That has been seen to be text of deleted records. Later writes hold rows only. Chroma must not have
     the files open.
-
-    Raises:
-        OSError: a file can't be written.
     """
     for header in folder.rglob("header.bin"):
         found = header.read_bytes()
@@ -209,11 +202,7 @@ def begin_rebuild(store: Path) -> Path:
 
 
 def swap_in_rebuilt(store: Path) -> None:
-    """Let the newly made files take the place of the old ones. A crash at any point leaves one whole set.
-
-    Raises:
-        OSError: a folder can't be renamed.
-    """
+    """Let the newly made files take the place of the old ones. A crash at any point leaves one whole set."""
     remove_path(store / OLD_FOLDER)
     if (store / CHROMA_FOLDER).exists():
         (store / CHROMA_FOLDER).rename(store / OLD_FOLDER)
@@ -222,11 +211,7 @@ def swap_in_rebuilt(store: Path) -> None:
 
 
 def finish_interrupted_swap(store: Path) -> None:
-    """After a crash: put the old files back if no new ones took their place, and clear what is left over.
-
-    Raises:
-        OSError: a file can't be renamed or removed.
-    """
+    """After a crash: put the old files back if no new ones took their place, and clear what is left over."""
     if not (store / CHROMA_FOLDER).exists() and (store / OLD_FOLDER).exists():
         (store / OLD_FOLDER).rename(store / CHROMA_FOLDER)
     remove_path(store / BUILDING_FOLDER)
@@ -234,11 +219,7 @@ def finish_interrupted_swap(store: Path) -> None:
 
 
 def remove_path(folder: Path) -> None:
-    """Remove a folder, or a file that stands in its place; nothing there is fine.
-
-    Raises:
-        OSError: it can't be removed.
-    """
+    """Remove a folder, or a file that stands in its place; nothing there is fine."""
     if folder.is_dir() and not folder.is_symlink():
         shutil.rmtree(folder)
     else:

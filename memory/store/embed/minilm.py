@@ -52,10 +52,6 @@ class MiniLmModel:
         """
         return self._embedded(texts, None)
 
-    def embed_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        """Return unit vectors, shape [n, 384]: this model embeds queries as it embeds documents."""
-        return self._embedded(texts, None)
-
     def embed_documents_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
         """Return unit vectors [n, 384], and for each text those of its word pieces [t, 384], t ≤ 254.
 
@@ -67,9 +63,9 @@ class MiniLmModel:
         tokens: list[FloatMatrix] = []
         return self._embedded(texts, tokens), tokens
 
-    def embed_queries_with_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[FloatMatrix]]:
-        """Return the same as `embed_documents_with_tokens`."""
-        return self.embed_documents_with_tokens(texts)
+    # This model embeds queries as it embeds documents.
+    embed_queries = embed_documents
+    embed_queries_with_tokens = embed_documents_with_tokens
 
     def _embedded(self, texts: Sequence[str], tokens: list[FloatMatrix] | None) -> FloatMatrix:
         """Return unit vectors; with a list given, fill it with the token matrices."""

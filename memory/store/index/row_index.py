@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from recall_loop.memory.store.index.row_columns import NO_TIME, ColumnCodes, IndexRow, RowColumns
-from recall_loop.memory.store.index.term_index import TermIndex, build_term_index
+from recall_loop.memory.store.index.row_columns import (
+    NO_TIME,
+    ColumnCodes,
+    IndexRow,
+    RowColumns,
+    TermIndex,
+    build_term_index,
+)
 from recall_loop.memory.store.index.vectors import find_sorted
 from recall_loop.text.words.tokens import stems
 

@@ -62,7 +62,7 @@ class Predicate:
         where: SQL over `records r`.
         params: values for its question marks.
         facets: FTS5 expression that holds for every row that `where` allows; narrows the lexical index.
-        tests: the same as tests of columns; None where `where` looks beyond the row's own columns.
+        column_predicate: the same as tests of columns; None where `where` looks beyond the row's own columns.
     """
 
     tenant: str
