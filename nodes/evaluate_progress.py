@@ -14,10 +14,8 @@ from recall_loop.nodes.model.llm_step import record_steps
 from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.evidence.coverage import compute_coverage
-from recall_loop.policy.evidence.novelty import new_facts, streak_without_gain
-from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.planning.refinement import refine_reasons
-from recall_loop.policy.stopping import RunProgress, stop_figures
+from recall_loop.policy.evidence.ranking import RankedEntry, new_facts, streak_without_gain
+from recall_loop.policy.stopping import RunProgress, refine_reasons, stop_figures
 from recall_loop.state.agent_state import AgentState, PoolEntry, QueryOutcome
 from recall_loop.state.context import Context
 from recall_loop.state.run.events import NoveltyMeasured

@@ -24,11 +24,10 @@ from recall_loop.nodes.model.llm_step import (
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.planning.query_forms import make_query, shorten_query
-from recall_loop.policy.planning.refinement import refine_reasons
 from recall_loop.policy.planning.round_plan import REFINE_ORIGIN, LlmAdvice, PlanningContext, tool_for
 from recall_loop.policy.planning.strategies import order_strategies
 from recall_loop.policy.prompting.answer_composition import NOT_IN_MEMORY, compose_answer, compose_partial_answer
-from recall_loop.policy.stopping import RunProgress, metrics_agree, stop_figures, stop_reason
+from recall_loop.policy.stopping import RunProgress, metrics_agree, refine_reasons, stop_figures, stop_reason
 from recall_loop.prompts.replies import MAX_SENTENCES, AnswerReply, EvaluateReply, PlanReply, RefineReply, Sentence
 from recall_loop.state.agent_state import AgentState, LlmStep, PlannedQuery, QueryNarrowing
 from recall_loop.state.types import ConfidenceLabel, QuerySource, StopReason, Strategy, ToolName

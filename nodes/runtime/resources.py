@@ -187,7 +187,7 @@ class GraphResources:
         key = (settings.llm_model, settings.llm_base_url) if model is None else id(model)
         with self._lock:
             if key not in self._chat_clients:
-                from recall_loop.llm.chat_models import make_chat_client
+                from recall_loop.llm.client import make_chat_client
 
                 self._chat_clients[key] = make_chat_client(settings, model)
             return self._chat_clients[key]

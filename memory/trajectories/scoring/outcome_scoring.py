@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.trajectories.indexing_text import split_identifier, updated_text
 from recall_loop.memory.trajectories.scoring import rubric
+from recall_loop.prompts.replies import TrajectoryScore
 from recall_loop.prompts.templates import RenderedPrompt, render_prompt
-from recall_loop.prompts.trajectory_replies import TrajectoryScore
 from recall_loop.state.display import truncate
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record, Trajectory
@@ -226,7 +226,7 @@ def make_scorer(option: str, name: str, settings: Settings, model: BaseChatModel
         return score_by_rules
     if model is None and not settings.llm_model:
         raise InvalidInputError(option, name, "rules; or set RECALL_LOOP_LLM_MODEL")
-    from recall_loop.llm.chat_models import make_chat_client
+    from recall_loop.llm.client import make_chat_client
     from recall_loop.llm.endpoint.circuit_breaker import Limits
 
     # One run is one question: the limits of a request hold for each.

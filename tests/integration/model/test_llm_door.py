@@ -13,8 +13,7 @@ from itertools import pairwise
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from recall_loop.llm.chat_models import chat_model, make_chat_client
-from recall_loop.llm.client import ChatClient
+from recall_loop.llm.client import ChatClient, chat_model, make_chat_client
 from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.llm.endpoint.failures import FailureReason
 from recall_loop.prompts.templates import RenderedPrompt

@@ -260,7 +260,7 @@ def test_calls_of_a_model_follow_the_genai_conventions(world, seen):
 
 def test_a_call_that_fails_says_why_and_nothing_else(world, seen):
     """Proves: OPS-7, LOOP-8 (each try is a span; the run itself is well)."""
-    from recall_loop.llm.chat_models import make_chat_client
+    from recall_loop.llm.client import make_chat_client
     from recall_loop.llm.endpoint.circuit_breaker import Limits
     from recall_loop.prompts.replies import PlanReply
     from recall_loop.prompts.templates import RenderedPrompt

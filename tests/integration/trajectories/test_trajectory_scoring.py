@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from recall_loop.llm.chat_models import make_chat_client
+from recall_loop.llm.client import make_chat_client
 from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.convert import convert_run
 from recall_loop.memory.trajectories.indexing_text import searchable_text, split_identifier
 from recall_loop.memory.trajectories.scoring.outcome_scoring import llm_scorer, render_scoring_prompt, score_by_rules
 from recall_loop.memory.trajectories.scoring.pending_scores import score_pending
-from recall_loop.prompts.trajectory_replies import TrajectoryScore
+from recall_loop.prompts.replies import TrajectoryScore
 from recall_loop.state.records.trajectories import (
     Execution,
     RunData,

@@ -19,8 +19,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
 from pydantic import BaseModel, Field
 
-from recall_loop.llm.chat_models import chat_model, make_chat_client
-from recall_loop.llm.client import ChatClient
+from recall_loop.llm.client import ChatClient, chat_model, make_chat_client
 from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.llm.endpoint.failures import FailureReason
 from recall_loop.llm.structured.output_methods import call_bounds, endpoint_name
@@ -335,7 +334,7 @@ def test_a_models_own_smaller_bound_stays():
 def test_the_door_is_light_until_a_model_is_made():
     """Proves: LOOP-8 (nothing of a vendor is loaded without a model)."""
     code = (
-        "import sys, recall_loop.llm.client, recall_loop.llm.chat_models\n"
+        "import sys, recall_loop.llm.client, recall_loop.llm.client\n"
         "print([name for name in ('langchain_openai', 'openai', 'httpx') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recall_loop.policy.evidence.novelty import new_facts, streak_without_gain
-from recall_loop.policy.evidence.ranking import demote_duplicates, rank_entries
+from recall_loop.policy.evidence.ranking import demote_duplicates, new_facts, rank_entries, streak_without_gain
 from recall_loop.policy.prompting.briefing import render_memory_lines
 from recall_loop.state.settings.settings import Settings
 from recall_loop.text.time.time_expressions import parse_times

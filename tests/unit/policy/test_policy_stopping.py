@@ -14,8 +14,7 @@ from recall_loop.policy.confidence.confidence_score import (
     confidence_components,
 )
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.planning.refinement import refine_reasons
-from recall_loop.policy.stopping import STEPS_PER_ITERATION, RunProgress, stop_figures, stop_reason
+from recall_loop.policy.stopping import STEPS_PER_ITERATION, RunProgress, refine_reasons, stop_figures, stop_reason
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ConfidenceLabel, StopReason

@@ -136,7 +136,7 @@ import logging
 from recall_loop.telemetry import logs, spans, metrics
 assert [type(one) for one in logging.getLogger("recall_loop").handlers] == [logging.NullHandler]
 assert not logging.getLogger().handlers
-logging.getLogger("recall_loop.nodes.steps.tool_search").error("nobody listens")
+logging.getLogger("recall_loop.nodes.execute_tool").error("nobody listens")
 with spans.span("nobody", {}) as span:
     assert not span.is_recording() and spans.trace_id(span) is None
 import sys

@@ -1,1 +1,0 @@
-"""Steps of several nodes: planning queries, calling the search tool, consulting past runs."""
