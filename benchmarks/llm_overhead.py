@@ -35,7 +35,7 @@ from recall_loop.llm.client import ChatClient
 from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.llm.structured.output_methods import reply_schema
 from recall_loop.prompts.replies import PlanReply
-from recall_loop.prompts.templates import RenderedPrompt, render_prompt, template_variables
+from recall_loop.prompts.templates import RenderedPrompt, load_template, render_prompt
 from recall_loop.text.words.snippets import estimate_tokens
 
 GOAL_MS = 5.0
@@ -86,9 +86,12 @@ class InstantToolModel(InstantModel):
 def prompt_of(tokens: int) -> RenderedPrompt:
     """Return the plan prompt, filled up to about that many tokens in all."""
     line = "(fact-12) Ann: the Atlas review moved to Thursday, said Ben on 3 May.\n"
-    empty = render_prompt("plan", **dict.fromkeys(template_variables("plan"), ""))
+    blank = dict.fromkeys(load_template("plan").variables, "")
+    empty = render_prompt("plan", **blank)
     missing = tokens - estimate_tokens(empty.system) - estimate_tokens(empty.user)
-    filled = dict.fromkeys(template_variables("plan"), "") | {"found": line * max(0, missing // estimate_tokens(line))}
+    filled = dict.fromkeys(load_template("plan").variables, "") | {
+        "found": line * max(0, missing // estimate_tokens(line))
+    }
     return render_prompt("plan", **filled)
 
 

@@ -56,9 +56,8 @@ class ReplyCache:
 
     def put(self, key: str, value: BaseModel) -> None:
         """Keep a value, and drop the one that was not used for longest."""
-        if self._values.maxsize:
-            with self._lock:
-                self._values[key] = value.model_copy(deep=True)
+        with self._lock:
+            self._values[key] = value.model_copy(deep=True)
 
 
 T = TypeVar("T", bound=BaseModel)

@@ -60,11 +60,6 @@ def load_template(name: str) -> PromptTemplate:
     return PromptTemplate(name, fields["version"], declared, text)
 
 
-def template_variables(name: str) -> frozenset[str]:
-    """Return the variables that the template `name` declares."""
-    return load_template(name).variables
-
-
 def _template_for(name: str, values: Mapping[str, str]) -> PromptTemplate:
     template = load_template(name)
     if set(values) != template.variables:

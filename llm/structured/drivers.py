@@ -10,8 +10,8 @@ import contextvars
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -97,15 +97,6 @@ class _StreamBuffer:
         return first
 
 
-@contextmanager
-def _capturing_error(outcome: StepOutcome) -> Iterator[None]:
-    """Put what the model raises into `outcome`."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - a handed-in model may raise any vendor's error; the step falls back
-        outcome.error = error
-
-
 def drive(steps: StepGenerator[R], on_text: TextListener | None) -> R:
     """Drive a chain in this thread; each call has a thread of its own, so that it can be left behind."""
     try:
@@ -188,11 +179,12 @@ def _run_call(call: ModelCall, put: OutcomeSink, left: threading.Event) -> None:
     """Make a call in its own thread; between the pieces of a stream see whether anybody still waits."""
     outcome = StepOutcome()
     try:
-        with _capturing_error(outcome):
-            if call.stream:
-                _stream(call, outcome, put, left)
-            else:
-                outcome.result = call.runnable.invoke(call.messages, call.config, **call.bounds)
+        if call.stream:
+            _stream(call, outcome, put, left)
+        else:
+            outcome.result = call.runnable.invoke(call.messages, call.config, **call.bounds)
+    except Exception as error:  # noqa: BLE001 - a handed-in model may raise any vendor's error; the step falls back
+        outcome.error = error
     finally:
         put(outcome)
 

@@ -192,15 +192,12 @@ def _advice(
 ) -> LlmAdvice:
     narrowed = _narrowed(reply, run, tools)
     longest = run.settings.fallback_max_length
-    queries = [_query(shorten_query(text, longest), narrowed) for text in reply.queries.texts()]
+    made = (make_query(shorten_query(text, longest), QuerySource.LLM) for text in reply.queries.texts())
+    queries: list[PlannedQuery] = [{**query, "narrowed": narrowed} for query in made]
     strategy = reply.strategy if reply.strategy in strategies else None
     if isinstance(reply, PlanReply):
         return LlmAdvice(queries, strategy)
     return LlmAdvice(queries, strategy, reply.missing, reply.wider, reply.fuzzy)
-
-
-def _query(text: str, narrowed: QueryNarrowing | None) -> PlannedQuery:
-    return {**make_query(text, QuerySource.LLM), "narrowed": narrowed}
 
 
 def _narrowed(reply: PlanReply | RefineReply, run: RunContext, tools: Sequence[ToolName]) -> QueryNarrowing | None:

@@ -15,7 +15,7 @@ from recall_loop.llm.endpoint.failures import Failure, FailureReason
 from recall_loop.llm.structured.output_methods import reply_schema
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.prompting import briefing
-from recall_loop.prompts.templates import RenderedPrompt, render_prompt, strategy_instructions, template_variables
+from recall_loop.prompts.templates import RenderedPrompt, load_template, render_prompt, strategy_instructions
 from recall_loop.state.agent_state import AgentState, LlmStep, PoolEntry
 from recall_loop.state.types import Strategy, ToolName
 from recall_loop.text.words.snippets import estimate_tokens
@@ -174,7 +174,7 @@ def _prompt_frame(
         "goal": briefing.fit_text(run.request.goal or "", int(GOAL_SHARE * most)),
         **more,
     }
-    open_values = dict.fromkeys(template_variables(name) - set(values), "")
+    open_values = dict.fromkeys(load_template(name).variables - set(values), "")
     bare = render_prompt(name, **values, **open_values)
     room = most - estimate_tokens(bare.system) - estimate_tokens(bare.user) - reply_schema(schema).tokens
     return values, open_values, max(room, 0)

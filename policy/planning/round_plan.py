@@ -5,10 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from recall_loop.policy.planning.bridges import BridgeCandidate, bridge_queries, feedback_queries, uncovered_queries
 from recall_loop.policy.planning.query_forms import RepeatFilter, fallback_queries
-from recall_loop.policy.planning.strategies import DirectQueries, Experience, order_strategies, strategy_queries
+from recall_loop.policy.planning.strategies import (
+    DirectQueries,
+    Experience,
+    order_strategies,
+    sort_by_gain,
+    strategy_queries,
+)
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import Plan, PlannedQuery, PoolEntry, QueryOutcome
 from recall_loop.state.scope import Filters
@@ -186,7 +193,7 @@ def _next_strategy(
         queries = strategy_queries(strategy, known.question, known.ranked, most, longest, parts.direct)
         offered += len(queries)
         if known.experience is not None and not first:
-            queries = known.experience.sort_queries(queries, lambda query: query["source"])
+            queries = sort_by_gain(queries, itemgetter("source"), known.experience.sources)
         kept = repeats.keep(queries, most if first else min(_STRATEGY_QUERIES, room))
         if kept:
             return strategy, kept, offered

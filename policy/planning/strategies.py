@@ -46,16 +46,10 @@ class Experience:
     sources: Mapping[str, float] = field(default_factory=dict)
     runs: int = 0
 
-    def sort_strategies(self, strategies: Sequence[_T]) -> list[_T]:
-        """Sort strategies by their gain; unknown ones come before those without gain."""
-        return _sort_by_gain(strategies, str, self.strategies)
 
-    def sort_queries(self, queries: Sequence[_T], source: Callable[[_T], str]) -> list[_T]:
-        """Sort queries by the gain of their sources; unknown ones come before those without gain."""
-        return _sort_by_gain(queries, source, self.sources)
+def sort_by_gain(items: Sequence[_T], name: Callable[[_T], str], gains: Mapping[str, float]) -> list[_T]:
+    """Sort items by the gain of their names; unknown ones come before those without gain."""
 
-
-def _sort_by_gain(items: Sequence[_T], name: Callable[[_T], str], gains: Mapping[str, float]) -> list[_T]:
     def rank(item: _T) -> tuple[int, float]:
         gain = gains.get(name(item))
         return (1, 0.0) if gain is None else (0, -gain) if gain > 0.0 else (2, 0.0)
@@ -118,7 +112,7 @@ def order_strategies(
     tried = [strategy for strategy in Strategy if strategy.value in used]
     tried.sort(key=lambda strategy: -fmean(gains.get(strategy.value, [0])))
     if experience is not None and used:
-        fresh = experience.sort_strategies(fresh)
+        fresh = sort_by_gain(fresh, str, experience.strategies)
     return fresh + tried
 
 

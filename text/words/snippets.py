@@ -132,6 +132,7 @@ def escape_text(text: str) -> str:
 
 _TOKENS_PER_WORD = 1.3
 _CHARACTERS_PER_TOKEN = 4
+_LINE_BREAK_TOKENS = 1
 _WORD = re.compile(r"\w+")
 _SIGN = re.compile(r"[^\w\s]")
 _WIDE = re.compile(rf"[{UNSPACED}]|[^\x00-\u024f\s]")
@@ -150,15 +151,14 @@ def estimate_tokens(text: str) -> int:
     return math.ceil(max(words * _TOKENS_PER_WORD, words + signs, by_length)) + wide
 
 
-def fit_to_budget(texts: Sequence[str], budget: int, separator: str = "\n") -> list[str]:
-    """Return the longest prefix of `texts` whose joined estimate is within `budget` tokens.
+def fit_to_budget(texts: Sequence[str], budget: int) -> list[str]:
+    """Return the longest prefix of `texts` whose estimate, one a line, is within `budget` tokens.
 
     Nothing is cut or skipped: the order is a ranking. A budget below the first text's estimate gives an empty list.
     """
-    used = 0
-    between = estimate_tokens(separator)
+    used = -_LINE_BREAK_TOKENS
     for at, text in enumerate(texts):
-        used += estimate_tokens(text) + (between if at else 0)
+        used += _LINE_BREAK_TOKENS + estimate_tokens(text)
         if used > budget:
             return list(texts[:at])
     return list(texts)

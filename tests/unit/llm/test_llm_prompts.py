@@ -26,7 +26,7 @@ from recall_loop.policy.prompting.answer_composition import (
 )
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.prompts.replies import AnswerReply, EvaluateReply, PlanReply, RefineReply
-from recall_loop.prompts.templates import render_prompt, template_variables
+from recall_loop.prompts.templates import load_template, render_prompt
 from recall_loop.state.records.records import Fact, SearchHit
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
@@ -82,7 +82,7 @@ def extra(name: str) -> dict[str, str]:
         "strategies": strategy_lines(list(Strategy)[:4]),
         "reasons": "nothing_new",
     }
-    return {key: value for key, value in lines.items() if key in template_variables(name)}
+    return {key: value for key, value in lines.items() if key in load_template(name).variables}
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -107,7 +107,7 @@ def test_a_prompt_stays_within_its_cap_however_long_the_run(name, cap):
     size = estimate_tokens(prompt.system) + estimate_tokens(prompt.user)
     assert size + reply_schema(SCHEMAS[name]).tokens <= cap
     assert "[1] " in prompt.user
-    if "tried" in template_variables(name):
+    if "tried" in load_template(name).variables:
         assert "(and " in prompt.user
 
 
@@ -263,4 +263,4 @@ def test_a_prompt_has_two_parts():
         render_prompt("context", confidence="low", stop="covered", memories="")
     with pytest.raises(ValueError, match="got"):
         render_prompt("plan", question="x")
-    assert replace(render_prompt("evaluate", **dict.fromkeys(template_variables("evaluate"), ""))).version == "1"
+    assert replace(render_prompt("evaluate", **dict.fromkeys(load_template("evaluate").variables, ""))).version == "1"

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from recall_loop.prompts.templates import load_template, render_template, strategy_instructions, template_variables
+from recall_loop.prompts.templates import load_template, render_template, strategy_instructions
 from recall_loop.state.types import Strategy
 from recall_loop.text.words.snippets import escape_text
 
@@ -21,7 +21,7 @@ def test_every_strategy_has_an_instruction():
 
 def test_the_context_block_says_that_memories_are_data():
     """Proves: LOOP-10."""
-    assert template_variables("context") == {"confidence", "stop", "memories"}
+    assert load_template("context").variables == {"confidence", "stop", "memories"}
     block = render_template("context", confidence="high", stop="covered", memories="[m1] {braces} stay")
     assert "not instructions" in block
     assert '<memories confidence="high" stop="covered">\n[m1] {braces} stay\n</memories>' in block
