@@ -93,15 +93,12 @@ def _searching() -> list[Ingredient]:
         return Ingredient(name, about, parts=RetrievalParts(search=search))
 
     reranked = "late interaction of token vectors on the best 100, and the learned order"
+    by_score = "legs joined by score; reciprocal ranks (k = 60) instead"
     coverage = "share of the query's words that a window holds, as a signal"
     return [
         Ingredient("words", "the lexical leg (BM25)", {"search_mode": SearchMode.VECTOR}),
         Ingredient("vectors", "the vector leg", {"search_mode": SearchMode.FTS}),
-        fused_by(
-            "score-fusion",
-            "legs joined by score; reciprocal ranks (k = 60) instead",
-            Fusion(combine=sum_of_reciprocal_ranks),
-        ),
+        fused_by("score-fusion", by_score, Fusion(combine=sum_of_reciprocal_ranks)),
         fused_by("coverage", coverage, Fusion(ignored=frozenset({"word_share"}))),
         fused_by("speaker-prior", "preference for what the named speaker said", Fusion(speaker_weight=0.0)),
         fused_by("session-prior", "preference for sessions with several good turns", Fusion(session_weight=0.0)),
@@ -140,38 +137,23 @@ def _planning() -> list[Ingredient]:
     def planned_by(name: str, about: str, planning: PlanningParts, needs: str = "") -> Ingredient:
         return Ingredient(name, about, parts=RetrievalParts(planning), needs=needs)
 
+    fan_out = "several queries in the first round; the whole question alone instead"
+    time_query = "what is asked of a time, looked up among what was made then"
+    bridges = "queries from what was found to what is missing"
+    feedback = "queries of words that the best facts share"
+    gaps = "queries for uncovered parts of the question"
     rounds = [
         Ingredient("iterations", "further rounds; one alone instead", {"max_iterations": 1}, needs="later"),
-        planned_by(
-            "fan-out",
-            "several queries in the first round; the whole question alone instead",
-            PlanningParts(direct=_whole_question),
-        ),
-        planned_by(
-            "time-query",
-            "what is asked of a time, looked up among what was made then",
-            PlanningParts(direct=partial(fallback_queries, periods=False)),
-        ),
-        planned_by(
-            "bridges", "queries from what was found to what is missing", PlanningParts(bridges=_no_queries), "bridges"
-        ),
-        planned_by(
-            "feedback", "queries of words that the best facts share", PlanningParts(feedback=_no_queries), "feedback"
-        ),
-        planned_by(
-            "gap-queries", "queries for uncovered parts of the question", PlanningParts(gaps=_no_queries), "refine"
-        ),
+        planned_by("fan-out", fan_out, PlanningParts(direct=_whole_question)),
+        planned_by("time-query", time_query, PlanningParts(direct=partial(fallback_queries, periods=False))),
+        planned_by("bridges", bridges, PlanningParts(bridges=_no_queries), "bridges"),
+        planned_by("feedback", feedback, PlanningParts(feedback=_no_queries), "feedback"),
+        planned_by("gap-queries", gaps, PlanningParts(gaps=_no_queries), "refine"),
     ]
-    strategies = frozenset(Strategy)
+    others = {each.value: PlanningParts(strategies=frozenset(Strategy) - {each}) for each in Strategy}
+    del others[Strategy.DIRECT.value]
     return rounds + [
-        planned_by(
-            f"strategy-{strategy.value}",
-            f"the strategy `{strategy.value}`",
-            PlanningParts(strategies=strategies - {strategy}),
-            strategy.value,
-        )
-        for strategy in Strategy
-        if strategy is not Strategy.DIRECT
+        planned_by(f"strategy-{name}", f"the strategy `{name}`", without, name) for name, without in others.items()
     ]
 
 

@@ -96,22 +96,18 @@ def _examples(lines: Iterable[_PerQuestionLine], origin: str) -> Iterator[Calibr
     found = [line for line in lines if line.gold or not line.answerable]
     pools = {(line.set or origin, line.collection) for line in found}
     for line in found:
-        dataset = line.set or origin
+        dataset, detail = line.set or origin, line.confidence_detail
         # A set of one pool has no conversations to keep apart: there each question stands for itself.
         alone = sum(name == dataset for name, _ in pools) == 1
         yield CalibrationExample(
             origin=f"{dataset}, {CROSS_COLLECTION}" if line.category == CROSS_COLLECTION else dataset,
             group=f"{line.collection}\n{line.id}" if alone else line.collection,
             id=line.id,
-            values=_values(line.confidence_detail),
+            values={RAW_SCORE: detail.raw_score, **detail.components, **detail.signals},
             answerable=line.answerable,
             complete=line.answerable and bool(all_at_k(line.ids, line.gold, COMPLETE_CUT)),
             cross_collection=line.category == CROSS_COLLECTION,
         )
-
-
-def _values(detail: _Detail) -> dict[str, float]:
-    return {RAW_SCORE: detail.raw_score, **detail.components, **detail.signals}
 
 
 def count_by_set(examples: Iterable[CalibrationExample]) -> dict[str, dict[str, Any]]:

@@ -252,13 +252,8 @@ def selection_error(kinds: DocumentSelection, seen: set[DocumentKind]) -> Invali
 
 
 def check_collections(questions: Iterable[LabelledQuestion], known: Mapping[str, object]) -> None:
-    """Refuse a question of a collection that has no documents.
-
-    Raises:
-        InvalidInputError: names the question.
-    """
+    """Refuse a question of a collection that has no documents; the `InvalidInputError` names the question."""
     for question in questions:
         if question.collection not in known:
-            raise InvalidInputError(
-                f"question {question.id}: collection", question.collection, f"one of {sorted(known)}"
-            )
+            place = f"question {question.id}: collection"
+            raise InvalidInputError(place, question.collection, f"one of {sorted(known)}")

@@ -55,11 +55,7 @@ def read_layout(folder: Path, kinds: DocumentSelection | str | None) -> Dataset:
 
 
 def read_questions(path: Path) -> list[LabelledQuestion]:
-    """Return the questions of a file, one a line.
-
-    Raises:
-        InvalidInputError: a line is malformed; names file, line and field.
-    """
+    """Return the questions of a file, one a line; `InvalidInputError` names file, line and field."""
     return [validate_model(LabelledQuestion, line.value, line.location) for line in iter_lines(path)]
 
 

@@ -2,7 +2,7 @@
 
 Pure functions. A list may name an id twice; the second time doesn't count, and takes no rank. Every
 metric lies in [0,1] and needs at least one gold id: a question without gold isn't scored, so it isn't
-part of any average.
+part of any average: without gold, or with a cut `k` below 1, they raise `InvalidInputError`.
 """
 
 from __future__ import annotations
@@ -41,21 +41,13 @@ def _stands_for(fact: RecalledFact) -> list[str]:
 
 
 def recall_at_k(ranked: Sequence[str], gold: Collection[str], k: int) -> float:
-    """Return the share of `gold` among the first `k` ids.
-
-    Raises:
-        InvalidInputError: `gold` is empty, or `k` is below 1.
-    """
+    """Return the share of `gold` among the first `k` ids."""
     wanted = _gold(gold)
     return len(wanted.intersection(_top(ranked, k))) / len(wanted)
 
 
 def all_at_k(ranked: Sequence[str], gold: Collection[str], k: int) -> float:
-    """Return 1.0 when every gold id is among the first `k` ids, else 0.0.
-
-    Raises:
-        InvalidInputError: `gold` is empty, or `k` is below 1.
-    """
+    """Return 1.0 when every gold id is among the first `k` ids, else 0.0."""
     return float(_gold(gold).issubset(_top(ranked, k)))
 
 
@@ -63,9 +55,6 @@ def ndcg_at_10(ranked: Sequence[str], gold: Collection[str]) -> float:
     """Return the normalised discounted gain of the first ten ids.
 
     Gain is binary, the discount log2(rank + 1), and the ideal list begins with min(|gold|, 10) gold ids.
-
-    Raises:
-        InvalidInputError: `gold` is empty.
     """
     wanted = _gold(gold)
     gain = sum(_discount(rank) for rank, id_ in enumerate(_top(ranked, NDCG_CUT), 1) if id_ in wanted)
@@ -73,22 +62,14 @@ def ndcg_at_10(ranked: Sequence[str], gold: Collection[str]) -> float:
 
 
 def mrr(ranked: Sequence[str], gold: Collection[str]) -> float:
-    """Return 1 / rank of the first gold id, 0.0 when there is none.
-
-    Raises:
-        InvalidInputError: `gold` is empty.
-    """
+    """Return 1 / rank of the first gold id, 0.0 when there is none."""
     wanted = _gold(gold)
     ranks = (rank for rank, id_ in enumerate(dict.fromkeys(ranked), 1) if id_ in wanted)
     return 1.0 / next(ranks, math.inf)
 
 
 def score_ranking(ranked: Sequence[str], gold: Collection[str], ks: Sequence[int]) -> dict[str, float]:
-    """Return all metrics of one question, by name, in the order in which reports show them.
-
-    Raises:
-        InvalidInputError: `gold` is empty, or one of `ks` is below 1.
-    """
+    """Return all metrics of one question, by name, in the order in which reports show them."""
     figures = {f"recall@{k}": recall_at_k(ranked, gold, k) for k in ks}
     figures |= {f"all@{k}": all_at_k(ranked, gold, k) for k in ks}
     return figures | {f"ndcg@{NDCG_CUT}": ndcg_at_10(ranked, gold), "mrr": mrr(ranked, gold)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -199,10 +199,7 @@ def _found_by(run: ReplayRun, iteration: int) -> float:
 
 def categories(scored: Sequence[ReplayRun]) -> dict[str, dict[str, float]]:
     """Return the metrics of each category of scored prompts, and how many it has."""
-    groups: dict[str, list[Mapping[str, float]]] = {}
+    groups: dict[str, list[dict[str, float]]] = {}
     for run in scored:
         groups.setdefault(run.prompt.category, []).append(run.scores)
-    return {
-        name: {"prompts": len(rows), **macro_average([dict(row) for row in rows])}
-        for name, rows in sorted(groups.items())
-    }
+    return {name: {"prompts": len(rows), **macro_average(rows)} for name, rows in sorted(groups.items())}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.evals.replay.eval_report import counts_text
 from recall_loop.evals.replay.policy_comparison import COMPLETE_DESCRIPTION
-from recall_loop.evals.replay.replay_report import comparison_headers, comparison_rows, confusion_cells
+from recall_loop.evals.replay.replay_report import comparison_headers, comparison_rows, confusion_rows
 from recall_loop.state.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -190,7 +190,10 @@ def render_page(report: Mapping[str, Any]) -> str:
             "words",
         ),
         f"<h2>Confidence</h2><p>The event is {COMPLETE_DESCRIPTION}.</p>",
-        _table(("label", "yes", "no", "share"), _labels(policies)),
+        _table(
+            ("label", "yes", "no", "share"),
+            ((f"{policy}: {label}", *cells) for policy, label, *cells in confusion_rows(report)),
+        ),
         "<h2>Recall by category</h2>",
         _table(("category", "requests", *(policy["name"] for policy in policies)), _categories(report)),
         "<h2>Settings that differ from their defaults</h2>",
@@ -213,12 +216,6 @@ def _table(names: Sequence[str], lines: Iterable[Sequence[str]], kind: str = "")
 
 def _settings(policy: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in policy["settings"].items()) or "none"
-
-
-def _labels(policies: Sequence[Mapping[str, Any]]) -> Iterable[Sequence[str]]:
-    for policy in policies:
-        for label, counts in policy["confusion"].items():
-            yield f"{policy['name']}: {label}", *confusion_cells(counts)
 
 
 def _categories(report: Mapping[str, Any]) -> Iterable[Sequence[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -60,12 +60,8 @@ def build(asked: ReplayOptions, policies: Sequence[Policy], runs: Sequence[Repla
         "asked": asdict(asked) | {"ks": list(asked.ks)},
         "baseline": first,
         "policies": [
-            {
-                "name": policy.name,
-                "settings": changed_settings(policy.settings),
-                **policy_figures(by_policy[policy.name]),
-            }
-            for policy in policies
+            {"name": each.name, "settings": changed_settings(each.settings)} | policy_figures(by_policy[each.name])
+            for each in policies
         ],
         "differences": {
             policy.name: [
@@ -160,17 +156,8 @@ def _measured(report: Mapping[str, Any]) -> list[str]:
     first = report["policies"][0]
     metrics = [name for name in first if "@" in name or name == "mrr"]
     labelled = ["gold_found"] if first["scored"] else []
-    return [
-        *labelled,
-        "relevant_facts",
-        *metrics,
-        "iterations",
-        "queries_executed",
-        "queries_repeated",
-        "llm_calls",
-        "llm_tokens",
-        "latency_ms",
-    ]
+    searched = ("iterations", "queries_executed", "queries_repeated", "llm_calls", "llm_tokens", "latency_ms")
+    return [*labelled, "relevant_facts", *metrics, *searched]
 
 
 def _figure(policy: Mapping[str, Any], measure: str) -> str:
@@ -209,13 +196,14 @@ def _stops(report: Mapping[str, Any]) -> Table:
 
 def _confusion(report: Mapping[str, Any]) -> Table:
     table = report_table("policy", "label", "yes", "no", "share", left=2)
-    for policy in report["policies"]:
-        for label, counts in policy["confusion"].items():
-            table.add_row(escape(policy["name"]), label, *confusion_cells(counts))
+    for row in confusion_rows(report):
+        table.add_row(*map(escape, row))
     return table
 
 
-def confusion_cells(counts: Mapping[str, int]) -> tuple[str, str, str]:
-    """Return complete, incomplete and the share that is complete, as text."""
-    yes, no = counts["complete"], counts["incomplete"]
-    return str(yes), str(no), number(yes / (yes + no) if yes + no else None)
+def confusion_rows(report: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Yield policy and label, how many are complete and incomplete, and the share that is complete, as text."""
+    for policy in report["policies"]:
+        for label, counts in policy["confusion"].items():
+            yes, no = counts["complete"], counts["incomplete"]
+            yield [policy["name"], label, str(yes), str(no), number(yes / (yes + no) if yes + no else None)]

@@ -18,7 +18,6 @@ from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder, TokenEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 
@@ -127,8 +126,11 @@ def ingest(
     written: dict[str, int] = {}
     for name in names:
         ids: set[str] = set()
-        for batch in _batches(dataset.collections[name]):
-            _write(store, batch, name)
+        records = iter(dataset.collections[name])
+        while batch := list(islice(records, _BATCH)):
+            for outcome in store.upsert(batch, tenant=name):
+                if outcome.status == "rejected":
+                    raise InvalidInputError(f"{name}.{outcome.id}", outcome.error, "a record that the store takes")
             ids.update(record.id for record in batch)
             done += len(batch)
             if progress:
@@ -138,23 +140,11 @@ def ingest(
     return written
 
 
-def _write(store: MemoryStore, batch: list[Record], tenant: str) -> None:
-    for outcome in store.upsert(batch, tenant=tenant):
-        if outcome.status == "rejected":
-            raise InvalidInputError(f"{tenant}.{outcome.id}", outcome.error, "a record that the store takes")
-
-
 def _require_only(store: MemoryStore, tenant: str, records: int) -> None:
     held = store.count(Scope(tenant=tenant))
     if held != records:
         allowed = f"an empty store, or one where {tenant!r} holds only the {records} records of this run"
         raise InvalidInputError("store", f"{held} records in {tenant!r}", allowed)
-
-
-def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
-    iterator = iter(records)
-    while batch := list(islice(iterator, _BATCH)):
-        yield batch
 
 
 CROSS_COLLECTION = "foreign"

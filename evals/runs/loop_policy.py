@@ -28,11 +28,7 @@ class _SearchCall:
 
 @dataclass
 class CallLog:
-    """The search calls of one run.
-
-    Attributes:
-        similarity: queries whose terms overlap at least this much, in [0,1], are the same query.
-    """
+    """The search calls of one run; queries whose terms overlap by `similarity` in [0,1] or more are the same query."""
 
     similarity: float
     _calls: list[_SearchCall] = field(default_factory=list)
