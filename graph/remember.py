@@ -21,9 +21,9 @@ from recall_loop.memory.intake.conversations.conversation import (
     ConversationOwner,
     RecordedMessages,
     record_messages,
+    record_turn,
 )
 from recall_loop.memory.intake.conversations.fact_extraction import ExtractionResult, extract_facts
-from recall_loop.memory.intake.conversations.finished_run import record_turn
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING
 from recall_loop.memory.trajectories.capture.masking import Masking

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recall_loop.memory.search.query.query_spec import SearchResponse
 from recall_loop.state.types import SearchMode
 from recall_loop.telemetry import metrics, names
 from recall_loop.telemetry.spans import error_type, set_attributes, span
-
-if TYPE_CHECKING:
-    from opentelemetry.trace import Span
 
 
 @contextmanager
@@ -26,20 +23,13 @@ def observe_search(mode: SearchMode) -> Iterator[list[SearchResponse]]:
         with span(names.SEARCH_SPAN, {names.MODE: str(mode)}) as opened:
             yield responses
             labels[names.DEGRADED] = any(response.degraded_reason for response in responses)
-            _set_attributes(opened, responses, labels[names.DEGRADED])
+            if opened.is_recording():
+                results = sum(len(response.hits) for response in responses)
+                legs = sorted({leg for response in responses for leg in response.legs})
+                counts = {names.QUERIES: len(responses), names.RESULTS: results, names.LEGS: legs}
+                set_attributes(opened, {**counts, names.DEGRADED: labels[names.DEGRADED]})
     except Exception as error:
         labels[names.ERROR_TYPE] = error_type(error)
         raise
     finally:
         metrics.SEARCH_DURATION.record(perf_counter() - began, labels)
-
-
-def _set_attributes(opened: Span, responses: Sequence[SearchResponse], degraded: bool) -> None:
-    if opened.is_recording():
-        attributes: dict[str, Any] = {
-            names.QUERIES: len(responses),
-            names.RESULTS: sum(len(response.hits) for response in responses),
-            names.LEGS: sorted({leg for response in responses for leg in response.legs}),
-            names.DEGRADED: degraded,
-        }
-        set_attributes(opened, attributes)

@@ -15,12 +15,7 @@ from typing import Any
 from recall_loop.state.types import ComplexityLevel, Role
 
 # Old outcome.type -> execution.status. All four said how a run ended, none what it teaches.
-STATUS_OF_OLD_TYPE = {
-    "success": "completed",
-    "partial_success": "incomplete",
-    "failure": "failed",
-    "error": "error",
-}
+STATUS_OF_OLD_TYPE = {"success": "completed", "partial_success": "incomplete", "failure": "failed", "error": "error"}
 
 
 # Paths of the score, today's first, then those of records from before `migrate`; the first one counts.

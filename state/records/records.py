@@ -6,16 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    TypeAdapter,
-    model_validator,
-)
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 
 from recall_loop.state.errors import validate_model
 from recall_loop.state.types import (

@@ -37,11 +37,13 @@ _ISO_FORMAT = PlainSerializer(datetime.isoformat, return_type=str, when_used="js
 OffsetTimestamp = Annotated[Timestamp, _ISO_FORMAT]
 
 
-class _FrozenModel(BaseModel):
+class FrozenModel(BaseModel):
+    """A model that can't be changed and has no other fields than its own."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Execution(_FrozenModel):
+class Execution(FrozenModel):
     """How a run ended, how sure that is in [0,1], and why (TRAJ-1). Never a judgement of its worth."""
 
     status: ExecutionStatus
@@ -49,7 +51,7 @@ class Execution(_FrozenModel):
     reasoning: Utf8Text = ""
 
 
-class ToolUse(_FrozenModel):
+class ToolUse(FrozenModel):
     """One call of a tool; `arguments` stay text where they can't be read as a JSON object."""
 
     name: Utf8Text
@@ -59,7 +61,7 @@ class ToolUse(_FrozenModel):
     extra: dict[str, JsonValue] = Field(default_factory=dict, description="Whatever else the source gave.")
 
 
-class TurnMessage(_FrozenModel):
+class TurnMessage(FrozenModel):
     """One message of a run. `error` is set for a tool result that reports one."""
 
     role: Role
@@ -72,7 +74,7 @@ class TurnMessage(_FrozenModel):
     extra: dict[str, JsonValue] = Field(default_factory=dict, description="Whatever else the source gave.")
 
 
-class Turn(_FrozenModel):
+class Turn(FrozenModel):
     """Messages of one step; messages without a step form turns with `step_id` None."""
 
     step_id: Utf8Text | None = None
@@ -83,7 +85,7 @@ class Turn(_FrozenModel):
     messages: tuple[TurnMessage, ...] = ()
 
 
-class RunMetadata(_FrozenModel):
+class RunMetadata(FrozenModel):
     """Counts and times of a run; times are UTC, `tools_used` in order of first use.
 
     `step_count` counts the steps of the agent itself: turns in which it spoke.
@@ -105,7 +107,7 @@ class RunMetadata(_FrozenModel):
     extra: dict[str, JsonValue] = Field(default_factory=dict, description="Whatever else the source gave.")
 
 
-class SubScores(_FrozenModel):
+class SubScores(FrozenModel):
     """The four parts of the learning value, each in [0,1]; weights 35, 30, 20 and 15 % (TRAJ-2)."""
 
     interaction_depth: UnitFloat
@@ -114,7 +116,7 @@ class SubScores(_FrozenModel):
     learning_value: UnitFloat
 
 
-class Scoring(_FrozenModel):
+class Scoring(FrozenModel):
     """Who scored a run (`rules-1`, or `llm:` and the model), with the parts and the reasons.
 
     `sub_scores` is absent only for a score that was read from an old record.
@@ -126,7 +128,7 @@ class Scoring(_FrozenModel):
     scored_at: OffsetTimestamp | None = None
 
 
-class RunData(_FrozenModel):
+class RunData(FrozenModel):
     """A whole run. `outcome_score` is its learning value in [0,1], None while it is unscored."""
 
     task: Utf8Text = ""

@@ -162,12 +162,7 @@ def read_records(path: Path, format_name: str = "records") -> Iterator[tuple[int
 
 
 def iter_entries(path: Path, format_name: str) -> Iterator[FileEntry]:
-    """Yield every line's outcome with what a resumable, reporting reader needs.
-
-    Raises:
-        InvalidInputError: `format_name` is not one of `FORMATS`.
-        OSError: the file can't be read.
-    """
+    """Yield every line's outcome with what a resumable, reporting reader needs; raises as `read_records` does."""
     if format_name not in FORMATS:
         raise InvalidInputError("format", format_name, " or ".join(FORMATS))
     if format_name == "records":

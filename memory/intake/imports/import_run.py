@@ -63,11 +63,7 @@ def default_import_rejects_path(path: Path) -> Path:
 
 
 def preview_import(
-    source: ImportSource,
-    store: MemoryStore | None,
-    options: WriteOptions,
-    *,
-    on_rejected: RejectedCallback = None,
+    source: ImportSource, store: MemoryStore | None, options: WriteOptions, *, on_rejected: RejectedCallback = None
 ) -> ImportSummary:
     """Say what `import_source` would do; nothing is written. Without a store everything would be new.
 

@@ -90,10 +90,7 @@ def match_terms(
 
 
 def bm25(
-    counts: NDArray[np.float64],
-    lengths: NDArray[np.float64],
-    mean_length: float,
-    weights: NDArray[np.float64],
+    counts: NDArray[np.float64], lengths: NDArray[np.float64], mean_length: float, weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return BM25 of n candidates from their [n, t] counts; `weights` is [t] or [n, t]."""
     norm = K1 * (1.0 - B + B * lengths / max(mean_length, 1.0))

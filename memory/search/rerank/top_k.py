@@ -123,15 +123,12 @@ def select_top(part: ScoredCandidates, options: SearchParams, filters: Filters) 
     for position, kind in zip(ranked.tolist(), part.kind_codes[ranked].tolist(), strict=True):
         buckets[kind] = buckets.get(kind, 0) + 1
         if buckets[kind] <= options.limit:
-            picks.append(_pick(part, position, debug=options.debug))
+            debug = (
+                {name: _signal_debug(one, position) for name, one in part.signals.items()} if options.debug else None
+            )
+            score, similarity = float(part.scores[position]), float(part.similarity[position])
+            picks.append(RankedRow(int(part.rowids[position]), score, similarity, debug))
     return picks
-
-
-def _pick(part: ScoredCandidates, position: int, *, debug: bool) -> RankedRow:
-    debug_signals = {name: _signal_debug(signal, position) for name, signal in part.signals.items()} if debug else None
-    return RankedRow(
-        int(part.rowids[position]), float(part.scores[position]), float(part.similarity[position]), debug_signals
-    )
 
 
 def _signal_debug(signal: NDArray[np.float64], position: int) -> dict[str, float]:

@@ -71,15 +71,7 @@ _FAREWELL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """The evidence in a record about the end of a run.
-
-    Attributes:
-        run_status: the source's own word for the state of the run, such as `completed` or `cancelled`.
-        stop_reason: the source's own word for why it stopped.
-        error: text of the exception that ended it.
-        waiting: it was interrupted, or steps were still to come.
-        messages: its messages, oldest first.
-    """
+    """The evidence in a record about the end of a run, as `RunInfo` has it, and its messages, oldest first."""
 
     run_status: str | None = None
     stop_reason: str | None = None

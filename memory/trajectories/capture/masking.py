@@ -56,8 +56,7 @@ DEFAULT_PATTERNS = (
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", "private key-----"
     ),
     _secret_pattern(
-        r"(?i)(?P<kept>\bauthorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)\s+)[^\s\"',;]+",
-        "authorization",
+        r"(?i)(?P<kept>\bauthorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)\s+)[^\s\"',;]+", "authorization"
     ),
     _secret_pattern(r"(?P<kept>\b[Bb]earer\s+)(?=[^\s\"']*[0-9])[A-Za-z0-9._~+/=-]{12,}", "bearer"),
     _secret_pattern(r"(?P<kept>(?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)", "://"),

@@ -44,10 +44,7 @@ _TEXTS = {
     "run_type": ("run_type",),
 }
 _ERRORS = {"error": ("error", "exception")}
-_COUNTS = {
-    "input_tokens": ("input_tokens", "prompt_tokens"),
-    "output_tokens": ("output_tokens", "completion_tokens"),
-}
+_COUNTS = {"input_tokens": ("input_tokens", "prompt_tokens"), "output_tokens": ("output_tokens", "completion_tokens")}
 _MOMENTS = {
     "start_time": ("start_time", "started_at", "created_at", "timestamp"),
     "end_time": ("end_time", "ended_at", "finished_at", "completed_at"),

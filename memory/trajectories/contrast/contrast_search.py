@@ -39,11 +39,7 @@ _HIDDEN_ATTRIBUTES = frozenset({"turns", "scoring"})
 
 
 def search_trajectories(
-    store: MemoryStore,
-    query: str,
-    *,
-    scope: Scope,
-    params: TrajectorySearchParams | None = None,
+    store: MemoryStore, query: str, *, scope: Scope, params: TrajectorySearchParams | None = None
 ) -> TrajectorySearchResult:
     """Search the trajectories that `scope` may read.
 
@@ -67,11 +63,7 @@ def search_trajectories(
     # No tier is left if a bound excludes them all: everything is searched then, which finds nothing.
     searches = list(tiers.values()) or [filters]
     responses = search_many(
-        store,
-        [query] * len(searches),
-        scope=scope,
-        params=_tier_params(params, len(searches)),
-        filters=searches,
+        store, [query] * len(searches), scope=scope, params=_tier_params(params, len(searches)), filters=searches
     )
     found = [[_item(hit, thresholds) for hit in response.hits] for response in responses]
     if params.include_contrasts:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import floor
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from recall_loop.state.records.trajectories import RunData
+from recall_loop.state.records.trajectories import FrozenModel, RunData
 from recall_loop.state.scope import ExecutionStatus
 from recall_loop.state.types import ComplexityLevel, Timestamp
 
@@ -91,11 +91,7 @@ def run_texts(run: RunData) -> tuple[str, str]:
     return execution_text(run.execution.status), learning_value_text(run.outcome_score, pending=run.scoring_pending)
 
 
-class _ResultModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TrajectoryDetails(_ResultModel):
+class TrajectoryDetails(FrozenModel):
     """Facts about a run that say nothing about its learning value."""
 
     status: ExecutionStatus
@@ -116,7 +112,7 @@ class TrajectoryDetails(_ResultModel):
         )
 
 
-class TrajectoryItem(_ResultModel):
+class TrajectoryItem(FrozenModel):
     """One run. `outcome_score` is its learning value in [0,1], None if it wasn't scored."""
 
     id: str
@@ -145,7 +141,7 @@ class TrajectoryItem(_ResultModel):
         }
 
 
-class TrajectorySearchResult(_ResultModel):
+class TrajectorySearchResult(FrozenModel):
     """Runs that match a query.
 
     Without contrasts they are `trajectories`, best first. With contrasts each stands in its tier, or, where neither a

@@ -77,13 +77,7 @@ def score_pending(
     return report
 
 
-def rescore_record(
-    store: MemoryStore,
-    record: Record,
-    scorer: Scorer,
-    *,
-    tenant: str,
-) -> ScoringReport | None:
+def rescore_record(store: MemoryStore, record: Record, scorer: Scorer, *, tenant: str) -> ScoringReport | None:
     """Score one stored run, also one that has a score already; a failure leaves an old score as it is.
 
     Returns:
