@@ -26,7 +26,7 @@ def observe_search(mode: SearchMode) -> Iterator[list[SearchResponse]]:
             if opened.is_recording():
                 results = sum(len(response.hits) for response in responses)
                 legs = sorted({leg for response in responses for leg in response.legs})
-                counts = {names.QUERIES: len(responses), names.RESULTS: results, names.LEGS: legs}
+                counts: dict[str, Any] = {names.QUERIES: len(responses), names.RESULTS: results, names.LEGS: legs}
                 set_attributes(opened, {**counts, names.DEGRADED: labels[names.DEGRADED]})
     except Exception as error:
         labels[names.ERROR_TYPE] = error_type(error)
