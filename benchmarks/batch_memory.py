@@ -17,7 +17,8 @@ from pathlib import Path
 
 from measuring import resident_mb
 
-from recall_loop.graph.batch.batch_run import BatchSummary, run_batch
+from recall_loop.graph.batch.batch_output import BatchSummary
+from recall_loop.graph.batch.batch_run import run_batch
 from recall_loop.memory.store.store import MemoryStore
 
 REPORTS = 20

@@ -24,7 +24,8 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from recall_loop.graph.batch.batch_run import RayCluster, stream_batch
+from recall_loop.graph.batch.batch_run import stream_batch
+from recall_loop.graph.batch.ray_engine import RayCluster
 from recall_loop.memory.store.store import MemoryStore
 from tests.chroma_server import ChromaProcess
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from recall_loop.cli.core.progress_bars import stage_progress
 from recall_loop.cli.evals.eval_options import (
@@ -64,8 +64,8 @@ def run(args: argparse.Namespace, _: Settings) -> int:
         dataset = with_cross_collection_questions(dataset, args.foreign, args.seed)
     select_questions(dataset, options)  # refuses bad options before the store is made
     answers: list[ReplayRun] = []
-    with (
-        _opened(args.per_question) as lines,
+    with (  # the per-question file first, so that a bad path costs no work
+        args.per_question.open("w", encoding="utf-8") if args.per_question else nullcontext() as lines,
         open_eval_store(args.store, settings) as store,
         stage_progress() as progress,
     ):
@@ -79,8 +79,3 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     else:
         eval_report.show(report, make_console(tables=True))
     return 0
-
-
-def _opened(path: Path | None) -> AbstractContextManager[TextIO | None]:
-    """Open the per-question file before any work is done, so that a bad path costs nothing."""
-    return nullcontext() if path is None else path.open("w", encoding="utf-8")

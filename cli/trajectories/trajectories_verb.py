@@ -75,18 +75,16 @@ def _add_intake(actions: Any) -> None:
 
 
 def _add_masking(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("secrets, masked before anything is stored")
-    group.add_argument(
-        "--mask", action="append", default=[], metavar="REGEX", help="also mask what this matches; may be repeated"
-    )
-    group.add_argument(
+    add = parser.add_argument_group("secrets, masked before anything is stored").add_argument
+    add("--mask", action="append", default=[], metavar="REGEX", help="also mask what this matches; may be repeated")
+    add(
         "--mask-key",
         action="append",
         default=[],
         metavar="REGEX",
         help="mask values whose name (in snake_case) this matches; may be repeated",
     )
-    group.add_argument(
+    add(
         "--default-masks",
         action=argparse.BooleanOptionalAction,
         default=True,

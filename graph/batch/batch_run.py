@@ -15,13 +15,7 @@ from typing import Any, get_args
 
 from recall_loop.graph.batch.batch_engines import ProcessEngine, ThreadEngine, multiprocess_blocker
 from recall_loop.graph.batch.batch_output import BatchSummary, ResultsFile
-from recall_loop.graph.batch.batch_requests import (
-    BatchRequest,
-    ResultLine,
-    count_requests,
-    requests_from_file,
-    requests_from_objects,
-)
+from recall_loop.graph.batch.batch_requests import BatchRequest, ResultLine, requests_from_file, requests_from_objects
 from recall_loop.graph.batch.batch_rounds import BatchEngine, BatchScheduler, OutputOrder
 from recall_loop.graph.batch.ray_engine import RayCluster, RayEngine, ray_blocker
 from recall_loop.memory.store.store import MemoryStore
@@ -31,8 +25,6 @@ from recall_loop.state.settings.settings import Settings
 
 MAX_CONCURRENCY = 64
 MAX_TIMEOUT = 86_400.0
-
-__all__ = ["BatchSummary", "RayCluster", "count_requests", "run_batch", "stream_batch"]
 
 
 def run_batch(

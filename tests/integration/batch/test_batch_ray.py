@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from recall_loop.cli.main import main
-from recall_loop.graph.batch.batch_run import RayCluster, run_batch, stream_batch
+from recall_loop.graph.batch.batch_run import run_batch, stream_batch
+from recall_loop.graph.batch.ray_engine import RayCluster
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError, WorkerError
 from recall_loop.state.settings.settings import Settings
