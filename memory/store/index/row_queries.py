@@ -197,11 +197,9 @@ def read_vectors(
     With `float16` own vectors are returned as they are stored.
     """
     if wanted is None:
-        return _vectors(sidecar.fetch(_TENANT_VECTORS, (tenant,)), dimension, float16=float16)
-    return _vectors(sidecar.fetch(_SOME_VECTORS, (tenant, ids_json(wanted))), dimension, float16=float16)
-
-
-def _vectors(found: list[tuple[Any, ...]], dimension: int, *, float16: bool) -> RowVectors:
+        found = sidecar.fetch(_TENANT_VECTORS, (tenant,))
+    else:
+        found = sidecar.fetch(_SOME_VECTORS, (tenant, ids_json(wanted)))
     numbers = np.fromiter((row[0] for row in found), dtype=np.int64, count=len(found))
     context, own = ([row[place] for row in found] for place in (1, 2))
     if not float16:

@@ -247,7 +247,8 @@ def _compare(report: _Findings, database: SqliteDatabase, chroma: ChromaIndex) -
     settled = database.fetch("SELECT count(*) FROM records WHERE state = 0")[0][0]
     wrong: dict[str, list[str]] = {}
     report.chroma_rows = seen = 0
-    for rows in _pages(chroma):
+    every = chroma.rows(vectors=True)
+    while rows := list(islice(every, _PAGE)):
         report.chroma_rows += len(rows)
         stored = {key: row for key, *row in database.fetch(_ROWS, (json.dumps([row.key for row in rows]),))}
         for row in rows:
@@ -261,12 +262,6 @@ def _compare(report: _Findings, database: SqliteDatabase, chroma: ChromaIndex) -
         report.findings.append(f"records missing from Chroma: {settled - seen}")
     for words, ids in wrong.items():
         report.findings.append(f"{words}: {len(ids)} ({', '.join(ids[:_SHOWN])}{', …' if len(ids) > _SHOWN else ''})")
-
-
-def _pages(chroma: ChromaIndex) -> Iterator[list[ChromaRow]]:
-    rows = chroma.rows(vectors=True)
-    while page := list(islice(rows, _PAGE)):
-        yield page
 
 
 def _difference(row: ChromaRow, known: Sequence[Any] | None) -> str | None:
