@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
+from langchain_core.language_models import BaseChatModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.service.core.config import OPEN_PATHS, ServiceConfig, has_mcp
 from recall_loop.service.core.problems import (
     Problem,
@@ -21,6 +23,7 @@ from recall_loop.service.core.problems import (
     problem_from_validation,
     problem_response,
 )
+from recall_loop.service.mcp.mcp_http import McpEndpoint
 from recall_loop.service.middleware.request_middleware import MCP_PATH, BodyLimitMiddleware, RequestMiddleware
 from recall_loop.service.process.lifecycle import Service
 from recall_loop.service.routes import (
@@ -35,13 +38,6 @@ from recall_loop.service.routes import (
 )
 from recall_loop.state.errors import RecallError
 from recall_loop.state.settings.settings import Settings
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.service.mcp.mcp_http import McpEndpoint
-
 
 _SCHEME = "apiKey"
 _ALWAYS = (500, 503, 504)

@@ -6,18 +6,15 @@ import asyncio
 import contextvars
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from enum import Enum
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from recall_loop.state.errors import RecallError
 from recall_loop.state.run.cancellation import cancellable
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Iterator
 
 P = ParamSpec("P")
 T = TypeVar("T")

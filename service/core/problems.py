@@ -7,11 +7,12 @@ import logging
 from collections.abc import Mapping
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from fastapi import Depends, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -25,10 +26,6 @@ from recall_loop.state.errors import (
     UnsupportedOptionError,
     invalid_input,
 )
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
 
 MEDIA_TYPE = "application/problem+json"
 URN = "urn:recall-loop:problem:"

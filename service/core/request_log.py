@@ -9,14 +9,11 @@ import os
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
 from recall_loop.state.request import RetrieveRequest
-
-if TYPE_CHECKING:
-    from recall_loop.state.result import RetrieveResult
+from recall_loop.state.result import RetrieveResult
 
 
 class _LogEntry(BaseModel):

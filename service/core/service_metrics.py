@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-if TYPE_CHECKING:
-    from recall_loop.state.result import RetrieveResult
+from recall_loop.state.result import RetrieveResult
 
 # Set before several workers are started: prometheus_client then keeps its numbers in shared files.
 MULTIPROC_DIR_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.routing import Route
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
 
 from recall_loop.service.core.deadline import RequestExecutor, current_executor
 from recall_loop.service.mcp.mcp_server import McpContext, make_mcp_server
 from recall_loop.service.mcp.mcp_tools import ToolContext
 from recall_loop.service.middleware.dependencies import Caller
-from recall_loop.service.process.lifecycle import not_running_problem
+from recall_loop.service.process.lifecycle import Service, not_running_problem
 from recall_loop.state.scope import Scope
-
-if TYPE_CHECKING:
-    from starlette.types import Receive, Send
-    from starlette.types import Scope as AsgiScope
-
-    from recall_loop.service.process.lifecycle import Service
 
 
 class McpEndpoint:

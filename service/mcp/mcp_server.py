@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
@@ -26,6 +26,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel
 
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.access.api_keys import KeyRole
 from recall_loop.service.core.deadline import RequestExecutor
 from recall_loop.service.core.problems import problem_from_error
@@ -46,12 +47,8 @@ from recall_loop.service.models.search_models import SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults
 from recall_loop.state.errors import RecallError, validate_model
 from recall_loop.state.result import RetrieveResult
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.state.scope import Scope
-    from recall_loop.state.settings.settings import Settings
-
+from recall_loop.state.scope import Scope
+from recall_loop.state.settings.settings import Settings
 
 INSTRUCTIONS = (
     "Long-term memory. Use `retrieve` for a question: it searches until it has enough new evidence, and says why it "

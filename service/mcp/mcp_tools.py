@@ -8,14 +8,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
 
 from recall_loop.graph.run import stream_retrieve
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.serialization import response_to_json
 from recall_loop.memory.search.present.truncation import FULL_PROFILE
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.service.access.api_keys import KeyRole
 from recall_loop.service.mcp.mcp_models import (
@@ -37,13 +39,8 @@ from recall_loop.state.records.records import Record
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import Scope
+from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ScopeMode
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
-    from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.state.settings.settings import Settings
 
 
 class ToolProgress(NamedTuple):

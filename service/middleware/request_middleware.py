@@ -6,14 +6,14 @@ import asyncio
 import math
 import secrets
 import time
-from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.body_limit import RequestBodyLimitResponder
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recall_loop.service.core.config import OPEN_PATHS
+from recall_loop.service.core.config import OPEN_PATHS, ServiceConfig
 from recall_loop.service.core.deadline import ClientGoneError, RequestExecutor, bind_executor
 from recall_loop.service.core.problems import (
     MEDIA_TYPE,
@@ -23,12 +23,7 @@ from recall_loop.service.core.problems import (
     problem_response,
 )
 from recall_loop.service.middleware.dependencies import authenticate_caller
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from recall_loop.service.core.config import ServiceConfig
-    from recall_loop.service.process.lifecycle import Service
+from recall_loop.service.process.lifecycle import Service
 
 # The route that takes long uploads.
 BULK_ROUTE = ("POST", "/api/memory/records/bulk")

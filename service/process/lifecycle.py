@@ -11,9 +11,14 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from langchain_core.language_models import BaseChatModel
+
+from recall_loop.memory.store.embed.embedders import Embedder
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.access.api_keys import KeyRing, KeysUnreadableError
+from recall_loop.service.core.config import ServiceConfig
 from recall_loop.service.core.deadline import RequestExecutor
 from recall_loop.service.core.problems import ProblemError
 from recall_loop.service.core.rate_limits import RateLimiter
@@ -22,16 +27,9 @@ from recall_loop.service.core.service_metrics import Metrics
 from recall_loop.service.workers.remote_writer import open_service_store
 from recall_loop.service.workers.supervisor import watch_parent
 from recall_loop.state.errors import EmbedderError, InvalidInputError, RecallError, StoreError
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.service.core.config import ServiceConfig
-    from recall_loop.state.request import RetrieveRequest
-    from recall_loop.state.result import RetrieveResult
-    from recall_loop.state.settings.settings import Settings
+from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.result import RetrieveResult
+from recall_loop.state.settings.settings import Settings
 
 NO_KEYS_WARNING = (
     "No API keys are in use: everybody on this machine may read, write and erase. "

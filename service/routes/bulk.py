@@ -8,25 +8,20 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from recall_loop.memory.parsing.foreign_json import MAX_LINE_BYTES, InvalidLine, RawLine, parse_object
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.core.deadline import RequestTimeoutError, current_executor, is_cancelled, run_blocking
 from recall_loop.service.core.problems import problem_from_error
 from recall_loop.service.middleware.dependencies import NDJSON_MEDIA_TYPES
 from recall_loop.service.models.record_models import BulkLine, BulkStatus, BulkSummary
 from recall_loop.state.errors import EmbedderError, StoreError
-
-if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
-
-    from recall_loop.memory.store.store import MemoryStore
-
 
 MAX_BATCH_LINES = 500
 _MAX_BATCH_BYTES = 4 * 1024 * 1024

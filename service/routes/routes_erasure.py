@@ -5,21 +5,18 @@ from __future__ import annotations
 import logging
 import time
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.core.deadline import current_executor, run_blocking
 from recall_loop.service.core.problems import NoQueryParams, json_response
 from recall_loop.service.middleware.dependencies import AdminDep, JsonBody, ServiceDep, StoreDep
 from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, validate_model
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Identifier
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.store import MemoryStore
 
 router = APIRouter(prefix="/api/memory", tags=["erasure"], dependencies=[JsonBody, NoQueryParams])
 _log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request
 from fastapi.sse import format_sse_event
@@ -17,12 +17,10 @@ from recall_loop.graph.run import retrieve, stream_retrieve
 from recall_loop.service.core.deadline import ClientGoneError, RequestExecutor, current_executor
 from recall_loop.service.core.problems import logged_problem, problem_document
 from recall_loop.service.middleware.dependencies import Caller, CallerDep, JsonBody, require_own_tenant, service_of
+from recall_loop.service.process.lifecycle import Service
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.types import Identifier
-
-if TYPE_CHECKING:
-    from recall_loop.service.process.lifecycle import Service
 
 router = APIRouter(prefix="/api/memory", tags=["retrieve"], dependencies=[JsonBody])
 _PING_SECONDS = 15.0

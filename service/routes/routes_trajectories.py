@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query
 from starlette.responses import Response
 
+from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.runs_file import record_from_run
 from recall_loop.memory.trajectories.scoring.outcome_scoring import make_scorer
 from recall_loop.memory.trajectories.scoring.pending_scores import add_trajectories, rescore_record, score_pending
@@ -31,15 +32,12 @@ from recall_loop.service.models.trajectory_models import (
     TrajectoryWriteResult,
     labels_of,
 )
+from recall_loop.service.process.lifecycle import Service
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 from recall_loop.state.records.trajectories import run_from_record
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import ContentType, Identifier
-
-if TYPE_CHECKING:
-    from recall_loop.memory.store.store import MemoryStore
-    from recall_loop.service.process.lifecycle import Service
 
 router = APIRouter(prefix="/api/trajectories", tags=["trajectories"], dependencies=[JsonBody, NoQueryParams])
 RunId = Annotated[Identifier, Path(description="The run's id, percent-encoded.", examples=["r-1"])]

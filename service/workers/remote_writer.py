@@ -5,31 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from multiprocessing.connection import Client
+from multiprocessing.connection import Client, Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recall_loop.memory.store.embed.embedder_factory import make_embedder, processors_per_process
+from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.embed.minilm import limit_threads
 from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.record_writer import UPSERT_CHUNK
+from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
+from recall_loop.memory.store.recovery.recovery import ProgressCallback
+from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome
 from recall_loop.memory.store.store import MemoryStore
+from recall_loop.service.core.config import ServiceConfig
 from recall_loop.service.core.ipc_protocol import WriterUnavailableError, decode_message, encode_message, raise_error
 from recall_loop.state.errors import InvalidInputError, StoreLockedError
 from recall_loop.state.records.records import Record
 from recall_loop.state.run.cancellation import cancellation_event
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
-    from recall_loop.memory.store.embed.embedders import Embedder
-    from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
-    from recall_loop.memory.store.recovery.recovery import ProgressCallback
-    from recall_loop.memory.store.recovery.store_session import StoreSession
-    from recall_loop.service.core.config import ServiceConfig
-    from recall_loop.state.settings.settings import Settings
+from recall_loop.state.settings.settings import Settings
 
 _POLL_SECONDS = 0.5
 _LONGEST_SECONDS = 3600.0
