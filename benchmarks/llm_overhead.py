@@ -30,7 +30,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.evals.measures.retrieval_metrics import percentile
+from recall_loop.evals.measures.quality_metrics import percentile
 from recall_loop.llm.client import ChatClient
 from recall_loop.llm.endpoint.circuit_breaker import Limits
 from recall_loop.llm.structured.output_methods import reply_schema

@@ -27,7 +27,7 @@ from rich.table import Table
 
 from recall_loop.evals.datasets.dataset_parts import LabelledQuestion
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.measures.retrieval_metrics import percentile
+from recall_loop.evals.measures.quality_metrics import percentile
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.evals.runs.prompts import settings_with
 from recall_loop.graph.builder import TracedGraph, build_graph

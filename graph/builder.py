@@ -19,7 +19,8 @@ from typing_extensions import TypedDict
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.evaluate_progress import evaluate_progress
 from recall_loop.nodes.execute_tool import execute_tool
-from recall_loop.nodes.plan_queries import plan_queries, refine
+from recall_loop.nodes.plan_queries import plan_queries
+from recall_loop.nodes.refine import refine
 from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import (
     DEFAULT_RETRIEVAL_PARTS,

@@ -18,7 +18,7 @@ from tenacity import (
     wait_exponential,
 )
 
-from recall_loop.memory.search.query.query_spec import SearchResponse
+from recall_loop.memory.search.query.query_preparation import SearchResponse
 from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.evidence.llm_query_weight import question_terms, weight_llm_queries

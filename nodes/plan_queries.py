@@ -1,103 +1,27 @@
-"""plan_queries and refine: start a run, and plan the next queries (LOOP-1, LOOP-3, LOOP-5 to LOOP-7)."""
+"""plan_queries: starts a run, and plans the next queries (LOOP-1, LOOP-3, LOOP-7)."""
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from datetime import UTC, datetime
 from typing import Any
 
 from langgraph.runtime import Runtime
-from langgraph.types import StreamWriter
 
-from recall_loop.nodes.model.llm_answer import request_advice
-from recall_loop.nodes.model.llm_step import record_steps
-from recall_loop.nodes.past_experience import load_experience
 from recall_loop.nodes.runtime.inputs import complete_request, request_from_state, run_key
 from recall_loop.nodes.runtime.resources import GraphResources, resolve_context
 from recall_loop.nodes.runtime.run_context import RunContext, current_holder
-from recall_loop.policy.planning.bridges import bridge_candidates, candidate_terms
+from recall_loop.nodes.steps.past_experience import load_experience
+from recall_loop.nodes.steps.query_planning import make_plan
 from recall_loop.policy.planning.round_plan import (
     PLAN_ORIGIN,
-    REFINE_ORIGIN,
-    PlanningContext,
-    PlanningResult,
-    plan_next,
 )
-from recall_loop.policy.planning.strategies import Experience
-from recall_loop.state.agent_state import AgentState, PlannedQuery, PoolEntry, initial_working_state
+from recall_loop.state.agent_state import AgentState, initial_working_state
 from recall_loop.state.context import Context
-from recall_loop.state.errors import RecursionLimitError, StoreError, UnsupportedOptionError
+from recall_loop.state.errors import RecursionLimitError, UnsupportedOptionError
 from recall_loop.state.request import RetrieveRequest
-from recall_loop.state.run.events import QueriesPlanned
-from recall_loop.state.scope import Scope
 from recall_loop.state.types import Route
-
-_log = logging.getLogger(__name__)
-
-
-def make_plan(state: AgentState, run: RunContext, write: StreamWriter, origin: str) -> dict[str, Any]:
-    """Return the state update with the next plan, and send it as an event."""
-    ranked = run.ranked_entries(state)
-    known = PlanningContext(
-        question=run.question,
-        ranked=ranked,
-        outcomes=state["query_results"],
-        used=state["strategies_used"],
-        bridges=_bridges(state, run, ranked),
-        uncovered=state["uncovered"],
-        experience=Experience(**state["experience"]) if state["experience"] else None,
-    )
-    advice, step = request_advice(state, run, known, origin) if run.chat_client and state["in_scope"] else (None, None)
-    planned = plan_next(
-        known, run.request.content_types, run.settings, origin, run.request.filters, advice, run.parts.planning
-    )
-    if advice and step:
-        step["detail"] = {"queries": len(advice.queries), "kept": planned.llm_queries, "missing": list(advice.missing)}
-    write(_event(state, planned))
-    counters = state["counters"]
-    return {
-        "plan": planned.plan,
-        **record_steps(state, *([step] if step else [])),
-        "counters": {
-            **counters,
-            "queries_generated": counters["queries_generated"] + planned.generated,
-            "queries_dropped": counters["queries_dropped"] + len(planned.repeats),
-        },
-    }
-
-
-def _bridges(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -> list[PlannedQuery]:
-    """Return bridge queries, unless one record supports the whole question."""
-    if not ranked or state["single_coverage"] >= 1.0:
-        return []
-    candidates = bridge_candidates(run.question, ranked)
-    if not candidates:
-        return []
-    view = run.store.view(Scope(tenant=run.request.tenant))
-    try:
-        frequencies, rows = view.document_frequency(candidate_terms(candidates)), view.corpus().rows
-    except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
-        _log.warning("no bridges", extra={"error_type": type(error).__name__})
-        return []
-    return run.parts.planning.bridges(candidates, frequencies, rows, run.settings.fallback_max_length)
-
-
-def _event(state: AgentState, planned: PlanningResult) -> QueriesPlanned:
-    plan = planned.plan
-    return {
-        "type": "queries_planned",
-        "iteration": state["iteration"] + 1,
-        "strategy": plan["strategy"],
-        "origin": plan["origin"],
-        "tool": plan["tool"],
-        "queries": [dict(query) for query in plan["queries"]],
-        "missing": plan["missing"],
-        "dropped_repeats": len(planned.repeats),
-        "repeats": list(dict.fromkeys(planned.repeats)),
-    }
-
 
 MIN_RECURSION_LIMIT = 5
 
@@ -159,8 +83,3 @@ def _reference_time(request: RetrieveRequest) -> datetime:
         return request.reference_time
     times = [message.timestamp for message in request.messages if message.timestamp is not None]
     return max(times) if times else datetime.now(UTC)
-
-
-def refine(state: AgentState, runtime: Runtime[Context], resources: GraphResources) -> dict[str, Any]:
-    """Return the update with a plan for what is missing."""
-    return make_plan(state, resources.run(state, runtime), runtime.stream_writer, REFINE_ORIGIN)

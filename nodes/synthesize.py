@@ -13,10 +13,10 @@ from langgraph.runtime import Runtime
 
 from recall_loop.nodes.model.llm_answer import write_answer
 from recall_loop.nodes.model.llm_step import record_steps, usage_totals
-from recall_loop.nodes.past_experience import capture_finished_run
 from recall_loop.nodes.runtime.inputs import RECALL_MARKER, chat_role, cleared_inputs
 from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import RunContext
+from recall_loop.nodes.steps.past_experience import capture_finished_run
 from recall_loop.policy.confidence.confidence_mapping import Calibration
 from recall_loop.policy.confidence.confidence_score import (
     RAW_SCORE,

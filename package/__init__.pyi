@@ -26,7 +26,7 @@ from .memory.intake.imports.langgraph_store import LangGraphStoreSource as LangG
 from .memory.intake.imports.letta import LettaSource as LettaSource
 from .memory.intake.imports.mem0 import Mem0Source as Mem0Source
 from .memory.search.engine import search as search, search_many as search_many
-from .memory.search.present.truncation import parse_profile as parse_profile, truncate_text as truncate_text
+from .memory.search.present.result_display import parse_profile as parse_profile, truncate_text as truncate_text
 from .memory.search.rerank.rerank import as_reranker as as_reranker
 from .memory.store.embed.embedders import Embedder as Embedder, OpenAIEmbedder as OpenAIEmbedder
 from .memory.store.embed.minilm import MiniLmEmbedder as MiniLmEmbedder

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the endpoint is 
 
 from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.measures.retrieval_metrics import expand_to_sources, score_ranking
+from recall_loop.evals.measures.quality_metrics import expand_to_sources, score_ranking
 from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore

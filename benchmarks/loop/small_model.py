@@ -22,7 +22,7 @@ from typing import Any
 
 from recall_loop.evals.datasets.dataset_parts import LabelledQuestion
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.measures.retrieval_metrics import expand_to_sources, score_ranking
+from recall_loop.evals.measures.quality_metrics import expand_to_sources, score_ranking
 from recall_loop.evals.runs.dataset_ingest import ingest, open_eval_store
 from recall_loop.evals.runs.prompts import EvalOptions, select_questions, settings_with
 from recall_loop.evals.runs.runner import newest_time

@@ -12,7 +12,7 @@ from typing import Any
 
 from protocol import serve
 
-from recall_loop.evals.measures.retrieval_metrics import expand_to_sources
+from recall_loop.evals.measures.quality_metrics import expand_to_sources
 from recall_loop.evals.runs.dataset_ingest import open_eval_store
 from recall_loop.graph.run import retrieve
 from recall_loop.state.settings.settings import Settings

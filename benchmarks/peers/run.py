@@ -29,7 +29,7 @@ from rich.table import Table
 
 from recall_loop.evals.datasets.dataset_parts import Dataset, LabelledQuestion
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.measures.retrieval_metrics import macro_average, percentile, score_ranking
+from recall_loop.evals.measures.quality_metrics import macro_average, percentile, score_ranking
 from recall_loop.evals.runs.prompts import draw_sample
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.encoding.indexing import index_text

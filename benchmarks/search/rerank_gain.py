@@ -28,7 +28,7 @@ from rich.table import Table
 
 from recall_loop.evals.datasets.dataset_parts import LabelledQuestion
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.measures.retrieval_metrics import ndcg_at_10, percentile, recall_at_k
+from recall_loop.evals.measures.quality_metrics import ndcg_at_10, percentile, recall_at_k
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.rerank.late_interaction import LateInteractionReranker

@@ -13,7 +13,7 @@ from corpora import FilterCase, TextPool, records
 from numpy.typing import NDArray
 from speed_stores import BareIndexes, match_any
 
-from recall_loop.evals.measures.retrieval_metrics import percentile
+from recall_loop.evals.measures.quality_metrics import percentile
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.records.records import SearchHit

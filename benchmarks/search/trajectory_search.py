@@ -21,7 +21,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from recall_loop.evals.measures.retrieval_metrics import ndcg_at_10, percentile, recall_at_k
+from recall_loop.evals.measures.quality_metrics import ndcg_at_10, percentile, recall_at_k
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.convert import convert_run

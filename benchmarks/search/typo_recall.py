@@ -25,7 +25,7 @@ from rich.table import Table
 
 from recall_loop.evals.datasets.dataset_parts import DocumentSelection, LabelledQuestion
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.measures.retrieval_metrics import recall_at_k
+from recall_loop.evals.measures.quality_metrics import recall_at_k
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.store.embed.embedder_factory import make_embedder

@@ -27,7 +27,7 @@ import numpy as np
 from unseen import fill_store, open_unseen
 
 from recall_loop.evals.datasets.datasets import load_dataset
-from recall_loop.evals.measures.retrieval_metrics import ndcg_at_10, recall_at_k
+from recall_loop.evals.measures.quality_metrics import ndcg_at_10, recall_at_k
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.rerank.learned import learned_gains, order_features
 from recall_loop.memory.search.rerank.learned_order import ORDER_FEATURES, LearnedRanker

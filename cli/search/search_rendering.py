@@ -11,9 +11,8 @@ from rich.text import Text
 
 from recall_loop.cli.core.run_rendering import format_minute
 from recall_loop.cli.core.screen import Screen, make_console, sanitize
-from recall_loop.memory.search.present.serialization import truncate_hits
-from recall_loop.memory.search.present.truncation import TruncationProfile
-from recall_loop.memory.search.query.query_spec import SearchResponse
+from recall_loop.memory.search.present.result_display import TruncationProfile, truncate_hits
+from recall_loop.memory.search.query.query_preparation import SearchResponse
 from recall_loop.state.display import CONTENT_TYPE_TEXTS, format_count
 from recall_loop.state.records.records import Record
 

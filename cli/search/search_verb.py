@@ -130,8 +130,12 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from recall_loop.cli.core.screen import print_json
     from recall_loop.cli.search.search_rendering import print_results
     from recall_loop.memory.search.engine import search
-    from recall_loop.memory.search.present.serialization import response_to_json
-    from recall_loop.memory.search.present.truncation import FULL_PROFILE, parse_profile, profile_for
+    from recall_loop.memory.search.present.result_display import (
+        FULL_PROFILE,
+        parse_profile,
+        profile_for,
+        response_to_json,
+    )
     from recall_loop.state.search import SearchParams
 
     scope, params = scope_from(args, settings), model_from(args, SearchParams)

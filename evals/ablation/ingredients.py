@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.query_spec import SearchResponse
+from recall_loop.memory.search.query.query_preparation import SearchResponse
 from recall_loop.memory.search.rerank.rerank_stage import SearchParts
 from recall_loop.memory.search.scoring.fusion import Fusion, query_numbers, share_of_best
 from recall_loop.nodes.runtime.run_context import DEFAULT_RETRIEVAL_PARTS, RetrievalParts

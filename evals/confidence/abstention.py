@@ -21,8 +21,8 @@ from recall_loop.evals.confidence.mapping_fit import (
     fit_mapping,
     select_model,
 )
-from recall_loop.evals.measures import calibration_metrics as measure
-from recall_loop.evals.measures.calibration_metrics import Outcomes, Scores
+from recall_loop.evals.measures import quality_metrics as measure
+from recall_loop.evals.measures.quality_metrics import Outcomes, Scores
 from recall_loop.policy.confidence.confidence_mapping import AnswerabilityModel
 
 ANSWERABLE_EVENT = "the memory holds an answer"

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.datasets.json_files import PublishedModel, iter_lines
-from recall_loop.evals.measures.retrieval_metrics import all_at_k
+from recall_loop.evals.measures.quality_metrics import all_at_k
 from recall_loop.evals.replay.eval_report import question_line
 from recall_loop.evals.runs.dataset_ingest import CROSS_COLLECTION
 from recall_loop.evals.runs.prompts import COMPLETE_CUT

@@ -20,8 +20,8 @@ from recall_loop.evals.confidence.mapping_fit import (
     precision_threshold,
     select_model,
 )
-from recall_loop.evals.measures import calibration_metrics as measure
-from recall_loop.evals.measures.calibration_metrics import Outcomes, Scores
+from recall_loop.evals.measures import quality_metrics as measure
+from recall_loop.evals.measures.quality_metrics import Outcomes, Scores
 from recall_loop.policy.confidence.confidence_mapping import Calibration, LabelThresholds, identity_calibration
 from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, compute_confidence
 from recall_loop.state.errors import InvalidInputError

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recall_loop.evals.confidence.calibration_examples import CalibrationExample
-from recall_loop.evals.measures.calibration_metrics import Outcomes, Scores
+from recall_loop.evals.measures.quality_metrics import Outcomes, Scores
 from recall_loop.policy.confidence.confidence_mapping import (
     MAX_DEVIATION,
     MONOTONE_FEATURES,

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from recall_loop.evals.datasets.dataset_parts import Dataset
-from recall_loop.evals.measures.retrieval_metrics import macro_average, mean
+from recall_loop.evals.measures.quality_metrics import macro_average, mean
 from recall_loop.evals.replay.policy_comparison import answerable_auroc, search_figures
 from recall_loop.evals.runs.dataset_ingest import CROSS_COLLECTION
 from recall_loop.evals.runs.prompts import EvalOptions, changed_settings

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_loop.evals.measures.calibration_metrics import optional_auroc
-from recall_loop.evals.measures.retrieval_metrics import macro_average, mean, percentile
+from recall_loop.evals.measures.quality_metrics import macro_average, mean, optional_auroc, percentile
 from recall_loop.evals.runs.runner import ReplayRun
 from recall_loop.state.types import ConfidenceLabel
 

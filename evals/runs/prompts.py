@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from recall_loop.evals.datasets.dataset_parts import Dataset, LabelledQuestion
-from recall_loop.evals.measures.retrieval_metrics import all_at_k
+from recall_loop.evals.measures.quality_metrics import all_at_k
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.settings.settings import Settings

@@ -20,8 +20,13 @@ from recall_loop.memory.adapters.tool_queries import (
     make_memory_tool,
 )
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.present.truncation import TruncationProfile, parse_profile, profile_for, truncate_texts
-from recall_loop.memory.search.query.query_spec import SearchResponse
+from recall_loop.memory.search.present.result_display import (
+    TruncationProfile,
+    parse_profile,
+    profile_for,
+    truncate_texts,
+)
+from recall_loop.memory.search.query.query_preparation import SearchResponse
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, ExecutionStatus, Scope

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.search.query.query_preparation import PreparedQuery, prepare_queries
-from recall_loop.memory.search.query.query_spec import SearchResponse, parse_queries
+from recall_loop.memory.search.query.query_preparation import (
+    PreparedQuery,
+    SearchResponse,
+    parse_queries,
+    prepare_queries,
+)
 from recall_loop.memory.search.rerank.rerank_stage import (
     DEFAULT_SEARCH_PARTS,
     RerankStage,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
-from recall_loop.memory.search.query.query_spec import SearchResponse
+from recall_loop.memory.search.query.query_preparation import SearchResponse
 from recall_loop.state.types import SearchMode
 from recall_loop.telemetry import metrics, names
 from recall_loop.telemetry.spans import error_type, set_attributes, span

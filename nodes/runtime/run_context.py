@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.language_models import BaseChatModel
 
 from recall_loop.memory.search.engine import search_many
-from recall_loop.memory.search.query.query_spec import SearchResponse
+from recall_loop.memory.search.query.query_preparation import SearchResponse
 from recall_loop.policy.evidence.coverage import FacetMatcher
 from recall_loop.policy.evidence.ranking import RankedEntry, rank_entries
 from recall_loop.policy.planning.round_plan import DEFAULT_PLANNING_PARTS, PlanningParts

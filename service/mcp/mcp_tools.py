@@ -15,8 +15,7 @@ from pydantic import BaseModel
 
 from recall_loop.graph.run import stream_retrieve
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.present.serialization import response_to_json
-from recall_loop.memory.search.present.truncation import FULL_PROFILE
+from recall_loop.memory.search.present.result_display import FULL_PROFILE, response_to_json
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.service.access.api_keys import KeyRole

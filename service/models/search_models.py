@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
-from recall_loop.memory.search.present.truncation import FULL_PROFILE
+from recall_loop.memory.search.present.result_display import FULL_PROFILE
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import Limit, SearchParams

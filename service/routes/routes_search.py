@@ -6,8 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.present.serialization import response_to_json
-from recall_loop.memory.search.present.truncation import parse_profile
+from recall_loop.memory.search.present.result_display import parse_profile, response_to_json
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.problems import NoQueryParams, json_response

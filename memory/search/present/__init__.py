@@ -1,1 +1,1 @@
-"""Search results as text and JSON: truncation and serialization."""
+"""Search results as text and JSON, shortened for display."""

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.search.engine import search, search_many
-from recall_loop.memory.search.query.query_spec import SearchResponse
+from recall_loop.memory.search.query.query_preparation import SearchResponse
 from recall_loop.memory.store.index import tenant_cache
 from recall_loop.memory.store.index.vector_search import top_positions, top_positive_positions
 from recall_loop.memory.store.index.vectors import dot_products

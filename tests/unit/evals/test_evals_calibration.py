@@ -18,7 +18,7 @@ from recall_loop.evals.confidence.mapping_fit import (
     out_of_fold_scores,
     precision_threshold,
 )
-from recall_loop.evals.measures import calibration_metrics as measure
+from recall_loop.evals.measures import quality_metrics as measure
 from recall_loop.nodes.runtime.resources import load_calibration
 from recall_loop.policy.confidence.confidence_mapping import identity_calibration
 from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, RAW_SCORE, compute_confidence_score

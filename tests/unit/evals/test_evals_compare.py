@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recall_loop.evals.measures.retrieval_metrics import score_ranking
+from recall_loop.evals.measures.quality_metrics import score_ranking
 from recall_loop.evals.replay.policy_comparison import (
     by_iteration,
     differences,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.evals.measures import retrieval_metrics
+from recall_loop.evals.measures import quality_metrics
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.result import Evidence, RecalledFact
 from recall_loop.state.types import ContentType
@@ -30,13 +30,13 @@ def test_hand_made_ranking() -> None:
     Proves: OPS-4.
     """
     ranked, gold = ["x", "a", "y", "b", "z"], {"a", "b", "c"}
-    assert retrieval_metrics.recall_at_k(ranked, gold, 3) == pytest.approx(1 / 3)
-    assert retrieval_metrics.recall_at_k(ranked, gold, 5) == pytest.approx(2 / 3)
-    assert retrieval_metrics.all_at_k(ranked, gold, 5) == 0.0
-    assert retrieval_metrics.all_at_k([*ranked, "c"], gold, 6) == 1.0
-    assert retrieval_metrics.mrr(ranked, gold) == 0.5
+    assert quality_metrics.recall_at_k(ranked, gold, 3) == pytest.approx(1 / 3)
+    assert quality_metrics.recall_at_k(ranked, gold, 5) == pytest.approx(2 / 3)
+    assert quality_metrics.all_at_k(ranked, gold, 5) == 0.0
+    assert quality_metrics.all_at_k([*ranked, "c"], gold, 6) == 1.0
+    assert quality_metrics.mrr(ranked, gold) == 0.5
     gain, ideal = 1 / math.log2(3) + 1 / math.log2(5), 1 + 1 / math.log2(3) + 0.5
-    assert retrieval_metrics.ndcg_at_10(ranked, gold) == pytest.approx(gain / ideal)
+    assert quality_metrics.ndcg_at_10(ranked, gold) == pytest.approx(gain / ideal)
 
 
 def test_ideal_of_ndcg_is_cut_at_ten() -> None:
@@ -45,7 +45,7 @@ def test_ideal_of_ndcg_is_cut_at_ten() -> None:
     Proves: OPS-4.
     """
     gold = [f"g{number}" for number in range(12)]
-    assert retrieval_metrics.ndcg_at_10(gold[:10], gold) == pytest.approx(1.0)
+    assert quality_metrics.ndcg_at_10(gold[:10], gold) == pytest.approx(1.0)
 
 
 def test_nothing_found_is_zero_not_an_error() -> None:
@@ -53,19 +53,19 @@ def test_nothing_found_is_zero_not_an_error() -> None:
 
     Proves: OPS-4.
     """
-    assert set(retrieval_metrics.score_ranking([], {"a"}, (1, 5)).values()) == {0.0}
+    assert set(quality_metrics.score_ranking([], {"a"}, (1, 5)).values()) == {0.0}
 
 
 @pytest.mark.parametrize("k", [0, -3])
 def test_bad_cut_is_refused(k: int) -> None:
     """Proves: OPS-4."""
     with pytest.raises(InvalidInputError, match="k: got"):
-        retrieval_metrics.recall_at_k(["a"], {"a"}, k)
+        quality_metrics.recall_at_k(["a"], {"a"}, k)
 
 
 def test_question_without_gold_is_refused() -> None:
     """Proves: OPS-4."""
-    for scored in (retrieval_metrics.mrr, retrieval_metrics.ndcg_at_10):
+    for scored in (quality_metrics.mrr, quality_metrics.ndcg_at_10):
         with pytest.raises(InvalidInputError, match="gold"):
             scored(["a"], set())
 
@@ -84,7 +84,7 @@ def test_expand_maps_facts_to_sources_in_rank_order() -> None:
         recalled("f4", ContentType.FACT, "f4", "m7"),
         recalled("m1", ContentType.MESSAGE),
     ]
-    assert retrieval_metrics.expand_to_sources(facts) == ["m2", "m3", "m1", "p1", "f2", "f3", "m7"]
+    assert quality_metrics.expand_to_sources(facts) == ["m2", "m3", "m1", "p1", "f2", "f3", "m7"]
 
 
 def test_expand_comes_before_the_cut() -> None:
@@ -92,25 +92,25 @@ def test_expand_comes_before_the_cut() -> None:
 
     Proves: OPS-4.
     """
-    ranked = retrieval_metrics.expand_to_sources(
+    ranked = quality_metrics.expand_to_sources(
         [recalled("f", ContentType.FACT, "a", "b"), recalled("c", ContentType.MESSAGE)]
     )
-    assert retrieval_metrics.recall_at_k(ranked, {"c"}, 2) == 0.0
-    assert retrieval_metrics.recall_at_k(ranked, {"c"}, 3) == 1.0
+    assert quality_metrics.recall_at_k(ranked, {"c"}, 2) == 0.0
+    assert quality_metrics.recall_at_k(ranked, {"c"}, 3) == 1.0
 
 
 @given(rankings, golds, cuts)
 def test_metrics_lie_between_0_and_1(ranked: list[str], gold: set[str], k: int) -> None:
     """Proves: OPS-4."""
-    assert all(0.0 <= value <= 1.0 + 1e-12 for value in retrieval_metrics.score_ranking(ranked, gold, (k,)).values())
+    assert all(0.0 <= value <= 1.0 + 1e-12 for value in quality_metrics.score_ranking(ranked, gold, (k,)).values())
 
 
 @given(rankings, golds, cuts)
 def test_recall_and_all_rise_with_k(ranked: list[str], gold: set[str], k: int) -> None:
     """Proves: OPS-4."""
-    for metric in (retrieval_metrics.recall_at_k, retrieval_metrics.all_at_k):
+    for metric in (quality_metrics.recall_at_k, quality_metrics.all_at_k):
         assert metric(ranked, gold, k) <= metric(ranked, gold, k + 1)
-    assert retrieval_metrics.all_at_k(ranked, gold, k) <= retrieval_metrics.recall_at_k(ranked, gold, k)
+    assert quality_metrics.all_at_k(ranked, gold, k) <= quality_metrics.recall_at_k(ranked, gold, k)
 
 
 @given(golds, rankings)
@@ -119,7 +119,7 @@ def test_perfect_ranking_gives_1(gold: set[str], rest: list[str]) -> None:
 
     Proves: OPS-4.
     """
-    scores = retrieval_metrics.score_ranking([*sorted(gold), *rest], gold, (len(gold), len(gold) + 5))
+    scores = quality_metrics.score_ranking([*sorted(gold), *rest], gold, (len(gold), len(gold) + 5))
     assert all(value == pytest.approx(1.0) for value in scores.values())
 
 
@@ -127,30 +127,30 @@ def test_perfect_ranking_gives_1(gold: set[str], rest: list[str]) -> None:
 def test_repeated_ids_change_nothing(ranked: list[str], gold: set[str], k: int) -> None:
     """Proves: OPS-4."""
     doubled = [each for id_ in ranked for each in (id_, id_)]
-    assert retrieval_metrics.score_ranking(doubled, gold, (k,)) == retrieval_metrics.score_ranking(ranked, gold, (k,))
+    assert quality_metrics.score_ranking(doubled, gold, (k,)) == quality_metrics.score_ranking(ranked, gold, (k,))
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_macro_average_lies_within_its_values(values: list[float]) -> None:
     """Proves: OPS-4."""
-    average = retrieval_metrics.macro_average([{"m": value} for value in values])["m"]
+    average = quality_metrics.macro_average([{"m": value} for value in values])["m"]
     assert min(values) - 1e-9 <= average <= max(values) + 1e-9
 
 
 def test_no_question_has_no_average() -> None:
     """Proves: OPS-4."""
-    assert retrieval_metrics.macro_average([]) == {}
+    assert quality_metrics.macro_average([]) == {}
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=30), st.floats(0, 1))
 def test_percentile_lies_within_its_values(values: list[float], share: float) -> None:
     """Proves: OPS-4."""
-    assert min(values) <= retrieval_metrics.percentile(values, share) <= max(values) + 1e-6
-    assert retrieval_metrics.percentile(values, 0.0) == min(values)
-    assert retrieval_metrics.percentile(values, 1.0) == max(values)
+    assert min(values) <= quality_metrics.percentile(values, share) <= max(values) + 1e-6
+    assert quality_metrics.percentile(values, 0.0) == min(values)
+    assert quality_metrics.percentile(values, 1.0) == max(values)
 
 
 def test_percentile_interpolates() -> None:
     """Proves: OPS-4."""
-    assert retrieval_metrics.percentile([4.0, 1.0, 3.0, 2.0], 0.5) == 2.5
-    assert math.isnan(retrieval_metrics.percentile([], 0.5))
+    assert quality_metrics.percentile([4.0, 1.0, 3.0, 2.0], 0.5) == 2.5
+    assert math.isnan(quality_metrics.percentile([], 0.5))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall_loop.memory.search.present.truncation import (
+from recall_loop.memory.search.present.result_display import (
     CONSTELLATION_PROFILE,
     FULL_PROFILE,
     LOCAL_PROFILE,
@@ -20,7 +20,7 @@ from recall_loop.memory.search.present.truncation import (
     truncate_text,
     truncate_texts,
 )
-from recall_loop.memory.search.query.query_spec import apply_time_suffix
+from recall_loop.memory.search.query.query_preparation import apply_time_suffix
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.types import ContentType

@@ -1,0 +1,1 @@
+"""Steps that several nodes take: planning queries, consulting past runs."""
