@@ -123,7 +123,7 @@ class PlanReply(BaseModel):
 
 
 class RefineReply(BaseModel):
-    """What is missing, and searches and parameters that look for it."""
+    """The missing parts, and the searches and parameters that look for them."""
 
     model_config = ConfigDict(title="refine")
 

@@ -1,4 +1,4 @@
-"""What verbs share: settings, stores, exit codes, reports of bad lines."""
+"""Shared by all verbs: settings, stores, exit codes, reports of bad lines."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def shared_endpoint_health(name: str) -> EndpointHealth:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the request has left: calls, tokens read and written, and seconds."""
+    """The budget that a request has left: calls, tokens read and written, and seconds."""
 
     calls: int
     tokens: int
@@ -184,7 +184,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Usage:
-    """What was used: calls with their retries, tokens (the server's count, else an estimate), seconds of waiting."""
+    """The usage of a request: calls with retries, tokens (the server's count, else an estimate), seconds of waiting."""
 
     calls: int = 0
     tokens: int = 0

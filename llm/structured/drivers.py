@@ -61,7 +61,7 @@ class TextOutput:
 
 @dataclass
 class StepOutcome:
-    """What came of a step: a result, or the error that the model raised; `streamed` if text was heard on the way."""
+    """The outcome of a step: a result, or the error that the model raised; `streamed` if text was heard on the way."""
 
     result: Any = None
     error: Exception | None = None

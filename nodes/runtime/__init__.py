@@ -1,1 +1,1 @@
-"""What every node of a run shares: resources, the run itself, its inputs."""
+"""Shared by every node of a run: resources, the run context, its inputs."""

@@ -120,7 +120,7 @@ class RunContext:
 
 @dataclass(frozen=True)
 class RunInputs:
-    """What `retrieve` hands to a run besides the graph's input: objects that no checkpoint could hold.
+    """Inputs that `retrieve` hands to a run besides the graph's own: objects that no checkpoint could hold.
 
     Raises:
         InvalidInputError: `store` is no store, or `llm` is no chat model of LangChain's.

@@ -66,7 +66,7 @@ class RankedEntry:
 
 @dataclass(frozen=True)
 class RankingContext:
-    """What the question and the rest of the pool contribute to an entry's score.
+    """The contribution of the question and the rest of the pool to an entry's score.
 
     Attributes:
         times: times in which the question places its event.
