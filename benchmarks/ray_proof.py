@@ -60,7 +60,7 @@ def children() -> list[int]:
 def kill_an_actor() -> None:
     for process in children():
         with suppress(OSError):
-            if Path(f"/proc/{process}/cmdline").read_bytes().startswith(b"ray::Searcher"):
+            if Path(f"/proc/{process}/cmdline").read_bytes().startswith(b"ray::RayWorker"):
                 os.kill(process, signal.SIGKILL)
                 return
 

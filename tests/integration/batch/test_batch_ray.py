@@ -129,7 +129,7 @@ def kill_an_actor(spared: list[int]) -> int:
     for folder in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
             words = (folder / "cmdline").read_bytes()
-            if words.startswith(b"ray::Searcher") and ours(int(folder.name)) and int(folder.name) not in spared:
+            if words.startswith(b"ray::RayWorker") and ours(int(folder.name)) and int(folder.name) not in spared:
                 os.kill(int(folder.name), signal.SIGKILL)
                 return int(folder.name)
     raise AssertionError("no actor is running")

@@ -20,7 +20,8 @@ from typing import (
 import pytest
 from langgraph.graph import StateGraph
 
-from recall_loop.state import agent_state, events
+from recall_loop.state import agent_state
+from recall_loop.state.run import events
 
 PLAIN = (str, int, float, bool, type(None), Any)
 MANAGED = {"messages", "remaining_steps"}
