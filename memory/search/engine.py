@@ -147,7 +147,8 @@ class _FilteredSearch:
     def answer(self, queries: Sequence[PreparedQuery], stage: RerankStage) -> dict[PreparedQuery, SearchResponse]:
         """Return the responses to queries; where a least similarity leaves too few results, look at every row."""
         ranked: dict[PreparedQuery, Sequence[RankedRow]] = {}
-        if self.view.count():
+        allowed = self.view.count()
+        if allowed:
             texts = [query for query in queries if query.parsed.text]
             ranked = self._rank(texts, stage, everything=False)
             if self.filters.min_similarity:
@@ -156,10 +157,15 @@ class _FilteredSearch:
                 )
             ranked |= {query: self._newest(query.parsed.options.limit) for query in queries if not query.parsed.text}
         rows = self.view.rows({row.rowid for best in ranked.values() for row in best})
-        return {query: self._response(query, rows, ranked.get(query, ()), stage.reason) for query in queries}
+        return {query: self._response(query, rows, ranked.get(query, ()), allowed, stage.reason) for query in queries}
 
     def _response(
-        self, query: PreparedQuery, rows: Mapping[int, Row], ranked: Sequence[RankedRow], reason: str | None
+        self,
+        query: PreparedQuery,
+        rows: Mapping[int, Row],
+        ranked: Sequence[RankedRow],
+        allowed: int,
+        reason: str | None,
     ) -> SearchResponse:
         return SearchResponse(
             query=query.parsed.query,
@@ -169,7 +175,7 @@ class _FilteredSearch:
             content_types=self.kinds,
             legs=query.parsed.legs,
             generation=self.store.generation,
-            allowed=self.view.count(),
+            allowed=allowed,
             degraded_reason=self.store.degraded_reason or reason,
             corrected=query.corrected,
             time_range=query.parsed.time,
