@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order tune kills tenants test-llm overhead batches schema load import-proof ray-proof peers dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order confidence corrections tune kills tenants test-llm overhead batches schema load import-proof ray-proof peers store-conformance dev
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -59,6 +59,17 @@ order: setup  ## Fit the learned order of the reranking stage on ../shared/data;
 	$(PYTHON) -m pip install -q lightgbm
 	$(PYTHON) benchmarks/weights/fit_order.py -o memory/search/rerank/default_order.json $(ORDER)
 
+confidence: setup  ## Fit confidence and the relevance of facts on ../shared/data/train and on scripted lives
+	$(PYTHON) benchmarks/weights/confidence_runs.py --train ../shared/data/train --sets ikat2023 --limit 240 -o build/confidence
+	$(BIN)recall-loop eval --format living --part dev --per-question build/confidence/lives.jsonl
+	$(PYTHON) benchmarks/weights/fit_relevance.py build/confidence/lives.jsonl build/confidence/ikat2023.jsonl -o policy/confidence/relevance_weights.json
+	$(BIN)recall-loop calibrate --replay build/confidence/lives.jsonl build/confidence/ikat2023.jsonl --high 0.95 --medium 0.7 --wrongly 0.03 \
+	  --method 'logistic, components and signals' --attributed policy/confidence/default_calibration.json \
+	  -o policy/confidence/default_calibration.json $(CONFIDENCE)
+
+corrections: setup  ## Fit what tells a correction from another statement on ../shared/data/train
+	$(PYTHON) benchmarks/weights/fit_corrections.py -o policy/facts/correction_weights.json $(CORRECTIONS)
+
 tune: setup  ## Tune the embedder on labelled conversations; TUNE='--talk DIR -o FILE' (docs/tuning.md)
 	$(PYTHON) -m pip install -q torch onnx
 	$(PYTHON) benchmarks/weights/tune_embedder.py $(TUNE)
@@ -81,6 +92,9 @@ peers: setup  ## Compare with other memories, each in an environment made for it
 
 test-llm: setup  ## Run the tests with a real language model at TEST_LLM_BASE_URL; skipped where none answers there
 	$(PYTHON) -m pytest -q -m llm
+
+store-conformance: setup  ## Run LangGraph's own store tests, out of its source package, on our store; needs a package index
+	$(PYTHON) tests/foreign/store_conformance.py
 
 schema: setup  ## Fuzz the HTTP service by its own OpenAPI document for some minutes
 	SCHEMA_PHASES=examples,coverage,fuzzing,stateful SCHEMA_EXAMPLES=100 $(PYTHON) -m pytest -q tests/integration/service/test_service_schema.py

@@ -30,8 +30,9 @@ from recall_loop.evals.datasets.datasets import load_dataset
 from recall_loop.evals.measures.quality_metrics import percentile
 from recall_loop.evals.runs.dataset_ingest import ingest
 from recall_loop.evals.runs.prompts import settings_with
-from recall_loop.graph.builder import TracedGraph, build_graph
-from recall_loop.graph.run import stream_graph
+from recall_loop.graph.builder import build_graph
+from recall_loop.graph.run import run_graph
+from recall_loop.graph.traced_graph import TracedGraph
 from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.store import MemoryStore
@@ -75,7 +76,7 @@ def measure(
     clock.reset()
     engine.reset()
     started = time.perf_counter()
-    *_, result = stream_graph(graph, RunInputs(request))
+    result = run_graph(graph, RunInputs(request))
     total = time.perf_counter() - started
     parts, calls, inside = dict(clock.seconds), dict(clock.calls), clock.total
     bare = bare_lookup(store, question)

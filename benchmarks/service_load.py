@@ -235,38 +235,8 @@ async def run(args: argparse.Namespace, console: Console, folder: Path) -> bool:
         served.ready()
         clients = Clients(served.url, keys, args.clients)
         await clients.preload()
-        pid = served.process.pid
-        clients.observations.times.clear()
-        clients.observations.statuses.clear()
-        seconds, early, late = await steady(clients, pid, args.requests)
-        show(
-            console,
-            f"{args.requests:,} requests, {args.clients} clients, {args.workers} workers",
-            clients.observations,
-            seconds,
-        )
-        console.print(f"memory of the service: {early:.0f} MB after a quarter, {late:.0f} MB at the end")
-        good = not clients.observations.wrong and late <= early * MOST_GROWTH
-        problems = clients.observations.wrong
-
-        clients.observations.wrong, clients.observations.times, clients.observations.statuses = (
-            [],
-            defaultdict(list),
-            Counter(),
-        )
-        began = time.perf_counter()
-        noticed = await outage(clients, chroma, args.outage)
-        show(console, f"Chroma killed for {args.outage:g} s", clients.observations, time.perf_counter() - began)
-        for name, value in noticed.items():
-            if name != "whole":
-                console.print(f"{name} {value:.1f} s")
-        lost = await clients.missing()
-        count = sum(len(known) for known in clients.observations.acknowledged.values())
-        console.print(f"{count:,} records acknowledged, {len(lost)} of them missing; memory {memory_of(pid):.0f} MB")
-        good = good and not clients.observations.wrong and not lost and bool(noticed["whole"])
-        good = good and noticed["degraded after"] < args.outage
-        for problem in [*problems, *clients.observations.wrong, *lost][:20]:
-            console.print(problem, markup=False)
+        good = await steady_phase(args, console, clients, served.process.pid)
+        good = await outage_phase(args, console, clients, chroma, served.process.pid) and good
         status = served.end()
         console.print(f"the service ended with {status}")
         with MemoryStore.open(folder / "memory") as store:
@@ -276,6 +246,42 @@ async def run(args: argparse.Namespace, console: Console, folder: Path) -> bool:
     finally:
         served.end(9)
         chroma.kill()
+
+
+async def steady_phase(args: argparse.Namespace, console: Console, clients: Clients, pid: int) -> bool:
+    """Print the figures of the steady load; return whether all went well and memory did not grow."""
+    seen = clients.observations
+    seen.times.clear()
+    seen.statuses.clear()
+    seconds, early, late = await steady(clients, pid, args.requests)
+    show(console, f"{args.requests:,} requests, {args.clients} clients, {args.workers} workers", seen, seconds)
+    console.print(f"memory of the service: {early:.0f} MB after a quarter, {late:.0f} MB at the end")
+    print_problems(console, seen.wrong)
+    return not seen.wrong and late <= early * MOST_GROWTH
+
+
+async def outage_phase(
+    args: argparse.Namespace, console: Console, clients: Clients, chroma: ChromaProcess, pid: int
+) -> bool:
+    """Print the figures of the outage; return whether the service noticed it, recovered and lost nothing."""
+    seen = clients.observations
+    seen.wrong, seen.times, seen.statuses = [], defaultdict(list), Counter()
+    began = time.perf_counter()
+    noticed = await outage(clients, chroma, args.outage)
+    show(console, f"Chroma killed for {args.outage:g} s", seen, time.perf_counter() - began)
+    for name, value in noticed.items():
+        if name != "whole":
+            console.print(f"{name} {value:.1f} s")
+    lost = await clients.missing()
+    count = sum(len(known) for known in seen.acknowledged.values())
+    console.print(f"{count:,} records acknowledged, {len(lost)} of them missing; memory {memory_of(pid):.0f} MB")
+    print_problems(console, [*seen.wrong, *lost])
+    return not seen.wrong and not lost and bool(noticed["whole"]) and noticed["degraded after"] < args.outage
+
+
+def print_problems(console: Console, problems: list[str]) -> None:
+    for problem in problems[:20]:
+        console.print(problem, markup=False)
 
 
 def main() -> int:

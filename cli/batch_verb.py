@@ -82,7 +82,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=("local", "ray"),
         default="local",
-        help="what runs the requests: this machine, or actors of a Ray cluster, for a store on a Chroma server "
+        help="where the requests run: on this machine, or in actors of a Ray cluster, for a store on a Chroma server "
         "(default: %(default)s)",
     )
     add("--address", metavar="HOST:PORT", help="head of the Ray cluster, or auto (default: start one on this machine)")

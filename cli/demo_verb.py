@@ -19,10 +19,14 @@ if TYPE_CHECKING:  # loaded when the verb runs
 TENANT = "demo"
 _DEFAULT_QUESTIONS = 4
 _SHOWN_FACTS = 5
+_WEEK_LATER, _USER = "2025-04-11T09:00:00Z", "Mara"
+_SHOWN_LATER = 3
 _DESCRIPTION = """\
 Load a small invented memory (an assistant that helps to turn a lighthouse into a guesthouse) into a
 temporary store and ask it questions. For each question it shows what every iteration searched and what was
-new, why the search stopped, the best facts with their sources, and the confidence in the result.
+new, why the search stopped, the best facts with their sources, and the confidence in the result. Then a week
+has passed: a conversation, as in `recall-loop chat`, with something never said, the same question again, and
+a correction.
 """
 _EXAMPLE = """\
 examples:
@@ -39,7 +43,7 @@ def add_parser(subparsers: Any) -> None:
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--all", action="store_true", help=f"all questions (default: the first {_DEFAULT_QUESTIONS})")
-    which.add_argument("--question", metavar="Q", help="a question of your own instead")
+    which.add_argument("--question", metavar="Q", help="your own question instead")
     parser.add_argument("--keep", type=Path, metavar="PATH", help="keep the store, in this new folder (default: off)")
 
 
@@ -51,9 +55,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     with _folder(args.keep) as folder, _filled_store(folder, settings, screen) as store:
         for question in _questions(args):
             _ask(question, store, settings, screen)
+        if args.question is None:
+            _talk_a_week_later(store, settings, screen)
     if args.keep:
         screen.line()
-        screen.line(f"Kept. Ask on with: recall-loop retrieve QUESTION --store {args.keep} --tenant {TENANT}")
+        screen.line(f"Kept. Continue with: recall-loop retrieve QUESTION --store {args.keep} --tenant {TENANT}")
     return 0
 
 
@@ -89,9 +95,13 @@ def _filled_store(folder: Path, settings: Settings, screen: RunScreen) -> Iterat
 def _questions(args: argparse.Namespace) -> list[dict[str, Any]]:
     if args.question is not None:
         return [{"about": "your question", "messages": [{"role": "user", "content": args.question}]}]
-    lines = (files("recall_loop.cli") / "demo_questions.jsonl").read_text(encoding="utf-8").splitlines()
-    questions = [json.loads(line) for line in lines if line.strip()]
+    questions = _bundled("demo_questions.jsonl")
     return questions if args.all else questions[:_DEFAULT_QUESTIONS]
+
+
+def _bundled(name: str) -> list[dict[str, Any]]:
+    lines = (files("recall_loop.cli") / name).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.strip()]
 
 
 def _ask(question: dict[str, Any], store: MemoryStore, settings: Settings, screen: RunScreen) -> None:
@@ -112,3 +122,21 @@ def _ask(question: dict[str, Any], store: MemoryStore, settings: Settings, scree
             screen.result(step, top=_SHOWN_FACTS)
         else:
             screen.event(step)
+
+
+def _talk_a_week_later(store: MemoryStore, settings: Settings, screen: RunScreen) -> None:
+    """Hold the bundled conversation; what is said becomes part of the memory."""
+    from recall_loop.cli.talk.conversation_turns import Conversation, ConversationOptions
+    from recall_loop.cli.talk.turn_rendering import ConversationScreen
+    from recall_loop.graph.memories.memory import Memory
+    from recall_loop.state.errors import validate_model
+
+    screen.line()
+    screen.line("A week later", "bold")
+    fields = {"tenant": TENANT, "author": _USER, "reference_time": _WEEK_LATER}
+    conversation = Conversation(Memory(store=store, settings=settings), validate_model(ConversationOptions, fields))
+    later = ConversationScreen(_SHOWN_LATER, repeats_input=True)
+    for scene in _bundled("demo_week.jsonl"):
+        screen.rule(scene["about"])
+        screen.line(scene["note"], "dim")
+        later.turn(conversation.say(scene["text"]))

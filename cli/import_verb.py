@@ -17,9 +17,9 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Bring memories over from another system (docs/importing.md). The source is opened for reading only and read
-to its end before anything is written. Ids are kept, so the same command can be run again: after an
-interruption it does the rest, later it brings what has changed.
+Import memories from another system (docs/importing.md). The source is opened read-only and read
+completely before anything is written. Ids are kept, so the same command can be run again: it continues
+after an interruption, and later it imports only changes.
 """
 _EXAMPLE = """\
 examples:
@@ -32,7 +32,7 @@ examples:
 def add_parser(subparsers: Any) -> None:
     """Add the verb, the systems and their options."""
     parser = subparsers.add_parser(
-        "import", help="bring memories over from another system", description=_DESCRIPTION, epilog=_EXAMPLE
+        "import", help="import memories from another system", description=_DESCRIPTION, epilog=_EXAMPLE
     )
     systems = parser.add_subparsers(dest="system", metavar="SYSTEM", required=True)
     mem0 = _add(systems, "mem0", "mem0's local vector store (Qdrant or Chroma), or a file with the output of get_all")

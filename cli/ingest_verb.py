@@ -15,8 +15,8 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Read JSON Lines files into a store, one record a line (docs/records.md). A line that can't be used is
-reported, and written to a rejects file with its reason; the rest is stored, and the exit code is 1.
+Read JSON Lines files into a store, one record per line (docs/records.md). An invalid line is reported
+and written to a rejects file with the reason; the others are stored, and the exit code is 1.
 Running it again is safe: the same file gives the same records. An interrupted run continues after the
 last lines that the store acknowledged.
 """

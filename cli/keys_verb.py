@@ -14,8 +14,8 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Make, list, rotate and revoke the API keys of `recall-loop serve`. A key belongs to one tenant, and a tenant may have
-several. It is printed once, when it is made: the file holds only a hash. A running service sees changes at once.
+Add, list, rotate and revoke the API keys of `recall-loop serve`. A key belongs to one tenant, and a tenant may have
+several. It is printed only once: the file holds just a hash. A running service sees changes at once.
 """
 _EXAMPLE = """\
 examples:
@@ -38,16 +38,16 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 def add_parser(subparsers: Any) -> None:
     """Add the verb, its actions and their options."""
     parser = subparsers.add_parser(
-        "keys", help="make and revoke API keys of the service", description=_DESCRIPTION, epilog=_EXAMPLE
+        "keys", help="manage the service's API keys", description=_DESCRIPTION, epilog=_EXAMPLE
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add = actions.add_parser("add", help="make a key and print it, once")
-    add.add_argument("--tenant", metavar="T", required=True, help="tenant whose memory the key opens")
+    add = actions.add_parser("add", help="create a key and print it once")
+    add.add_argument("--tenant", metavar="T", required=True, help="tenant whose memory the key gives access to")
     add.add_argument("--role", choices=ROLES, default="write", help="what it may do (default: write)")
     add.add_argument("--expires", metavar="WHEN", help="date, time, or a span such as 90d, 12h or 30m (default: never)")
     listing = actions.add_parser("list", help="list the keys, without their secrets")
     listing.add_argument("--json", action="store_true", help="print one JSON object per key")
-    rotate = actions.add_parser("rotate", help="make a key like an old one, and revoke the old one")
+    rotate = actions.add_parser("rotate", help="replace a key by a new one with the same rights")
     rotate.add_argument("id", metavar="ID", help="id of the old key, as `list` shows it")
     rotate.add_argument(
         "--grace", metavar="SPAN", help="time that the old key still works: 1d, 12h, 30m (default: none)"
@@ -126,7 +126,7 @@ def _parse_time(option: str, text: str) -> datetime:
         raise InvalidInputError(option, text, "a date, a time, or a span such as 90d, 12h or 30m") from error
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     if moment <= datetime.now(UTC):
-        raise InvalidInputError(option, text, "a time that is still to come")
+        raise InvalidInputError(option, text, "a time in the future")
     return moment
 
 

@@ -24,8 +24,10 @@ from recall_loop.cli.core.shared_options import add_log_options
 PROGRAM = "recall-loop"
 VERBS = {
     "demo": "recall_loop.cli.demo_verb",
+    "add": "recall_loop.cli.store.add_verb",
     "ingest": "recall_loop.cli.ingest_verb",
     "import": "recall_loop.cli.import_verb",
+    "chat": "recall_loop.cli.talk.chat_verb",
     "retrieve": "recall_loop.cli.retrieve_verb",
     "search": "recall_loop.cli.search.search_verb",
     "batch": "recall_loop.cli.batch_verb",
@@ -45,6 +47,7 @@ _EPILOG = """\
 Start with:
   recall-loop demo
 Then with a memory of your own:
+  recall-loop add "We ordered the windows in May." --store ./memory
   recall-loop ingest records.jsonl --store ./memory
   recall-loop retrieve "When did we order the windows?" --store ./memory
 """

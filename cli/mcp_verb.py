@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # loaded when the verb runs
 
 _DESCRIPTION = """\
 Offer the tools retrieve, search, search_trajectories, add and erase to a program that speaks the Model Context
-Protocol. Over standard input and output (the default) the options say whose memory it is and which part of it, and
-no call can say otherwise. With --http it is the service of `recall-loop serve`, whose /mcp takes the service's keys.
+Protocol. Over standard input and output (the default) the options determine whose memory is used and which part
+of it, and no call can change that. --http starts the service of `recall-loop serve`; its /mcp takes the service's keys.
 """
 _EXAMPLE = """\
 examples:
@@ -49,7 +49,7 @@ def add_parser(subparsers: Any) -> None:
     add_model_options(parser)
     scope = parser.add_argument_group(
         "whose memory",
-        "Over standard input and output: what is read, and the owner of what is added. Over HTTP the key says it.",
+        "Over standard input and output: what is read, and the owner of what is added. Over HTTP the API key decides.",
     )
     add_tenant_option(scope)
     add_scope_options(scope)
@@ -83,5 +83,5 @@ def _check(args: argparse.Namespace) -> None:
     for field, option in (_STDIO_ONLY if args.http else _HTTP_ONLY).items():
         value = getattr(args, field)
         if value is not None:
-            allowed = "nothing with --http: the key says it" if args.http else "nothing without --http"
+            allowed = "nothing with --http: the API key decides it" if args.http else "nothing without --http"
             raise InvalidInputError(option, value, allowed)

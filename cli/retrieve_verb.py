@@ -58,8 +58,8 @@ def _add_request_options(parser: argparse.ArgumentParser) -> None:
     add_types_option(parser, "fact,archival,message")
     add_filter_option(parser)
     add = parser.add_argument
-    add("--max-facts", metavar="N", help="most facts, 1 to 1000 (default: 30)")
-    add("--max-iterations", metavar="N", help="most iterations, 1 to 100 (default: 10)")
+    add("--max-facts", metavar="N", help="maximum facts, 1 to 1000 (default: 30)")
+    add("--max-iterations", metavar="N", help="maximum iterations, 1 to 100 (default: 10)")
     add("--reference-time", metavar="T", help="current time (default: that of the newest message, else the clock)")
     add("--goal", metavar="G", help="what the answer is for, in addition to the question")
     add(

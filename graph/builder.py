@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
-from contextlib import aclosing, closing
-from functools import partial, wraps
+from collections.abc import Callable, Mapping
+from functools import partial
 from time import perf_counter
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from opentelemetry.trace import Span
 from typing_extensions import TypedDict
 
+from recall_loop.graph.parent_keys import KeyNames, ParentKeys
+from recall_loop.graph.traced_graph import TracedGraph
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.evaluate_progress import evaluate_progress
 from recall_loop.nodes.execute_tool import execute_tool
@@ -25,8 +25,6 @@ from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import (
     DEFAULT_RETRIEVAL_PARTS,
     RetrievalParts,
-    RunHolder,
-    RunInputs,
     current_holder,
 )
 from recall_loop.nodes.synthesize import synthesize
@@ -37,54 +35,12 @@ from recall_loop.state.run.cancellation import raise_if_cancelled
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import Route
 from recall_loop.telemetry import metrics, names
-from recall_loop.telemetry.run_span import RunSpan, current_run
+from recall_loop.telemetry.run_span import current_run
 from recall_loop.telemetry.spans import allow_content, set_attributes, span
 
 # A node returns a partial update of the state.
 GraphNode = Callable[[Any, Runtime[Context], GraphResources], dict[str, Any]]
 _PLANNING = ("plan_queries", "refine")
-
-
-class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
-    """A graph whose every run is watched; all of LangGraph's ways of running end in these two methods.
-
-    The watch is current only while the graph works, never while its consumer holds a part of the stream: a
-    generator shares its context with whoever iterates over it.
-    """
-
-    @classmethod
-    def from_compiled(cls, graph: CompiledStateGraph[AgentState, Context, InputState, Any]) -> TracedGraph:
-        """Return a compiled graph as one that is watched."""
-        return cls(**{name: value for name, value in vars(graph).items() if name != "__orig_class__"})
-
-    @wraps(CompiledStateGraph.stream)
-    def stream(self, *args: Any, inputs: RunInputs | None = None, **options: Any) -> Iterator[Any]:  # type: ignore[override]
-        """Stream a run; see LangGraph's own. `inputs` are what a run gets besides its state."""
-        holder, steps = RunHolder(inputs), cast("Generator[Any]", super().stream(*args, **options))
-        with RunSpan(self.name) as watch, closing(steps):
-            while True:
-                with watch.current(), holder.current():
-                    try:
-                        part = next(steps)
-                    except StopIteration:
-                        return
-                yield part
-
-    @wraps(CompiledStateGraph.astream)
-    async def astream(  # type: ignore[override]
-        self, *args: Any, inputs: RunInputs | None = None, **options: Any
-    ) -> AsyncIterator[Any]:
-        """Stream a run on the event loop; see LangGraph's own."""
-        holder, steps = RunHolder(inputs), cast("AsyncGenerator[Any]", super().astream(*args, **options))
-        with RunSpan(self.name) as watch:
-            async with aclosing(steps):
-                while True:
-                    with watch.current(), holder.current():
-                        try:
-                            part = await anext(steps)
-                        except StopAsyncIteration:
-                            return
-                    yield part
 
 
 def traced_node(name: str, node: GraphNode, resources: GraphResources) -> Callable[..., dict[str, Any]]:
@@ -158,12 +114,14 @@ OUTPUTS = ("message", "state")
 
 def build_graph(
     store: MemoryStore | None = None,
-    llm: BaseChatModel | None = None,
+    llm: BaseChatModel | str | None = None,
     settings: Settings | None = None,
     checkpointer: Checkpointer = None,
     output: Literal["message", "state"] = "message",
     name: str = "recall_loop",
     *,
+    inputs: KeyNames | None = None,
+    outputs: KeyNames | None = None,
     parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS,
 ) -> TracedGraph:
     """Return the retrieval loop as a compiled graph.
@@ -171,31 +129,39 @@ def build_graph(
     Args:
         store: the memory that is searched; None = `Context.store_path` or `Settings.store_path`, opened for
             reading at the first run.
-        llm: any LangChain chat model, which plans, judges and answers; None = `Context.llm_model` or
+        llm: any LangChain chat model, or the name of one as `Settings.llm_model` takes it ("provider:model"), which
+            plans, judges and answers; None = `Context.llm_model` or
             `Settings.llm_model`, and where neither is set everything works without.
         settings: knobs; None = read from the environment now.
         checkpointer: as in LangGraph's `compile`; leave it out for a subgraph or the dev server.
         output: "message" = the result's keys and one appended message with the cited context; "state" = the
             result's keys only.
         name: name of the graph, as traces and drawings show it.
+        inputs: inputs that are read from the state of a parent graph besides `messages`: names, or a mapping of the
+            graph's own names to the parent's keys, such as {"goal": "task_goal"}. Other keys of a parent are not read.
+            What is handed in by name, in a direct call or in a `Send`, is read under the graph's own names as well.
+        outputs: outputs that are written to the state of a parent graph, and returned by a direct call: names of the
+            result's keys and `messages`, or a mapping of them to the parent's keys. None = in a parent `messages`, or
+            with output="state" every key of the result; in a direct call everything.
         parts: what a retrieval is made of; measurements hand in others.
 
     Raises:
-        InvalidInputError: a setting in the environment, the calibration file, `llm`, `store` or `output` is not
-            allowed.
+        InvalidInputError: a setting in the environment, the calibration file, `llm`, `store`, `output`, `inputs` or
+            `outputs` is not allowed. At run time: the value of a mapped key of the parent doesn't fit.
     """
     if output not in OUTPUTS:
         raise InvalidInputError("output", output, "message or state")
     resources = GraphResources(store, settings or Settings.from_env(), llm, parts=parts)
     resources.calibration  # noqa: B018  # a bad file is reported now, not at the end of the first run
-    schema = MessageOutput if output == "message" else ResultState
+    keys = ParentKeys.parse(inputs, outputs, with_message=output == "message")
+    schema = keys.output_schema(MessageOutput if output == "message" else ResultState)
     builder = StateGraph(AgentState, context_schema=Context, input_schema=InputState, output_schema=schema)
     nodes: dict[str, GraphNode] = {
         "plan_queries": plan_queries,
         "refine": refine,
         "execute_tool": execute_tool,
         "evaluate_progress": evaluate_progress,
-        "synthesize": partial(synthesize, append_message=output == "message"),
+        "synthesize": partial(synthesize, append_message="messages" in keys.outputs),
     }
     for step, node in nodes.items():
         builder.add_node(step, traced_node(step, node, resources))
@@ -205,7 +171,7 @@ def build_graph(
     builder.add_edge("execute_tool", "evaluate_progress")
     builder.add_conditional_edges("evaluate_progress", route_after_evaluation)
     builder.add_edge("synthesize", END)
-    return TracedGraph.from_compiled(builder.compile(checkpointer=checkpointer, name=name))
+    return TracedGraph.from_compiled(builder.compile(checkpointer=checkpointer, name=name), keys)
 
 
 class RouteState(TypedDict):

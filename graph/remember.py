@@ -27,7 +27,7 @@ from recall_loop.memory.intake.conversations.fact_extraction import ExtractionRe
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING
 from recall_loop.memory.trajectories.capture.masking import Masking
-from recall_loop.nodes.runtime.inputs import RECALL_MARKER
+from recall_loop.nodes.runtime.inputs import is_recall_block
 from recall_loop.nodes.runtime.resources import GraphResources, resolve_context
 from recall_loop.state.context import Context
 from recall_loop.state.errors import EmbedderError, InvalidInputError, validate_model
@@ -71,7 +71,7 @@ class _RememberOptions(_Owner):
 
 def remember(
     store: MemoryStore | None = None,
-    llm: BaseChatModel | None = None,
+    llm: BaseChatModel | str | None = None,
     settings: Settings | None = None,
     *,
     facts: bool = False,
@@ -99,7 +99,8 @@ def remember(
     Args:
         store: the store, open for writing; None = `store_path` of the context or the settings, opened for writing and
             kept open.
-        llm: the chat model that extracts facts; None = `llm_model` of the context or the settings.
+        llm: the chat model that extracts facts, or its name as "provider:model"; None = `llm_model` of the context or
+            the settings.
         settings: None = read from the environment now.
         facts: extract facts, with the ids of the messages that say them; a newer one supersedes an older one that it
             contradicts. If the model fails, its messages are kept and read the next time.
@@ -119,23 +120,17 @@ def remember(
         InvalidInputError: an argument is not allowed. At run time: there is no thread and no conversation, no store, or
             facts are wanted and there is no model.
     """
-    options = validate_model(
-        _RememberOptions,
-        {
-            "facts": facts,
-            "trajectory": trajectory,
-            "single_valued": single_valued,
-            "roles": roles,
-            "tenant": tenant,
-            "agent_id": agent_id,
-            "group_id": group_id,
-            "user_id": user_id,
-            "conversation_id": conversation_id,
-            "session": session,
-        },
-    )
+    kept = {"facts": facts, "trajectory": trajectory, "single_valued": single_valued, "roles": roles}
+    owner = {"tenant": tenant, "agent_id": agent_id, "group_id": group_id, "user_id": user_id}
+    conversation = {"conversation_id": conversation_id, "session": session}
+    options = validate_model(_RememberOptions, kept | owner | conversation)
     resources = GraphResources(store, settings or Settings.from_env(), llm, writable=True)
+    return _make_node(resources, options, messages_key, masking)
 
+
+def _make_node(
+    resources: GraphResources, options: _RememberOptions, messages_key: str, masking: Masking
+) -> RememberNode:
     def remember_node(state: Any, *, runtime: Runtime[Any]) -> dict[str, Any]:
         recorder = _MessageRecorder(resources, options, resolve_context(runtime))
         outcome = recorder.record(_thread_messages(state, messages_key), masking)
@@ -150,7 +145,7 @@ def _thread_messages(state: Any, key: str) -> list[Any]:
     found = state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
     if not isinstance(found, Sequence) or isinstance(found, str | bytes):
         raise InvalidInputError(key, found, "a list of messages in the state")
-    return [message for message in found if not _is_recall_block(message)]
+    return [message for message in found if not is_recall_block(message)]
 
 
 class _MessageRecorder:
@@ -222,10 +217,3 @@ def _conversation_owner(options: _RememberOptions, context: Context, settings: S
             "conversation_id", None, "conversation_id= here or in the context, or a thread_id in `configurable`"
         )
     return ConversationOwner(**validate_model(_Owner, values).model_dump())
-
-
-def _is_recall_block(message: Any) -> bool:
-    """Tell whether a message is a context block of the recall graph: memory is not to remember itself."""
-    more = message.get("additional_kwargs") if isinstance(message, Mapping) else None
-    more = getattr(message, "additional_kwargs", None) if more is None else more
-    return isinstance(more, Mapping) and bool(more.get(RECALL_MARKER))

@@ -13,7 +13,8 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ConfigDict, Field
 
-from recall_loop.graph.builder import TracedGraph, build_graph
+from recall_loop.graph.builder import build_graph
+from recall_loop.graph.traced_graph import TracedGraph
 from recall_loop.memory.adapters.tool_queries import ScopeProvider, make_memory_tool
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.run_context import RunInputs
@@ -39,20 +40,34 @@ def retrieve(
     store: MemoryStore | None = None,
     settings: Settings | None = None,
     context: Context | Mapping[str, Any] | None = None,
-    llm: BaseChatModel | None = None,
+    llm: BaseChatModel | str | None = None,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    conversation_id: str | None = None,
+    tenant: str | None = None,
 ) -> RetrieveResult:
     """Run one request to its end.
 
     `request` is a question, a mapping of `RetrieveRequest` fields, or a `RetrieveRequest`. Without a store
     the context's or the settings' path is opened for reading. Without settings those of the environment hold, as it
-    is now. `llm` is any LangChain chat model; None = that of the context or the settings, if they name one.
+    is now. `llm` is any LangChain chat model, or its name as "provider:model"; None = that of the context or the
+    settings, if they name one.
+
+    `user_id`, `agent_id`, `conversation_id` and `tenant` narrow what is read, as the request's fields of these names.
 
     Raises:
-        InvalidInputError: a field is out of its range.
+        InvalidInputError: a field is out of its range, or the request names another scope than the arguments.
         StoreError: the store can't be opened.
     """
-    inputs = RunInputs(parse_request(request), store, llm)
-    return _result(_graph(settings).invoke(**_arguments(inputs, context)))
+    inputs = RunInputs(request_in_scope(request, user_id, agent_id, conversation_id, tenant), store, llm)
+    return run_graph(_graph(settings), inputs, context)
+
+
+def run_graph(
+    graph: TracedGraph, inputs: RunInputs, context: Context | Mapping[str, Any] | None = None
+) -> RetrieveResult:
+    """Return the result of one run of a graph whose output is its state."""
+    return _result(graph.invoke(**_arguments(inputs, context)))
 
 
 async def aretrieve(
@@ -61,10 +76,14 @@ async def aretrieve(
     store: MemoryStore | None = None,
     settings: Settings | None = None,
     context: Context | Mapping[str, Any] | None = None,
-    llm: BaseChatModel | None = None,
+    llm: BaseChatModel | str | None = None,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    conversation_id: str | None = None,
+    tenant: str | None = None,
 ) -> RetrieveResult:
     """As `retrieve`; nothing that blocks runs on the event loop."""
-    inputs = RunInputs(parse_request(request), store, llm)
+    inputs = RunInputs(request_in_scope(request, user_id, agent_id, conversation_id, tenant), store, llm)
     graph = await asyncio.to_thread(_graph, settings)
     return _result(await graph.ainvoke(**_arguments(inputs, context)))
 
@@ -75,10 +94,14 @@ def stream_retrieve(
     store: MemoryStore | None = None,
     settings: Settings | None = None,
     context: Context | Mapping[str, Any] | None = None,
-    llm: BaseChatModel | None = None,
+    llm: BaseChatModel | str | None = None,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    conversation_id: str | None = None,
+    tenant: str | None = None,
 ) -> Iterator[ProgressEvent | RetrieveResult]:
     """Yield the run's progress events as they come, and the result last; raises as `retrieve`."""
-    inputs = RunInputs(parse_request(request), store, llm)
+    inputs = RunInputs(request_in_scope(request, user_id, agent_id, conversation_id, tenant), store, llm)
     yield from stream_graph(_graph(settings), inputs, context)
 
 
@@ -107,6 +130,31 @@ def parse_request(request: RequestInput) -> RetrieveRequest:
     if not isinstance(raw, Mapping):
         raise InvalidInputError("request", raw, "a question, a mapping of RetrieveRequest fields, or a RetrieveRequest")
     return validate_model(RetrieveRequest, raw)
+
+
+def request_in_scope(
+    request: RequestInput,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    conversation_id: str | None = None,
+    tenant: str | None = None,
+) -> RetrieveRequest:
+    """Return a validated request with the scope of flat arguments.
+
+    Raises:
+        InvalidInputError: a field is out of its range, or the request names another scope.
+    """
+    parsed = parse_request(request)
+    named = {"user_id": user_id, "agent_id": agent_id, "conversation_id": conversation_id, "tenant": tenant}
+    wanted = {name: value for name, value in named.items() if value is not None}
+    if not wanted:
+        return parsed
+    for name, value in wanted.items():
+        own = getattr(parsed, name) if name in parsed.model_fields_set else None
+        if own not in (None, value):
+            raise InvalidInputError(name, value, f"{own!r}, as the request says, or none")
+    checked = validate_model(Scope, wanted)
+    return parsed.model_copy(update={name: getattr(checked, name) for name in wanted})
 
 
 def _arguments(inputs: RunInputs, context: Context | Mapping[str, Any] | None) -> dict[str, Any]:
@@ -159,7 +207,7 @@ def retrieve_tool(
     scope: ScopeProvider | None = None,
     *,
     settings: Settings | None = None,
-    llm: BaseChatModel | None = None,
+    llm: BaseChatModel | str | None = None,
 ) -> BaseTool:
     """Return the loop as a tool, sync and async; scope, settings and model are bound here and not the caller's.
 
@@ -174,9 +222,7 @@ def retrieve_tool(
             "confidence": result.confidence.label.value,
             "answer": result.answer,
             "memories": result.context or "Nothing was found.",
-            "warning": "Something may be missing: the memory works with less than everything."
-            if result.degraded
-            else None,
+            "warning": "Results may be incomplete: part of the memory is unavailable." if result.degraded else None,
         }
         return {name: value for name, value in fields.items() if value is not None}
 

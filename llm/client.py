@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import re
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from cachetools import LRUCache
 from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
 
 from recall_loop.llm.endpoint.circuit_breaker import EndpointHealth, Limits, Usage, shared_endpoint_health
+from recall_loop.llm.endpoint.providers import (
+    NO_KEY,
+    OPENAI,
+    forget_openai_environment,
+    is_foreign,
+    make_by_provider,
+    model_of,
+    provider_of,
+    settings_for_model,
+)
 from recall_loop.llm.structured.drivers import drive
 from recall_loop.llm.structured.llm_tracing import CallObserver
 from recall_loop.llm.structured.output_methods import OutputMethods, endpoint_name, model_name, reply_schema
@@ -22,9 +32,6 @@ from recall_loop.llm.structured.structured_output import CallPolicy, ChatReply, 
 from recall_loop.prompts.templates import RenderedPrompt
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
-
-if TYPE_CHECKING:
-    from langchain_openai import ChatOpenAI
 
 
 class ReplyCache:
@@ -125,34 +132,49 @@ class ChatClient:
         return ChatReply(value, None, Usage(), None, cached=True)
 
 
-# A server of one's own mostly wants no key, but the client does.
-_NO_KEY = "none"
-# Matched as text: another parser than the client's might see another host in an odd URL.
-_OPENAI = re.compile(r"https://(?:[a-z]+\.)?api\.openai\.com(?::443)?(?:/[a-z0-9/]*)?")
-
-
 def chat_model(settings: Settings) -> BaseChatModel:
-    """Return the chat model of `llm_model`, at OpenAI or at an OpenAI-compatible `llm_base_url`.
+    """Return the chat model of `llm_model`: of `provider:model` by LangChain, of a plain name by OpenAI's protocol.
 
-    It makes no further tries: the client does. OpenAI's own address gets what the environment has for it:
-    without `llm_api_key` the key of `OPENAI_API_KEY`, organization, project and custom headers. Another address, which
-    a caller may have named, gets nothing of these: `llm_api_key` or none, and no header but the client's own.
+    A plain name, and `openai:name`, is a model at OpenAI or at an OpenAI-compatible `llm_base_url`; with such a URL so
+    is a name with a colon whose first part is no provider, such as `llama3:8b`. Models make no further tries: the
+    client does. OpenAI's own address gets what the environment has for it: without `llm_api_key` the key of
+    `OPENAI_API_KEY`, organization, project and custom headers. Another address, which a caller may have named, gets
+    nothing of these: `llm_api_key` or none, and no header but the client's own.
 
     Raises:
-        InvalidInputError: `llm_model` is not set, OpenAI's address has no key, or `llm_base_url` is no URL.
+        InvalidInputError: `llm_model` is not set or names a provider that isn't known or isn't installed, OpenAI's
+            address has no key, or `llm_base_url` is no URL.
     """
     if settings.llm_model is None:
         raise InvalidInputError("llm_model", None, "the name of a chat model")
+    if provider_of(settings.llm_model, settings.llm_base_url) != OPENAI:
+        return make_by_provider("llm_model", settings.llm_model, partial(_by_provider, settings))
+    return _openai_model(settings, model_of(settings.llm_model))
+
+
+def _by_provider(settings: Settings) -> BaseChatModel:
+    from langchain.chat_models import init_chat_model
+
+    provider, _, name = str(settings.llm_model).partition(":")
+    given = {
+        "base_url": settings.llm_base_url,
+        "api_key": settings.llm_api_key,
+        "temperature": settings.llm_temperature,
+    }
+    options: dict[str, Any] = {name: value for name, value in given.items() if value not in ("", None)}
+    return cast(BaseChatModel, init_chat_model(name, model_provider=provider, max_retries=0, **options))
+
+
+def _openai_model(settings: Settings, name: str) -> BaseChatModel:
     from langchain_openai import ChatOpenAI
     from openai import OpenAIError
     from pydantic import SecretStr
 
     url = settings.llm_base_url or None
-    foreign = url is not None and _OPENAI.fullmatch(url) is None
-    key = settings.llm_api_key or (_NO_KEY if foreign else None)
+    key = settings.llm_api_key or (NO_KEY if is_foreign(url) else None)
     try:
         model = ChatOpenAI(
-            model_name=settings.llm_model,
+            model_name=name,
             openai_api_base=url,
             openai_api_key=None if key is None else SecretStr(key),
             temperature=settings.llm_temperature,
@@ -165,30 +187,23 @@ def chat_model(settings: Settings) -> BaseChatModel:
         if type(error).__name__ != "InvalidURL":
             raise
         raise InvalidInputError("llm_base_url", url, "a URL") from error
-    if foreign:
-        _forget_environment(model)
+    if is_foreign(url):
+        model.openai_organization = None
+        for client in (model.root_client, model.root_async_client):
+            forget_openai_environment(client)
     return model
 
 
-def _forget_environment(model: ChatOpenAI) -> None:
-    """Take out of a model's clients what they have read from OPENAI_* variables, which is for OpenAI only.
-
-    The client reads them whatever it is given, and its constructor has no way to say no.
-    """
-    model.openai_organization = None
-    for client in (model.root_client, model.root_async_client):
-        client.organization = client.project = client.admin_api_key = None
-        client._custom_headers = {}
-
-
-def make_chat_client(settings: Settings, model: BaseChatModel | None = None) -> ChatClient:
+def make_chat_client(settings: Settings, model: BaseChatModel | str | None = None) -> ChatClient:
     """Return a client of a handed-in model, else of the one that the settings name, with the settings' bounds.
 
+    A text names a model as the setting `llm_model` does.
+
     Raises:
-        InvalidInputError: neither is there.
+        InvalidInputError: neither is there, or the name is that of no model.
     """
     return ChatClient(
-        chat_model(settings) if model is None else model,
+        model if isinstance(model, BaseChatModel) else chat_model(settings_for_model(settings, model)),
         timeout_seconds=settings.llm_timeout_seconds,
         reply_tokens=settings.llm_reply_tokens,
         retries=settings.llm_retries,

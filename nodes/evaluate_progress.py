@@ -42,6 +42,7 @@ def _novelty(state: AgentState, run: RunContext) -> dict[str, Any]:
         state["iteration"],
         most=run.settings.max_facts,
         least_similarity=run.settings.novelty_min_similarity,
+        states=run.states,
         supports=supports,
         covered_before=frozenset(state["covered_facets"]),
     )
@@ -70,7 +71,8 @@ def _novelty(state: AgentState, run: RunContext) -> dict[str, Any]:
 def _relevant(ranked: list[RankedEntry], run: RunContext) -> list[PoolEntry]:
     """Return the facts that may support the request: relevant ones among those that would be returned."""
     least = run.settings.novelty_min_similarity
-    return [item.entry for item in ranked[: run.settings.max_facts] if item.entry["similarity"] >= least]
+    best = ranked[: run.settings.max_facts]
+    return [item.entry for item in best if item.entry["similarity"] >= least and run.states(item.entry)]
 
 
 def _credit_queries(state: AgentState, new: frozenset[str]) -> dict[str, QueryOutcome]:
@@ -85,7 +87,7 @@ def _credit_queries(state: AgentState, new: frozenset[str]) -> dict[str, QueryOu
 
 def _decide(state: AgentState, run: RunContext, write: StreamWriter) -> dict[str, Any]:
     """Return the route, and why it stops if it does."""
-    progress = _progress(state)
+    progress = _progress(state, run)
     reason, judgement, step = judge_evidence(state, run, progress)
     update = record_steps(state, *([step] if step else []))
     if judgement is not None:
@@ -101,7 +103,7 @@ def _decide(state: AgentState, run: RunContext, write: StreamWriter) -> dict[str
     return update | {"route": (Route.REFINE if reasons else Route.CONTINUE).value}
 
 
-def _progress(state: AgentState) -> RunProgress:
+def _progress(state: AgentState, run: RunContext) -> RunProgress:
     return RunProgress(
         iteration=state["iteration"],
         in_scope=state["in_scope"],
@@ -109,7 +111,9 @@ def _progress(state: AgentState) -> RunProgress:
         queries_left=bool(state["plan"]["queries"]),
         coverage=state["coverage_score"],
         best_single=state["single_coverage"],
-        best_similarity=max((entry["similarity"] for entry in state["evidence_pool"].values()), default=0.0),
+        best_similarity=max(
+            (entry["similarity"] for entry in state["evidence_pool"].values() if run.states(entry)), default=0.0
+        ),
         new_facts=sum(state["new_facts_by_iteration"]),
         streak=state["novelty_streak_without_gain"],
         elapsed=time.time() - state["started"],

@@ -6,16 +6,19 @@ import hashlib
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
+from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from recall_loop.nodes.model.llm_answer import write_answer
 from recall_loop.nodes.model.llm_step import record_steps, usage_totals
-from recall_loop.nodes.runtime.inputs import RECALL_MARKER, chat_role, cleared_inputs
+from recall_loop.nodes.runtime.inputs import RECALL_MARKER, chat_role, cleared_inputs, is_recall_block
 from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import RunContext
+from recall_loop.nodes.steps.corrected_facts import correct_facts
 from recall_loop.nodes.steps.past_experience import capture_finished_run
 from recall_loop.policy.confidence.confidence_mapping import Calibration
 from recall_loop.policy.confidence.confidence_score import (
@@ -26,7 +29,8 @@ from recall_loop.policy.confidence.confidence_score import (
     confidence_components,
     should_abstain,
 )
-from recall_loop.policy.confidence.confidence_signals import BEST_DEPTH, SIGNAL_DEPTH, confidence_signals
+from recall_loop.policy.confidence.confidence_signals import SIGNAL_DEPTH, confidence_signals
+from recall_loop.policy.confidence.relevance import rate_relevance
 from recall_loop.policy.evidence.coverage import compute_coverage
 from recall_loop.policy.evidence.evidence_folding import (
     Supersession,
@@ -37,15 +41,21 @@ from recall_loop.policy.evidence.evidence_folding import (
     unread_source_ids,
 )
 from recall_loop.policy.evidence.ranking import RankedEntry, demote_duplicates
+from recall_loop.policy.evidence.repeats import fold_repeats
+from recall_loop.policy.evidence.statements import acts_of
 from recall_loop.policy.prompting.briefing import render_memory_lines
 from recall_loop.prompts.templates import render_template
-from recall_loop.state.agent_state import AgentState, LlmStep
+from recall_loop.state.agent_state import AgentState, LlmStep, PoolEntry
 from recall_loop.state.context import Context
 from recall_loop.state.errors import StoreError
+from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.types import Role, Route
 from recall_loop.text.words.snippets import estimate_tokens
 
 _log = logging.getLogger(__name__)
+# What two recalls of one turn may differ in: each then has a message of its own.
+_RECALLED = {"goal", "tenant", "agent_id", "user_id", "conversation_id", "scope", "filters", "content_types"}
+NOTHING_RELEVANT = "(nothing in memory is relevant to the question)"
 _FACT_FIELDS = (
     "label",
     "agent_id",
@@ -56,6 +66,8 @@ _FACT_FIELDS = (
     "updated_at",
     "valid_until",
     "superseded_by",
+    "superseded_by_hint",
+    "superseded_reason",
 )
 
 
@@ -65,7 +77,8 @@ def synthesize(
     """Return the update with the result; with `append_message` also with the context block as a message."""
     run = resources.run(state, runtime)
     ranked = _attach_sources(_select_facts(state, run, run.settings.max_facts), run)
-    confidence = _confidence(state, run, ranked, resources.calibration)
+    confidence, abstains = _confidence(state, run, ranked, resources.calibration)
+    ranked = rate_relevance(ranked, confidence["answerable"] if abstains else 1.0)
     stop = {"reason": state["stop_reason"], "iteration": state["iteration"], "detail": state["stop_detail"]}
     runtime.stream_writer({"type": "stopped", **stop})
     answer, step = write_answer(state, run, ranked, confidence["label"], runtime.stream_writer)
@@ -84,7 +97,7 @@ def synthesize(
     if warning is not None:
         result |= {"warnings": [*result.get("warnings", state["warnings"]), warning], "degraded": True}
     if append_message:
-        result["messages"] = [_message(state["messages"], result["context"])]
+        result["messages"] = [_message(state["messages"], result["context"], run.request)]
     return result | {"route": Route.DONE.value, **cleared_inputs(state)}
 
 
@@ -93,10 +106,17 @@ def _select_facts(state: AgentState, run: RunContext, most: int) -> list[RankedE
 
     A search keeps what is similar enough to its query; here the similarity with the request counts (SEARCH-3).
     """
+    ranking = run.ranked(state)
+    if run.ordered is None or run.ordered[0] is not ranking:
+        run.ordered = (ranking, _order_facts(state, run))
+    return fold_messages(run.ordered[1], most, run.terms)
+
+
+def _order_facts(state: AgentState, run: RunContext) -> list[RankedEntry]:
     settings, least = run.settings, run.request.filters.min_similarity or 0.0
     similar = [item for item in run.ranked(state) if item.entry["similarity"] >= least]
-    varied = demote_duplicates(similar, settings.duplicate_similarity, settings.rank_crowding_weight)
-    return fold_messages(_demote_superseded(varied, run), most, run.terms)
+    varied = demote_duplicates(fold_repeats(similar), settings.duplicate_similarity, settings.rank_crowding_weight)
+    return correct_facts(_demote_superseded(varied, run), state, run)
 
 
 def _demote_superseded(ranked: list[RankedEntry], run: RunContext) -> list[RankedEntry]:
@@ -124,12 +144,12 @@ def _attach_sources(ranked: Sequence[RankedEntry], run: RunContext) -> list[Rank
 
 def _confidence(
     state: AgentState, run: RunContext, ranked: Sequence[RankedEntry], calibration: Calibration
-) -> dict[str, Any]:
-    """Return components, signals, raw and calibrated score, whether memory holds an answer, and label (CONF).
+) -> tuple[dict[str, Any], bool]:
+    """Return components, signals, scores, and label (CONF), and whether memory probably holds no answer.
 
-    Signals are of the best twenty facts even where fewer are returned, since the mapping was fitted so. Where fewer
-    than ten are found at all the score is at most the raw one.
+    Signals are of the best twenty facts even where fewer are returned, since the mapping was fitted so.
     """
+    ranked = _evidence(ranked, run)
     parts = confidence_components(
         ConfidenceInputs(
             ranked=ranked,
@@ -139,20 +159,21 @@ def _confidence(
             least_similarity=run.settings.novelty_min_similarity,
         )
     )
-    examined = ranked if run.settings.max_facts >= SIGNAL_DEPTH else _select_facts(state, run, SIGNAL_DEPTH)
+    examined = ranked
+    if run.settings.max_facts < SIGNAL_DEPTH:
+        examined = _evidence(_select_facts(state, run, SIGNAL_DEPTH), run)
     first = [run.supported_facets(item.entry) for item in examined[:1]]
     signals = confidence_signals(examined, run.question, compute_coverage(state["facets"], first).best_single)
     raw = compute_confidence_score(parts)
     values = {RAW_SCORE: raw, **parts, **signals}
+    calibration = calibration.for_values(values)
     score, answerable = calibration.score(values), calibration.answer_probability(values)
     if not ranked:
         score, answerable = 0.0, None if answerable is None else 0.0
-    if len(examined) < BEST_DEPTH:  # in a memory of a few records the first stands out whatever is asked
-        score = min(score, raw)
     thresholds = (calibration.thresholds.medium, calibration.thresholds.high)
     least = calibration.answerable.abstain_below if calibration.answerable else None
     abstains = should_abstain(answerable, run.settings, least)
-    return {
+    figures = {
         "label": compute_confidence(score, parts, run.settings, thresholds, abstains=abstains).value,
         "score": score,
         "answerable": answerable,
@@ -161,6 +182,12 @@ def _confidence(
         "signals": signals,
         "calibration_id": calibration.id,
     }
+    return figures, abstains
+
+
+def _evidence(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
+    """Return the facts that state something, with only what they state: nothing else makes a result surer (LIVE-2)."""
+    return [replace(item, entry=run.evidence(item.entry)) for item in ranked if run.states(item.entry)]
 
 
 def _fact(item: RankedEntry, debug: bool) -> dict[str, Any]:
@@ -171,8 +198,10 @@ def _fact(item: RankedEntry, debug: bool) -> dict[str, Any]:
         "text": record["text"],
         "similarity": entry["similarity"],
         "score": item.score,
+        "relevance": item.relevance,
         **{name: record.get(name) for name in _FACT_FIELDS},
         "evidence": entry["evidence"],
+        **_repeats(entry),
     }
     if debug:
         fact["debug"] = {
@@ -181,17 +210,35 @@ def _fact(item: RankedEntry, debug: bool) -> dict[str, Any]:
             "query_coverage_count": len({match["query"] for match in entry["matches"]}),
             "first_iteration": entry["first_iteration"],
             "components": item.components,
+            "alignment": entry["alignment"],
+            "speech_acts": sorted(act.value for act in acts_of(entry)),
             "matches": entry["matches"],
             "legs": entry["legs"],
         }
     return fact
 
 
+def _repeats(entry: PoolEntry) -> dict[str, Any]:
+    """Return how often a fact was said, and the first and last time of it (LIVE-6)."""
+    times = sorted(time for _, time in entry["said"] if time)
+    return {
+        "count": len(entry["said"]),
+        "first_said": times[0] if times else None,
+        "last_said": times[-1] if times else None,
+    }
+
+
 def _context(run: RunContext, ranked: Sequence[RankedEntry], confidence: str, stop: str) -> str:
-    """Return the context block within the token budget; empty without facts."""
+    """Return the context block within the token budget; empty without facts.
+
+    Facts below the floor, and what states nothing, are left out; where nothing else is left the block says so (LIVE-5).
+    """
     if not ranked:
         return ""
     frame = {"confidence": confidence, "stop": stop}
+    ranked = [item for item in ranked if item.relevance >= run.settings.context_floor and run.states(item.entry)]
+    if not ranked:
+        return render_template("context", memories=NOTHING_RELEVANT, **frame)
     budget = run.settings.max_context_tokens - estimate_tokens(render_template("context", memories="", **frame))
     lines = render_memory_lines([item.entry for item in ranked], max(budget, 0), run.terms)
     return render_template("context", memories="\n".join(lines), **frame) if lines else ""
@@ -221,18 +268,25 @@ def _metadata(state: AgentState, run: RunContext, confidence: float, steps: Sequ
     }
 
 
-def _message(messages: Sequence[AnyMessage], context: str) -> HumanMessage:
-    """Return the context block as a message whose id is the same each time the same turn is recalled.
+def _message(messages: Sequence[AnyMessage], context: str, request: RetrieveRequest) -> HumanMessage:
+    """Return the context block as a message whose id is the same each time a node recalls a turn for one scope.
 
-    A turn is known by its question, so that what an agent's own steps append meanwhile changes nothing.
+    A turn is known by its question, so that what an agent's own steps append meanwhile changes nothing (GRAPH-2).
     """
-    others = [message for message in messages if not message.additional_kwargs.get(RECALL_MARKER)]
+    others = [message for message in messages if not is_recall_block(message)]
     question = next((message for message in reversed(others) if chat_role(message) == Role.USER), others[-1])
     plain = f"{question.id}\n{question.content}" if question.id is None else question.id
-    identity = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    recalled = request.model_dump_json(include=_RECALLED, exclude_none=True)
+    identity = hashlib.sha256("\n".join([plain, *_node_path(), recalled]).encode("utf-8", "surrogatepass"))
     return HumanMessage(
         content=context or "No memories were found for the last question.",
         name="recall_loop",
-        id=f"recall-loop-{identity}",
+        id=f"recall-loop-{identity.hexdigest()[:32]}",
         additional_kwargs={RECALL_MARKER: True},
     )
+
+
+def _node_path() -> list[str]:
+    """Return the names of the nodes, of all graphs around this one, as which it runs; they are the same in a retry."""
+    namespace = str(get_config().get("configurable", {}).get("checkpoint_ns") or "")
+    return [part.partition(":")[0] for part in namespace.split("|")[:-1]]

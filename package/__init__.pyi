@@ -7,7 +7,11 @@ from .evals.runs.prompts import EvalOptions as EvalOptions, settings_with as set
 from .evals.runs.runner import run_evaluation as run_evaluation
 from .graph.batch.batch_run import run_batch as run_batch, stream_batch as stream_batch
 from .graph.builder import build_graph as build_graph
+from .graph.memories.add_tool import add_tool as add_tool
+from .graph.memories.async_memory import AsyncMemory as AsyncMemory
+from .graph.memories.memory import Memory as Memory
 from .graph.remember import remember as remember
+from .graph.retriever import RecallLoopRetriever as RecallLoopRetriever
 from .graph.run import (
     aretrieve as aretrieve,
     retrieve as retrieve,
@@ -17,6 +21,7 @@ from .graph.run import (
 from .memory.adapters.base_store import RecallLoopStore as RecallLoopStore
 from .memory.adapters.tools import memory_tools as memory_tools, trajectory_tool as trajectory_tool
 from .memory.intake.conversations.fact_writing import write_facts as write_facts
+from .memory.intake.conversations.additions import AddResult as AddResult
 from .memory.intake.files.batch_writes import WriteOptions as WriteOptions
 from .memory.intake.files.formats import read_records as read_records
 from .memory.intake.files.ingest import IngestOptions as IngestOptions, ingest_file as ingest_file
@@ -29,7 +34,9 @@ from .memory.search.engine import search as search, search_many as search_many
 from .memory.search.present.result_display import parse_profile as parse_profile, truncate_text as truncate_text
 from .memory.search.rerank.rerank import as_reranker as as_reranker
 from .memory.store.embed.embedders import Embedder as Embedder, OpenAIEmbedder as OpenAIEmbedder
+from .memory.store.embed.langchain_embedder import LangChainEmbedder as LangChainEmbedder
 from .memory.store.embed.minilm import MiniLmEmbedder as MiniLmEmbedder
+from .memory.store.forgetting import ForgetReport as ForgetReport, SweepReport as SweepReport
 from .memory.store.store import MemoryStore as MemoryStore
 from .memory.trajectories.capture.convert import convert_run as convert_run
 from .memory.trajectories.contrast.contrast_search import search_trajectories as search_trajectories
@@ -46,6 +53,8 @@ from .state.errors import (
     EmbedderMismatchError as EmbedderMismatchError,
     InvalidInputError as InvalidInputError,
     RecallError as RecallError,
+    RecordNotFoundError as RecordNotFoundError,
+    RejectedRecordsError as RejectedRecordsError,
     RecursionLimitError as RecursionLimitError,
     StoreError as StoreError,
     StoreLockedError as StoreLockedError,
@@ -58,16 +67,17 @@ from .state.records.records import (
     ArchivalEntry as ArchivalEntry,
     Fact as Fact,
     Message as Message,
+    RecordVersion as RecordVersion,
     SearchHit as SearchHit,
     Trajectory as Trajectory,
 )
 from .state.records.trajectories import trajectory_record as trajectory_record
 from .state.request import ChatMessage as ChatMessage, RetrieveRequest as RetrieveRequest
 from .state.result import Evidence as Evidence, RetrieveResult as RetrieveResult
-from .state.scope import Filters as Filters, Scope as Scope
+from .state.scope import Filters as Filters, RetentionRule as RetentionRule, Scope as Scope
 from .state.search import SearchParams as SearchParams, TrajectorySearchParams as TrajectorySearchParams
 from .state.settings.settings import Settings as Settings
-from .state.types import ContentType as ContentType, SearchMode as SearchMode
+from .state.types import ContentType as ContentType, SearchMode as SearchMode, SpeechAct as SpeechAct
 from .text.words.tokens import query_terms as query_terms
 
 __version__: str

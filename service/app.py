@@ -23,12 +23,13 @@ from recall_loop.service.core.problems import (
     problem_from_validation,
     problem_response,
 )
-from recall_loop.service.mcp.mcp_http import McpEndpoint
 from recall_loop.service.middleware.request_middleware import MCP_PATH, BodyLimitMiddleware, RequestMiddleware
 from recall_loop.service.process.lifecycle import Service
 from recall_loop.service.routes import (
     routes_bulk,
     routes_erasure,
+    routes_forgetting,
+    routes_memory,
     routes_page,
     routes_records,
     routes_retrieve,
@@ -80,9 +81,11 @@ ROUTERS = (
     routes_status.router,
     routes_retrieve.router,
     routes_search.router,
+    routes_memory.router,
     routes_records.router,
     routes_trajectories.router,
     routes_erasure.router,
+    routes_forgetting.router,
     routes_page.router,
 )
 
@@ -92,7 +95,7 @@ def create_app(
     *,
     settings: Settings | None = None,
     embedder: Embedder | None = None,
-    llm: BaseChatModel | None = None,
+    llm: BaseChatModel | str | None = None,
 ) -> FastAPI:
     """Return the application; the store is opened when it starts, and closed when it ends.
 
@@ -100,25 +103,17 @@ def create_app(
         config: of the service; None = read from the environment now.
         settings: of the memory and the loop; None = read from the environment now.
         embedder: None = what the settings name.
-        llm: any LangChain chat model; None = what the settings name, if any.
+        llm: any LangChain chat model, or its name as "provider:model"; None = what the settings name, if any.
 
     Raises:
         InvalidInputError: a setting is not allowed.
     """
     service = Service(config or ServiceConfig(), settings or Settings.from_env(), embedder, llm)
-
-    mcp = _mcp(service)
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with service.lifespan(), mcp.lifespan() if mcp else nullcontext():
-            yield
-
     app = FastAPI(
         title="Recall Loop",
         description="A memory for agents: search until there is enough new evidence, and say why it stopped.",
         version=version("recall-loop"),
-        lifespan=lifespan,
+        lifespan=_lifespan,
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
@@ -128,27 +123,31 @@ def create_app(
     for handled in (RequestValidationError, HTTPException, RecallError):
         app.add_exception_handler(handled, _handle_error)
     app.add_middleware(BodyLimitMiddleware, config=service.config)
-    app.add_middleware(
-        RequestMiddleware, service=service
-    )  # the outermost: what the others refuse becomes a problem document
-    for router in ROUTERS:
-        app.include_router(router)
-    if mcp is not None:
-        from recall_loop.service.mcp.mcp_http import mcp_route
-
-        app.router.routes.append(mcp_route(mcp, MCP_PATH))
-    app.include_router(routes_bulk.router)
+    # The outermost: what the others refuse becomes a problem document.
+    app.add_middleware(RequestMiddleware, service=service)
+    _add_routes(app, service)
     app.openapi = lambda: build_openapi(app)  # type: ignore[method-assign]  # FastAPI's own way to extend it
     return app
 
 
-def _mcp(service: Service) -> McpEndpoint | None:
-    """Return the MCP server, where its SDK is installed."""
-    if not has_mcp():
-        return None
-    from recall_loop.service.mcp.mcp_http import McpEndpoint
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    mcp = app.state.mcp
+    async with app.state.service.lifespan(), mcp.lifespan() if mcp else nullcontext():
+        yield
 
-    return McpEndpoint(service)
+
+def _add_routes(app: FastAPI, service: Service) -> None:
+    """Add every route, and the MCP server where its SDK is installed."""
+    for router in ROUTERS:
+        app.include_router(router)
+    app.state.mcp = None
+    if has_mcp():
+        from recall_loop.service.mcp.mcp_http import McpEndpoint, mcp_route
+
+        app.state.mcp = McpEndpoint(service)
+        app.router.routes.append(mcp_route(app.state.mcp, MCP_PATH))
+    app.include_router(routes_bulk.router)
 
 
 async def _handle_error(request: Request, error: Exception) -> Response:

@@ -103,13 +103,19 @@ class QueryMatch(TypedDict):
 
 
 class PoolEntry(TypedDict):
-    """One fact of the evidence pool: the record as found, and everything that supports it (RANK-2)."""
+    """One fact of the evidence pool: the record as found, and everything that supports it (RANK-2).
+
+    `alignment` is that of `SearchHit` with the question itself; empty where only other queries found the fact.
+    `said` has id and time of each record that says it.
+    """
 
     key: str
     record: dict[str, Any]
     window: str
     similarity: float
     relevance: float
+    alignment: list[float]
+    said: list[list[str | None]]
     matches: list[QueryMatch]
     evidence: list[dict[str, Any]]
     evidence_keys: list[str]
@@ -166,7 +172,7 @@ class InputState(TypedDict, total=False):
     messages: Annotated[
         list[AnyMessage], Field(description="The conversation; the user's last message is the question."), add_messages
     ]
-    request_id: Annotated[str, Field(description="Name of the request in its result; absent = made up.")]
+    request_id: Annotated[str, Field(description="Name of the request in its result; absent = generated.")]
     goal: Annotated[str, Field(description="What the answer is for, in addition to the question.")]
     tenant: Annotated[str, Field(description="Whose memory is read; nothing crosses tenants.")]
     agent_id: Annotated[str, Field(description="Agent whose memory is read; absent = all.")]

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from recall_loop.state.errors import validate_model
 from recall_loop.state.types import (
     DeadlineSeconds,
+    EmbedderName,
     ExplorationFloor,
     Identifier,
     MaxContextTokens,
@@ -30,6 +31,9 @@ class Context(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     store_path: str | None = Field(None, description="Folder of the store; absent = as built or set.")
+    embedder: EmbedderName | None = Field(
+        None, description="Embedder that the store at `store_path` was made with, such as provider:model."
+    )
     tenant: Identifier | None = Field(None, description="Tenant whose memory is read.")
     agent_id: Identifier | None = Field(None, description="Agent whose memory is read; absent = all.")
     user_id: Identifier | None = Field(None, description="User whose memory is read; absent = all.")
@@ -47,7 +51,7 @@ class Context(BaseModel):
     novelty_min_similarity: UnitFloat | None = Field(None, description="A fact below this similarity is never new.")
     coverage_enough: UnitFloat | None = Field(None, description="Coverage required to stop with `enough_facts`.")
     llm_model: ModelName | None = Field(
-        None, title="Language model", description="Chat model that plans, judges and answers."
+        None, title="Language model", description="Chat model that plans, judges and answers, also as provider:model."
     )
     llm_base_url: Utf8Text | None = Field(
         None,

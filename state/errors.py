@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
@@ -33,8 +34,14 @@ def describe_allowed(error: ErrorDetails, schema: JsonSchema | None = None) -> s
     if part is None:
         return message
     if unknown:
-        return "known fields: " + ", ".join(part.get("properties", ()))
+        return "known fields: " + ", ".join(_properties(part, schema))
     return describe_schema(part, schema) or message
+
+
+def _properties(part: JsonSchema, schema: JsonSchema) -> list[str]:
+    """Return the names of an object's fields; of alternatives all of theirs."""
+    options = (_resolve(option, schema) for option in part.get("anyOf", ()))
+    return [*part.get("properties", ()), *(name for option in options for name in option.get("properties", ()))]
 
 
 def describe_schema(part: JsonSchema, schema: JsonSchema) -> str:
@@ -109,10 +116,13 @@ def _child(part: JsonSchema, step: int | str, schema: JsonSchema) -> JsonSchema 
         children = (_child(_resolve(option, schema), step, schema) for option in part["anyOf"])
         return next((child for child in children if child is not None), None)
     inner = part.get("items") if isinstance(step, int) else part.get("properties", {}).get(step)
+    if inner is None and isinstance(part.get("additionalProperties"), dict):
+        inner = part["additionalProperties"]
     return None if inner is None else _resolve(inner, schema)
 
 
 _SHOWN_CHARACTERS = 120
+_SHOWN_REJECTIONS = 20
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -140,12 +150,62 @@ class UnsupportedOptionError(InvalidInputError):
     """An option of the interface that isn't supported here (SEARCH-2)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """One reason why a record can't be stored.
+
+    Attributes:
+        index: place of the record in the call, from 0.
+        id: its id, as far as it states a readable one.
+        field: dotted name of the field within the record; "" = the record itself.
+        value: the field's value, shortened for display.
+        allowed: the accepted values, in words.
+    """
+
+    index: int
+    id: str | None
+    field: str
+    value: str
+    allowed: str
+
+    @property
+    def path(self) -> str:
+        """The field's name as an argument: `records.INDEX.FIELD`."""
+        return ".".join(filter(None, ("records", str(self.index), self.field)))
+
+    def __str__(self) -> str:
+        return f"{self.path}: got {self.value}; allowed: {self.allowed}"
+
+
+class RejectedRecordsError(InvalidInputError):
+    """Records can't be stored; nothing of the call was written (API-2).
+
+    `field`, `value` and `allowed` are those of the first reason.
+
+    Attributes:
+        rejections: every reason, by record.
+    """
+
+    def __init__(self, rejections: Sequence[Rejection]) -> None:
+        self.rejections = tuple(rejections)
+        first = self.rejections[0]
+        super().__init__(first.path, None, first.allowed)
+        self.value = first.value
+        shown = [str(rejection) for rejection in self.rejections[:_SHOWN_REJECTIONS]]
+        rest = len(self.rejections) - len(shown)
+        self.args = ("; ".join([*shown, f"and {rest} more"] if rest else shown),)
+
+
 class RecursionLimitError(InvalidInputError):
     """The caller's recursion limit is too small for the shortest path through the graph."""
 
 
 class StoreError(RecallError):
     """The memory store can't do what was requested."""
+
+
+class RecordNotFoundError(StoreError):
+    """No record of the tenant has this id, or it has expired."""
 
 
 class StoreUnavailableError(StoreError):
@@ -190,13 +250,29 @@ def invalid_input_from(error: ValidationError, prefix: str = "", schema: JsonSch
         schema: JSON schema of the model; with it the text gives the whole range, not only the bound that was crossed.
     """
     first = error.errors(include_url=False)[0]
-    return invalid_input(first, schema, ".".join(filter(None, [prefix, *map(str, first["loc"])])))
+    return invalid_input(first, schema, ".".join(filter(None, [prefix, join_steps(first["loc"])])))
+
+
+def join_steps(steps: Sequence[int | str]) -> str:
+    """Return where a complaint is about, with dots; a step that pydantic adds for a mapping's key is left out."""
+    return ".".join(str(step) for step in steps if step != "[key]")
 
 
 def invalid_input(details: ErrorDetails, schema: JsonSchema | None, field: str) -> InvalidInputError:
     """Turn a complaint of pydantic about `field` into an `InvalidInputError`; `schema` as in `invalid_input_from`."""
     value = None if details["type"] == "missing" else details.get("input")
     return InvalidInputError(field or "input", value, describe_allowed(details, schema))
+
+
+def rejections_of(error: ValidationError, model: type[BaseModel], index: int, record_id: str | None) -> list[Rejection]:
+    """Return each of pydantic's complaints about record `index` of a call, which was validated as `model`."""
+    found = [
+        invalid_input(details, _schema(model), ".".join(map(str, details["loc"])))
+        for details in error.errors(include_url=False)
+    ]
+    return [
+        Rejection(index, record_id, "" if one.field == "input" else one.field, one.value, one.allowed) for one in found
+    ]
 
 
 def validate_model(model: type[_Model], data: Mapping[str, Any] | BaseModel, prefix: str = "") -> _Model:

@@ -42,7 +42,7 @@ class RetrieveRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    id: Identifier | None = Field(None, description="Echoed as request_id; made up where absent.")
+    id: Identifier | None = Field(None, description="Echoed as request_id; generated if absent.")
     messages: tuple[ChatMessage, ...] = Field(min_length=1, description="Conversation window, oldest first.")
     goal: Annotated[Utf8Text, AfterValidator(not_blank)] | None = Field(
         None, description="What the caller wants to achieve, in addition to the last message."

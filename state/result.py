@@ -30,6 +30,9 @@ class RecalledFact(_Frozen):
     text: str
     similarity: float = Field(description="Match with the request in [0,1], comparable across requests.")
     score: float = Field(description="Final ranking value in [0,1].")
+    relevance: float = Field(
+        0.0, description="Probability, as fitted, that it matters for the question; see the setting `context_floor`."
+    )
     label: str | None = None
     agent_id: str | None = None
     agent_name: str | None = None
@@ -41,7 +44,16 @@ class RecalledFact(_Frozen):
     superseded_by: str | None = Field(
         None, description="Id of the newer fact that contradicts it, or something that a message said."
     )
+    superseded_by_hint: str | None = Field(
+        None,
+        description="Id of a later statement by the same speaker that seems to correct it (LIVE-4). A guess from the "
+        "wording, where `superseded_by` is known; not set where the question is about the past.",
+    )
+    superseded_reason: str | None = Field(None, description="Why it seems to be corrected, in words.")
     evidence: tuple[Evidence, ...] = ()
+    count: int = Field(1, ge=1, description="How often it was said: exact and near repeats are one fact.")
+    first_said: Timestamp | None = Field(None, description="When it was said first.")
+    last_said: Timestamp | None = Field(None, description="When it was said last.")
     debug: dict[str, Any] | None = None
 
 

@@ -6,12 +6,15 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from recall_loop.state.attribute_filters import ATTRIBUTES_DESCRIPTION, AttributeFilters
 from recall_loop.state.types import (
+    AgeDays,
     ComplexityLevel,
     ContentType,
     Identifier,
     Role,
     ScopeMode,
+    SpeechAct,
     Timestamp,
     UnitFloat,
     Utf8Text,
@@ -71,6 +74,10 @@ class Filters(BaseModel):
     Superseded facts are left out unless `include_superseded` is true. With `as_of` the times decide instead: records
     that existed and facts that held then. Both together give all records that existed then.
 
+    Attributes compare by JSON type: numbers with numbers by value, text with text by code point, and true, false and
+    null with themselves; a list or an object equals nothing and stands in no order. `ne` passes a record without the
+    attribute; `eq` null passes it too, as null and absent are not told apart but by `exists`.
+
     The fields from `execution_status` on apply to trajectories only: with any of them nothing else matches. They are
     read from a record's attributes (`RunData`). A trajectory without a status is `unknown`; one without a numeric
     score is unscored, and outside every bound.
@@ -88,6 +95,10 @@ class Filters(BaseModel):
     conversation_id: Identifier | None = Field(None, description="Exactly this conversation.")
     session: Identifier | None = Field(None, description="Exactly this session.")
     user_id: Identifier | None = Field(None, description="Exactly this user.")
+    speech_acts: tuple[SpeechAct, ...] | None = Field(
+        None, description="A sentence with any of these speech acts: statement, question, request and so on."
+    )
+    attributes: AttributeFilters | None = Field(None, description=ATTRIBUTES_DESCRIPTION)
     min_similarity: UnitFloat | None = Field(None, description="Similarity at least this, in [0,1].")
     include_superseded: bool | None = Field(
         None, description="True: superseded facts, too; otherwise only current ones."
@@ -115,7 +126,7 @@ class Filters(BaseModel):
         low, high = self.min_outcome_score, self.max_outcome_score
         if low is not None and high is not None and low > high:
             raise ValueError(f"min_outcome_score up to max_outcome_score; got {low} to {high}")
-        for name in ("agent_ids", "tags", "tools_used"):
+        for name in ("agent_ids", "speech_acts", "tags", "tools_used"):
             if getattr(self, name) == ():
                 raise ValueError(f"{name}: at least one value, or leave it out")
         return self
@@ -126,3 +137,28 @@ class Filters(BaseModel):
         if any(getattr(self, name) is not None for name in TRAJECTORY_FILTERS):
             return (ContentType.TRAJECTORY,)
         return DEFAULT_CONTENT_TYPES
+
+
+class RetentionRule(BaseModel):
+    """Which records a policy erases (LIVE-7): those that meet all that the rule names, at least one thing."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kinds: tuple[ContentType, ...] | None = Field(None, description="Of one of these kinds.")
+    roles: tuple[Role, ...] | None = Field(None, description="Said in one of these roles.")
+    speech_acts: tuple[SpeechAct, ...] | None = Field(
+        None, description="Every sentence is one of these: a message that says something else too stays."
+    )
+    older_than_days: AgeDays | None = Field(
+        None, description="Created so many days ago, or earlier; records without `created_at` stay."
+    )
+
+    @model_validator(mode="after")
+    def _names_something(self) -> RetentionRule:
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        if all(value is None for value in given.values()):
+            raise ValueError(f"a rule that names at least one of {', '.join(given)}")
+        for name, value in given.items():
+            if value == ():
+                raise ValueError(f"{name}: at least one value, or leave it out")
+        return self

@@ -71,10 +71,10 @@ class SearchParams(_CommonParams):
         None,
         description="Absent = fact, archival and message; trajectory where a filter of trajectories is given.",
     )
-    limit: Limit = Field(30, description="Most results, 1 to 1,000; of each content type where `limit_per_type`.")
+    limit: Limit = Field(30, description="Maximum results, 1 to 1,000; of each content type where `limit_per_type`.")
     limit_per_type: bool = Field(True, description="Apply the limit to every content type separately.")
     order_by: OrderBy = Field(OrderBy.RELEVANCE, description="Best first, or newest first among the best.")
-    apply_content_scoring: bool = Field(True, description="Weigh tool output and reasoning less than what was said.")
+    apply_content_scoring: bool = Field(True, description="Weigh tool output and reasoning less than speech.")
     rerank: bool | None = Field(
         None, description="Rerank the best by their token vectors; absent = where the store holds token vectors."
     )
@@ -103,11 +103,11 @@ class TrajectorySearchParams(_CommonParams):
     """Options of a search of past runs, with or without contrasts."""
 
     filters: Filters = Field(Filters(), description="Conditions that every run meets: status, tags, tools used …")
-    limit: Limit = Field(DEFAULT_TRAJECTORY_LIMIT, description="Most runs, 1 to 1,000; with contrasts of each tier.")
-    min_score: UnitFloat | None = Field(None, description="Least learning value, 0 to 1; leaves out runs without one.")
-    max_score: UnitFloat | None = Field(None, description="Most learning value, 0 to 1; leaves out runs without one.")
+    limit: Limit = Field(DEFAULT_TRAJECTORY_LIMIT, description="Maximum runs, 1 to 1,000; with contrasts of each tier.")
+    min_score: UnitFloat | None = Field(None, description="Minimum learning value, 0 to 1; excludes unscored runs.")
+    max_score: UnitFloat | None = Field(None, description="Maximum learning value, 0 to 1; excludes unscored runs.")
     min_similarity: UnitFloat = Field(
-        TRAJECTORY_MIN_SIMILARITY, description="Least similarity to the query, 0 to 1; the filter of this name wins."
+        TRAJECTORY_MIN_SIMILARITY, description="Minimum similarity to the query, 0 to 1; the filter of this name wins."
     )
     include_contrasts: bool = Field(False, description="Group by learning value; each tier is searched separately.")
     success_threshold: UnitFloat = Field(SUCCESS_THRESHOLD, description="Learning value from which a run is a success.")

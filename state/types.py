@@ -32,6 +32,21 @@ class Role(StrEnum):
     SYSTEM = "system"
 
 
+class SpeechAct(StrEnum):
+    """What a sentence does: only statements are evidence for something (LIVE-1)."""
+
+    STATEMENT = "statement"
+    QUESTION = "question"
+    REQUEST = "request"
+    ACKNOWLEDGEMENT = "acknowledgement"
+    NON_ANSWER = "non_answer"
+
+    @property
+    def bit(self) -> int:
+        """The act's bit in a mask of several; written to stores, so that the order of the members is for good."""
+        return 1 << list(SpeechAct).index(self)
+
+
 class ScopeMode(StrEnum):
     """How far a search reaches from its agent (SEARCH-4)."""
 
@@ -199,6 +214,21 @@ Integer = Annotated[int, _NO_BOOLEAN]
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False), _NO_BOOLEAN]
 UnitFloat = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), _NO_BOOLEAN]
 
+AgeDays = Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False), _NO_BOOLEAN]
+
+DEFAULT_OPENAI_MODEL = "text-embedding-3-small"
+EMBEDDER_NAMES = "one of minilm, minilm-plain, openai, or provider:model such as openai:text-embedding-3-small"
+
+
+def validate_embedder_name(name: str) -> str:
+    """Return the name of an embedder; raise ValueError with what is allowed."""
+    provider, colon, model = name.partition(":")
+    if name in ("minilm", "minilm-plain", "openai") or (colon and provider.strip() and model.strip()):
+        return name
+    raise ValueError(EMBEDDER_NAMES)
+
+
+EmbedderName = Annotated[str, AfterValidator(validate_embedder_name)]
 ModelName = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(not_blank)]
 
 MaxFacts = Annotated[int, Field(ge=1, le=1000, description="Maximum facts to return (1–1000)."), _NO_BOOLEAN]

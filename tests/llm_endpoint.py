@@ -1,4 +1,4 @@
-"""A chat endpoint on loopback that speaks OpenAI's protocol, well or badly, for tests of everything that uses a model.
+"""An endpoint on loopback for chat and embeddings, which speaks OpenAI's protocol well or badly, for tests.
 
     with ChatEndpoint(lambda asked: {"queries": ["who leads Atlas"]}) as endpoint:
         graph = build_graph(llm=endpoint.model())
@@ -12,6 +12,7 @@ the process, so that what a door remembers of one test's endpoint can't reach th
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import math
@@ -23,6 +24,7 @@ from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.embedders import WordHashEmbedder
 from tests.ports import free_port
 
 _NUMBERS = itertools.count(1)
@@ -121,6 +123,7 @@ class ChatEndpoint:
         self.trickle_seconds = trickle_seconds
         self.held = held
         self.asked: list[RecordedRequest] = []
+        self.embedded: list[dict[str, Any]] = []
         self.errors: list[Exception] = []
         self.stopping = threading.Event()
         self._lock = threading.Lock()
@@ -242,6 +245,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         endpoint = self.server.endpoint
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path.endswith("/embeddings"):
+            endpoint.embedded.append({name.lower(): value for name, value in self.headers.items()} | body)
+            self._send(200, json.dumps(_embeddings(body)).encode())
+            return
         asked = endpoint.record(body, {name.lower(): value for name, value in self.headers.items()})
         behaviour = endpoint.behaviour
         if behaviour is Behaviour.HANGS:
@@ -314,6 +321,23 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             if endpoint.stopping.wait(endpoint.trickle_seconds):
                 return
+
+
+def _embeddings(body: dict[str, Any]) -> dict[str, Any]:
+    """Return vectors that are near where words are shared; in base64 where the client wants them so."""
+    texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+    vectors = WordHashEmbedder().embed_documents(texts)
+    encoded = body.get("encoding_format") == "base64"
+    data = [
+        {
+            "object": "embedding",
+            "index": at,
+            "embedding": base64.b64encode(vector.tobytes()).decode() if encoded else vector.tolist(),
+        }
+        for at, vector in enumerate(vectors)
+    ]
+    usage = {"prompt_tokens": len(texts), "total_tokens": len(texts)}
+    return {"object": "list", "data": data, "model": body["model"], "usage": usage}
 
 
 def _form(body: dict[str, Any]) -> tuple[str, str | None]:

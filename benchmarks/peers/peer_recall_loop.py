@@ -34,7 +34,11 @@ class RecallLoopPeer:
 
     def add(self, collection: str, ids: list[str], texts: list[str], vectors: list[Any]) -> None:
         records = self._records[collection]
-        refused = [each for each in self._store.upsert(records, tenant=collection) if each.status == "rejected"]
+        refused = [
+            each
+            for each in self._store.upsert(records, tenant=collection, on_reject="report")
+            if each.status == "rejected"
+        ]
         if refused or len(records) != len(ids):
             raise RuntimeError(f"{collection}: {len(refused)} of {len(records)} refused, {len(ids)} documents")
         self._newest[collection] = max(each.get("created_at") or "" for each in records)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
+from recall_loop.cli.core.filter_pairs import read_filters
 from recall_loop.cli.core.screen import sanitize
-from recall_loop.cli.core.shared_options import LIST_FILTERS, given_fields
+from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.store.files.store_files import atomic_file
 from recall_loop.state.display import format_count
 from recall_loop.state.errors import InvalidInputError, validate_model
@@ -59,24 +60,9 @@ def model_from(args: argparse.Namespace, model: type[_Model], **fields: Any) -> 
     """
     names = Filters.model_fields.keys() - Scope.model_fields.keys() - model.model_fields.keys()
     given = given_fields(args, model.model_fields)
-    if filters := _read_filters(args.filter, given_fields(args, names)):
+    if filters := read_filters(args.filter, given_fields(args, names)):
         given["filters"] = filters
     return validate_model(model, given | fields)
-
-
-def _read_filters(pairs: Sequence[str], filters: dict[str, Any]) -> dict[str, Any]:
-    """Add `KEY=VALUE` pairs to filters; those of a filter that takes several values add up."""
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise InvalidInputError("--filter", pair, "KEY=VALUE")
-        if key in LIST_FILTERS:
-            filters[key] = [*filters.get(key, ()), value]
-        elif key in filters:
-            raise InvalidInputError(f"--filter {key}", value, "one value")
-        else:
-            filters[key] = value
-    return filters
 
 
 def store_path(settings: Settings) -> Path:

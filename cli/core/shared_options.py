@@ -14,7 +14,7 @@ from typing import Any
 
 from recall_loop.memory.intake.files.batch_size import BATCH_SIZE, MAX_BATCH_SIZE
 
-LIST_FILTERS = ("agent_ids", "tags", "tools_used")
+LIST_FILTERS = ("agent_ids", "speech_acts", "tags", "tools_used")
 Group = argparse._ActionsContainer  # a parser, or a group of one
 
 
@@ -29,6 +29,17 @@ def add_store_option(group: Group, *url_aliases: str) -> None:
         metavar="URL",
         help="Chroma server that holds the vectors; a store remembers its own (default: $RECALL_LOOP_CHROMA_URL)",
     )
+    add_embedder_option(group)
+
+
+def add_embedder_option(group: Group) -> None:
+    """Add `--embedder`."""
+    group.add_argument(
+        "--embedder",
+        metavar="NAME",
+        help="embedder of the store: minilm, minilm-plain, openai or provider:model "
+        "(default: $RECALL_LOOP_EMBEDDER, else minilm)",
+    )
 
 
 def add_model_options(group: Group) -> None:
@@ -38,7 +49,8 @@ def add_model_options(group: Group) -> None:
         "--model",
         dest="llm_model",
         metavar="NAME",
-        help="chat model that plans, judges and answers (default: $RECALL_LOOP_LLM_MODEL, else none)",
+        help="chat model that plans, judges and answers, also as provider:model "
+        "(default: $RECALL_LOOP_LLM_MODEL, else none)",
     )
     add(
         "--base-url",
@@ -99,8 +111,8 @@ def add_filter_option(group: Group) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="any filter of docs/search.md, such as scored=true; may be repeated, "
-        f"and the values of {', '.join(LIST_FILTERS)} add up",
+        help="any filter of docs/search.md, such as scored=true, 'attributes.team=red' or 'attributes.age>=3'; may be "
+        f"repeated, and the values of {', '.join(LIST_FILTERS)} and the conditions on attributes add up",
     )
 
 

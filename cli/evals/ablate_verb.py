@@ -20,10 +20,10 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Leave out each ingredient of retrieval in turn (a leg, a prior, bridges, a strategy, a bonus, the
-reranker) and print what it is worth on each data set: All@10, Recall@10, nDCG@10, iterations and
-latency with it less those without it, with 95 % intervals of a paired bootstrap. No language model
-is used. Every question is asked once for each ingredient: begin with few.
+Leave out each ingredient of retrieval in turn (a retriever, a prior, bridges, a strategy, a bonus, the
+reranker) and print what it is worth on each data set: the differences that it makes in All@10, Recall@10,
+nDCG@10, iterations and latency, with 95 % intervals of a paired bootstrap. No language model is used.
+Every question is asked once for each ingredient: start with a few.
 """
 _EXAMPLE = """\
 examples:
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     for dataset in datasets:
         select_questions(dataset, options)
     if args.json is not None and not args.json.parent.is_dir():  # a bad path costs no run
-        raise InvalidInputError("--json", str(args.json), "a file in a folder that is there")
+        raise InvalidInputError("--json", str(args.json), "a file in an existing folder")
     sets = []
     for dataset in datasets:
         with stage_progress() as progress:

@@ -1,4 +1,4 @@
-"""`recall-loop calibrate`: fit what the confidence score means on labelled questions (CONF-4)."""
+"""`recall-loop calibrate`: calibrate the confidence score on labelled questions (CONF-4)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chrom
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Fit the mapping from what a run measures to the probability that all of the evidence is among the first
-ten facts, and to the probability that memory holds an answer at all; and write it as a small JSON file.
+Fit a mapping from the measurements of a run to the probability that all of the evidence is among the first
+ten facts, and to the probability that memory holds an answer at all. Write it as a small JSON file.
 Questions come from files of `recall-loop eval --unscored --foreign N --per-question FILE` (--replay) or
-are asked now (--data). Figures are out of fold: no conversation is measured by a mapping that has seen
-it. Needs the extra `eval` (pip install "recall-loop[eval]"). RECALL_LOOP_CALIBRATION_FILE names the file
-that is used.
+are asked now (--data). Figures are out of fold: no conversation is measured by a mapping that was
+fitted on it. Needs the extra `eval` (pip install "recall-loop[eval]"). RECALL_LOOP_CALIBRATION_FILE selects the
+file to use.
 """
 
 
 def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
     parser = subparsers.add_parser(
-        "calibrate", help="fit what the confidence score means on labelled questions", description=_DESCRIPTION
+        "calibrate", help="calibrate the confidence score on labelled questions", description=_DESCRIPTION
     )
     add = parser.add_argument
     add("--replay", type=Path, nargs="+", default=[], metavar="FILE", help="files of questions that were asked before")
@@ -39,12 +39,13 @@ def add_parser(subparsers: Any) -> None:
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="the file to write")
     add("--id", metavar="NAME", help="name of the mapping, which results carry (default: the file's name)")
     add("--date", metavar="DATE", help="date of the fit, noted in the file")
-    add("--folds", type=bounded_int(2, 1000), metavar="N", help="parts of the cross-validation (default: 6)")
+    add("--folds", type=bounded_int(2, 1000), metavar="N", help="folds of the cross-validation (default: 6)")
     add("--balance", type=float, metavar="X", help="0 = questions weigh the same, 1 = sets (default: 0.5)")
     add("--high", type=float, metavar="P", help="target precision of `high` (default: 0.85)")
     add("--medium", type=float, metavar="P", help="target precision of `medium` (default: 0.6)")
     add("--wrongly", type=float, metavar="P", help="share of answerable questions to abstain on (default: 0.05)")
     add_cross_collection_option(parser, "--data")
+    add("--attributed", type=Path, metavar="FILE", help="a mapping for questions that name a speaker of what is found")
     add("--method", dest="kind", metavar="NAME", help="take this candidate instead of the best one")
     add("--plot", type=Path, metavar="FILE", help="draw the reliability before and after, as .svg, .png or .html")
     add("--json", action="store_true", help="print the file's content instead of tables")
@@ -68,6 +69,11 @@ def run(args: argparse.Namespace, _: Settings) -> int:
     if args.plot:
         check_plot(args.plot)
     mapping = calibrate(list(_examples(args)), plan)
+    if args.attributed:
+        from recall_loop.nodes.runtime.resources import load_calibration
+
+        other = load_calibration(args.attributed)
+        mapping = mapping.model_copy(update={"attributed": other.attributed or other})
     content = mapping.model_dump(mode="json")
     head = {name: content[name] for name in ("version", "id", "method", "event")}
     text = json.dumps(head | content, ensure_ascii=False, indent=1) + "\n"

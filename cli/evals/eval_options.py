@@ -8,12 +8,14 @@ from recall_loop.cli.core.shared_options import Group, bounded_int, comma_separa
 
 KINDS = ("messages", "facts", "messages+facts", "all")
 FORMATS = ("layout", "records", "locomo", "beam", "musique", "hotpotqa", "longmemeval", "tau")
+DEFAULT_CUTS = (5, 10, 20)
 _MAX_QUESTIONS = 1_000_000
 
 
-def add_dataset_options(group: Group) -> None:
-    """Add `--format` and `--kinds`: how to read `--data`."""
-    group.add_argument("--format", choices=FORMATS, help="format of --data (default: the one that it looks like)")
+def add_dataset_options(group: Group, *more: str) -> None:
+    """Add `--format`, which may be one of `more`, too, and `--kinds`: how to read `--data`."""
+    formats = (*FORMATS, *more)
+    group.add_argument("--format", choices=formats, help="format of --data (default: recognised by its contents)")
     group.add_argument(
         "--kinds", choices=KINDS, help="documents of --data to load (default: messages if there are any, else all)"
     )
@@ -27,12 +29,12 @@ def add_setting_option(group: Group) -> None:
 def add_question_options(group: Group) -> None:
     """Add the cuts and the choice of questions: `--k`, `--categories`, `--unscored`."""
     group.add_argument(
-        "--k", type=_cutoffs, default="5,10,20", metavar="K,..", help="cuts of recall and all (default: %(default)s)"
+        "--k", type=_cutoffs, default=DEFAULT_CUTS, metavar="K,..", help="cutoffs of recall and all (default: 5,10,20)"
     )
     group.add_argument(
         "--categories", type=comma_separated, metavar="A,..", help="only questions of these categories (default: all)"
     )
-    group.add_argument("--unscored", action="store_true", help="also ask questions that count for no recall")
+    group.add_argument("--unscored", action="store_true", help="also ask unscored questions")
 
 
 def add_sample_options(group: Group, option: str = "--limit", items: str = "questions") -> None:
@@ -52,7 +54,7 @@ def add_resamples_option(group: Group) -> None:
         type=bounded_int(100, 100_000),
         default=2000,
         metavar="N",
-        help="resamples of the intervals, drawn with --seed (default: %(default)s)",
+        help="bootstrap resamples, drawn with --seed (default: %(default)s)",
     )
 
 
@@ -70,5 +72,5 @@ def _cutoffs(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        message = f"got {text!r}; allowed: whole numbers with commas between, such as 5,10,20"
+        message = f"got {text!r}; allowed: whole numbers separated by commas, such as 5,10,20"
         raise argparse.ArgumentTypeError(message) from None

@@ -17,16 +17,18 @@ from recall_loop.cli.evals.eval_options import (
     add_sample_options,
     add_setting_option,
 )
+from recall_loop.cli.evals.living_eval import LIVING, add_living_options, check_living_options, run_living
 
 if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chroma nor LangGraph
     from recall_loop.evals.runs.runner import ReplayRun
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Measure retrieval on a labelled data set: recall, all, nDCG and MRR by category, iterations, repeated
+Measure retrieval on a labelled data set: Recall@K, All@K, nDCG and MRR by category, iterations, repeated
 queries, stop reasons and latency. PATH is a file or folder of LoCoMo, BEAM, MuSiQue, HotpotQA,
 LongMemEval or tau-bench as published; or a folder with questions.jsonl, and records.jsonl or documents
-in docs.jsonl, turns/, facts/, summaries/ and events/. Each collection is searched by its own questions only.
+in docs.jsonl, turns/, facts/, summaries/ and events/. Each collection is searched only by its own questions.
+With --format living scripted lives are asked instead: generated, or those of PATH.
 """
 
 
@@ -34,8 +36,8 @@ def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
     parser = subparsers.add_parser("eval", help="measure retrieval on a labelled data set", description=_DESCRIPTION)
     add = parser.add_argument
-    add("--data", type=Path, required=True, metavar="PATH", help="the data set")
-    add_dataset_options(parser)
+    add("--data", type=Path, metavar="PATH", help="the data set; --format living generates lives where it is absent")
+    add_dataset_options(parser, LIVING)
     add_question_options(parser)
     add_sample_options(parser)
     add_setting_option(parser)
@@ -43,10 +45,18 @@ def add_parser(subparsers: Any) -> None:
     add_cross_collection_option(parser, "--unscored")
     add("--per-question", type=Path, metavar="FILE", help="write one JSON line per question")
     add("--json", action="store_true", help="print the report as JSON")
+    add_living_options(parser)
 
 
 def run(args: argparse.Namespace, _: Settings) -> int:
     """Evaluate, print the report, and return the exit code 0."""
+    check_living_options(args)
+    if args.format == LIVING:
+        return run_living(args)
+    return _run_dataset(args)
+
+
+def _run_dataset(args: argparse.Namespace) -> int:
     from recall_loop.cli.core.screen import make_console
     from recall_loop.evals.datasets.datasets import load_dataset
     from recall_loop.evals.replay import eval_report

@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # loaded when the verb runs: `--help` waits for neither Chrom
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Answer the same requests from the same store under several policies, and print side by side what each
-found, how far it searched, what it cost and what its confidence was worth, with 95 % intervals of the
+Answer the same requests from the same store under several policies, and print their figures side by side:
+recall, iterations, queries, latency and the reliability of the confidence, with 95 % intervals of the
 differences from the first policy. `old` is the policy that this project replaces: one broad query, stop
 at any result. `new` is the loop with the settings of the environment. A TOML file gives a policy of your
 own: a table [settings], and a name if it isn't the file's. No language model is used, unless such a file
@@ -57,7 +57,7 @@ def add_parser(subparsers: Any) -> None:
         help="folder of the store; needed with --requests, in memory by default with --data",
     )
     add("--gold", type=Path, metavar="FILE", help="labels of --requests: JSON Lines of id, gold, answerable, category")
-    add("--tenant", metavar="T", help="tenant of --requests that name none (default: $RECALL_LOOP_TENANT)")
+    add("--tenant", metavar="T", help="tenant of --requests that don't name one (default: $RECALL_LOOP_TENANT)")
     add_dataset_options(parser)
     add_question_options(parser)
     add_sample_options(parser, items="requests")

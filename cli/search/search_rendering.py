@@ -80,7 +80,7 @@ def _format_retriever_score(value: object) -> str:
 
 def _empty_line(response: SearchResponse) -> str:
     if not response.allowed:
-        return "Nothing to search: there is no record that scope, types and filters leave."
+        return "Nothing to search: no record matches the scope, the types and the filters."
     return f"Nothing found among {format_count(response.allowed, 'record')}."
 
 
@@ -90,8 +90,8 @@ def _searched_line(response: SearchResponse) -> str:
         scope.pop("mode")
     filters = response.filters.model_dump(mode="json", exclude_none=True)
     return (
-        f"looked in {_pairs(scope)}; types {', '.join(response.content_types)}; "
-        f"filters {_pairs(filters) or 'none'}; legs {', '.join(response.legs)}; generation {response.generation}"
+        f"searched {_pairs(scope)}; types {', '.join(response.content_types)}; "
+        f"filters {_pairs(filters) or 'none'}; retrievers {', '.join(response.legs)}; generation {response.generation}"
     )
 
 

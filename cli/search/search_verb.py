@@ -40,7 +40,7 @@ def add_parser(subparsers: Any) -> None:
     scope = parser.add_argument_group("where to look")
     add_scope_options(scope)
     add_types_option(scope, "fact,archival,message; trajectory where a filter of trajectories is given")
-    _add_filters(parser.add_argument_group("conditions that results must meet, all that are given"))
+    _add_filters(parser.add_argument_group("conditions that results must meet, all of them"))
     _add_mode_options(parser.add_argument_group("how to search"))
     _add_ranking_options(parser.add_argument_group("how to rank"))
     _add_output_options(parser.add_argument_group("output"))
@@ -75,7 +75,7 @@ def _add_mode_options(group: Group) -> None:
         help="vector: meaning; fts: words; hybrid: both; auto: what fits the query (default: auto)",
     )
     add("--fuzzy", metavar="N", help="typo tolerance: 0 none, 1 some, 2 high; not in mode vector (default: 0)")
-    add("--limit", default=10, metavar="N", help="most results of each type, 1 to 1000 (default: %(default)s)")
+    add("--limit", default=10, metavar="N", help="maximum results of each type, 1 to 1000 (default: %(default)s)")
     _add_off(group, "--no-limit-per-type", "limit_per_type", "one limit for all types together (default: off)")
     add("--reference-time", metavar="T", help="now, for `< 3 days` at the end of the query (default: the clock)")
     _add_off(
@@ -90,7 +90,7 @@ def _add_ranking_options(group: Group) -> None:
         choices=("relevance", "created_at"),
         help="best first, or the newest of the best first (default: relevance)",
     )
-    words = "let tool output and reasoning weigh as much as what was said (default: off)"
+    words = "weigh tool output and reasoning the same as speech (default: off)"
     _add_off(group, "--no-content-scoring", "apply_content_scoring", words)
     add(
         "--rerank",

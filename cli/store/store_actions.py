@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from recall_loop.cli.core.common import atomic_output, open_store, scope_from, store_path
+from recall_loop.cli.core.filter_pairs import read_filters
 from recall_loop.cli.core.progress_bars import progress_bar
+from recall_loop.cli.core.run_rendering import format_minute
 from recall_loop.cli.core.screen import Screen, print_json, sanitize_json
+from recall_loop.cli.core.shared_options import given_fields
 from recall_loop.memory.intake.files.ingest import export_lines
 from recall_loop.memory.store.recovery.verify import verify_folder
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.state.display import format_count
-from recall_loop.state.errors import EmbedderMismatchError, InvalidInputError
-from recall_loop.state.scope import Scope
+from recall_loop.state.display import format_count, truncate
+from recall_loop.state.errors import EmbedderMismatchError, InvalidInputError, validate_model
+from recall_loop.state.scope import Filters, RetentionRule, Scope
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ContentType
+
+_SHOWN = 100
 
 
 def info(_: argparse.Namespace, settings: Settings) -> int:
@@ -45,10 +51,19 @@ def _size(folder: Path) -> str:
 
 def export(args: argparse.Namespace, settings: Settings) -> int:
     """Print a tenant's records as lines that `ingest` reads (STORE-2)."""
+    filters = _export_filters(args.filter)
     with open_store(settings, read_only=True) as store, atomic_output(args.output) as out:
-        for line in export_lines(store, Scope(tenant=settings.tenant)):
+        for line in export_lines(store, Scope(tenant=settings.tenant), filters):
             out.write((line if args.output else sanitize_json(line)) + "\n")
     return 0
+
+
+def _export_filters(pairs: Sequence[str]) -> Filters | None:
+    """Return the conditions on records; None where there are none, for then superseded facts are exported too."""
+    given = read_filters(pairs, {})
+    if "min_similarity" in given:
+        raise InvalidInputError("--filter min_similarity", given["min_similarity"], "nothing: an export asks no query")
+    return validate_model(Filters, given, "filters") if given else None
 
 
 def verify(args: argparse.Namespace, settings: Settings) -> int:
@@ -136,3 +151,57 @@ def _ids(args: argparse.Namespace) -> list[str] | None:
         return None
     ids = args.ids or [line.strip() for line in args.ids_file.read_text(encoding="utf-8").splitlines()]
     return list(dict.fromkeys(filter(None, ids)))
+
+
+def sweep(args: argparse.Namespace, settings: Settings) -> int:
+    """Erase what has expired, what rules name and old versions, and print how much it was (LIVE-7)."""
+    # Opened otherwise it would have been swept before, and there would be nothing to count.
+    with MemoryStore.from_settings(settings, store_path(settings), create=False, defer=True) as store:
+        report = store.maintenance.sweep()
+    if args.json:
+        print_json(asdict(report))
+        return 0
+    ruled = format_count(report.retained_no_longer, "record")
+    expired, old = format_count(report.expired, "expired record"), format_count(report.versions, "version")
+    Screen().line(f"Erased {expired}, {ruled} by the rules of retention, and {old}.")
+    return 0
+
+
+def forget(args: argparse.Namespace, settings: Settings) -> int:
+    """Delete the records that filters, types and a rule name, or count them (LIVE-7)."""
+    given = given_fields(args, RetentionRule.model_fields)
+    filters = read_filters(args.filter, {})
+    with open_store(settings, read_only=args.dry_run) as store:
+        report = store.forget(
+            scope_from(args, settings),
+            filters=validate_model(Filters, filters, "filters") if filters else None,
+            rule=validate_model(RetentionRule, given) if given else None,
+            content_types=args.content_types,
+            dry_run=args.dry_run,
+        )
+    if args.json:
+        print_json({"records": report.records, "by_kind": dict(report.by_kind), "dry_run": report.dry_run})
+        return 0
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in report.by_kind.items())
+    verb = "Would delete" if report.dry_run else "Deleted"
+    Screen().line(f"{verb} {format_count(report.records, 'record')}{f' ({kinds})' if kinds else ''}.")
+    return 0
+
+
+def history(args: argparse.Namespace, settings: Settings) -> int:
+    """Print the changes of a record, oldest first; return 1 if there is no such record (API-3)."""
+    with open_store(settings, read_only=True) as store:
+        found = bool(store.get([args.id], scope=Scope(tenant=settings.tenant)))
+        versions = store.history(args.id, tenant=settings.tenant)
+    if args.json:
+        print_json({"versions": [version.model_dump(mode="json", exclude_none=True) for version in versions]})
+        return 0 if found else 1
+    screen = Screen()
+    for version in versions:
+        who = f" by {version.actor}" if version.actor else ""
+        screen.line(f"{version.number}  {format_minute(version.changed_at)}  {version.action}{who}")
+        screen.line(f"   - {truncate(version.before.text, _SHOWN)}")
+        screen.line(f"   + {truncate(version.after.text, _SHOWN)}")
+    if not versions:
+        screen.line("No changes." if found else "There is no record with this id.")
+    return 0 if found else 1

@@ -7,15 +7,27 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.cli.core.shared_options import add_action, add_tenant_option
+from recall_loop.cli.core.shared_options import (
+    add_action,
+    add_filter_option,
+    add_json_option,
+    add_scope_options,
+    add_tenant_option,
+    add_types_option,
+    bounded_int,
+    comma_separated,
+)
 
 if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
+# Actions with records, by the module and the function that does each.
+_RECORD_ACTIONS = {"list": ("record_actions", "list_records"), "update": ("record_actions", "update_record")}
 _EXAMPLE = """\
 examples:
   recall-loop store info --store ./memory
   recall-loop store verify --store ./memory
+  recall-loop store list --store ./memory --tenant acme --user u-5
   recall-loop store export --store ./memory --tenant acme -o acme.jsonl
   recall-loop store delete --store ./memory --tenant acme --ids m-17 m-18
   recall-loop store delete --store ./memory --tenant acme --user u-5 --compact
@@ -26,14 +38,18 @@ examples:
 def add_parser(subparsers: Any) -> None:
     """Add the verb, its actions and their options."""
     parser = subparsers.add_parser(
-        "store", help="inspect, verify, rebuild, compact, export or delete from a store", epilog=_EXAMPLE
+        "store", help="inspect, list, verify, rebuild, compact, export or delete from a store", epilog=_EXAMPLE
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_action(actions, "info", "print what the store holds")
     _add_maintenance(actions)
+    _add_list(actions)
+    _add_update(actions)
     export = add_action(actions, "export", "print a tenant's records", "--tenant acme -o acme.jsonl")
     export.add_argument("-o", "--output", type=Path, metavar="FILE", help="a new file (default: stdout)")
+    add_filter_option(export)
     _add_delete(actions)
+    _add_forgetting(actions)
 
 
 def _add_maintenance(actions: Any) -> None:
@@ -43,7 +59,7 @@ def _add_maintenance(actions: Any) -> None:
     verify.add_argument("--json", action="store_true", help="print one JSON object (default: a line per finding)")
     rebuild = add_action(actions, "rebuild", "rebuild the indexes", tenant=False)
     rebuild.add_argument(
-        "--re-embed", action="store_true", help="embed every record again, by the settings' embedder (default: off)"
+        "--re-embed", action="store_true", help="embed all records again with the settings' embedder (default: off)"
     )
     rebuild.add_argument(
         "--token-vectors",
@@ -54,6 +70,30 @@ def _add_maintenance(actions: Any) -> None:
         "--move", action="store_true", help="keep the vectors on the server of --url from now on (default: off)"
     )
     add_action(actions, "compact", "rewrite the store's files, so that no deleted byte stays in them", tenant=False)
+
+
+def _add_list(actions: Any) -> None:
+    listing = add_action(
+        actions, "list", "print a tenant's records, newest first", "--tenant acme --user u-5 --limit 20"
+    )
+    add_scope_options(listing)
+    add_types_option(listing, "all")
+    add_filter_option(listing)
+    listing.add_argument(
+        "--limit", type=bounded_int(1, 1000), default=20, metavar="N", help="most records (default: %(default)s)"
+    )
+    listing.add_argument("--after", default="", metavar="PLACE", help="where the page before ended (default: begin)")
+    add_json_option(listing)
+
+
+def _add_update(actions: Any) -> None:
+    example = '--tenant acme m-17 text="I moved to Oslo." tags=["home"]'
+    update = add_action(actions, "update", "change some fields of a record; what isn't named stays", example)
+    update.add_argument("id", metavar="ID", help="id of the record")
+    update.add_argument(
+        "changes", nargs="+", metavar="FIELD=VALUE", help="a field and its new value: text, or JSON; null empties it"
+    )
+    update.add_argument("--actor", metavar="NAME", help="who makes the change, for its history (default: nobody says)")
 
 
 def _add_delete(actions: Any) -> None:
@@ -71,7 +111,28 @@ def _add_delete(actions: Any) -> None:
     )
 
 
+def _add_forgetting(actions: Any) -> None:
+    words = "erase what has expired, what the setting `retention` names, and old versions"
+    add_json_option(add_action(actions, "sweep", words, tenant=False))
+    example = "--tenant acme --speech-acts acknowledgement --older-than-days 7 --dry-run"
+    forget = add_action(actions, "forget", "delete the records that options name, or count them", example, tenant=False)
+    add_tenant_option(forget, required=True)
+    add_scope_options(forget)
+    add_types_option(forget, "all")
+    add_filter_option(forget)
+    add = forget.add_argument
+    add("--roles", type=comma_separated, metavar="R,..", help="user, assistant, tool, system (default: any)")
+    acts = "statement, question, request, acknowledgement, non_answer"
+    add("--speech-acts", type=comma_separated, metavar="A,..", help=f"every sentence is one of {acts} (default: any)")
+    add("--older-than-days", metavar="N", help="created so many days ago or earlier (default: any time)")
+    add("--dry-run", action="store_true", help="count what would go, and delete nothing (default: off)")
+    add_json_option(forget)
+    history = add_action(actions, "history", "print the changes of a record, oldest first", "f-12 --tenant acme")
+    history.add_argument("id", metavar="ID", help="id of the record")
+    add_json_option(history)
+
+
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Do what the action says; return 0, or 1 where `verify` found something."""
-    action = getattr(import_module("recall_loop.cli.store.store_actions"), args.action)
-    return int(action(args, settings))
+    module, name = _RECORD_ACTIONS.get(args.action, ("store_actions", args.action))
+    return int(getattr(import_module(f"recall_loop.cli.store.{module}"), name)(args, settings))

@@ -56,12 +56,12 @@ def add_parser(subparsers: Any) -> None:
 
 def _add_intake(actions: Any) -> None:
     convert = add_action(
-        actions, "convert", "turn runs into records", "runs.jsonl -o records.jsonl", stored=False, tenant=False
+        actions, "convert", "convert runs into records", "runs.jsonl -o records.jsonl", stored=False, tenant=False
     )
     convert.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS_HELP)
     convert.add_argument("-o", "--output", type=Path, metavar="FILE", help="a new file (default: stdout)")
     _add_masking(convert)
-    add = add_action(actions, "add", "put runs into a store", "runs.jsonl --store ./memory --agent support")
+    add = add_action(actions, "add", "add runs to a store", "runs.jsonl --store ./memory --agent support")
     add.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS_HELP)
     add.add_argument("--agent", metavar="A", help="agent that the runs belong to (default: as each line says)")
     add.add_argument("--tag", action="append", default=[], metavar="T", help="tag for every run; may be repeated")
@@ -76,7 +76,7 @@ def _add_intake(actions: Any) -> None:
 
 def _add_masking(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("secrets, masked before anything is stored").add_argument
-    add("--mask", action="append", default=[], metavar="REGEX", help="also mask what this matches; may be repeated")
+    add("--mask", action="append", default=[], metavar="REGEX", help="also mask matching text; may be repeated")
     add(
         "--mask-key",
         action="append",
@@ -97,7 +97,7 @@ def _add_score(actions: Any) -> None:
     score.add_argument(
         "--pending",
         action="store_true",
-        help="only those that are queued: scoring failed, or was left for later (default: all without a score)",
+        help="only runs whose scoring failed or was postponed (default: all without a score)",
     )
     score.add_argument(
         "--by",
@@ -113,8 +113,8 @@ def _add_search(actions: Any) -> None:
     search.add_argument("query", type=not_blank, metavar="QUERY", help="what the run should be about")
     add_scope_options(search.add_argument_group("where to look"), "runs")
     _add_contrasts(search.add_argument_group("learning value and contrasts"))
-    _add_filters(search.add_argument_group("conditions that runs must meet, all that are given"))
-    search.add_argument("--limit", metavar="N", help="most runs, with contrasts of each tier, 1 to 1000 (default: 5)")
+    _add_filters(search.add_argument_group("conditions that runs must meet, all of them"))
+    search.add_argument("--limit", metavar="N", help="maximum runs, with contrasts per tier, 1 to 1000 (default: 5)")
     add_json_option(search)
 
 
@@ -148,7 +148,7 @@ def _add_filters(group: Group) -> None:
 
 
 def _add_show(actions: Any) -> None:
-    show = add_action(actions, "show", "print a run for reading", "run-17 --store ./memory")
+    show = add_action(actions, "show", "print a run in readable form", "run-17 --store ./memory")
     show.add_argument("id", metavar="ID", help="id of the run")
     show.add_argument("--full", action="store_true", help="show every text in full (default: shortened)")
     add_json_option(show)

@@ -219,7 +219,7 @@ def _quality_figures(sets: Sequence[Mapping[str, Any]]) -> dict[str, list[Mappin
 
 _HEADS = ("All@10", "Recall@10", "nDCG@10", "iterations", "queries", "latency p50, ms")  # of `MEASURES`
 _COARSE = {"iterations": 2, "queries_executed": 1, "latency_ms": 0}
-_NOTE = "worth = with everything less without it, with its 95 % interval; * where the interval doesn't hold 0"
+_NOTE = "worth = with everything minus without it, with its 95 % interval; * where the interval excludes 0"
 
 
 def build(sets: Sequence[Mapping[str, Any]], options: EvalOptions, resamples: int) -> dict[str, Any]:
@@ -242,8 +242,8 @@ def show(report: Mapping[str, Any], console: Console) -> None:
     for found in report["sets"]:
         console.print(_table(found))
     for text, key in (
-        ("no measure of quality gains on any set:", "gain_nothing"),
-        ("some measure of quality loses on some set:", "lose_somewhere"),
+        ("no gain in any measure of quality on any set:", "gain_nothing"),
+        ("a loss in some measure of quality on some set:", "lose_somewhere"),
     ):
         console.print(text, ", ".join(report[key]) or "none", markup=False)
 

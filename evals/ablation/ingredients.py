@@ -93,17 +93,17 @@ def _searching() -> list[Ingredient]:
         return Ingredient(name, about, parts=RetrievalParts(search=search))
 
     reranked = "late interaction of token vectors on the best 100, and the learned order"
-    by_score = "legs joined by score; reciprocal ranks (k = 60) instead"
+    by_score = "retrievers fused by score; reciprocal ranks (k = 60) instead"
     coverage = "share of the query's words that a window holds, as a signal"
     return [
-        Ingredient("words", "the lexical leg (BM25)", {"search_mode": SearchMode.VECTOR}),
-        Ingredient("vectors", "the vector leg", {"search_mode": SearchMode.FTS}),
+        Ingredient("words", "the lexical retriever (BM25)", {"search_mode": SearchMode.VECTOR}),
+        Ingredient("vectors", "the vector retriever", {"search_mode": SearchMode.FTS}),
         fused_by("score-fusion", by_score, Fusion(combine=sum_of_reciprocal_ranks)),
         fused_by("coverage", coverage, Fusion(ignored=frozenset({"word_share"}))),
         fused_by("speaker-prior", "preference for what the named speaker said", Fusion(speaker_weight=0.0)),
         fused_by("session-prior", "preference for sessions with several good turns", Fusion(session_weight=0.0)),
         Ingredient("reranker", reranked, parts=RetrievalParts(search=_search_without_reranking)),
-        Ingredient("learned-order", "trees on what legs and token matches say", {"learned_order": False}),
+        Ingredient("learned-order", "trees over retriever scores and token matches", {"learned_order": False}),
     ]
 
 
@@ -138,8 +138,8 @@ def _planning() -> list[Ingredient]:
         return Ingredient(name, about, parts=RetrievalParts(planning), needs=needs)
 
     fan_out = "several queries in the first round; the whole question alone instead"
-    time_query = "what is asked of a time, looked up among what was made then"
-    bridges = "queries from what was found to what is missing"
+    time_query = "questions about a time, searched among records of that time"
+    bridges = "queries that lead from found facts to missing ones"
     feedback = "queries of words that the best facts share"
     gaps = "queries for uncovered parts of the question"
     rounds = [
@@ -170,16 +170,16 @@ def _ranking() -> list[Ingredient]:
         return Ingredient(f"{name}-bonus", about, {f"rank_{name}_weight": 0.0}, needs=needs)
 
     return [
-        weight("reply", "bonus for the answer to a turn that asks"),
+        weight("reply", "bonus for replies to relevant questions"),
         weight("reference", "bonus for a titled record that the question or a found one names"),
-        Ingredient("crowding", "third and further records of one title put lower", {"rank_crowding_weight": 0.0}),
-        weight("time", "bonus for records of a time in which the question places what it asks"),
-        weight("teller", "bonus for turns of whoever has said what is asked for, as the question tells"),
+        Ingredient("crowding", "lower scores from the third record of one title on", {"rank_crowding_weight": 0.0}),
+        weight("time", "bonus for records from the time that the question names, or about it"),
+        weight("teller", "bonus for turns of the speaker whom the question expects to have said the answer"),
         weight("novelty", "bonus for facts that a later round found", "later"),
         weight("recency", "bonus for recent records"),
         weight("diversity", "bonus for matching several queries"),
         weight("evidence", "bonus for several sources"),
-        Ingredient("near-duplicates", "near-duplicates put behind the rest", {"duplicate_similarity": 1.0}),
+        Ingredient("near-duplicates", "near-duplicates moved behind the rest", {"duplicate_similarity": 1.0}),
     ]
 
 

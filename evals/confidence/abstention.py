@@ -47,7 +47,7 @@ def fit_answerable(
 
     Args:
         sample: the questions.
-        folds: parts of the cross-validation.
+        folds: folds of the cross-validation.
         wrongly: share of the answerable questions, in [0,1], that may be taken for unanswerable.
         parts: places of the questions that figures are wanted of, by name.
     """

@@ -37,7 +37,7 @@ class CalibrationPlan:
     Attributes:
         name: the mapping's id, which results carry.
         date: when it is fitted, as the caller says it; the clock isn't asked, so that a fit can be repeated.
-        folds: parts of the cross-validation over groups, 2 or more.
+        folds: folds of the cross-validation over groups, 2 or more.
         balance: 0 = each question counts the same, 1 = each set.
         high: least share of `high` results that the event holds for, in [0,1].
         medium: the same of `medium` results.

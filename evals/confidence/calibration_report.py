@@ -148,7 +148,7 @@ def check_plot(path: Path) -> None:
     if path.suffix not in _KINDS:
         raise InvalidInputError("--plot", str(path), f"a file that ends in {', '.join(_KINDS)}")
     if not path.parent.is_dir():
-        raise InvalidInputError("--plot", str(path), "a file in a folder that is there")
+        raise InvalidInputError("--plot", str(path), "a file in an existing folder")
     check_plotting("--plot", path)
 
 

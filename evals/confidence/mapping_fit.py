@@ -29,7 +29,7 @@ from recall_loop.policy.confidence.confidence_mapping import (
     LabelThresholds,
 )
 from recall_loop.policy.confidence.confidence_score import COMPONENT_WEIGHTS, RAW_SCORE
-from recall_loop.policy.confidence.confidence_signals import SIGNALS
+from recall_loop.policy.confidence.confidence_signals import SIGNALS, SPEAKER_NAMED
 from recall_loop.state.errors import InvalidInputError
 
 _SINGLE_PENALTY, _PAIR_PENALTY = 0.002, 1.0
@@ -61,7 +61,8 @@ class ModelSpec:
         return "isotonic" if not self.features else "logistic+isotonic" if self.curve else "logistic"
 
 
-_COMPONENTS, _ALL = tuple(COMPONENT_WEIGHTS), (*COMPONENT_WEIGHTS, *SIGNALS)
+_COMPONENTS = tuple(COMPONENT_WEIGHTS)
+_ALL = (*COMPONENT_WEIGHTS, *(name for name in SIGNALS if name != SPEAKER_NAMED))  # that one chooses the mapping
 _LOGISTIC_MODELS = (
     ModelSpec("logistic, components", _COMPONENTS),
     ModelSpec("logistic, components and signals", _ALL),
@@ -73,9 +74,22 @@ SCORE_MODELS = (
     *(replace(kind, name=f"{kind.name}; isotonic", curve=True) for kind in _LOGISTIC_MODELS),
 )
 _ATTRIBUTION_FEATURES = (*COMPONENT_WEIGHTS, "named_told", "told_share", "named_alike", "told_alike")
+_ALIGNED_FEATURES = (
+    *_ATTRIBUTION_FEATURES,
+    "aligned_cosine",
+    "aligned_tokens",
+    "aligned_least",
+    "aligned_share",
+    "aligned_answer",
+)
 _NAMED_FEATURES = (*_ATTRIBUTION_FEATURES, "named_first", "named_lead", "named_own", "named_vote")
 # Components tell what memory holds nothing on; the others, whether it was said of whom the question asks about.
 ANSWERABLE_MODELS = (
+    ModelSpec(
+        "logistic, components, what the named tell, and how well the best fact's words match",
+        _ALIGNED_FEATURES,
+        monotone=frozenset(_ALIGNED_FEATURES),
+    ),
     ModelSpec(
         "logistic, components and what the named tell", _ATTRIBUTION_FEATURES, monotone=frozenset(_ATTRIBUTION_FEATURES)
     ),

@@ -61,7 +61,7 @@ def load_dataset(path: Path, kinds: DocumentSelection | str | None = None, forma
         kinds = DocumentSelection.ALL  # nobody reports figures over the messages of such a set alone
     file = _only_file(path) if path.is_dir() and name not in (*_FOLDER_FORMATS, "tau") else path
     if not file.is_file() and not path.is_dir():
-        raise InvalidInputError("data", str(path), "a file or folder that is there")
+        raise InvalidInputError("data", str(path), "an existing file or folder")
     return build_dataset(path.resolve().stem if path.is_file() else path.resolve().name, _READERS[name](file), kinds)
 
 

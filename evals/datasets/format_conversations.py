@@ -43,7 +43,7 @@ def read_locomo(path: Path) -> RawDataset:
     for item in iter_items(path):
         sample = validate_model(_Sample, item.value, item.location)
         if sample.sample_id in items:
-            raise InvalidInputError(f"{item.location}.sample_id", sample.sample_id, "an id that no other sample has")
+            raise InvalidInputError(f"{item.location}.sample_id", sample.sample_id, "a unique id")
         items[sample.sample_id] = item.without_value()
         questions += _questions(sample, item)
     return RawDataset({name: partial(_sample_documents, item) for name, item in items.items()}, questions)
@@ -102,7 +102,7 @@ def read_longmemeval(path: Path) -> RawDataset:
     for item in iter_items(path):
         asked = _instance(item.value, item.location)
         if asked.question_id in items:
-            raise InvalidInputError(f"{item.location}.question_id", asked.question_id, "an id that comes once")
+            raise InvalidInputError(f"{item.location}.question_id", asked.question_id, "an id that occurs once")
         items[asked.question_id] = item.without_value()
         fields = {
             "id": asked.question_id,

@@ -41,7 +41,7 @@ class OldPolicyRun:
 
     Attributes:
         result_counts: number of results of each call; a failed call has none.
-        new_facts: for each call the facts that no earlier one had found, at least as similar as counts for relevant.
+        new_facts: for each call the facts that no earlier one found and that are similar enough to be relevant.
         facts: unique facts in the order of retrieval, not cut yet, each with the iteration that found it.
     """
 

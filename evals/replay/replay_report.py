@@ -25,7 +25,7 @@ from recall_loop.evals.runs.runner import ReplayRun
 _TOTALS = ("queries_executed", "queries_repeated", "llm_calls", "llm_tokens", "gold_found", "relevant_facts")
 MEASURE_LABELS = {
     "gold_found": "unique relevant facts found (gold)",
-    "relevant_facts": "facts at least as similar as counts for relevant",
+    "relevant_facts": "facts similar enough to count as relevant",
     "iterations": "iterations, mean",
     "queries_executed": "queries executed",
     "queries_repeated": "queries repeated",

@@ -130,7 +130,7 @@ def ingest(
         while batch := list(islice(records, _BATCH)):
             for outcome in store.upsert(batch, tenant=name):
                 if outcome.status == "rejected":
-                    raise InvalidInputError(f"{name}.{outcome.id}", outcome.error, "a record that the store takes")
+                    raise InvalidInputError(f"{name}.{outcome.id}", outcome.error, "a record that the store accepts")
             ids.update(record.id for record in batch)
             done += len(batch)
             if progress:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from recall_loop.graph.builder import TracedGraph, build_graph
+from recall_loop.graph.builder import build_graph
 from recall_loop.graph.run import stream_graph
+from recall_loop.graph.traced_graph import TracedGraph
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.run_context import DEFAULT_RETRIEVAL_PARTS, RetrievalParts, RunInputs
 from recall_loop.state.request import RetrieveRequest

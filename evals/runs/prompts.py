@@ -29,7 +29,7 @@ class EvalOptions:
     """Which questions are asked, and how many results count.
 
     Attributes:
-        ks: cuts of recall and all, each 1–1000, ascending; the largest is the request's `max_facts`.
+        ks: cutoffs of recall and all, each 1–1000, ascending; the largest is the request's `max_facts`.
         categories: only questions of these categories; None = all.
         limit: ask at most this many questions, drawn with `seed`; None = all.
         seed: seed of that draw. Nothing else is random.

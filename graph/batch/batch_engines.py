@@ -75,7 +75,7 @@ class ProcessEngine:
         if worker.dead:
             self._deaths = 1 if worker.answered else self._deaths + 1
             if self._deaths > _MAX_DEATHS:
-                raise WorkerError(f"worker processes end without an answer (exit code {worker.process.poll()})")
+                raise WorkerError(f"worker processes exit without an answer (exit code {worker.process.poll()})")
             worker.close()
             worker = self._workers[at] = _WorkerProcess(self._setup)
         return worker.submit(request)

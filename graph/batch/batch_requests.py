@@ -97,7 +97,7 @@ class CompletedLines:
 
 
 def _changed_file_error(path: Path, why: str) -> InvalidInputError:
-    allowed = "the requests that the output was begun with, unchanged (lines may be appended)"
+    allowed = "the requests that the output was started with, unchanged (lines may be appended)"
     return InvalidInputError("requests", f"{path}: {why}", allowed)
 
 
@@ -167,12 +167,10 @@ def _from_line(raw: RawLine, ids: _IdRegistry) -> BatchRequest:
 def _checked(fields: Mapping[str, Any], line: int, digest: str | None, ids: _IdRegistry) -> BatchRequest:
     request_id = fields.get("id")
     if not isinstance(request_id, str) or not request_id.strip():
-        return _invalid_request(
-            line, digest, "invalid_input", f"id: got {request_id!r}; allowed: a text of its own", "id"
-        )
+        return _invalid_request(line, digest, "invalid_input", f"id: got {request_id!r}; allowed: a unique text", "id")
     earlier = ids.first_line(request_id, line)
     if earlier != line:
-        message = f"id {request_id!r} stands on line {earlier} too"
+        message = f"id {request_id!r} is also on line {earlier}"
         return BatchRequest(line, request_id, digest, error={"type": DUPLICATE_ID, "message": message, "field": "id"})
     return BatchRequest(line, request_id, digest, fields)
 

@@ -144,9 +144,7 @@ class BatchScheduler:
     def _give_up(self, job: _RunningRequest) -> None:
         """Have the error written now; the run keeps its slot until the loop looks at the clock again, and ends."""
         job.reported = True
-        message = (
-            f"not done after {self._timeout:g} s; deadline_seconds, where it is less, gives what was found by then"
-        )
+        message = f"not done after {self._timeout:g} s; a lower deadline_seconds returns what was found by then"
         self._ready[job.position] = job.request.result_line(error={"type": "timeout", "message": message})
 
     def _take_ready(self) -> list[ResultLine]:

@@ -161,4 +161,4 @@ def _check_files(requests_path: Path, output_path: Path) -> None:
         raise InvalidInputError("requests", str(requests_path), "a regular file: it is read more than once")
     requests_path.open("rb").close()
     if output_path.exists() and output_path.samefile(requests_path):
-        raise InvalidInputError("output", str(output_path), "another file than the requests")
+        raise InvalidInputError("output", str(output_path), "a file other than the requests")

@@ -61,7 +61,7 @@ class RayWorker:
         store = MemoryStore.from_settings(self._settings, setup["path"], create=False, read_only=True)
         if store.generation != setup["generation"]:
             store.close()
-            raise WorkerError(f"{setup['path']} is of another generation there: copy or share the folder again")
+            raise WorkerError(f"{setup['path']} has another generation there: copy or share the folder again")
         self._store = store
 
 
@@ -157,7 +157,7 @@ class RayEngine:
         if self._actors[at].dead:
             self._deaths = 1 if self._actors[at].answered else self._deaths + 1
             if self._deaths > _MAX_ACTOR_DEATHS:
-                raise WorkerError("actors of the cluster end without an answer, one after the other")
+                raise WorkerError("actors of the cluster exit without an answer, one after another")
             self._actors[at] = self._new()
         return self._actors[at].submit(request)
 
@@ -194,13 +194,13 @@ class RayEngine:
         if late:
             processors = self._ray.cluster_resources().get("CPU", 0)
             raise WorkerError(
-                f"{len(ready)} of {len(pending)} actors began within {_STARTUP_SECONDS:g} s; each takes a processor, "
+                f"{len(ready)} of {len(pending)} actors started within {_STARTUP_SECONDS:g} s; each takes a processor, "
                 f"and the cluster has {processors:g}"
             )
         try:
             blockers = self._ray.get(ready)
         except self._ray.exceptions.RayError as error:
-            raise WorkerError(f"an actor can't begin; is recall-loop installed on every machine? {error}") from error
+            raise WorkerError(f"an actor can't start; is recall-loop installed on every machine? {error}") from error
         for why in filter(None, blockers):
             raise WorkerError(why)
 

@@ -165,7 +165,7 @@ def unclassified_error(error: Exception) -> CallError:
     """
     if issubclass(type(error), RecursionError):
         return call_error(FailureReason.NOT_JSON, "the reply is nested too deeply", alive=True)
-    return call_error(FailureReason.ERROR, f"what came can't be read: {type(error).__qualname__}")
+    return call_error(FailureReason.ERROR, f"the response can't be read: {type(error).__qualname__}")
 
 
 def classify_error(error: BaseException) -> CallError:

@@ -131,7 +131,7 @@ class FallbackChain(Generic[T]):
             return self._failed(blocked)
         refused: set[str] = set()
         plan = self._endpoint.methods_to_try(tuple(self._methods()))
-        last = call_error(FailureReason.UNSUPPORTED, "the model can't be asked in any way")
+        last = call_error(FailureReason.UNSUPPORTED, "no output method works with this model")
         try:
             for name in plan:
                 found = yield from self._try_method(name, stream)
@@ -195,7 +195,7 @@ class FallbackChain(Generic[T]):
         admitted = self._endpoint.admit(self._policy.clock(), self._seconds())
         self._trial = admitted is Admission.HALF_OPEN
         if admitted is Admission.OPEN:
-            return call_error(FailureReason.CIRCUIT_OPEN, "the endpoint failed a moment ago and is left alone")
+            return call_error(FailureReason.CIRCUIT_OPEN, "the endpoint failed recently and is not called for now")
         return None
 
     def _methods(self) -> dict[str, OutputMethod]:
@@ -245,7 +245,7 @@ class FallbackChain(Generic[T]):
 
     def _too_late(self, call: ModelCall) -> CallError:
         if call.seconds < self._policy.timeout_seconds:
-            return call_error(FailureReason.TIME_LIMIT, f"no reply within the {call.seconds:.3g} s that there were")
+            return call_error(FailureReason.TIME_LIMIT, f"no reply within the {call.seconds:.3g} s that remained")
         return call_error(FailureReason.TIMEOUT, f"no reply within {call.seconds:.3g} s")
 
     def _cost(self, reading: ParsedReply) -> int:

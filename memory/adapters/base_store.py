@@ -8,49 +8,74 @@ the item's `fields` is indexed, and each prefix of the namespace is a tag, which
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from langgraph.store.base import BaseStore, GetOp, Item, ListNamespacesOp, Op, PutOp, Result, SearchItem, SearchOp
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    IndexConfig,
+    Item,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+    validate_op_namespace,
+)
 
+from recall_loop.memory.adapters.store_config import (
+    DEFAULT_SWEEP_MINUTES,
+    check_minutes,
+    checked_put,
+    checked_ttl,
+    index_fields,
+)
 from recall_loop.memory.adapters.store_items import (
-    INDEXED_TAG,
-    ITEM_ATTRIBUTE,
-    indexable_text,
-    matches_filter,
-    matches_namespace,
-    normalise_containers,
-    prefix_tag,
+    ids_of,
+    is_part_id,
+    item_fields,
+    item_id,
+    item_records,
+    later_expiries,
     prefix_tags,
 )
-from recall_loop.memory.search.engine import search
-from recall_loop.memory.store.encoding.indexing import digest
-from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError, validate_model
-from recall_loop.state.records.records import ArchivalEntry, Fact, Record
-from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
-from recall_loop.state.search import MAX_RESULTS, SearchParams
+from recall_loop.memory.adapters.store_reads import ItemReads
+from recall_loop.memory.adapters.store_sweeper import Sweeper
+from recall_loop.memory.adapters.store_values import indexable_texts
+from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.records.records import Record
+from recall_loop.state.scope import DEFAULT_TENANT, Scope
 from recall_loop.state.types import ContentType
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
-
-Namespace = tuple[str, ...]
-_WIDENING_FACTOR = 4
 
 
 class RecallLoopStore(BaseStore):
     """A LangGraph store whose items are records of one tenant of a `MemoryStore`.
 
     Searches with a query run both retrievers (words and meaning) and give each item's similarity in [0,1] as its score,
-    best item first. If fewer items match than are wanted, those that aren't indexed follow, without a score; so do
-    matches beyond the best 1,000. Without a query items come in the order in which they were first put.
+    best item first; where an item has several texts, the best one counts. If fewer items match than are wanted, those
+    that aren't indexed follow, without a score; so do matches beyond the best 1,000 texts. Without a query items come
+    in the order in which they were first put.
 
-    A batch reads before it writes; of several puts with one namespace and key the last one counts. There is no time to
-    live: a `ttl` is an error. Every method may be called from several threads; the asynchronous ones run in threads.
+    A batch reads before it writes; of several puts with one namespace and key the last one counts. Every method may be
+    called from several threads; the asynchronous ones run in threads.
+
+    An item with a time to live is left out of everything as soon as that is over, `sweep_ttl` erases it, and a read
+    starts its time anew (unless the configuration or the call says otherwise, or the store is read-only).
+
+    Attributes:
+        index_config: the configuration of the index as it was given.
+        ttl_config: the configuration of times to live as it was given.
     """
+
+    supports_ttl = True
 
     def __init__(
         self,
@@ -60,7 +85,9 @@ class RecallLoopStore(BaseStore):
         agent_id: str | None = None,
         user_id: str | None = None,
         kind: Literal["archival", "fact"] = "archival",
-        fields: Sequence[str] = ("$",),
+        fields: Sequence[str] | None = None,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
     ) -> None:
         """Bind a store and the owners of the items; no call can choose others.
 
@@ -70,32 +97,42 @@ class RecallLoopStore(BaseStore):
             agent_id: the agent that the items belong to; others' items are not seen.
             user_id: the user that the items belong to; others' items are not seen.
             kind: kind of the records.
-            fields: paths in a value whose text is indexed, as LangGraph writes them; `$` is the whole value.
+            fields: paths in a value whose texts are indexed, each for itself, as LangGraph writes them; `$`, the
+                default, is the whole value as one text.
+            index: the same as LangGraph's configuration, with `fields`, `dims` and `embed`. The store's own embedder
+                makes all vectors, so that `dims` and `embed` must be those it was opened with; `embed` is compared
+                by one text.
+            ttl: LangGraph's configuration of times to live, in minutes: `default_ttl` of items that are put without one
+                (absent = they stay), `refresh_on_read` (true), `sweep_interval_minutes` of `start_ttl_sweeper` (5).
 
         Raises:
             InvalidInputError: an argument is not allowed.
+            UnsupportedOptionError: `ttl` asks for expired items.
         """
         if kind not in ("archival", "fact"):
             raise InvalidInputError("kind", kind, "archival or fact")
-        if isinstance(fields, str) or not fields:
-            raise InvalidInputError("fields", fields, "a list of paths")
         given = {"tenant": tenant, "agent_id": agent_id, "user_id": user_id}
         self._scope = validate_model(Scope, {name: value for name, value in given.items() if value is not None})
         self._owners = (self._scope.agent_id, self._scope.user_id)
-        self._store, self._kind, self._fields = store, ContentType(kind), tuple(fields)
+        self._store, self._kind = store, ContentType(kind)
+        self._items = ItemReads(store, self._scope, self._owners, self._kind)
+        self.index_config, self._fields = index, index_fields(store, kind, index, fields)
+        self.ttl_config = checked_ttl(ttl)
+        self._sweeper = Sweeper(self.sweep_ttl)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run the operations, reads first, and return results in the order of `ops`.
 
         Raises:
-            InvalidInputError: an operation is not allowed; nothing was written.
-            UnsupportedOptionError: a time to live is asked for.
+            InvalidInputError: an operation is not allowed; nothing was written. Its field is the path to what is wrong,
+                such as `value.profile.tags[2]`.
+            InvalidNamespaceError: a label of a namespace is empty, no text, or has a period.
             StoreUnavailableError: the store fails.
         """
         ops = list(ops)
-        puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
-        for op in puts.values():
-            _check(op)
+        for op in ops:
+            validate_op_namespace(op)
+        puts = {(tuple(op.namespace), op.key): checked_put(op) for op in ops if isinstance(op, PutOp)}
         results = [self._read(op) for op in ops]
         if puts:
             self._put(list(puts.values()))
@@ -109,121 +146,88 @@ class RecallLoopStore(BaseStore):
         if isinstance(op, PutOp):
             return None
         if isinstance(op, GetOp):
-            records = self._store.get([self._id(op.namespace, op.key)], scope=self._scope)
-            return Item(**_item_fields(records[0])) if records and ITEM_ATTRIBUTE in records[0].attributes else None
+            held = self._items.held([item_id(self._owners, tuple(op.namespace), op.key)])
+            self._refresh(held if op.refresh_ttl else ())
+            return Item(**item_fields(held[0])) if held else None
         if isinstance(op, SearchOp):
-            return self._search(op)
+            found = self._items.search(op)
+            self._refresh([record for record, _ in found] if op.refresh_ttl else ())
+            return [SearchItem(**item_fields(record), score=score) for record, score in found]
         if isinstance(op, ListNamespacesOp):
-            return self._namespaces(op)
+            return self._items.namespaces(op)
         raise InvalidInputError("op", op, "GetOp, PutOp, SearchOp or ListNamespacesOp")
 
     # Writing
 
-    def _id(self, namespace: Namespace, key: str) -> str:
-        return f"item-{digest(*self._owners, json.dumps([*namespace, key]))}"
-
     def _put(self, ops: Sequence[PutOp]) -> None:
         now = datetime.now(UTC)
         with self._store.exclusive():
-            by_id = {self._id(op.namespace, op.key): op for op in ops}
-            known = {record.id: record for record in self._store.get(by_id, scope=Scope(tenant=self._scope.tenant))}
-            written = [self._record(key, op, known.get(key), now) for key, op in by_id.items() if op.value is not None]
+            by_id = {item_id(self._owners, op.namespace, op.key): op for op in ops}
+            known = {record.id: record for record in self._items.held(by_id)}
+            written = [
+                one
+                for key, op in by_id.items()
+                if op.value is not None
+                for one in self._records(key, op, known.get(key), now)
+            ]
+            kept = {one["id"] for one in written}
             outcomes = self._store.upsert(written, tenant=self._scope.tenant)
-            self._store.delete([key for key, op in by_id.items() if op.value is None], tenant=self._scope.tenant)
+            old = [one for record in known.values() for one in ids_of(record) if one not in kept]
+            self._store.delete(old, tenant=self._scope.tenant)
         for outcome in outcomes:
             if outcome.error:
                 raise InvalidInputError("value", outcome.id, outcome.error)
 
-    def _record(self, record_id: str, op: PutOp, known: Record | None, now: datetime) -> Record:
-        value = normalise_containers(op.value or {})
-        text = None if op.index is False else indexable_text(value, self._fields if op.index is None else op.index)
-        tags = [*prefix_tags(self._owners, op.namespace), *([INDEXED_TAG] if text else [])]
-        fields = {
+    def _records(self, record_id: str, op: PutOp, known: Record | None, now: datetime) -> list[dict[str, Any]]:
+        """Return the fields of the records of an item that is put."""
+        texts = indexable_texts(op.value or {}, self._fields if op.index is None else op.index or ())
+        common = {
             "id": record_id,
-            "kind": self._kind,
-            "text": text or op.key,
-            "attributes": {ITEM_ATTRIBUTE: {"namespace": list(op.namespace), "key": op.key, "value": value}},
-            "tags": tags,
+            "kind": self._kind.value,
+            "tags": prefix_tags(self._owners, op.namespace),
             "agent_id": self._scope.agent_id,
             "user_id": self._scope.user_id,
             "created_at": known.created_at if known else now,
             "updated_at": now,
         }
-        return validate_model(Fact if self._kind is ContentType.FACT else ArchivalEntry, fields, "value")
+        item = {"namespace": list(op.namespace), "key": op.key, "value": op.value}
+        if op.ttl is None:
+            return item_records(item, common, texts)
+        return item_records({**item, "ttl": op.ttl}, {**common, "expires_at": now + timedelta(minutes=op.ttl)}, texts)
 
-    # Reading
+    def _refresh(self, read: Iterable[Record]) -> None:
+        """Start the times to live of items that were read anew."""
+        moments = later_expiries(read, datetime.now(UTC))
+        if moments and self._store.writable:
+            self._store.prolong(moments, tenant=self._scope.tenant)
 
-    def _filters(self, namespace: Namespace, *tags: str) -> Filters:
-        return Filters(tags=(prefix_tag(self._owners, namespace), *tags), include_superseded=True)
+    # Expiry
 
-    def _search(self, op: SearchOp) -> list[SearchItem]:
-        for name in ("limit", "offset"):
-            value = getattr(op, name)
-            if type(value) is not int or value < 0:
-                raise InvalidInputError(name, value, "an integer of at least 0")
-        wanted = op.offset + op.limit
-        if not op.limit:
-            return []
-        ranked = self._ranked(op, wanted) if op.query and op.query.strip() else []
-        if len(ranked) < wanted:
-            seen = {(item.namespace, item.key) for item in ranked}
-            others = (item for item in self._scanned(op) if (item.namespace, item.key) not in seen)
-            ranked += islice(others, wanted - len(ranked))
-        return ranked[op.offset : wanted]
+    def sweep_ttl(self) -> int:
+        """Erase the items that have expired; return how many there were.
 
-    def _ranked(self, op: SearchOp, wanted: int) -> list[SearchItem]:
-        """Return items by relevance: as many as are wanted, or those of the best 1,000 that pass the filter."""
-        limit, filters = min(wanted, MAX_RESULTS), self._filters(op.namespace_prefix, INDEXED_TAG)
-        while True:
-            found = search(
-                self._store,
-                op.query or "",
-                scope=self._scope,
-                params=SearchParams(content_types=(self._kind,), filters=filters, limit=limit, time_suffixes=False),
-            )
-            items = [SearchItem(**_item_fields(hit.record), score=hit.similarity) for hit in found.hits]
-            passing = [item for item in items if matches_filter(item.value, op.filter)]
-            if len(passing) >= wanted or len(items) < limit or limit == MAX_RESULTS:
-                return passing
-            limit = min(_WIDENING_FACTOR * limit, MAX_RESULTS)
+        Raises:
+            StoreUnavailableError: the store fails.
+            StoreReadOnlyError: the store is open for reading only.
+        """
+        with self._store.exclusive():
+            expired = self._store.expired_ids(self._scope, self._items.filters(()), [self._kind])
+            self._store.delete(expired, tenant=self._scope.tenant)
+        return sum(not is_part_id(one) for one in expired)
 
-    def _scanned(self, op: SearchOp) -> Iterator[SearchItem]:
-        filters = self._filters(op.namespace_prefix)
-        items = (SearchItem(**_item_fields(record)) for record in self._store.scan(self._scope, filters, [self._kind]))
-        return (item for item in items if matches_filter(item.value, op.filter))
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
+        """Sweep every so many minutes, in a thread; without the argument as configured, else every 5.
 
-    def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        named = self._store.distinct_attribute(
-            f"{ITEM_ATTRIBUTE}.namespace", self._scope, self._filters(()), [self._kind]
-        )
-        every = [tuple(one) for one in named]
-        found = [
-            one for one in every if all(matches_namespace(one, condition) for condition in op.match_conditions or ())
-        ]
-        cut = sorted({one[: op.max_depth] for one in found})
-        return cut[op.offset : op.offset + op.limit]
+        Returns:
+            A future that is done when the thread has ended; cancelling it ends the thread. One that runs is kept.
 
+        Raises:
+            InvalidInputError: the interval is not allowed.
+        """
+        check_minutes(sweep_interval_minutes, "sweep_interval_minutes")
+        configured = (self.ttl_config or {}).get("sweep_interval_minutes")
+        return self._sweeper.start(sweep_interval_minutes or configured or DEFAULT_SWEEP_MINUTES)
 
-def _check(op: PutOp) -> None:
-    """Refuse what can't be kept, before anything is written."""
-    if op.ttl is not None:
-        raise UnsupportedOptionError("ttl", op.ttl, "none: items are kept until they are deleted")
-    if not op.namespace or not all(isinstance(label, str) for label in op.namespace):
-        raise InvalidInputError("namespace", op.namespace, "a tuple of one or more labels")
-    key: object = op.key
-    if not isinstance(key, str) or not key.strip():
-        raise InvalidInputError("key", key, "text with at least one character that is not white space")
-    value: object = op.value
-    if value is not None and not isinstance(value, Mapping):
-        raise InvalidInputError("value", op.value, "a mapping, or None to delete")
-    index: object = op.index
-    if index not in (None, False) and not isinstance(index, list | tuple):
-        raise InvalidInputError("index", op.index, "None, False, or a list of paths")
-
-
-def _item_fields(record: Record) -> dict[str, Any]:
-    """Return what a record says of the item that it holds."""
-    stored: Any = record.attributes[ITEM_ATTRIBUTE]
-    created_at = record.created_at or datetime.now(UTC)
-    times = {"created_at": created_at, "updated_at": record.updated_at or created_at}
-    return {"namespace": tuple(stored["namespace"]), "key": stored["key"], "value": stored["value"], **times}
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """End the thread that sweeps and wait for it, at most `timeout` seconds; return whether it has ended."""
+        return self._sweeper.stop(timeout)

@@ -1,23 +1,30 @@
-"""Tags and text of an item of the LangGraph store, and the filters of items. Pure functions."""
+"""Items of the LangGraph store as records: their ids, tags and texts. Pure functions.
+
+An item is one record, which holds its namespace, key and value and is indexed by the first of its texts. Each further
+text is a record of its own, a part of the item, so that every text has a vector and the best one counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from langgraph.store.base import MatchCondition, get_text_at_path, tokenize_path
-
 from recall_loop.memory.store.encoding.indexing import digest
-from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.types import MAX_TEXT_CHARS
+from recall_loop.state.records.records import Record
 
 ITEM_ATTRIBUTE = "langgraph_store"
+PART_ATTRIBUTE = "langgraph_store_part"
 INDEXED_TAG = "langgraph-store:indexed"
-_WHOLE = "$"
-_ORDER_OPERATORS = ("$gt", "$gte", "$lt", "$lte")
 
-
+Namespace = tuple[str, ...]
 OwnerIds = tuple[str | None, str | None]
+
+
+def item_id(owners: OwnerIds, namespace: Namespace, key: str) -> str:
+    """Return the id of the record that holds an item of an agent and a user, either may be None."""
+    return f"item-{digest(*owners, json.dumps([*namespace, key]))}"
 
 
 def prefix_tag(owners: OwnerIds, prefix: Sequence[str]) -> str:
@@ -33,92 +40,90 @@ def prefix_tags(owners: OwnerIds, namespace: Sequence[str]) -> list[str]:
     return [prefix_tag(owners, namespace[:depth]) for depth in range(len(namespace) + 1)]
 
 
-def indexable_text(value: Mapping[str, Any], fields: Sequence[str]) -> str | None:
-    """Return the text of a value's fields, by which an item is found; None if they hold none.
+def is_item(record: Record) -> bool:
+    """Return whether a record holds an item, and isn't a part of one."""
+    return ITEM_ATTRIBUTE in record.attributes
 
-    The whole value (`$`) is written as lines of `name: text`, or as its text alone where it has only one.
+
+def item_fields(record: Record) -> dict[str, Any]:
+    """Return what a record says of the item that it holds."""
+    stored: Any = record.attributes[ITEM_ATTRIBUTE]
+    created_at = record.created_at or datetime.now(UTC)
+    times = {"created_at": created_at, "updated_at": record.updated_at or created_at}
+    return {"namespace": tuple(stored["namespace"]), "key": stored["key"], "value": stored["value"], **times}
+
+
+def item_value(record: Record) -> dict[str, Any]:
+    """Return the value of the item that a record holds."""
+    stored: Any = record.attributes[ITEM_ATTRIBUTE]
+    value: dict[str, Any] = stored["value"]
+    return value
+
+
+def item_records(item: dict[str, Any], common: dict[str, Any], texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the fields of the records of an item: the one that holds it, then one for each text but the first.
+
+    Args:
+        item: its namespace, key and value, and its time to live if it has one.
+        common: the other fields of the record that holds it; parts have the same ones.
+        texts: its texts; if there are none it isn't indexed, and its key stands for a text.
     """
-    parts: list[str] = []
-    for path in fields:
-        if path == _WHOLE:
-            leaves = list(_leaves(value))
-            parts += [text if len(leaves) == 1 or not name else f"{name}: {text}" for name, text in leaves]
-        else:
-            parts += get_text_at_path(value, tokenize_path(path))
-    text = "\n".join(part for part in parts if part.strip())[:MAX_TEXT_CHARS]
-    return text if text.strip() else None
+    tags = [*common["tags"], *([INDEXED_TAG] if texts else [])]
+    held = item if len(texts) < 2 else {**item, "parts": len(texts) - 1}
+    head = {**common, "tags": tags, "text": texts[0] if texts else item["key"], "attributes": {ITEM_ATTRIBUTE: held}}
+    part = {"item": common["id"], "namespace": item["namespace"], "key": item["key"]}
+    parts = [
+        {**head, "id": one, "text": text, "attributes": {PART_ATTRIBUTE: part}}
+        for one, text in zip(part_ids(common["id"], len(texts) - 1), texts[1:], strict=True)
+    ]
+    return [head, *parts]
 
 
-def normalise_containers(value: Any) -> Any:
-    """Return a value with mappings as dictionaries and tuples as lists; whatever else is no JSON is refused later."""
-    if isinstance(value, Mapping):
-        return {name: normalise_containers(item) for name, item in value.items()}
-    return [normalise_containers(item) for item in value] if isinstance(value, list | tuple) else value
+def later_expiries(records: Iterable[Record], now: datetime) -> dict[str, datetime]:
+    """Return when the records of items that were read expire from now on, where that is notably later than before.
 
-
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the texts in a value with their names; a list's items have the list's."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _leaves(item, f"{name}.{key}" if name else str(key))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _leaves(item, name)
-    elif value is not None:
-        yield name, str(value)
-
-
-def matches_namespace(namespace: Sequence[str], condition: MatchCondition) -> bool:
-    """Tell whether a namespace begins or ends as a condition says; `*` stands for any one label.
-
-    Raises:
-        InvalidInputError: the condition is of another kind.
+    Less than a hundredth of their time to live isn't, so that what is read all the time isn't written all the time.
     """
-    path = tuple(condition.path)
-    if condition.match_type not in ("prefix", "suffix"):
-        raise InvalidInputError("match_type", condition.match_type, "prefix or suffix")
-    if len(namespace) < len(path):
-        return False
-    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
-    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
+    moments: dict[str, datetime] = {}
+    for record in records:
+        stored: Any = record.attributes[ITEM_ATTRIBUTE]
+        if record.expires_at is not None and stored.get("ttl") is not None:
+            time_to_live = timedelta(minutes=stored["ttl"])
+            if now + time_to_live - record.expires_at > time_to_live / 100:
+                moments |= dict.fromkeys(ids_of(record), now + time_to_live)
+    return moments
 
 
-def matches_filter(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    """Tell whether a value has what a filter asks for: equal fields, or fields that its operators hold for.
+def part_ids(record_id: str, count: int) -> list[str]:
+    """Return the ids of the first `count` parts of an item."""
+    return [f"{record_id}-{number}" for number in range(1, count + 1)]
 
-    Raises:
-        InvalidInputError: an operator that LangGraph doesn't have.
+
+def ids_of(record: Record) -> list[str]:
+    """Return the ids of all records of the item that a record holds."""
+    stored: Any = record.attributes[ITEM_ATTRIBUTE]
+    return [record.id, *part_ids(record.id, stored.get("parts", 0))]
+
+
+def is_part_id(record_id: str) -> bool:
+    """Return whether an id is that of a part of an item."""
+    return record_id.count("-") > 1
+
+
+def holder_id(record: Record) -> str:
+    """Return the id of the record that holds the item which a record is, or is a part of."""
+    part: Any = record.attributes.get(PART_ATTRIBUTE)
+    return str(part["item"]) if part else record.id
+
+
+def best_similarities(found: Iterable[tuple[Record, float]], holders: dict[str, Record]) -> dict[str, float]:
+    """Return the ids of the records that hold the items which were found, best first, with their best similarity.
+
+    A part that is older than its item was left by a crash; it says nothing about the item any more.
     """
-    return all(_matches_value(value.get(name), expected) for name, expected in (wanted or {}).items())
-
-
-def _matches_value(value: Any, expected: Any) -> bool:
-    if isinstance(expected, Mapping):
-        if any(str(name).startswith("$") for name in expected):
-            return all(_apply_operator(value, name, bound) for name, bound in expected.items())
-        return isinstance(value, Mapping) and all(
-            _matches_value(value.get(name), one) for name, one in expected.items()
-        )
-    if isinstance(expected, list | tuple):
-        same = isinstance(value, list | tuple) and len(value) == len(expected)
-        return same and all(_matches_value(one, other) for one, other in zip(value, expected, strict=True))
-    return bool(value == expected)
-
-
-def _apply_operator(value: Any, operator: str, bound: Any) -> bool:
-    """Apply an operator. Numbers compare with numbers and text with text; anything else is neither less nor more."""
-    if operator == "$eq":
-        return bool(value == bound)
-    if operator == "$ne":
-        return bool(value != bound)
-    if operator not in _ORDER_OPERATORS:
-        raise InvalidInputError("filter", operator, "$eq, $ne, $gt, $gte, $lt or $lte")
-    if not (_number(value) and _number(bound)) and not (isinstance(value, str) and isinstance(bound, str)):
-        return False
-    if value == bound:
-        return operator in ("$gte", "$lte")
-    return (value > bound) is operator.startswith("$gt")
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    best: dict[str, float] = {}
+    for record, similarity in found:
+        holder = holders.get(holder_id(record))
+        if holder is not None and is_item(holder) and holder.updated_at == record.updated_at:
+            best[holder.id] = max(similarity, best.get(holder.id, 0.0))
+    return best

@@ -11,10 +11,11 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from recall_loop.state.attribute_filters import ATTRIBUTES_DESCRIPTION, AttributeFilters
 from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError, validate_model
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams
-from recall_loop.state.types import BodyText, ContentType, OrderBy, Role, Timestamp, UnitFloat, Utf8Text
+from recall_loop.state.types import BodyText, ContentType, OrderBy, Role, SpeechAct, Timestamp, UnitFloat, Utf8Text
 
 ScopeProvider = Scope | Callable[[RunnableConfig], Scope]
 MAX_TOOL_LIMIT = 50
@@ -27,10 +28,11 @@ class SearchQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     query: BodyText = Field(description="What to look for, in words.")
-    limit: int = Field(10, ge=1, le=MAX_TOOL_LIMIT, description="Most results, of each kind.")
+    limit: int = Field(10, ge=1, le=MAX_TOOL_LIMIT, description="Maximum results, of each kind.")
     start_time: Timestamp | None = Field(None, description="Only what was made at or after this time (RFC 3339).")
     end_time: Timestamp | None = Field(None, description="Only what was made before this time (RFC 3339).")
-    min_similarity: UnitFloat | None = Field(None, description="Least similarity to the query, 0 to 1.")
+    min_similarity: UnitFloat | None = Field(None, description="Minimum similarity to the query, 0 to 1.")
+    attributes: AttributeFilters | None = Field(None, description=ATTRIBUTES_DESCRIPTION)
     newest_first: bool = Field(False, description="Order the best results by time, newest first.")
 
     def to_params(self, content_types: tuple[ContentType, ...]) -> SearchParams:
@@ -60,6 +62,9 @@ class MessageQuery(SearchQuery):
     """A search for messages."""
 
     role: Role | None = Field(None, description="Only what this role said.")
+    speech_acts: tuple[SpeechAct, ...] | None = Field(
+        None, description="Only messages with any of these: statement, question, request, acknowledgement, non_answer."
+    )
 
 
 class ArchivalQuery(SearchQuery):

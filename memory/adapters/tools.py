@@ -28,6 +28,7 @@ from recall_loop.memory.search.present.result_display import (
 )
 from recall_loop.memory.search.query.query_preparation import SearchResponse
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
+from recall_loop.state.attribute_filters import ATTRIBUTES_DESCRIPTION, AttributeFilters
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, ExecutionStatus, Scope
 from recall_loop.state.search import (
@@ -53,7 +54,7 @@ TRAJECTORY_TOOL_DESCRIPTION = (
     "With include_contrasts the results come in tiers of learning value: successes, moderate, failures, and those "
     "that nobody has scored."
 )
-_FILTERS = frozenset({"execution_status", "tags", "tools_used", "task_category", "complexity_level"})
+_FILTERS = frozenset({"execution_status", "tags", "tools_used", "task_category", "complexity_level", "attributes"})
 
 
 class TrajectoryQuery(BaseModel):
@@ -62,11 +63,11 @@ class TrajectoryQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     query: BodyText = Field(description="What the runs should be about, in words.")
-    min_score: UnitFloat | None = Field(None, description="Least learning value, 0 to 1; leaves out runs without one.")
-    max_score: UnitFloat | None = Field(None, description="Most learning value, 0 to 1; leaves out runs without one.")
-    min_similarity: UnitFloat | None = Field(None, description="Least similarity to the query, 0 to 1.")
+    min_score: UnitFloat | None = Field(None, description="Minimum learning value, 0 to 1; excludes unscored runs.")
+    max_score: UnitFloat | None = Field(None, description="Maximum learning value, 0 to 1; excludes unscored runs.")
+    min_similarity: UnitFloat | None = Field(None, description="Minimum similarity to the query, 0 to 1.")
     limit: int = Field(
-        DEFAULT_TRAJECTORY_LIMIT, ge=1, le=MAX_TOOL_LIMIT, description="Most results; with contrasts for each tier."
+        DEFAULT_TRAJECTORY_LIMIT, ge=1, le=MAX_TOOL_LIMIT, description="Maximum results; with contrasts for each tier."
     )
     include_contrasts: bool = Field(False, description="Group by learning value, for what worked and what didn't.")
     execution_status: ExecutionStatus | None = Field(None, description="Only runs that ended so.")
@@ -74,6 +75,7 @@ class TrajectoryQuery(BaseModel):
     tools_used: tuple[Utf8Text, ...] | None = Field(None, description="Only runs that used all of these tools.")
     task_category: Utf8Text | None = Field(None, description="Only runs with this category of task.")
     complexity_level: ComplexityLevel | None = Field(None, description="Only runs with tasks as hard as this.")
+    attributes: AttributeFilters | None = Field(None, description=ATTRIBUTES_DESCRIPTION)
 
 
 def trajectory_tool(
@@ -224,10 +226,10 @@ def to_tool_output(response: SearchResponse, profile: TruncationProfile | None =
         found["message"] = (
             f"Nothing matches; {response.allowed} records were looked at."
             if response.allowed
-            else "Nothing is stored there that the filters allow."
+            else "No stored record matches the scope and the filters."
         )
     if response.degraded_reason:
-        found["warning"] = "The memory works with less than everything; something may be missing."
+        found["warning"] = "Part of the memory is unavailable; results may be incomplete."
     return found
 
 

@@ -101,11 +101,7 @@ def search_many(
             for narrowed in dict.fromkeys(query.filters for query in parsed)
         }
         if vectors is not None:
-            if params.mode is SearchMode.FTS:
-                raise UnsupportedOptionError(
-                    "vectors", f"{len(queries)} vectors", "none: mode fts looks up words alone"
-                )
-            vectors = validate_vectors(store.embedder, vectors, len(queries), store.dimension)
+            vectors = _given_vectors(store, vectors, len(queries), params.mode)
         stage = make_rerank_stage(store, scope, params, reranker, given=vectors is not None, gains=parts.gains)
         views = [searches[query.filters].view for query in parsed]
         prepared = prepare_queries(store, views, parsed, vectors, with_tokens=stage.with_tokens)
@@ -114,6 +110,14 @@ def search_many(
             answers |= filtered.answer([query for query in prepared if query.parsed.filters == narrowed], stage)
         responses += [answers[query] for query in prepared]
     return responses
+
+
+def _given_vectors(
+    store: MemoryStore, vectors: NDArray[np.float32], count: int, mode: SearchMode
+) -> NDArray[np.float32]:
+    if mode is SearchMode.FTS:
+        raise UnsupportedOptionError("vectors", f"{count} vectors", "none: mode fts looks up words alone")
+    return validate_vectors(store.embedder, vectors, count, store.dimension)
 
 
 @dataclass(frozen=True)

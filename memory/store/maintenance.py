@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from recall_loop.memory.store import forgetting
 from recall_loop.memory.store.chroma import chroma_server
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
+from recall_loop.memory.store.forgetting import SweepReport
+from recall_loop.memory.store.record_writer import RecordWriter
 from recall_loop.memory.store.recovery import rebuilding
 from recall_loop.memory.store.recovery.verify import VerificationReport, verify_open
 from recall_loop.memory.store.write import stored_tokens
@@ -120,6 +123,18 @@ class Maintenance:
                 rebuilding.remove_leftovers(session.files.path)
             session.connection.rebuild(progress)
 
+    def sweep(self) -> SweepReport:
+        """Erase what has expired, what the store's rules of retention name, and versions older than it keeps them.
+
+        Nothing else is erased. An open for writing does the same, and so does the service every few minutes; searches
+        leave expired records out in any case. As for other deletions, `compact` takes the bytes off the disk.
+
+        Raises:
+            StoreUnavailableError: Chroma or SQLite fails; repeating the call finishes it.
+            StoreReadOnlyError: the store is open for reading only.
+        """
+        return forgetting.sweep(self._session, RecordWriter(self._session), self._session.retention)
+
     def make_token_vectors(self, progress: ProgressCallback | None = None) -> int:
         """Make the token vectors of records that have none, and keep them from now on; return how many.
 
@@ -127,7 +142,7 @@ class Maintenance:
         Every write makes them, unless they were dropped.
 
         Raises:
-            UnsupportedOptionError: the embedder gives no token vectors.
+            UnsupportedOptionError: the embedderhas no token vectors.
             EmbedderError: the embedder fails; those made until then are kept.
             StoreUnavailableError: SQLite fails; those made until then are kept.
             StoreReadOnlyError: the store is open for reading only.

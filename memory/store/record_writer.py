@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.sqlite.prepared_records import (
+    ChangeOrigin,
     PreparedRecord,
     WriteOutcome,
     WriteStatus,
+    complete_record,
     readable_id,
     validate_and_prepare,
 )
 from recall_loop.memory.store.write import commits
 from recall_loop.memory.store.write.group_commit import ChromaDelivery, GroupCommit, PendingWrite
-from recall_loop.state.errors import InvalidInputError, StoreUnavailableError
+from recall_loop.memory.store.write.prolonging import prolong_records
+from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, Rejection, StoreUnavailableError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.recovery.store_session import StoreSession
@@ -24,6 +28,32 @@ if TYPE_CHECKING:
 
 # Chroma takes a thousand rows at a time for little more than the price of a quarter as many.
 UPSERT_CHUNK = 1000
+
+OnReject = Literal["raise", "report"]
+"""What becomes of a call some of whose records can't be stored: it raises and writes nothing, or reports on each."""
+
+
+def check_on_reject(on_reject: str) -> None:
+    """Raise `InvalidInputError` for an unknown value."""
+    if on_reject not in get_args(OnReject):
+        raise InvalidInputError("on_reject", on_reject, " or ".join(get_args(OnReject)))
+
+
+def check_records(records: Sequence[object]) -> None:
+    """Check the records of one call before any of them is written.
+
+    Raises:
+        RejectedRecordsError: some can't be stored; it has every reason.
+    """
+    rejections: list[Rejection] = []
+    now = datetime.now(UTC)
+    for index, given in enumerate(records):
+        try:
+            complete_record(given, index, now)
+        except RejectedRecordsError as error:
+            rejections += error.rejections
+    if rejections:
+        raise RejectedRecordsError(rejections)
 
 
 class RecordWriter:
@@ -39,22 +69,33 @@ class RecordWriter:
         self.context_windows = True
         self.group_commit = GroupCommit(session.lock, self._write_together)
 
-    def upsert(self, records: Iterable[Record | Mapping[str, Any]], tenant: str) -> list[WriteOutcome]:
+    def upsert(
+        self, records: Iterable[Record | Mapping[str, Any]], tenant: str, on_reject: OnReject, origin: ChangeOrigin
+    ) -> list[WriteOutcome]:
         """Write records; see `MemoryStore.upsert`."""
         self._session.check_writable()
-        source, outcomes = enumerate(records), list[WriteOutcome]()
+        source: Iterator[tuple[int, Any]] = enumerate(records)
+        outcomes: list[WriteOutcome] = []
         chunk = list(islice(source, UPSERT_CHUNK))
         if len(chunk) < UPSERT_CHUNK:  # all there is
-            drafts, rejected = _prepared(tenant, chunk)
+            drafts, rejected, rejections = _prepared(tenant, chunk, origin)
+            if rejections and on_reject == "raise":
+                raise RejectedRecordsError(rejections)
             return _outcomes(chunk, drafts, rejected, self.group_commit.write(list(drafts.values())))
+        if on_reject == "raise":
+            every = [*chunk, *source]
+            check_records([given for _, given in every])
+            chunk, source = every[:UPSERT_CHUNK], iter(every[UPSERT_CHUNK:])
         with self._session.writing(), ChromaDelivery(self._session.connection.deliver) as delivery:
             while chunk:
-                outcomes += self._write_chunk(tenant, chunk, delivery)
+                outcomes += self._write_chunk(tenant, chunk, origin, delivery)
                 chunk = list(islice(source, UPSERT_CHUNK))
         return outcomes
 
-    def _write_chunk(self, tenant: str, chunk: list[tuple[int, Any]], delivery: ChromaDelivery) -> list[WriteOutcome]:
-        drafts, rejected = _prepared(tenant, chunk)
+    def _write_chunk(
+        self, tenant: str, chunk: list[tuple[int, Any]], origin: ChangeOrigin, delivery: ChromaDelivery
+    ) -> list[WriteOutcome]:
+        drafts, rejected, _ = _prepared(tenant, chunk, origin)
         written = self._write_records(list(drafts.values()))
         delivery.deliver_chunk(written.pending, more=len(chunk) == UPSERT_CHUNK)
         return _outcomes(chunk, drafts, rejected, written.statuses)
@@ -62,7 +103,12 @@ class RecordWriter:
     def _write_records(self, drafts: Sequence[PreparedRecord]) -> commits.ChunkResult:
         session = self._session
         return commits.write_records(
-            session.sqlite, session.embedder, session.dimension, drafts, context_windows=self.context_windows
+            session.sqlite,
+            session.embedder,
+            session.dimension,
+            drafts,
+            context_windows=self.context_windows,
+            keep_history=bool(session.history_days),
         )
 
     def _write_together(self, group: Sequence[PendingWrite]) -> None:
@@ -95,23 +141,32 @@ class RecordWriter:
 
     def delete(self, tenant: str, chunks: Iterable[list[str]]) -> int:
         """Delete records by id, chunk by chunk; return how many there were."""
-        deleted = 0
+        deleted, keep = 0, bool(self._session.history_days)
         with self._session.writing():
             for ids in chunks:
-                deleted += commits.delete_records(self._session.sqlite, tenant, ids)
+                deleted += commits.delete_records(self._session.sqlite, tenant, ids, keep_history=keep)
                 self._session.connection.flush_after_commit()
         return deleted
 
+    def prolong(self, tenant: str, moments: Mapping[str, datetime]) -> int:
+        """Move the times at which records expire; return how many were moved."""
+        with self._session.writing():
+            return prolong_records(self._session.sqlite, tenant, moments)
 
-def _prepared(tenant: str, chunk: list[tuple[int, Any]]) -> tuple[dict[int, PreparedRecord], dict[int, WriteOutcome]]:
-    """Lay records out by their index; those that can't be are rejected."""
-    drafts, rejected = dict[int, PreparedRecord](), dict[int, WriteOutcome]()
+
+def _prepared(
+    tenant: str, chunk: list[tuple[int, Any]], origin: ChangeOrigin
+) -> tuple[dict[int, PreparedRecord], dict[int, WriteOutcome], list[Rejection]]:
+    """Lay records out by their index; those that can't be are rejected, each for its reasons."""
+    drafts, rejected, rejections = dict[int, PreparedRecord](), dict[int, WriteOutcome](), list[Rejection]()
+    now = datetime.now(UTC)
     for index, given in chunk:
         try:
-            drafts[index] = validate_and_prepare(tenant, given, index)
-        except InvalidInputError as error:
+            drafts[index] = validate_and_prepare(tenant, given, index, now, origin)
+        except RejectedRecordsError as error:
             rejected[index] = WriteOutcome(index, readable_id(given), "rejected", str(error))
-    return drafts, rejected
+            rejections += error.rejections
+    return drafts, rejected, rejections
 
 
 def _outcomes(

@@ -102,7 +102,7 @@ def _rewrite(store: MemoryStore, scope: Scope, ids: list[str], report: Migration
         # As mappings, so that the store checks the new attributes and rejects a record that can't hold them.
         attributes = {record_id: {"attributes": run_attributes(run)} for record_id, run in runs.items()}
         new = [record.model_dump(exclude_none=True) | attributes[record.id] for record in old]
-        for outcome in store.upsert(new, tenant=scope.tenant):
+        for outcome in store.upsert(new, tenant=scope.tenant, on_reject="report"):
             if outcome.status == "rejected":
                 report.failed.append((str(outcome.id), outcome.error or ""))
                 runs.pop(str(outcome.id))

@@ -72,7 +72,7 @@ def chat_messages(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
     Raises:
         InvalidInputError: there is no message, or the last one of the user has no text.
     """
-    others = [message for message in messages if not message.additional_kwargs.get(RECALL_MARKER)]
+    others = [message for message in messages if not is_recall_block(message)]
     if not others:
         raise InvalidInputError("messages", [], "at least one message")
     window = [_chat_message(message) for message in others]
@@ -84,6 +84,13 @@ def chat_messages(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
             "text with at least one character that is not white space",
         )
     return [message for message in window if message["content"].strip()]
+
+
+def is_recall_block(message: Any) -> bool:
+    """Tell whether a message, as an object or a mapping, is a context block that the graph has appended."""
+    more = message.get("additional_kwargs") if isinstance(message, Mapping) else None
+    more = getattr(message, "additional_kwargs", None) if more is None else more
+    return isinstance(more, Mapping) and bool(more.get(RECALL_MARKER))
 
 
 def _chat_message(message: AnyMessage) -> dict[str, Any]:

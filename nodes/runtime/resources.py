@@ -18,7 +18,8 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from recall_loop.memory.store.embed.embedder_factory import make_embedder
+from recall_loop.llm.endpoint.providers import OPENAI, provider_of, settings_for_model
+from recall_loop.memory.store.embed.embedder_factory import as_embedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.run_context import (
     DEFAULT_RETRIEVAL_PARTS,
@@ -85,7 +86,7 @@ def _parsed(text: str, name: str) -> Calibration:
 
 
 # The settings that a context may override; the store's path and the tenant are read where they are needed.
-_CONTEXT_SETTINGS = (Context.model_fields.keys() & Settings.model_fields.keys()) - {"store_path", "tenant"}
+_CONTEXT_SETTINGS = (Context.model_fields.keys() & Settings.model_fields.keys()) - {"store_path", "tenant", "embedder"}
 # Clients of models that callers hand in or name in their context.
 _MAX_CHAT_CLIENTS = 32
 
@@ -100,11 +101,11 @@ class GraphResources:
 
     store: MemoryStore | None
     settings: Settings
-    llm: BaseChatModel | None = None
+    llm: BaseChatModel | str | None = None
     writable: bool = False
     parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
     _chat_clients: LRUCache[object, ChatClient] = field(default_factory=lambda: LRUCache(_MAX_CHAT_CLIENTS))
-    _opened: dict[str, MemoryStore] = field(default_factory=dict)
+    _opened: dict[tuple[str, str | None], MemoryStore] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -135,22 +136,31 @@ class GraphResources:
 
         Raises:
             StoreError: the path holds no store, or one that can't be read.
+            InvalidInputError: the context names an embedder for the store that is bound, or one that isn't known.
         """
         bound = self.store if given is None else given
         if bound is not None and context.store_path is None:
+            if context.embedder is not None:
+                raise InvalidInputError(
+                    "embedder", context.embedder, "none in the context: the bound store has its own"
+                )
             return bound
         path = context.store_path or self.settings.store_path or ""
+        key = (path, context.embedder)
         with self._lock:
-            if path not in self._opened:
-                self._opened[path] = self._open(path)
-            return self._opened[path]
+            if key not in self._opened:
+                self._opened[key] = self._open(path, context.embedder)
+            return self._opened[key]
 
-    def _open(self, path: str) -> MemoryStore:
+    def _open(self, path: str, embedder: str | None) -> MemoryStore:
         if not path:
-            return MemoryStore.in_memory(embedder=make_embedder(self.settings))
+            return MemoryStore.in_memory(
+                embedder=as_embedder(embedder, self.settings), indexed_attributes=self.settings.indexed_attributes
+            )
         store = MemoryStore.from_settings(
             self.settings,
             path,
+            embedder=embedder,
             create=self.writable and path == self.settings.store_path,  # a caller's path must hold one already
             read_only=not (self.writable or self.settings.capture_runs),
         )
@@ -162,12 +172,13 @@ class GraphResources:
         """Return the settings with the context's own over them."""
         chosen = {name: getattr(context, name) for name in _CONTEXT_SETTINGS}
         given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-        if given.get("llm_base_url", self.settings.llm_base_url) != self.settings.llm_base_url:
+        settings = settings_for_model(self.settings, context.llm_model, context.llm_base_url)
+        if given.get("llm_base_url", settings.llm_base_url) != settings.llm_base_url:
             given["llm_api_key"] = None  # the operator's key isn't sent to an address that a caller names
-        return self.settings.model_copy(update=given) if given else self.settings
+        return settings.model_copy(update=given) if given else settings
 
     def chat_client_for(
-        self, context: Context, settings: Settings, given: BaseChatModel | None = None
+        self, context: Context, settings: Settings, given: BaseChatModel | str | None = None
     ) -> ChatClient | None:
         """Return the client of the context's language model, else of the given or the bound one, else the settings'.
 
@@ -175,14 +186,21 @@ class GraphResources:
         can do.
 
         Raises:
-            InvalidInputError: the context names an address and nobody a model.
+            InvalidInputError: the context names an address and nobody a model, or a model that has no address; a model
+                can't be made by its name.
         """
         bound = self.llm if given is None else given
         model = bound if context.llm_model is None else None
+        if context.llm_base_url and provider_of(settings.llm_model, context.llm_base_url) != OPENAI:
+            # The provider's own class would send its key from the environment there.
+            allowed = "none beside provider:model; a context names addresses of OpenAI's protocol only"
+            raise InvalidInputError("llm_base_url", context.llm_base_url, allowed)
         if context.llm_base_url is not None and (model is not None or settings.llm_model is None):
             raise InvalidInputError("llm_base_url", context.llm_base_url, "a URL together with llm_model")
         if model is None and settings.llm_model is None:
             return None
+        if isinstance(model, str):
+            settings, model = settings_for_model(settings, model), None
         # A client holds its model, so that no other model gets its id while the client is kept.
         key = (settings.llm_model, settings.llm_base_url) if model is None else id(model)
         with self._lock:

@@ -16,6 +16,7 @@ from recall_loop.memory.search.engine import search_many
 from recall_loop.memory.search.query.query_preparation import SearchResponse
 from recall_loop.policy.evidence.coverage import FacetMatcher
 from recall_loop.policy.evidence.ranking import RankedEntry, rank_entries
+from recall_loop.policy.evidence.statements import as_evidence, put_statements_first, states_something
 from recall_loop.policy.planning.round_plan import DEFAULT_PLANNING_PARTS, PlanningParts
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import AgentState, Facet, PoolEntry
@@ -62,6 +63,7 @@ class RunContext:
     store: MemoryStore
     chat_client: ChatClient | None = None
     parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
+    ordered: tuple[list[RankedEntry], list[RankedEntry]] | None = None
     _ranking: tuple[int, list[RankedEntry]] | None = None
     _supported: dict[str, tuple[dict[str, Any], str, frozenset[int]]] = field(default_factory=dict)
 
@@ -90,6 +92,8 @@ class RunContext:
         if self._ranking is None or self._ranking[0] != state["iteration"]:
             entries, question = state["evidence_pool"].values(), self.question
             ranked = rank_entries(entries, self.settings, self.reference_time, question.text, question.event_times)
+            least = self.settings.novelty_min_similarity
+            ranked = put_statements_first(ranked, self.states, self.supported_facets, least)
             self._ranking = (state["iteration"], ranked)
         return self._ranking[1]
 
@@ -109,11 +113,19 @@ class RunContext:
         self._ranking = (state["iteration"], ranked)
         return marked
 
+    def states(self, entry: PoolEntry) -> bool:
+        """Return whether a record may be evidence; where the question asks what was asked, any may (LIVE-2)."""
+        return self.question.about_questions or states_something(entry, self.question.all_words)
+
+    def evidence(self, entry: PoolEntry) -> PoolEntry:
+        """Return a record with only what is evidence in it."""
+        return entry if self.question.about_questions else as_evidence(entry, self.terms)
+
     def supported_facets(self, entry: PoolEntry) -> frozenset[int]:
         """Return the indices of the facets that one record supports."""
         record, window, facets = self._supported.get(entry["key"], ({}, "", frozenset()))
         if window != entry["window"] or record != entry["record"]:
-            facets = self._matcher(entry)
+            facets = self._matcher(self.evidence(entry)) if self.states(entry) else frozenset()
             self._supported[entry["key"]] = (entry["record"], entry["window"], facets)
         return facets
 
@@ -128,7 +140,7 @@ class RunInputs:
 
     request: RetrieveRequest
     store: MemoryStore | None = None
-    llm: BaseChatModel | None = None
+    llm: BaseChatModel | str | None = None
 
     def __post_init__(self) -> None:
         """Check store and model."""
@@ -170,7 +182,8 @@ def check_bindings(store: object, llm: object) -> None:
     Raises:
         InvalidInputError: `store` is no store, or `llm` is no chat model of LangChain's.
     """
-    if llm is not None and not isinstance(llm, BaseChatModel):
-        raise InvalidInputError("llm", type(llm).__name__, "a LangChain chat model, or None")
+    if not (llm is None or isinstance(llm, BaseChatModel) or (isinstance(llm, str) and llm.strip())):
+        shown = llm if isinstance(llm, str) else type(llm).__name__
+        raise InvalidInputError("llm", shown, "a LangChain chat model, the name of a model, or None")
     if store is not None and not hasattr(store, "view"):
         raise InvalidInputError("store", store, "a MemoryStore, or None")

@@ -63,7 +63,7 @@ def capture_finished_run(state: AgentState, run: RunContext, result: Mapping[str
     finished = RetrieveResult.model_validate(whole)
     record = capture_run(finished, run.request, finished_at=datetime.now(UTC))
     try:
-        (outcome,) = run.store.upsert([record], tenant=run.request.tenant)
+        (outcome,) = run.store.upsert([record], tenant=run.request.tenant, on_reject="report")
     except (StoreError, EmbedderError) as error:
         return f"run not captured: {type(error).__name__}: {error}"
     return f"run not captured: {outcome.error}" if outcome.error else None

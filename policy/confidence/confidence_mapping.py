@@ -9,7 +9,8 @@ A mapping is a small JSON object:
 - `curve` (optional): points of a rising line that maps the result, or without features the raw score;
 - `thresholds`: the scores from which a result is `medium` and `high`;
 - `answerable` (optional): a second mapping of the same kind, for the probability that memory holds an answer at all.
-  Without an answer not all of the evidence can be found, so the score is never above it.
+  Without an answer not all of the evidence can be found, so the score is never above it;
+- `attributed` (optional): a whole mapping of its own for questions that name a speaker of the messages that were found.
 
 The raw score and the components have no negative weight and the curves never fall, so both rise with each of them.
 """
@@ -31,7 +32,7 @@ from recall_loop.policy.confidence.confidence_score import (
     IDENTITY_CALIBRATION_ID,
     RAW_SCORE,
 )
-from recall_loop.policy.confidence.confidence_signals import SIGNALS
+from recall_loop.policy.confidence.confidence_signals import SIGNALS, SPEAKER_NAMED
 from recall_loop.state.types import UnitFloat
 
 CALIBRATION_FEATURES = frozenset({RAW_SCORE, *COMPONENT_WEIGHTS, *SIGNALS})
@@ -124,8 +125,15 @@ class Calibration(_Regression):
     answerable: AnswerabilityModel | None = Field(
         None, description="For the probability that memory holds an answer at all."
     )
+    attributed: Calibration | None = Field(
+        None, description="Another mapping, for questions that name a speaker of the messages that were found."
+    )
     fitted_on: dict[str, Any] = Field(default_factory=dict, description="Sets, counts, date.")
     figures: dict[str, Any] = Field(default_factory=dict, description="Measured out of fold, before and after.")
+
+    def for_values(self, values: Mapping[str, float]) -> Calibration:
+        """Return the mapping that applies: whether the named one said it matters where speakers are named only."""
+        return self.attributed if self.attributed and values[SPEAKER_NAMED] > 0.0 else self
 
     @model_validator(mode="after")
     def _is_in_order(self) -> Self:

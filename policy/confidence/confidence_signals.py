@@ -15,11 +15,13 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
-from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
+from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, has_answer, synonym_stems
 from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.question.periods import READ_CHARACTERS
 from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import ContentType, QuerySource
+from recall_loop.text.time.time_expressions import has_date
 from recall_loop.text.words.stop_words import first_person_balance
 from recall_loop.text.words.tokens import content_words, stems
 
@@ -40,12 +42,19 @@ SIGNALS: Mapping[str, str] = {
     "told_share": "mean share of rare question words in what the named tell of themselves; if none does, in all ten",
     "named_alike": "best similarity of what the named tell of themselves, less that of what the others do",
     "told_alike": "mean similarity of the best three that the named tell of themselves; of any if none does",
+    "aligned_cosine": "cosine of the question with the own words of the best aligned of the first three facts",
+    "aligned_tokens": "mean over the question's tokens of the best match in that fact's own words",
+    "aligned_least": "the same mean over the quarter of the tokens that match worst",
+    "aligned_share": "share of the question's words, or of their synonyms, in that fact's own text",
+    "aligned_answer": "1 if that fact's text has a time, number or new name where one is asked for, -1 if not, else 0",
+    "speaker_named": "1 if the question names the author of one of the best ten messages",
     "names": "how many names the question has (1 = four or more)",
     "asks_date": "1 if it asks for a time",
     "asks_number": "1 if it asks for a number",
     "asks_person": "1 if it asks for a person",
     "says_time": "1 if it says when",
 }
+SPEAKER_NAMED = "speaker_named"
 SIGNAL_DEPTH, BEST_DEPTH = 20, 10
 _VOTE_SCALE = 4.5
 _BEST_OF = 3
@@ -68,8 +77,9 @@ def confidence_signals(
     if not ranked:
         return dict.fromkeys(SIGNALS, 0.0)
     facts = _SignalInputs(ranked[:SIGNAL_DEPTH], question)
-    values = _score_signals(facts) | _word_signals(facts) | _attribution_signals(facts) | _question_signals(question)
-    values["first_support"] = first_support
+    values = _score_signals(facts) | _word_signals(facts) | _alignment_signals(facts)
+    values |= _attribution_signals(facts) | _question_signals(question)
+    values |= {"first_support": first_support, SPEAKER_NAMED: float(facts.names_speaker)}
     return {name: round(min(max(values[name], -1.0), 1.0), _DIGITS) for name in SIGNALS}
 
 
@@ -99,6 +109,12 @@ class _SignalInputs:
         return sorted(set(stems(" ".join(content_words(self.question.text)))) - self.question.name_terms)
 
     @cached_property
+    def question_groups(self) -> list[frozenset[str]]:
+        """The question's words, each with its one-word synonyms, as stems."""
+        table = self.question.table
+        return [frozenset({term, *synonym_stems(term, table)}) for term in self.question_terms]
+
+    @cached_property
     def own_terms(self) -> list[frozenset[str]]:
         """The stems of each fact's own text."""
         return [entry_terms(item.entry) for item in self.ranked]
@@ -113,6 +129,12 @@ class _SignalInputs:
         """Whether each of the best ten comes from, or is about, somebody that the question names."""
         texts = [" ".join(str(record.get(key) or "") for key in _SOURCE_FIELDS) for record in self.records]
         return [bool(self.question.name_terms & set(stems(text))) for text in texts]
+
+    @property
+    def names_speaker(self) -> bool:
+        """Whether the question names the author of one of the best ten messages."""
+        authors = (record.get("author") for record in self.records if record["kind"] == ContentType.MESSAGE)
+        return any(self.question.name_terms & set(stems(author)) for author in authors if author)
 
     @cached_property
     def rarity(self) -> dict[str, float]:
@@ -142,6 +164,10 @@ class _SignalInputs:
     def share(self, terms: frozenset[str]) -> float:
         """Return the share of the question's words that are in `terms`."""
         return _mean([float(term in terms) for term in self.question_terms])
+
+    def share_with_synonyms(self, terms: frozenset[str]) -> float:
+        """Return the share of the question's words that are in `terms`, themselves or as a one-word synonym."""
+        return _mean([float(not terms.isdisjoint(group)) for group in self.question_groups])
 
     def rare_share(self, terms: frozenset[str]) -> float:
         """Return the same share, with each word weighted by its rarity."""
@@ -178,6 +204,31 @@ def _word_signals(facts: _SignalInputs) -> dict[str, float]:
         "own_lead": max(own) - _mean(own),
         "window_lead": max(windows) - _mean(windows),
     }
+
+
+def _alignment_signals(facts: _SignalInputs) -> dict[str, float]:
+    """Return how well the best fact's own words match the question, which nothing else in memory changes (LIVE-3)."""
+    best = max(
+        range(len(facts.ranked[:_BEST_OF])),
+        key=lambda at: facts.ranked[at].entry["alignment"][1:2] or [0.0],
+    )
+    cosine, tokens, least = facts.ranked[best].entry["alignment"] or (0.0, 0.0, 0.0)
+    return {
+        "aligned_cosine": cosine,
+        "aligned_tokens": tokens,
+        "aligned_least": least,
+        "aligned_share": facts.share_with_synonyms(facts.own_terms[best]),
+        "aligned_answer": _answer_sign(facts.question, facts.ranked[best].entry),
+    }
+
+
+def _answer_sign(question: AnalysedQuestion, entry: PoolEntry) -> float:
+    if question.asked is None:
+        return 0.0
+    text = entry["record"]["text"][:READ_CHARACTERS]
+    if question.asked is AnswerKind.DATE:
+        return 1.0 if has_date(text) else -1.0
+    return 1.0 if has_answer(question.asked, entry, {*stems(question.text)}) else -1.0
 
 
 def _attribution_signals(facts: _SignalInputs) -> dict[str, float]:

@@ -61,7 +61,7 @@ def extract_facets(question: AnalysedQuestion) -> list[Facet]:
 
 def _facet(text: str, kind: str, table: RelatedTermsTable | None = None) -> Facet:
     terms = list(dict.fromkeys(stems(text)))
-    synonyms = {term: _synonym_stems(term, table) for term in terms} if kind == PHRASE else {}
+    synonyms = {term: synonym_stems(term, table) for term in terms} if kind == PHRASE else {}
     return {
         "text": text,
         "kind": kind,
@@ -71,7 +71,7 @@ def _facet(text: str, kind: str, table: RelatedTermsTable | None = None) -> Face
     }
 
 
-def _synonym_stems(term: str, table: RelatedTermsTable | None) -> list[str]:
+def synonym_stems(term: str, table: RelatedTermsTable | None) -> list[str]:
     """Return the stems of a term's one-word synonyms."""
     single = (synonym for synonym in related_terms(term, table).synonyms if " " not in synonym)
     return sorted({stem(word) for synonym in single for word in words(synonym)[:1]})
@@ -119,7 +119,7 @@ class FacetMatcher:
         supported |= phrases
         supported |= {index for index, time in self._times if time is not None and matches_time(entry, time)}
         if phrases if self._phrases else supported:
-            supported |= {index for index, kind in self._answers if _has_answer(kind, entry, self._question_terms)}
+            supported |= {index for index, kind in self._answers if has_answer(kind, entry, self._question_terms)}
         return frozenset(supported)
 
 
@@ -130,7 +130,8 @@ def _has_phrase(facet: Facet, window: frozenset[str]) -> bool:
     return len(present) >= _PHRASE_SHARE * len(facet["terms"])
 
 
-def _has_answer(kind: str, entry: PoolEntry, question_terms: set[str]) -> bool:
+def has_answer(kind: str, entry: PoolEntry, question_terms: set[str]) -> bool:
+    """Tell whether a record has what a question of a kind asks for: a date, a number, or a name that it doesn't say."""
     text = entry["record"]["text"][:READ_CHARACTERS]
     if kind == AnswerKind.DATE:
         return entry["record"].get("created_at") is not None or has_date(text)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry, QueryMatch
 from recall_loop.state.records.records import Record, SearchHit
+from recall_loop.state.types import QuerySource
 from recall_loop.text.words.snippets import best_snippet
 from recall_loop.text.words.tokens import fact_key, stem_set, stems
 
@@ -29,6 +30,8 @@ BRIDGE_NOTHING_MISSING = 0.9
 BRIDGE_LABEL_BONUS = 1.3
 BRIDGE_DEPTH = 3
 MAX_EVIDENCE = 20
+# From this weight on a query is the question itself, or one of its parts.
+WHOLE_QUESTION_WEIGHT = 0.9
 EVIDENCE_SNIPPET_CHARACTERS = 240
 _DIGITS = 6
 
@@ -84,7 +87,7 @@ def merge_hits(
             else:
                 duplicates += 1
             new_evidence += len(entry["evidence_keys"]) - (len(old["evidence_keys"]) if old else 0)
-            merged[key] = _add_match(entry, match)
+            merged[key] = _add_match(_align(entry, query_hits.query, hit), match)
     return MergeResult(merged, frozenset(added), new_evidence, duplicates)
 
 
@@ -152,6 +155,8 @@ def _entry(key: str, hit: SearchHit, iteration: int) -> PoolEntry:
         "window": hit.window,
         "similarity": 0.0,
         "relevance": 0.0,
+        "alignment": [],
+        "said": [_said(hit.record)],
         "matches": [],
         "evidence": evidence,
         "evidence_keys": [_evidence_key(item) for item in evidence],
@@ -174,7 +179,22 @@ def _merge_evidence(old: PoolEntry, hit: SearchHit, terms: frozenset[str]) -> Po
         if key not in keys:
             keys.append(key)
             evidence.append(item)
-    return {**old, "evidence": evidence, "evidence_keys": keys}
+    said = _said(hit.record)
+    times = old["said"] if said in old["said"] else [*old["said"], said]
+    return {**old, "evidence": evidence, "evidence_keys": keys, "said": times}
+
+
+def _said(record: Record) -> list[str | None]:
+    """Return id and time of a record."""
+    return [record.id, record.created_at.isoformat() if record.created_at else None]
+
+
+def _align(entry: PoolEntry, query: PlannedQuery, hit: SearchHit) -> PoolEntry:
+    """Keep the best alignment with the question or one of its parts."""
+    whole = query["source"] == QuerySource.PHRASE and query["weight"] >= WHOLE_QUESTION_WEIGHT
+    if hit.alignment is None or not whole or query["seed"] or list(hit.alignment)[1:2] <= entry["alignment"][1:2]:
+        return entry
+    return {**entry, "alignment": list(hit.alignment)}
 
 
 def _add_match(entry: PoolEntry, match: QueryMatch) -> PoolEntry:

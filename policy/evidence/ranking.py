@@ -46,12 +46,16 @@ _QUESTION_TAIL = 60
 
 @dataclass(frozen=True)
 class RankedEntry:
-    """One fact with its final score in [0,1], the components of the score, and whether a better fact says the same."""
+    """One fact with its final score in [0,1] and the components of the score.
+
+    `near_duplicate` tells whether a better fact says nearly the same, `relevance` how likely it matters, in [0,1].
+    """
 
     entry: PoolEntry
     score: float
     components: dict[str, float]
     near_duplicate: bool = False
+    relevance: float = 0.0
 
     @property
     def id(self) -> str:
@@ -233,6 +237,7 @@ def new_facts(
     *,
     most: int,
     least_similarity: float,
+    states: Callable[[PoolEntry], bool],
     supports: Callable[[PoolEntry], Set[int]],
     covered_before: frozenset[int],
 ) -> frozenset[str]:
@@ -243,6 +248,7 @@ def new_facts(
         iteration: the current iteration, from 1.
         most: the request's max_facts.
         least_similarity: NOVELTY_MIN_SIMILARITY, in [0,1].
+        states: tells whether an entry states something; what doesn't is never new.
         supports: returns the indices of the facets that an entry supports.
         covered_before: indices of the facets that were supported before this iteration.
     """
@@ -251,6 +257,7 @@ def new_facts(
         for rank, item in enumerate(ranked)
         if item.entry["first_iteration"] == iteration
         and item.entry["similarity"] >= least_similarity
+        and states(item.entry)
         and (rank < most or supports(item.entry) - covered_before)
     )
 

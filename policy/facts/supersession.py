@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from recall_loop.state.records.records import Fact
 from recall_loop.text.words.tokens import normalise, query_terms, stem_set
@@ -22,7 +23,24 @@ def chronological(facts: Iterable[Fact]) -> list[Fact]:
 
     Facts without a time come before all others.
     """
-    return sorted(facts, key=lambda fact: (fact.created_at or _LONG_AGO, fact.position or 0))
+    return sorted(facts, key=lambda fact: _said_at(fact.created_at, fact.position))
+
+
+def said_before(older: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
+    """Tell whether one record, as the pool holds it, was said before another; False where either has no time."""
+    if not all(record.get("created_at") for record in (older, newer)):
+        return False
+    return said_at(older) < said_at(newer)
+
+
+def said_at(record: Mapping[str, Any]) -> tuple[datetime, int]:
+    """Return what orders records of the pool in time; each has one."""
+    return _said_at(datetime.fromisoformat(str(record["created_at"])), record.get("position"))
+
+
+def _said_at(created_at: datetime | None, position: int | None) -> tuple[datetime, int]:
+    """Return what orders statements in time, facts and messages alike."""
+    return created_at or _LONG_AGO, position or 0
 
 
 def supersession_changes(facts: Sequence[Fact]) -> list[Fact]:

@@ -140,6 +140,8 @@ def _line(entry: PoolEntry, text: str) -> str:
     record = entry["record"]
     day = (record.get("created_at") or "")[:10]
     end = _ENDS[record["kind"] == ContentType.FACT] + record["valid_until"][:10] if record.get("valid_until") else None
-    about = ", ".join(filter(None, [day, end, record.get("author"), record.get("label")]))
+    hint = record.get("superseded_by_hint")
+    newer = f"older, see [{hint}]" if hint else None
+    about = ", ".join(filter(None, [day, end, newer, record.get("author"), record.get("label")]))
     line = f"[{record['id']}] {about}: {text}" if about else f"[{record['id']}] {text}"
     return _TAG.sub("&lt;", " ".join(line.split()))

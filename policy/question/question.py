@@ -14,6 +14,7 @@ from recall_loop.policy.question.periods import event_times, period_filters
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import Role
 from recall_loop.text.names.proper_names import find_entities, find_noun_phrases, unique_folded
+from recall_loop.text.speech.speech_acts import is_about_questions
 from recall_loop.text.time.dates import to_utc
 from recall_loop.text.time.time_expressions import TimeExpression, parse_times
 from recall_loop.text.words.related_terms import RelatedTermsTable
@@ -65,6 +66,7 @@ class AnalysedQuestion:
         topic: for a follow-up, the noun phrases of the user's preceding message.
         event_times: those of its times in which the event took place, not those that only bound it.
         period: filters for records made in these times or soon after, if any.
+        about_questions: whether it asks what was asked or requested.
         table: related terms; None = the built-in ones.
     """
 
@@ -79,7 +81,13 @@ class AnalysedQuestion:
     topic: tuple[str, ...] = ()
     event_times: tuple[TimeExpression, ...] = ()
     period: Mapping[str, Any] | None = None
+    about_questions: bool = False
     table: RelatedTermsTable | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def all_words(self) -> list[str]:
+        """All its words in order, folded, stop words too."""
+        return words(self.text)
 
     @cached_property
     def name_terms(self) -> frozenset[str]:
@@ -137,6 +145,7 @@ def _analyse(
         asked=next((kind for kind, pattern in _ANSWER_PATTERNS if pattern.search(text)), None),
         goal=goal,
         topic=tuple(find_noun_phrases(_focus(asked_before))) if follows_up else (),
+        about_questions=is_about_questions(text),
     )
 
 

@@ -57,7 +57,7 @@ class ServiceConfig(BaseSettings):
     )
     bulk_timeout_seconds: FiniteFloat = Field(600.0, gt=0, le=86_400, description="The same for a bulk upload.")
     shutdown_seconds: FiniteFloat = Field(
-        30.0, gt=0, le=3600, description="At the end, what is in flight has this time to finish."
+        30.0, gt=0, le=3600, description="Time for requests in progress to finish at shutdown."
     )
     request_log: Path | None = Field(
         None, description="File to which each retrieval request is appended, with its words, for `recall-loop replay`."
@@ -69,7 +69,7 @@ class ServiceConfig(BaseSettings):
 
     shared_rates: Path | None = Field(None, description="Set for workers: file of their common rate limit.")
     owner_socket: Path | None = Field(None, description="Set for workers: socket of the process that writes.")
-    parent: Integer | None = Field(None, ge=1, description="Set for workers: process with whose end they end.")
+    parent: Integer | None = Field(None, ge=1, description="Set for workers: process whose end also ends them.")
 
     def __init__(self, **values: Any) -> None:
         """Read the environment, then take `values` over it."""

@@ -69,7 +69,7 @@ class RequestExecutor:
             if not limit.expired():  # it is the function's own
                 raise
             self.cancelled.set()
-            raise RequestTimeoutError("the request took longer than it may") from error
+            raise RequestTimeoutError("the request exceeded its time limit") from error
         except asyncio.CancelledError:
             self.cancelled.set()
             raise

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from recall_loop.state import errors
-from recall_loop.state.errors import InvalidInputError, RecallError, StoreUnavailableError
+from recall_loop.state.errors import (
+    InvalidInputError,
+    RecallError,
+    RejectedRecordsError,
+    Rejection,
+    StoreUnavailableError,
+)
+from recall_loop.state.records.records import Record
 
 MAX_MESSAGE_BYTES = 1024 * 1024 * 1024
 _ERRORS: dict[str, type[RecallError]] = {
@@ -21,6 +29,7 @@ _ERRORS: dict[str, type[RecallError]] = {
     for kind in (
         errors.EmbedderError,
         errors.EmbedderMismatchError,
+        errors.RecordNotFoundError,
         errors.StoreError,
         errors.StoreLockedError,
         errors.StoreReadOnlyError,
@@ -45,6 +54,8 @@ def decode_message(data: bytes) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Record):  # what it doesn't state is the store's to derive
+        return {**value.model_dump(mode="json", exclude_unset=True), "kind": value.kind}
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     return dict(value) if isinstance(value, Mapping) else to_jsonable_python(value)
@@ -52,6 +63,8 @@ def _plain(value: Any) -> Any:
 
 def encode_error(error: RecallError) -> dict[str, Any]:
     """Return an exception as a message."""
+    if isinstance(error, RejectedRecordsError):
+        return {"error": "RejectedRecordsError", "rejections": [asdict(one) for one in error.rejections]}
     if isinstance(error, InvalidInputError):
         return {"error": "InvalidInputError", "field": error.field, "value": error.value, "allowed": error.allowed}
     return {"error": type(error).__name__, "words": str(error)}
@@ -65,6 +78,8 @@ def raise_error(message: Mapping[str, Any]) -> None:
     """
     if "error" not in message:
         return
+    if message["error"] == "RejectedRecordsError":
+        raise RejectedRecordsError([Rejection(**one) for one in message["rejections"]])
     if message["error"] == "InvalidInputError":
         raised = InvalidInputError(message["field"], None, message["allowed"])
         raised.value = message["value"]  # it has been shortened there

@@ -25,6 +25,7 @@ from recall_loop.state.errors import (
     StoreReadOnlyError,
     UnsupportedOptionError,
     invalid_input,
+    join_steps,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -39,10 +40,10 @@ _TITLES = {
 }
 _DETAILS = {
     400: "The body can't be read.",
-    408: "The body didn't come in time.",
+    408: "The body didn't arrive in time.",
     404: "There is no such address.",
     405: "This address doesn't take that method.",
-    413: "The body is longer than the service takes.",
+    413: "The body is longer than the service allows.",
     500: "The service failed. Its log has more under the request's id.",
 }
 # In this order: the first that fits.
@@ -51,9 +52,9 @@ _KNOWN_ERRORS: tuple[tuple[type[RecallError], int, str, str], ...] = (
         RequestTimeoutError,
         504,
         "gateway_timeout",
-        "The request took longer than it may. A write may still come to its end; repeating it is safe.",
+        "The request exceeded its time limit. A write may still complete; repeating it is safe.",
     ),
-    (StoreReadOnlyError, 403, "read_only", "The service has opened this memory for reading only."),
+    (StoreReadOnlyError, 403, "read_only", "The service has opened this memory read-only."),
     (
         StoreError,
         503,
@@ -75,7 +76,7 @@ class Problem(BaseModel):
     status: int = Field(description="The response's status.")
     detail: str = Field(description="What went wrong with this request.")
     request_id: str | None = Field(None, description="The request's id, as in the header X-Request-Id and in the log.")
-    field: str | None = Field(None, description="Dotted name of the field that is to blame.")
+    field: str | None = Field(None, description="Dotted name of the invalid field.")
     value: str | None = Field(None, description="Its value, as given, shortened.")
     allowed: str | None = Field(None, description="What would have been accepted.")
 
@@ -214,7 +215,7 @@ def problem_from_validation(request: Request, error: RequestValidationError) -> 
             400, f"The body is not JSON: {first['ctx']['error']} at character {first['loc'][1]}.", kind="invalid_json"
         )
     place, *loc = first["loc"] or ("body",)
-    field = ".".join(map(str, loc)) or str(place)
+    field = join_steps(loc) or str(place)
     first["loc"] = tuple(loc)
     invalid = invalid_input(cast("ErrorDetails", first), _schema(request) if place == "body" else None, field)
     return ProblemError(

@@ -44,7 +44,7 @@ class Metrics:
             buckets=(1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50),
             registry=self.registry,
         )
-        self.degraded = self._counter("degraded", "Retrieval runs that did without a part of the system")
+        self.degraded = self._counter("degraded", "Retrieval runs with a part of the system missing")
         self.llm_calls = self._counter("llm_calls", "Calls of the chat model")
         self.llm_tokens = self._counter("llm_tokens", "Tokens that the chat model read and wrote")
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from recall_loop.service.models.record_models import DERIVED_KIND
 from recall_loop.service.models.search_models import QueryText, ServiceSearchParams
-from recall_loop.state.records.records import JsonAttributes
+from recall_loop.state.records.records import JsonAttributes, Record
 from recall_loop.state.request import ChatMessage
 from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, Filters
 from recall_loop.state.search import DEFAULT_TRAJECTORY_LIMIT, TrajectorySearchParams
@@ -45,8 +46,8 @@ class RetrieveArguments(_ToolArguments):
     goal: QueryText | None = Field(None, description="What you want to achieve with the answer.")
     filters: Filters = Field(Filters(), description="What memories must satisfy; every one that is given.")
     content_types: ContentTypes = Field(DEFAULT_CONTENT_TYPES, description="Kinds of memories to look through.")
-    max_facts: MaxFacts | None = Field(None, description="Most facts to return.")
-    max_iterations: MaxIterations | None = Field(None, description="Most rounds of searching.")
+    max_facts: MaxFacts | None = Field(None, description="Maximum facts to return.")
+    max_iterations: MaxIterations | None = Field(None, description="Maximum rounds of searching.")
     reference_time: Timestamp | None = Field(None, description="Now, for words such as `last week`.")
     write_answer: bool = Field(False, description="Have the memory's own chat model write an answer, where one is set.")
 
@@ -56,7 +57,7 @@ class SearchArguments(ServiceSearchParams):
 
     query: QueryText = Field(description="What to look for; may end in a time, such as `< 3 days`.")
     limit: Integer = Field(
-        10, ge=1, le=MAX_HITS, description="Most results, 1 to 100; of each content type where `limit_per_type`."
+        10, ge=1, le=MAX_HITS, description="Maximum results, 1 to 100; of each content type where `limit_per_type`."
     )
 
 
@@ -65,16 +66,16 @@ class SearchTrajectoriesArguments(TrajectorySearchParams):
 
     query: QueryText = Field(description="What the runs should be about; may end in a time, such as `< 3 days`.")
     limit: Integer = Field(
-        DEFAULT_TRAJECTORY_LIMIT, ge=1, le=MAX_HITS, description="Most runs, 1 to 100; with contrasts of each tier."
+        DEFAULT_TRAJECTORY_LIMIT, ge=1, le=MAX_HITS, description="Maximum runs, 1 to 100; with contrasts of each tier."
     )
 
 
 class NewRecord(_ToolArguments):
     """A memory to be kept."""
 
-    kind: ContentType = Field(ContentType.FACT, description="fact, archival, message or trajectory.")
+    kind: ContentType | None = Field(None, description=DERIVED_KIND)
     text: BodyText = Field(description="The memory itself, to be understood without its context.")
-    id: Identifier | None = Field(None, description="An id that is new; made up where absent.")
+    id: Identifier | None = Field(None, description="A new id; generated if absent.")
     subject: Utf8Text | None = Field(None, description="Who or what a fact is about.")
     fact_type: Utf8Text | None = Field(None, description="Kind of fact, such as works_at.")
     object: Utf8Text | None = Field(None, description="The fact's value, such as the employer's name.")
@@ -85,24 +86,75 @@ class NewRecord(_ToolArguments):
     tags: tuple[Identifier, ...] = Field((), max_length=100)
     source_ids: tuple[Identifier, ...] = Field((), max_length=100, description="Ids of memories it was drawn from.")
     attributes: JsonAttributes = Field(default_factory=dict, description="Anything else, as JSON.")
-    agent_id: Identifier | None = Field(None, description="Agent it belongs to; the operator may have settled that.")
+    agent_id: Identifier | None = Field(None, description="Agent it belongs to; the operator may have fixed this.")
     agent_name: Utf8Text | None = None
-    user_id: Identifier | None = Field(None, description="User it belongs to; the operator may have settled that.")
-    conversation_id: Identifier | None = Field(None, description="Conversation; the operator may have settled that.")
+    user_id: Identifier | None = Field(None, description="User it belongs to; the operator may have fixed this.")
+    conversation_id: Identifier | None = Field(None, description="Conversation; the operator may have fixed this.")
     session: Identifier | None = None
     created_at: Timestamp | None = Field(None, description="When it was said or happened.")
 
 
 class AddArguments(_ToolArguments):
-    """Memories to be kept."""
+    """Memories to be kept: a text, messages, records, or all of them."""
 
-    records: tuple[NewRecord, ...] = Field(min_length=1, max_length=MAX_ADDED)
+    text: BodyText | None = Field(None, description="What the user has said or wants kept.")
+    messages: tuple[ChatMessage, ...] = Field(
+        (), max_length=MAX_ADDED, description="Turns of a conversation that are worth keeping, oldest first."
+    )
+    records: tuple[NewRecord, ...] = Field(
+        (), max_length=MAX_ADDED, description="Single statements, each to be understood without the others."
+    )
 
 
 class AddResult(BaseModel):
     """Ids of what was added, in order; it survives the death of the process."""
 
     ids: list[str]
+
+
+class ListArguments(_ToolArguments):
+    """A page of memories, newest first."""
+
+    filters: Filters = Field(Filters(), description="What memories must satisfy; every one that is given.")
+    content_types: ContentTypes | None = Field(None, description="Kinds of memories; absent = all.")
+    limit: Integer = Field(20, ge=1, le=MAX_HITS, description="Most memories of the page, 1 to 100.")
+    cursor: Utf8Text | None = Field(None, description="`next_cursor` of the page before.")
+
+
+class RecordChanges(_ToolArguments):
+    """New values: what isn't named stays, null empties a field."""
+
+    text: BodyText | None = Field(None, description="The memory itself; it can't be emptied.")
+    subject: Utf8Text | None = None
+    fact_type: Utf8Text | None = None
+    object: Utf8Text | None = None
+    label: Utf8Text | None = None
+    author: Utf8Text | None = None
+    confidence: UnitFloat | None = None
+    tags: tuple[Identifier, ...] | None = Field(None, max_length=100)
+    attributes: JsonAttributes | None = None
+    created_at: Timestamp | None = None
+    valid_until: Timestamp | None = Field(None, description="When what a fact says stopped being true.")
+    expires_at: Timestamp | None = Field(None, description="When it is to be forgotten.")
+
+
+class UpdateArguments(_ToolArguments):
+    """A memory, and what changes about it."""
+
+    id: Identifier = Field(description="Of the memory.")
+    changes: RecordChanges
+
+
+class HistoryArguments(_ToolArguments):
+    """A memory."""
+
+    id: Identifier = Field(description="Of the memory.")
+
+
+class UpdateResult(BaseModel):
+    """The memory as it is now."""
+
+    record: Record
 
 
 class EraseArguments(_ToolArguments):
@@ -118,7 +170,7 @@ class EraseResult(BaseModel):
     """The outcome of an erasure."""
 
     erased: int = Field(description="Records that there were.")
-    missing: list[str] = Field(description="Ids that no record in reach has.")
+    missing: list[str] = Field(description="Ids without an accessible record.")
 
 
 class ToolErrorDetail(BaseModel):
@@ -126,6 +178,6 @@ class ToolErrorDetail(BaseModel):
 
     type: str = Field(description="Kind of error.")
     message: str
-    field: str | None = Field(None, description="Dotted name of the argument that is to blame.")
+    field: str | None = Field(None, description="Dotted name of the invalid argument.")
     value: str | None = Field(None, description="Its value, as given, shortened.")
     allowed: str | None = Field(None, description="What would have been accepted.")

@@ -36,13 +36,18 @@ from recall_loop.service.mcp.mcp_models import (
     AddResult,
     EraseArguments,
     EraseResult,
+    HistoryArguments,
+    ListArguments,
     RetrieveArguments,
     SearchArguments,
     SearchTrajectoriesArguments,
     ToolErrorDetail,
+    UpdateArguments,
+    UpdateResult,
 )
 from recall_loop.service.mcp.mcp_tools import ToolContext, ToolProgress, ToolResult
 from recall_loop.service.middleware.dependencies import Caller
+from recall_loop.service.models.record_models import RecordHistory, RecordsPage
 from recall_loop.service.models.search_models import SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults
 from recall_loop.state.errors import RecallError, validate_model
@@ -123,10 +128,37 @@ TOOL_SPECS = {
             mcp_tools.call_search_trajectories,
         ),
         ToolSpec(
+            "list",
+            "List memories",
+            "List what is kept, newest first, a page at a time.",
+            ListArguments,
+            RecordsPage,
+            mcp_tools.call_list,
+        ),
+        ToolSpec(
+            "history",
+            "Read a memory's history",
+            "See how a memory has changed: when, by whom, what it said before and after.",
+            HistoryArguments,
+            RecordHistory,
+            mcp_tools.call_history,
+        ),
+        ToolSpec(
+            "update",
+            "Change a memory",
+            "Change some fields of a memory, such as its text, where it was wrong. What it was stays in its history. "
+            "What has changed in the world is better added anew.",
+            UpdateArguments,
+            UpdateResult,
+            mcp_tools.call_update,
+            role=KeyRole.WRITE,
+            destructive=True,
+        ),
+        ToolSpec(
             "add",
             "Keep memories",
-            "Keep up to 100 memories. All are kept, or none where one is wrong; what is there already is never "
-            "replaced.",
+            "Keep memories: a text, messages of a conversation, or up to 100 single records. All are kept, or none "
+            "where one is wrong; what is there already is never replaced.",
             AddArguments,
             AddResult,
             mcp_tools.call_add,

@@ -5,7 +5,6 @@ Each runs in a thread, in a context that holds the memory and the permissions.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,8 +13,10 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
 
 from recall_loop.graph.run import stream_retrieve
+from recall_loop.memory.intake.conversations.additions import add_records, addition_owner
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.search.present.result_display import FULL_PROFILE, response_to_json
+from recall_loop.memory.store.encoding.derivation import derive_id
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
 from recall_loop.service.access.api_keys import KeyRole
@@ -24,13 +25,17 @@ from recall_loop.service.mcp.mcp_models import (
     AddResult,
     EraseArguments,
     EraseResult,
+    HistoryArguments,
+    ListArguments,
     NewRecord,
     RetrieveArguments,
     SearchArguments,
     SearchTrajectoriesArguments,
+    UpdateArguments,
+    UpdateResult,
 )
 from recall_loop.service.middleware.dependencies import Caller
-from recall_loop.service.models.record_models import construct_record
+from recall_loop.service.models.record_models import RecordHistory, RecordsPage, construct_record
 from recall_loop.service.models.search_models import SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults
 from recall_loop.state.errors import InvalidInputError
@@ -39,7 +44,7 @@ from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.types import ScopeMode
+from recall_loop.state.types import Role, ScopeMode
 
 
 class ToolProgress(NamedTuple):
@@ -73,7 +78,7 @@ class ToolContext:
     settings: Settings
     scope: Scope
     caller: Caller
-    llm: BaseChatModel | None = None
+    llm: BaseChatModel | str | None = None
     on_result: Callable[[RetrieveRequest, RetrieveResult], None] = lambda *_: None
 
     @property
@@ -117,7 +122,7 @@ def _retrieve_request(scope: Scope, arguments: RetrieveArguments) -> RetrieveReq
 def _result_text(result: RetrieveResult) -> str:
     parts = [result.answer, result.context or f"No memories were found ({result.stop.reason.value})."]
     if result.degraded:
-        parts.append("The memory works with less than everything: " + "; ".join(result.warnings))
+        parts.append("Part of the memory is unavailable: " + "; ".join(result.warnings))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -146,12 +151,28 @@ def call_search_trajectories(
 
 
 def call_add(context: ToolContext, arguments: AddArguments, _: ReportProgress) -> ToolResult:
-    """Add records: all of them or, where one is wrong, none. What is there is never replaced, whoever it belongs to."""
-    records = [_with_owner(context.write_scope, record, at) for at, record in enumerate(arguments.records)]
-    ids = [record.id for record in records]
-    _check_new(context, ids)
-    context.store.upsert(records, tenant=context.scope.tenant)
+    """Add memories: all of them or, where one is wrong, none. What is there is never replaced, whoever owns it."""
+    scope = context.write_scope
+    records = [_with_owner(scope, record, at) for at, record in enumerate(arguments.records)]
+    _check_new(context, [record.id for record in records])
+    content = [*([arguments.text] if arguments.text else []), *arguments.messages, *records]
+    if not content:
+        raise InvalidInputError("arguments", {}, "one of text, messages, records")
+    owner = addition_owner({"tenant": scope.tenant, **_given_owners(scope)})
+    ids = list(add_records(context.store, content, owner, roles=tuple(Role), actor=context.caller.key_id).ids)
     return ToolResult(f"Added {len(ids)}: {', '.join(ids)}", AddResult(ids=ids))
+
+
+def call_list(context: ToolContext, arguments: ListArguments, _: ReportProgress) -> ToolResult:
+    """List memories, newest first."""
+    filters = arguments.filters if arguments.filters.model_fields_set else None
+    page = context.store.newest(
+        context.scope, filters, arguments.content_types, after=arguments.cursor or "", limit=arguments.limit
+    )
+    lines = [f"[{one.kind.value} {one.id}] {_hit_prefix(one)}{one.text}" for one in page]
+    more = [f"There are more: cursor {page.after}"] if page.after else []
+    data = RecordsPage(records=list(page), next_cursor=page.after)
+    return ToolResult("\n".join([*(lines or ["Nothing is stored there."]), *more]), data)
 
 
 def _with_owner(scope: Scope, record: NewRecord, at: int) -> Record:
@@ -160,7 +181,7 @@ def _with_owner(scope: Scope, record: NewRecord, at: int) -> Record:
     for name, settled in owners.items():
         if getattr(record, name) not in (None, settled):
             raise InvalidInputError(f"records.{at}.{name}", getattr(record, name), f"{settled}, or leave it out")
-    return construct_record(record, kind=record.kind, id=record.id or uuid.uuid4().hex, **owners)
+    return construct_record(record, id=record.id or derive_id(), **owners)
 
 
 def _check_new(context: ToolContext, ids: Sequence[str]) -> None:
@@ -168,6 +189,32 @@ def _check_new(context: ToolContext, ids: Sequence[str]) -> None:
     for at, record_id in enumerate(ids):
         if record_id in taken or record_id in ids[:at]:
             raise InvalidInputError(f"records.{at}.id", record_id, "an id that no record has yet; or leave it out")
+
+
+def call_update(context: ToolContext, arguments: UpdateArguments, _: ReportProgress) -> ToolResult:
+    """Change some fields of a memory in reach; what it was stays in its history."""
+    _check_reach(context.store, arguments.id, context.write_scope)
+    changes = {name: getattr(arguments.changes, name) for name in arguments.changes.model_fields_set}
+    record = context.store.update(
+        arguments.id, changes, tenant=context.scope.tenant, actor=context.caller.key_id or "mcp"
+    )
+    return ToolResult(f"Changed: [{record.kind.value} {record.id}] {record.text}", UpdateResult(record=record))
+
+
+def call_history(context: ToolContext, arguments: HistoryArguments, _: ReportProgress) -> ToolResult:
+    """Tell how a memory in reach has changed."""
+    _check_reach(context.store, arguments.id, context.scope)
+    versions = context.store.history(arguments.id, tenant=context.scope.tenant)
+    lines = [
+        f"{one.number}. {one.changed_at:%Y-%m-%d %H:%M} {one.action}: {one.before.text} -> {one.after.text}"
+        for one in versions
+    ]
+    return ToolResult("\n".join(lines or ["It was never changed."]), RecordHistory(versions=versions))
+
+
+def _check_reach(store: MemoryStore, record_id: str, scope: Scope) -> None:
+    if not store.get([record_id], scope=scope):
+        raise InvalidInputError("id", record_id, "the id of a memory in reach")
 
 
 def call_erase(context: ToolContext, arguments: EraseArguments, _: ReportProgress) -> ToolResult:
@@ -188,7 +235,7 @@ def call_erase(context: ToolContext, arguments: EraseArguments, _: ReportProgres
     for name, value in named.items():
         settled = getattr(scope, name)
         if settled not in (None, value):
-            raise InvalidInputError(name, value, f"{settled}: the operator has settled it")
+            raise InvalidInputError(name, value, f"{settled}: fixed by the operator")
     erased = context.store.erase(scope.model_copy(update=named))
     return ToolResult(f"Erased {erased} records.", EraseResult(erased=erased, missing=[]))
 

@@ -167,10 +167,10 @@ def _check_local(service: Service, headers: Headers, client: tuple[str, int] | N
     """Without keys: accept this machine only, under its own names, and no page of another site in its browser."""
     elsewhere = client is not None and not is_loopback(client[0])
     if elsewhere or (_is_proxied(headers) and not service.config.allowed_hosts):
-        raise ProblemError(403, "Without API keys the service answers its own machine only.", kind="not_local")
+        raise ProblemError(403, "Without API keys the service only answers its own machine.", kind="not_local")
     if not _is_own_host(headers.get("host", ""), service.config.allowed_hosts):
         # A name that an attacker points at 127.0.0.1 (DNS rebinding) shows in this header.
-        raise ProblemError(403, "The Host header names another machine than this one.", kind="foreign_host")
+        raise ProblemError(403, "The Host header names a different machine.", kind="foreign_host")
     origin = headers.get("origin")
     foreign = origin is not None and not _is_own_host(origin.partition("://")[2], service.config.allowed_hosts)
     if foreign or headers.get("sec-fetch-site", "") not in _SAME_SITE_VALUES:

@@ -81,11 +81,11 @@ class RequestMiddleware:
         scope["state"]["caller"] = caller
         if wait := service.rate_limiter.take(caller.key_id or caller.tenant):
             service.metrics.refused.labels("rate").inc()
-            detail = "The key makes more requests than it may."
+            detail = "The key exceeds its rate limit."
             raise ProblemError(429, detail, kind="rate_limited", retry_after=max(1, math.ceil(wait)))
         if service.active_requests >= service.config.concurrency + service.config.queue:
             service.metrics.refused.labels("concurrency").inc()
-            raise ProblemError(429, "The service has as many requests as it can take.", kind="busy", retry_after=1)
+            raise ProblemError(429, "The service has reached its limit of requests.", kind="busy", retry_after=1)
         service.active_requests += 1
         try:
             with bind_executor(service.executor(service.config.timeout_seconds)) as work:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel, ValidationInfo, field_validator
 
+from recall_loop.memory.store.encoding.derivation import derive_kind
 from recall_loop.service.models.search_models import ListParams
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.records.records import RECORD_CLASSES, Fact, Record
+from recall_loop.state.records.records import RECORD_CLASSES, Fact, Record, RecordVersion
 from recall_loop.state.types import ContentType, Identifier
 
 MAX_BATCH_RECORDS = 1000
@@ -22,6 +23,10 @@ _EXAMPLE: dict[str, JsonValue] = {
     "user_id": "u-5",
 }
 
+DERIVED_KIND = (
+    "Kind of record. Absent: `fact` with a subject, a fact type, an object, sources or an end; `archival` with a "
+    "label; else `message`."
+)
 _BATCH: dict[str, JsonValue] = {"records": [{"id": "f-12", **_EXAMPLE}]}
 
 
@@ -34,12 +39,12 @@ class RecordBody(Fact):
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     id: Identifier | None = Field(None, description="May repeat the id of the address.")  # type: ignore[assignment]
-    kind: ContentType  # type: ignore[assignment]
+    kind: ContentType | None = Field(None, description=DERIVED_KIND)  # type: ignore[assignment]
 
     @field_validator("valid_until", "superseded_by")
     @classmethod
     def _only_facts_end(cls, value: Any, info: ValidationInfo) -> Any:
-        if value is not None and info.data.get("kind", ContentType.FACT) is not ContentType.FACT:
+        if value is not None and info.data.get("kind") not in (None, ContentType.FACT):
             raise ValueError("nothing: only facts have it")
         return value
 
@@ -59,18 +64,28 @@ class RecordBody(Fact):
 def construct_record(fields: BaseModel, **others: Any) -> Record:
     """Return a record of fields that are valid already, as the class of its kind; `others` replace theirs."""
     given = {name: getattr(fields, name) for name in fields.model_fields_set} | others
-    return RECORD_CLASSES[given["kind"]].model_construct(**given)
+    kind = given["kind"] = given.get("kind") or derive_kind(given)
+    return RECORD_CLASSES[kind].model_construct(**given)
+
+
+class RecordChanges(RootModel[dict[str, Any]]):
+    """Fields of a record with their new values, at least one."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"minProperties": 1, "examples": [{"text": "Ada is a pilot.", "tags": []}]}
+    )
 
 
 class RecordBatch(BaseModel):
-    """Records to be written; each with its id. A bad one rejects itself only."""
+    """Records to be written; what one leaves out is derived. A bad one rejects itself only."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_BATCH]})
 
     records: list[dict[str, Any]] = Field(
         min_length=1,
         max_length=MAX_BATCH_RECORDS,
-        description="1 to 1,000 records: the fields of a record with its `id`.",
+        description="1 to 1,000 records: the fields of a record. Absent: `id` = a new one, `kind` by the other fields, "
+        "`created_at` = now, or that of the record with this id.",
     )
 
 
@@ -115,8 +130,22 @@ class DeletionResult(BaseModel):
     missing: int = Field(description="Ids that no record of the tenant has.")
 
 
+class ForgetResult(BaseModel):
+    """The records that were forgotten, or would be."""
+
+    records: int
+    by_kind: dict[str, int] = Field(description="Their number by kind; kinds without any are left out.")
+    dry_run: bool = Field(description="Whether they were only counted.")
+
+
+class RecordHistory(BaseModel):
+    """The changes of a record, oldest first."""
+
+    versions: list[RecordVersion]
+
+
 class RecordsPage(BaseModel):
-    """Records by ascending id."""
+    """Records in the order that was asked for."""
 
     records: list[Record]
     next_cursor: str | None = Field(None, description="`cursor` of the next page; absent at the end.")
@@ -126,6 +155,9 @@ class ListRecordsParams(ListParams):
     """Which records a page holds."""
 
     content_types: list[ContentType] | None = Field(None, min_length=1, description="Kinds of records; absent = all.")
+    order: Literal["id", "newest"] = Field(
+        "id", description="By ascending id, or newest first; a cursor is of the order in which it was given."
+    )
 
 
 BulkStatus = Annotated[

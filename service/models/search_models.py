@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from recall_loop.memory.search.present.result_display import FULL_PROFILE
+from recall_loop.state.attribute_filters import ATTRIBUTES_DESCRIPTION
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import Limit, SearchParams
@@ -54,28 +56,50 @@ class ScopeFields(BaseModel):
 
 # Of results, not of records: a list has no similarity, and so takes no bound of it.
 _SEARCH_ONLY_FILTERS = ("min_similarity",)
+_NOT_IN_AN_ADDRESS = ("attributes",)  # a query string has texts only: they come as JSON
 _fields: dict[str, Any] = {
-    name: (field.annotation, field) for name, field in Filters.model_fields.items() if name not in _SEARCH_ONLY_FILTERS
+    name: (field.annotation, field)
+    for name, field in Filters.model_fields.items()
+    if name not in (*_SEARCH_ONLY_FILTERS, *_NOT_IN_AN_ADDRESS)
 }
 _ListFilters = create_model("_ListFilters", __config__=ConfigDict(extra="forbid"), **_fields)
 
 
-class ListParams(ScopeFields, _ListFilters):
-    """Which records a page holds: scope and filters, as in searches, every one of which must hold."""
+class RecordParams(ScopeFields, _ListFilters):
+    """Which records: scope and filters, as in searches, every one of which must hold."""
 
-    limit: Integer = Field(100, ge=1, le=MAX_PAGE_RECORDS, description="Most records of the page, 1 to 1,000.")
-    cursor: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
-        None, description="`next_cursor` of the page before."
+    attributes: Annotated[Utf8Text, Field(min_length=1, max_length=_MAX_QUERY_CHARACTERS)] | None = Field(
+        None, description=f"{ATTRIBUTES_DESCRIPTION} As JSON text.", examples=['{"team": "red"}']
     )
 
     def filters(self) -> Filters:
         """Return the filters.
 
         Raises:
-            InvalidInputError: a range is empty.
+            InvalidInputError: a range is empty, or `attributes` are no conditions.
         """
-        values = {name: getattr(self, name) for name in _fields}
+        values = {name: getattr(self, name) for name in _fields} | {"attributes": self._conditions()}
         return validate_model(Filters, {name: value for name, value in values.items() if value is not None})
+
+    def _conditions(self) -> dict[str, Any] | None:
+        if self.attributes is None:
+            return None
+        try:
+            value = json.loads(self.attributes)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise InvalidInputError("attributes", self.attributes, 'a JSON object such as {"team": "red"}')
+        return value
+
+
+class ListParams(RecordParams):
+    """Which records a page holds."""
+
+    limit: Integer = Field(100, ge=1, le=MAX_PAGE_RECORDS, description="Maximum records of the page, 1 to 1,000.")
+    cursor: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
+        None, description="`next_cursor` of the page before."
+    )
 
     @property
     def after(self) -> str:
@@ -103,7 +127,7 @@ MAX_RERANK_BUDGET_MS = 10_000
 class ServiceSearchParams(SearchParams):
     """Options of a search over the network: fewer results by default, and a bounded budget."""
 
-    limit: Limit = Field(10, description="Most results, 1 to 1,000; of each content type where `limit_per_type`.")
+    limit: Limit = Field(10, description="Maximum results, 1 to 1,000; of each content type where `limit_per_type`.")
     rerank_budget_ms: FiniteFloat = Field(
         0.0,
         ge=0,
@@ -159,7 +183,7 @@ class SearchResultItem(BaseModel):
     role: Role | None
     created_at: Timestamp | None
     updated_at: Timestamp | None
-    debug: dict[str, Any] | None = Field(None, description="Each leg's ranks and scores, where asked for.")
+    debug: dict[str, Any] | None = Field(None, description="Ranks and scores of each retriever, if requested.")
 
 
 class SearchResults(BaseModel):
@@ -167,16 +191,16 @@ class SearchResults(BaseModel):
 
     query: str
     hits: list[SearchResultItem]
-    allowed: int = Field(description="Records that scope, filters and types leave; 0 = there was nothing to search.")
+    allowed: int = Field(description="Records that match scope, filters and types; 0 = there was nothing to search.")
     scope: Scope
     filters: dict[str, Any] = Field(description="The filters, with the time that the query itself named.")
     content_types: list[ContentType]
-    legs: list[str] = Field(description="What ran: `fts` (words), `vector` (meaning).")
+    legs: list[str] = Field(description="Retrievers that ran: `fts` (words), `vector` (meaning).")
     generation: str = Field(description="Generation of the index.")
     time_range: list[Timestamp | None] | None = Field(description="The time that the query named: start and end.")
     corrected: str | None = Field(
         description="The query with likely misspellings corrected, where fuzzy search found any."
     )
-    degraded: bool = Field(description="Whether the memory works without one of its parts.")
+    degraded: bool = Field(description="Whether a part of the memory is unavailable.")
     degraded_reason: str | None = Field(description="Which part, and why.")
     profile: str

@@ -202,7 +202,7 @@ class ScoringRequest(ScopeFields, ScoringParams):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"scorer": "rules", "limit": 50}]})
 
-    limit: Integer = Field(20, ge=1, le=MAX_SCORED_RUNS, description="Most runs to try, 1 to 200.")
+    limit: Integer = Field(20, ge=1, le=MAX_SCORED_RUNS, description="Maximum runs to try, 1 to 200.")
     queued_only: bool = Field(False, description="Only runs that are queued, not all without a score.")
 
 

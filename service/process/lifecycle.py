@@ -72,7 +72,7 @@ class Service:
     config: ServiceConfig
     settings: Settings
     embedder: Embedder | None = None
-    llm: BaseChatModel | None = None
+    llm: BaseChatModel | str | None = None
     metrics: Metrics = field(default_factory=Metrics)
     warnings: list[str] = field(default_factory=list)
     keys: KeyRing | None = None
@@ -170,7 +170,7 @@ class Service:
                 _log.warning("%s", warning)
         pool = ThreadPoolExecutor(self.config.concurrency, thread_name_prefix="recall-loop-service")
         spare = ThreadPoolExecutor(_SPARE_THREADS, thread_name_prefix="recall-loop-spare")
-        probing: asyncio.Task[None] | None = None
+        tending: list[asyncio.Task[None]] = []
         try:
             if self.config.request_log is not None:
                 self._requests = RequestLog(self.config.request_log)
@@ -179,13 +179,14 @@ class Service:
             self._pool, self._spare = pool, spare
             if self.config.parent is not None:
                 watch_parent(self.config.parent)
-            probing = asyncio.create_task(self._probe(spare))
+            tending = [asyncio.create_task(self._probe(spare)), asyncio.create_task(self._sweep(spare))]
             yield
         finally:
             self._pool = self._spare = None
-            if probing is not None:
-                probing.cancel()
-                await asyncio.wait({probing})  # however it ended, the store is closed
+            for task in tending:
+                task.cancel()
+            if tending:
+                await asyncio.wait(tending)  # however they ended, the store is closed
             last = ThreadPoolExecutor(1, thread_name_prefix="recall-loop-close")
             await asyncio.wrap_future(last.submit(self._close, [pool, spare]))
             last.shutdown()
@@ -216,6 +217,15 @@ class Service:
             with suppress(RecallError):  # /ready and the requests meet it too, and tell
                 await RequestExecutor(spare, _OPENING_SECONDS).run(self.store.maintenance.probe)
 
+    async def _sweep(self, spare: ThreadPoolExecutor) -> None:
+        """Erase every few minutes what has expired or no rule retains; beside an owner, that one does it."""
+        while self.settings.sweep_seconds and not self.store.read_only:
+            await asyncio.sleep(self.settings.sweep_seconds)
+            try:
+                await RequestExecutor(spare, _OPENING_SECONDS).run(self.store.maintenance.sweep)
+            except RecallError as error:  # reads leave it out all the same, and the next sweep may have more luck
+                _log.warning("a sweep failed: %s", error)
+
     def _close(self, pools: list[ThreadPoolExecutor]) -> None:
         for pool in pools:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -229,7 +239,7 @@ class Service:
 
 def not_running_problem() -> ProblemError:
     """Return the problem of a service that has no store: it is starting or ending."""
-    return ProblemError(503, "The service is starting or ending.", kind="not_running", retry_after=1)
+    return ProblemError(503, "The service is starting or stopping.", kind="not_running", retry_after=1)
 
 
 def load_keys(config: ServiceConfig) -> KeyRing | None:

@@ -231,7 +231,7 @@ class BulkUpload:
         answers: list[BulkLine] = [
             BulkLine(line=line.number, status="rejected", error=found.reason) for line, found in bad
         ]
-        rows = self._store.upsert([found for _, found in good], tenant=self._tenant)
+        rows = self._store.upsert([found for _, found in good], tenant=self._tenant, on_reject="report")
         for (line, _), row in zip(good, rows, strict=True):
             error = row.error and row.error.removeprefix(f"records.{row.index}.")
             answers.append(

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 # A reader holds old pages for the length of one read.
 _TRIES, _PAUSE_SECONDS = 8, 0.25
 _NOT_YET = (
-    "Nothing reads or finds the records any more. Their bytes may stand in free pages and logs of the store's files "
+    "Nothing reads or finds the records any more. Their bytes may remain in free pages and logs of the store's files "
     "until these are compacted: the same request with `compact`, or `recall-loop store compact`."
 )
 _COMPACTED = (
@@ -63,7 +63,7 @@ class ErasureResult(BaseModel):
 
     erased: int = Field(description="Records that there were.")
     compacted: bool = Field(description="Whether the store's files were rewritten without them.")
-    on_disk: str = Field(description="What may still be on a disk, and what takes it away.")
+    on_disk: str = Field(description="What may still be on a disk, and how to remove it.")
 
 
 @router.post("/erasure", summary="Erase a user, an agent, a conversation or the tenant", response_model=ErasureResult)

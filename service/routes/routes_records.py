@@ -23,12 +23,15 @@ from recall_loop.service.models.record_models import (
     ListRecordsParams,
     RecordBatch,
     RecordBody,
+    RecordChanges,
+    RecordHistory,
     RecordIds,
     RecordOutcome,
     RecordsPage,
     WriteResult,
 )
 from recall_loop.service.models.search_models import encode_cursor
+from recall_loop.state.errors import RecordNotFoundError
 from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Identifier
@@ -46,7 +49,7 @@ def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Res
 
     A bad record rejects itself only. Of several with one id the last wins. The answer is the acknowledgement.
     """
-    rows = store.upsert(batch.records, tenant=caller.tenant)
+    rows = store.upsert(batch.records, tenant=caller.tenant, on_reject="report")
     outcomes = [RecordOutcome(index=row.index, id=row.id, status=row.status, error=row.error) for row in rows]
     statuses = [row.status for row in rows]
     counts = {status: statuses.count(status) for status in get_args(WriteStatus)}
@@ -56,12 +59,13 @@ def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Res
 @router.get("", summary="List records", response_model=RecordsPage)
 @blocking
 def list_records(params: Annotated[ListRecordsParams, Query()], caller: CallerDep, store: StoreDep) -> Response:
-    """Return records that scope and filters leave, by ascending id, a page at a time.
+    """Return records that scope and filters leave, by ascending id or newest first, a page at a time.
 
     Follow `next_cursor` until it is absent; a page may hold fewer records than `limit`. Writing and deleting in
     between shifts nothing.
     """
-    page = store.page(
+    read = store.newest if params.order == "newest" else store.page
+    page = read(
         params.read_scope(caller.tenant), params.filters(), params.content_types, after=params.after, limit=params.limit
     )
     return json_response(RecordsPage(records=list(page.records), next_cursor=encode_cursor(page.after)))
@@ -74,6 +78,17 @@ def delete_records(body: RecordIds, caller: WriterDep, store: StoreDep) -> Respo
     ids = list(dict.fromkeys(body.ids))
     deleted = store.delete(ids, tenant=caller.tenant)
     return json_response(DeletionResult(deleted=deleted, missing=len(ids) - deleted))
+
+
+@router.get(
+    _ONE + "/history", summary="Read a record's history", response_model=RecordHistory, responses=problem_responses(404)
+)
+@blocking
+def read_history(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Response:
+    """Return the changes of a record, oldest first, as far back as they are kept: who, when, before and after."""
+    if not store.get([record_id], scope=Scope(tenant=caller.tenant)):
+        raise not_found_problem("record", record_id)
+    return json_response(RecordHistory(versions=store.history(record_id, tenant=caller.tenant)))
 
 
 @router.get(_ONE, summary="Read a record", response_model=Record, responses=problem_responses(404))
@@ -95,10 +110,23 @@ def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Resp
 @blocking
 def write_record(record_id: RecordId, body: RecordBody, caller: WriterDep, store: StoreDep) -> Response:
     """Write a record under an id, replacing all of what is there. The answer is the acknowledgement."""
-    outcome = store.upsert([body.to_record(record_id)], tenant=caller.tenant)[0]
+    outcome = store.upsert([body.to_record(record_id)], tenant=caller.tenant, on_reject="report")[0]
     if outcome.status == "rejected":  # what the model lets through and SQLite can't hold
         raise ProblemError(422, (outcome.error or "").removeprefix("records.0."), kind="invalid_input")
     return json_response(WriteResult(id=record_id, status=outcome.status), 201 if outcome.status == "created" else 200)
+
+
+@router.patch(_ONE, summary="Change a record", response_model=Record, responses=problem_responses(404))
+@blocking
+def update_record(record_id: RecordId, body: RecordChanges, caller: WriterDep, store: StoreDep) -> Response:
+    """Change some fields of a record and return it: what isn't named stays, null empties a field.
+
+    Lists and `attributes` are replaced as a whole. Id and kind can't change. What it was is kept in its history.
+    """
+    try:
+        return json_response(store.update(record_id, body.root, tenant=caller.tenant, actor=caller.key_id))
+    except RecordNotFoundError as error:
+        raise not_found_problem("record", record_id) from error
 
 
 @router.delete(

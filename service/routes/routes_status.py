@@ -25,7 +25,7 @@ class Health(BaseModel):
 class Readiness(BaseModel):
     """The state of the service at the moment."""
 
-    status: Literal["ready", "degraded"] = Field(description="`degraded` answers, with less than everything.")
+    status: Literal["ready", "degraded"] = Field(description="`degraded` still answers, without some part.")
     reasons: list[str] = Field(description="What is missing.")
     warnings: list[str] = Field(description="What an operator should know; shown on the same machine only.")
     read_only: bool = Field(description="Whether writes are refused.")

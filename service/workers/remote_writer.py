@@ -12,19 +12,20 @@ from typing import Any
 from recall_loop.memory.store.embed.embedder_factory import make_embedder, processors_per_process
 from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.embed.minilm import limit_threads
+from recall_loop.memory.store.forgetting import ForgetReport, SweepReport
 from recall_loop.memory.store.maintenance import Maintenance
-from recall_loop.memory.store.record_writer import UPSERT_CHUNK
+from recall_loop.memory.store.record_writer import UPSERT_CHUNK, OnReject, check_on_reject, check_records
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.recovery import ProgressCallback
 from recall_loop.memory.store.recovery.store_session import StoreSession
 from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome
-from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.store import ContentTypeNames, MemoryStore
 from recall_loop.service.core.config import ServiceConfig
 from recall_loop.service.core.ipc_protocol import WriterUnavailableError, decode_message, encode_message, raise_error
 from recall_loop.state.errors import InvalidInputError, StoreLockedError
-from recall_loop.state.records.records import Record
+from recall_loop.state.records.records import RECORD_ADAPTER, Record
 from recall_loop.state.run.cancellation import cancellation_event
-from recall_loop.state.scope import DEFAULT_TENANT, Scope
+from recall_loop.state.scope import DEFAULT_TENANT, Filters, RetentionRule, Scope
 from recall_loop.state.settings.settings import Settings
 
 _POLL_SECONDS = 0.5
@@ -44,8 +45,15 @@ class RemoteWriterStore(MemoryStore):
 
     writer_socket: Path | None = None
 
-    def __init__(self, files: OpenStoreFiles, embedder: Embedder) -> None:
-        super().__init__(files, embedder)
+    def __init__(
+        self,
+        files: OpenStoreFiles,
+        embedder: Embedder,
+        *,
+        history_days: int | None = None,
+        retention: Iterable[RetentionRule] = (),
+    ) -> None:
+        super().__init__(files, embedder, history_days=history_days, retention=retention)
         self.maintenance = _RemoteMaintenance(self._session, self._ask)
 
     @property
@@ -54,16 +62,26 @@ class RemoteWriterStore(MemoryStore):
         return True
 
     def upsert(
-        self, records: Iterable[Record | Mapping[str, Any]], *, tenant: str = DEFAULT_TENANT
+        self,
+        records: Iterable[Record | Mapping[str, Any]],
+        *,
+        tenant: str = DEFAULT_TENANT,
+        actor: str | None = None,
+        on_reject: OnReject = "raise",
     ) -> list[WriteOutcome]:
         """As `MemoryStore.upsert`, by the owner, 1,000 records at a time."""
         if isinstance(records, Record | Mapping | str | bytes):
             raise InvalidInputError("records", records, "a list of records")
+        check_on_reject(on_reject)
+        if on_reject == "raise":  # before the owner has written a first part of them
+            records = list(records)
+            check_records(records)
         outcomes: list[WriteOutcome] = []
         source, first = iter(records), True
         while (chunk := list(islice(source, UPSERT_CHUNK))) or first:  # an empty call is checked there too
             first = False
-            answer = self._ask({"op": "upsert", "tenant": tenant, "records": chunk})
+            options = {"tenant": tenant, "actor": actor, "on_reject": on_reject}
+            answer = self._ask({"op": "upsert", **options, "records": chunk})
             base = len(outcomes)
             outcomes += [WriteOutcome(**{**one, "index": base + one["index"]}) for one in answer["outcomes"]]
         return outcomes
@@ -77,6 +95,30 @@ class RemoteWriterStore(MemoryStore):
     def erase(self, scope: Scope) -> int:
         """As `MemoryStore.erase`, by the owner."""
         return int(self._ask({"op": "erase", "scope": scope.model_dump(mode="json")})["count"])
+
+    def forget(
+        self,
+        scope: Scope,
+        *,
+        filters: Filters | None = None,
+        rule: RetentionRule | None = None,
+        content_types: ContentTypeNames | None = None,
+        dry_run: bool = False,
+    ) -> ForgetReport:
+        """As `MemoryStore.forget`, by the owner; a dry run by this process."""
+        types = None if content_types is None else tuple(content_types)
+        if dry_run:
+            return super().forget(scope, filters=filters, rule=rule, content_types=types, dry_run=True)
+        named = {"scope": scope, "filters": filters, "rule": rule}
+        plain = {name: value and value.model_dump(mode="json", exclude_none=True) for name, value in named.items()}
+        return ForgetReport(self._ask({"op": "forget", **plain, "content_types": types})["by_kind"], dry_run=False)
+
+    def update(
+        self, record_id: str, changes: Mapping[str, Any], *, tenant: str = DEFAULT_TENANT, actor: str | None = None
+    ) -> Record:
+        """As `MemoryStore.update`, by the owner."""
+        message = {"op": "update", "id": record_id, "changes": changes, "tenant": tenant, "actor": actor}
+        return RECORD_ADAPTER.validate_python(self._ask(message)["record"])
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         if self.writer_socket is None:
@@ -96,13 +138,17 @@ class RemoteWriterStore(MemoryStore):
 class _RemoteMaintenance(Maintenance):
     """The maintenance of a store that another process writes."""
 
-    def __init__(self, session: StoreSession, ask: Callable[[dict[str, Any]], object]) -> None:
+    def __init__(self, session: StoreSession, ask: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         super().__init__(session)
         self._ask = ask
 
     def compact(self, *, progress: ProgressCallback | None = None) -> None:
         """As `Maintenance.compact`, by the owner; it reports no progress."""
         self._ask({"op": "compact"})
+
+    def sweep(self) -> SweepReport:
+        """As `Maintenance.sweep`, by the owner."""
+        return SweepReport(**self._ask({"op": "sweep"})["swept"])
 
 
 def _receive_reply(connection: Connection) -> dict[str, Any]:
@@ -130,7 +176,7 @@ def open_service_store(
         return store
     if settings.store_path is None:
         warnings.append(IN_MEMORY_WARNING)
-        return MemoryStore.in_memory(embedder=embedder)
+        return MemoryStore.in_memory(embedder=embedder, indexed_attributes=settings.indexed_attributes)
     read_only = config.read_only or False
     try:
         return MemoryStore.from_settings(settings, embedder=embedder, create=not read_only, read_only=read_only)

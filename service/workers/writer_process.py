@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.service.core.ipc_protocol import MAX_MESSAGE_BYTES, decode_message, encode_error, encode_message
 from recall_loop.state.errors import InvalidInputError, RecallError
-from recall_loop.state.scope import Scope
+from recall_loop.state.scope import Filters, RetentionRule, Scope
 from recall_loop.state.types import ContentType
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def _log_failure(done: Future[None]) -> None:
 
 
 def _upsert(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
-    return {"outcomes": [asdict(one) for one in store.upsert(message["records"], tenant=message["tenant"])]}
+    options = {name: message[name] for name in ("tenant", "actor", "on_reject")}
+    return {"outcomes": [asdict(one) for one in store.upsert(message["records"], **options)]}
 
 
 def _delete(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
@@ -89,6 +90,26 @@ def _delete(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
 
 def _erase(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
     return {"count": store.erase(Scope.model_validate(message["scope"]))}
+
+
+def _forget(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
+    filters, rule = message["filters"], message["rule"]
+    report = store.forget(
+        Scope.model_validate(message["scope"]),
+        filters=None if filters is None else Filters.model_validate(filters),
+        rule=None if rule is None else RetentionRule.model_validate(rule),
+        content_types=message["content_types"],
+    )
+    return {"by_kind": dict(report.by_kind)}
+
+
+def _update(store: MemoryStore, message: dict[str, Any]) -> dict[str, Any]:
+    changed = store.update(message["id"], message["changes"], tenant=message["tenant"], actor=message["actor"])
+    return {"record": changed}
+
+
+def _sweep(store: MemoryStore, _: dict[str, Any]) -> dict[str, Any]:
+    return {"swept": asdict(store.maintenance.sweep())}
 
 
 def _compact(store: MemoryStore, _: dict[str, Any]) -> dict[str, Any]:
@@ -100,8 +121,20 @@ _OPERATIONS: dict[str, Callable[[MemoryStore, dict[str, Any]], dict[str, Any]]] 
     "upsert": _upsert,
     "delete": _delete,
     "erase": _erase,
+    "forget": _forget,
+    "update": _update,
+    "sweep": _sweep,
     "compact": _compact,
 }
+
+
+def _keep_sweeping(store: MemoryStore, seconds: float, ended: threading.Event) -> None:
+    """Erase every so many seconds what has expired or no rule retains."""
+    while seconds and not ended.wait(seconds):
+        try:
+            store.maintenance.sweep()
+        except RecallError as error:  # reads leave it out all the same, and the next sweep may have more luck
+            _log.warning("a sweep failed: %s", error)
 
 
 def main() -> int:
@@ -122,9 +155,14 @@ def main() -> int:
             for model, _ in group_by_model(store.embedder, list(ContentType)):
                 model.embed_documents(["ready"])
             owner = WriterProcess(store, Path(sys.argv[1]))
+            ended = threading.Event()
+            sweeper = threading.Thread(target=_keep_sweeping, args=(store, settings.sweep_seconds, ended))
+            sweeper.start()
             sys.stdout.write(f"{WRITER_READY}\n")
             sys.stdout.flush()
             sys.stdin.read()
+            ended.set()
+            sweeper.join()
             owner.close()
     except RecallError as error:
         sys.stderr.write(f"recall-loop: error: {error}\n")

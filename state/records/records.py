@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 
-from recall_loop.state.errors import validate_model
+from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.types import (
     BodyText,
     ContentType,
@@ -94,6 +95,9 @@ class Record(BaseModel):
     source_ids: tuple[Identifier, ...] = Field((), description="Ids of the records it was drawn from.")
     created_at: Timestamp | None = None
     updated_at: Timestamp | None = None
+    expires_at: Timestamp | None = Field(
+        None, description="From when on it is forgotten: no search gives it any more, and a sweep erases it."
+    )
 
 
 class Fact(Record):
@@ -156,12 +160,70 @@ def parse_record(fields: Mapping[str, Any]) -> Record:
     return validate_model(RECORD_CLASSES.get(kind, Record) if isinstance(kind, str) else Record, fields)
 
 
+class Alignment(NamedTuple):
+    """How well a record's own words, without its neighbours, match a query; it doesn't depend on other records.
+
+    Attributes:
+        cosine: of the record's own vector with the query's, in [-1,1].
+        tokens: mean over the query's tokens of the best cosine with any of the record's, in [-1,1].
+        least: the same mean over the quarter of the query's tokens that match worst.
+    """
+
+    cosine: float
+    tokens: float
+    least: float
+
+
+ChangeAction = Literal["replaced", "updated", "superseded"]
+
+
+class RecordVersion(BaseModel):
+    """One change of a record (API-3)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int = Field(description="From 1, for each record.")
+    changed_at: Timestamp
+    actor: str | None = Field(None, description="Who made the change, as the writer said.")
+    action: ChangeAction = Field(
+        description="`replaced` by a record under the same id, `updated` in parts, or `superseded` by a newer fact."
+    )
+    before: AnyRecord
+    after: AnyRecord
+
+
+def with_changes(record: Record, changes: Mapping[str, Any], now: datetime) -> Record:
+    """Return a record with some fields changed, and `updated_at` set to `now` unless it is among them.
+
+    What `changes` doesn't name stays; None empties a field. Id and kind can't change. Where nothing differs the record
+    itself is returned.
+
+    Raises:
+        InvalidInputError: `changes` is no mapping or empty, or the record would not be valid; names the field.
+    """
+    given: object = changes
+    if not isinstance(given, Mapping) or not given:
+        raise InvalidInputError("changes", changes, "a mapping with the fields that change, at least one")
+    for name in ("id", "kind"):
+        if name in changes and changes[name] != getattr(record, name):
+            raise InvalidInputError(name, changes[name], f"{getattr(record, name)!s}, as it is: it can't be changed")
+    new = dict(changes)
+    if "content" in new and "text" not in new:
+        new["text"] = new.pop("content")
+    fields = {"id": record.id, "kind": record.kind.value, **record.model_dump(exclude_defaults=True), **new}
+    known = {name: value for name, value in fields.items() if value is not None}
+    changed = parse_record({"created_at": None, **known})  # said to be unknown, lest it be derived again
+    if changed == record:
+        return record
+    return changed if "updated_at" in new else changed.model_copy(update={"updated_at": now})
+
+
 class SearchHit(BaseModel):
     """One search result (SEARCH-6).
 
     `similarity` in [0,1] doesn't depend on the other results: thresholds use it. `score` in [0,1]
     orders the results of one query. `window` is the text that was indexed with it: for a message
-    its neighbouring turns too.
+    its neighbouring turns too. `alignment` is None where no vectors were compared.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -170,4 +232,5 @@ class SearchHit(BaseModel):
     similarity: float
     score: float
     window: str = ""
+    alignment: Alignment | None = Field(None, exclude=True)
     debug: dict[str, Any] | None = None

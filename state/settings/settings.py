@@ -9,15 +9,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasChoices, AliasGenerator, Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
+from recall_loop.state.attribute_filters import IndexedAttributes
 from recall_loop.state.errors import InvalidInputError, invalid_input
+from recall_loop.state.scope import RetentionRule
 from recall_loop.state.types import (
+    DEFAULT_OPENAI_MODEL,
     ConfidenceLabel,
     DeadlineSeconds,
+    EmbedderName,
     ExplorationFloor,
     FiniteFloat,
     Identifier,
@@ -70,20 +74,42 @@ class Settings(BaseSettings):
     chroma_collection: str | None = Field(
         None, description="Collection on that server from which a lost store folder is rebuilt."
     )
-    tenant: Identifier = Field("default", description="Tenant of requests that name none.")
-    embedder: Literal["minilm", "minilm-plain", "openai"] = Field(
-        "minilm", description="Embedded default, the same without its conversation weights, or an API."
+    history_days: Integer = Field(
+        30,
+        ge=0,
+        le=36_500,
+        description="Days for which each change of a record is kept as a version; 0 = none (API-3).",
+    )
+    retention: tuple[RetentionRule, ...] = Field(
+        (), description="Records that sweeps erase: a JSON list of rules (docs/store.md); absent = none (LIVE-7)."
+    )
+    sweep_seconds: FiniteFloat = Field(
+        300.0, ge=0, le=86_400, description="Seconds between two sweeps of the service; 0 = none but at its start."
+    )
+    tenant: Identifier = Field("default", description="Tenant of requests that don't name one.")
+    indexed_attributes: Annotated[IndexedAttributes | None, NoDecode] = Field(
+        None,
+        description="Paths of attributes that filters look up in an index, between commas, at most 32; [] = none, "
+        "absent = those that the store has.",
+    )
+    embedder: EmbedderName = Field(
+        "minilm",
+        description="`minilm` (embedded), `minilm-plain` (without its conversation weights), `openai` (an API), or"
+        " `provider:model` of LangChain.",
     )
     minilm_weights: str | None = Field(
         None, description="File of weights that replaces the default's conversation weights (docs/tuning.md)."
     )
-    openai_model: str = Field("text-embedding-3-small", description="Embedding model of the API.")
+    openai_model: str = Field(DEFAULT_OPENAI_MODEL, description="Embedding model of the API.")
     openai_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible API.")
     openai_api_key: str | None = Field(None, description="Key of that API.", repr=False)
 
     max_facts: MaxFacts = Field(30, description="Maximum facts to return.")
     max_iterations: MaxIterations = Field(10, description="Maximum search iterations.")
     max_context_tokens: MaxContextTokens = Field(2000, description="Maximum tokens of the context block.")
+    context_floor: UnitFloat = Field(
+        0.015, description="Facts of less relevance than this are left out of the context block; 0 keeps all (LIVE-5)."
+    )
     deadline_seconds: DeadlineSeconds | None = Field(None, description="Stop searching after this many seconds.")
 
     early_stop_min_iterations: ExplorationFloor = Field(
@@ -145,7 +171,9 @@ class Settings(BaseSettings):
     )
 
     llm_model: ModelName | None = Field(
-        None, description="Chat model that plans, judges and answers; absent = none (everything works without)."
+        None,
+        description="Chat model that plans, judges and answers: a name, or `provider:model` of LangChain; absent = none"
+        " (everything works without).",
     )
     llm_base_url: str | None = Field(None, description="Base URL of an OpenAI-compatible chat API; absent = OpenAI's.")
     llm_api_key: str | None = Field(None, description="Key of that API.", repr=False)
@@ -221,6 +249,9 @@ class Settings(BaseSettings):
             super().__init__(**values)
         except ValidationError as error:
             raise setting_error(error, values, Settings, ENV_PREFIX) from error
+        except SettingsError as error:  # the one setting that is a list
+            name = _variable("retention", values)
+            raise InvalidInputError(name, os.environ.get(name), "a JSON list of rules") from error
         if self.conf_medium is not None and self.conf_high is not None and self.conf_medium > self.conf_high:
             name = _variable("conf_medium", values)
             raise InvalidInputError(name, self.conf_medium, f"a number from 0 to conf_high ({self.conf_high:g})")

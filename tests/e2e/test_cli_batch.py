@@ -37,7 +37,7 @@ def test_the_summary_and_the_exit_codes(place: Path, capsys: pytest.CaptureFixtu
     assert main(["batch", requests, "-o", "out.jsonl", "--order", "input"]) == 1
     shown = capsys.readouterr()
     assert "out.jsonl: 2 requests: 1 answered, 1 failed\n" in shown.out
-    assert "  stop reasons    no_novelty 1\n" in shown.out
+    assert "  stop reasons    covered 1\n" in shown.out
     assert "  errors          invalid_input 1\n" in shown.out
     assert "p50" in shown.out
     assert "batch: 1 of 2 requests, " in shown.err
@@ -50,7 +50,7 @@ def test_the_summary_and_the_exit_codes(place: Path, capsys: pytest.CaptureFixtu
     assert json.loads(shown.out)["skipped"] == 2
     assert main(["batch", write(place / "good.jsonl", GOOD), "-o", "good-out.jsonl", "--json", "--quiet"]) == 0
     figures = json.loads(capsys.readouterr().out)
-    assert figures["stop_reasons"] == {"no_novelty": 1}
+    assert figures["stop_reasons"] == {"covered": 1}
     assert set(figures["latency_seconds"]) == {"p50", "p95", "max"}
 
 
@@ -61,7 +61,7 @@ def test_the_summary_and_the_exit_codes(place: Path, capsys: pytest.CaptureFixtu
         (["--timeout", "nan"], "seconds, more than 0"),
         (["--order", "random"], "'completed', 'input'"),
         (["--workers", "3", "--concurrency", "2"], "from 1 to 2, the concurrency"),
-        (["--resume"], "requests that the output was begun with"),
+        (["--resume"], "requests that the output was started with"),
         ([], "a file that doesn't exist yet"),
     ],
 )

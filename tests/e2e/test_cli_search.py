@@ -161,6 +161,35 @@ def test_a_filter_of_trajectories_alone_searches_trajectories(capsys: pytest.Cap
     assert ids(capsys, "ferry", "--filter", "tools_used=timetable", "--types", "fact") == []
 
 
+def test_attributes_are_filtered_by_value_and_by_operator(capsys: pytest.CaptureFixture[str]) -> None:
+    """The value is JSON, else text; conditions add up. Proves: API-4, SEARCH-3."""
+
+    def kept(*conditions: str) -> set[str]:
+        options = [part for condition in conditions for part in ("--filter", f"attributes.{condition}")]
+        return set(ids(capsys, "ferry", "--types", "fact,message,trajectory", *options))
+
+    everything = kept("lost!=1")
+    assert everything == {"f1", "m1", "m2", "t1", "t2"}
+    assert kept("task_category=travel") == kept('task_category="travel"') == {"t1"}
+    assert kept("outcome_score>=0.8") == kept("outcome_score>0", "outcome_score<=0.8") == {"t1"}
+    assert kept("outcome_score<0.8") == kept("execution.status=failed") == {"t2"}
+    assert kept("outcome_score!=0") == everything - {"t2"}
+    assert kept('task_category={"in": ["travel", "home"]}') == kept('task_category={"exists": true}') == {"t1"}
+    assert kept('outcome_score="0.8"') == kept("outcome_score=true") == set()
+    joined = ('attributes={"outcome_score": {"gt": 0}}', "attributes.task_category=travel")
+    assert ids(capsys, "ferry", "--types", "trajectory", "--filter", joined[0], "--filter", joined[1]) == ["t1"]
+
+
+def test_an_export_takes_the_filters_of_searches(capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: API-4, STORE-2."""
+    assert main(["store", "export", "--filter", "attributes.outcome_score>=0", "--filter", "scored=true"]) == 0
+    assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == ["t1", "t2"]
+    for wrong in ("attributes.outcome_score", "min_similarity=0.5", "colour=red"):
+        assert main(["store", "export", "--filter", wrong]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+
+
 def test_the_help_tells_the_defaults_and_bounds_of_the_library() -> None:
     """Proves: OPS-2."""
     options = {action.dest: action for action in build_parser(["search"]).leaf_parsers()[0]._actions}
@@ -210,7 +239,7 @@ def test_nothing_found_says_where_was_looked(capsys: pytest.CaptureFixture[str])
     assert main(["search", "zeppelin", "--mode", "fts", "--types", "fact"]) == 0
     text = capsys.readouterr().out
     assert "Nothing found among 1 record." in text
-    assert "tenant acme" in text and "legs fts" in text
+    assert "tenant acme" in text and "retrievers fts" in text
     assert main(["search", "ferry", "--conversation", "c9", "--role", "user"]) == 0
     text = capsys.readouterr().out
     assert "Nothing to search" in text
@@ -233,6 +262,15 @@ def test_nothing_found_says_where_was_looked(capsys: pytest.CaptureFixture[str])
         ("ferry", "--filter", "tools_used"),
         ("ferry", "--filter", "colour=red"),
         ("ferry", "--filter", "role=user", "--role", "user"),
+        ("ferry", "--filter", "attributes.team"),
+        ("ferry", "--filter", "attributes.=1"),
+        ("ferry", "--filter", "attributes.a..b=1"),
+        ("ferry", "--filter", "attributes.team=[1]"),
+        ("ferry", "--filter", "attributes.team>true"),
+        ("ferry", "--filter", "attributes.team=NaN"),
+        ("ferry", "--filter", "attributes.team>1", "--filter", "attributes.team>2"),
+        ("ferry", "--filter", 'attributes.team={"like": "x"}'),
+        ("ferry", "--filter", "attributes=red"),
         ("ferry", "--limit", "0"),
         ("ferry", "--rerank-pool", "101"),
         ("ferry", "--fuzzy", "3"),

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from recall_loop.cli.main import main
+from recall_loop.memory.store.store import MemoryStore
 
 RECORDS = [
-    {"id": "f1", "kind": "fact", "text": "The ferry leaves at nine."},
-    {"id": "m1", "kind": "message", "text": "When does it leave?", "author": "Ada"},
-    {"id": "m2", "kind": "message", "text": "Quokkas like to swim.", "author": "Bo"},
+    {"id": "f1", "kind": "fact", "text": "The ferry leaves at nine.", "created_at": "2024-05-01T09:30:00Z"},
+    {"id": "m1", "kind": "message", "text": "When does it leave?", "author": "Ada", "created_at": None},
+    {"id": "m2", "kind": "message", "text": "Quokkas like to swim.", "author": "Bo", "created_at": None},
 ]
 
 
@@ -125,3 +126,31 @@ def test_a_scope_is_deleted_and_compacted(place: str, tmp_path: Path, capsys: py
     assert counts(place, capsys, tenant="other") == [1, 0, 2, 0, 3]
     files = [path for path in Path(place).rglob("*") if path.is_file()]
     assert not [path for path in files if b"Axolotl" in path.read_bytes() or b"acme" in path.read_bytes()]
+
+
+def test_the_command_line_forgets_sweeps_and_shows_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: LIVE-7, API-3."""
+    place = str(tmp_path)
+    gone = {"id": "old", "kind": "message", "text": "Gone.", "expires_at": "2001-01-01T00:00:00Z"}
+    with MemoryStore.open(place) as store:
+        store.upsert([{"id": "m1", "kind": "message", "text": "I moved to Oslo."}, gone], tenant="acme")
+        store.update("m1", {"text": "I moved to Bergen."}, tenant="acme", actor="ann")
+        store.upsert([{"id": "m2", "kind": "message", "text": "Thanks!"}], tenant="acme")
+
+    def ran(*words: str, code: int = 0) -> str:
+        assert main(["store", *words, "--store", place]) == code
+        return capsys.readouterr().out
+
+    lines = ran("history", "m1", "--tenant", "acme").splitlines()
+    assert lines[0].endswith("updated by ann") and lines[1:] == ["   - I moved to Oslo.", "   + I moved to Bergen."]
+    assert len(json.loads(ran("history", "m1", "--tenant", "acme", "--json"))["versions"]) == 1
+    assert ran("history", "m1", "--tenant", "other", code=1) == "There is no record with this id.\n"
+    assert ran("sweep") == "Erased 1 expired record, 0 records by the rules of retention, and 0 versions.\n"
+    assert json.loads(ran("sweep", "--json")) == {"expired": 0, "retained_no_longer": 0, "versions": 0}
+    thanks = ("forget", "--tenant", "acme", "--speech-acts", "acknowledgement")
+    assert ran(*thanks, "--dry-run") == "Would delete 1 record (message 1).\n"
+    assert json.loads(ran(*thanks, "--json")) == {"records": 1, "by_kind": {"message": 1}, "dry_run": False}
+    assert ran(*thanks) == "Deleted 0 records.\n"
+    for wrong in (["--older-than-days", "many"], ["--speech-acts", "sigh"], []):
+        ran("forget", "--tenant", "acme", *wrong, code=2)
+    assert counts(place, capsys)[-1] == 1

@@ -25,8 +25,10 @@ from recall_loop.memory.store.index import tenant_cache, vector_search
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams
-from recall_loop.state.types import ContentType, SearchMode
+from recall_loop.state.types import ContentType, Role, SearchMode
+from recall_loop.text.speech.speech_acts import speech_acts
 from recall_loop.text.words.tokens import stems
+from tests.attribute_oracle import attribute_filters, wanted_attributes
 from tests.embedders import WordHashEmbedder
 
 pytestmark = pytest.mark.slow
@@ -35,6 +37,7 @@ KINDS = [str(kind) for kind in ContentType]
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 WORDS = ["ferry", "island", "bread", "window", "lamp", "Ann", "ferries", "the", "of", "north"]
 STATUSES = ["completed", "incomplete", "failed", "error", "unknown"]
+VALUES: list[Any] = ["red", "blue", "", 0, 1, 2.5, True, False, None, ["red"], {"team": "red"}]
 CLOSE = 4e-3  # vectors are stored in half precision
 
 EVERYTHING_CACHED: dict[str, int] = {}
@@ -73,14 +76,14 @@ def make_record(number: int, chance: random.Random) -> dict[str, Any]:
         "tags": chance.sample(["t1", "t2", "t3"], k=chance.randint(0, 3)),
         "created_at": pick([None, NOW + timedelta(days=chance.randint(0, 9))]),
     }
-    if kind == "trajectory":
-        fields["attributes"] = make_attributes(chance)
+    fields["attributes"] = make_attributes(chance) if kind == "trajectory" else {}
+    fields["attributes"] |= {name: pick(VALUES) for name in ("team", "grade") if chance.random() < 0.7}
     if kind == "fact" and chance.random() < 0.6:
         fields["valid_until"] = NOW + timedelta(days=chance.randint(0, 9))
         fields["superseded_by"] = chance.choice(
             [None, "elsewhere", *(f"r{other}" for other in range(8) if other != number)]
         )
-    return {name: value for name, value in fields.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None or name == "created_at"}
 
 
 def make_attributes(chance: random.Random) -> dict[str, Any]:
@@ -228,6 +231,13 @@ def wanted(record: dict[str, Any], filters: Filters, kinds: list[str]) -> bool:
         until = record.get("valid_until")
         then = until is None or (filters.as_of is not None and until > filters.as_of)
         checks.append(then if filters.as_of is not None else record.get("superseded_by") is None)
+    acts = (
+        ()
+        if record["kind"] == "trajectory"
+        else speech_acts(record["text"], Role(record["role"]) if "role" in record else None)
+    )
+    checks.append(filters.speech_acts is None or any(act in acts for act in filters.speech_acts))
+    checks.append(wanted_attributes(record.get("attributes", {}), filters.attributes or {}))
     return all(checks) and wanted_run(record, filters)
 
 
@@ -296,6 +306,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "conversation_id": maybe(["c1", "c9"]),
     "session": maybe(["s1", "s2"]),
     "user_id": maybe(["u1", "u2"]),
+    "speech_acts": st.lists(maybe(["statement", "question"]), min_size=1, max_size=2),
+    "attributes": attribute_filters(["team", "grade", "team.team", "lost"], [*VALUES[:9], 1.0, "blue "]),
     "min_similarity": maybe([0.0, 0.2, 0.4, 0.6]),
     "include_superseded": maybe([True, True, False]),
     "as_of": DAYS,

@@ -17,7 +17,7 @@ from recall_loop.memory.parsing.foreign_json import to_datetime
 from recall_loop.memory.store.encoding.indexing import digest
 from recall_loop.memory.trajectories.capture.convert import DEFAULT_MASKING, RunInfo, convert_messages
 from recall_loop.memory.trajectories.capture.masking import Masking
-from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.errors import validate_model
 from recall_loop.state.records.records import Message
 from recall_loop.state.records.trajectories import run_from_record, trajectory_record
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
@@ -41,11 +41,11 @@ class ConversationOwner:
 
     Attributes:
         tenant: the tenant.
-        conversation_id: the conversation, such as a LangGraph thread's id.
+        conversation_id: the conversation, such as a LangGraph thread's id; None = none.
         session: part of the conversation; neighbours' windows never join two sessions.
     """
 
-    conversation_id: str
+    conversation_id: str | None
     tenant: str = DEFAULT_TENANT
     agent_id: str | None = None
     group_id: str | None = None
@@ -108,9 +108,6 @@ def record_messages(
         merged = _merge_drafts(drafts, known, store.next_position(session_scope, owner.session))
         changed = {record.id: record for record, before in merged if record is not before}
         outcomes = store.upsert(changed.values(), tenant=owner.tenant)
-    for outcome in outcomes:
-        if outcome.error:
-            raise InvalidInputError("messages", outcome.id, outcome.error)
     ids = {
         status: tuple(outcome.id for outcome in outcomes if outcome.id and outcome.status == status)
         for status in ("created", "replaced")
@@ -158,9 +155,9 @@ def _created_at(message: SourceMessage, now: datetime, warnings: list[str]) -> d
         return now
     moment = to_datetime(given)
     if moment is None:
-        warnings.append("a message's timestamp is no time; the clock's was taken")
+        warnings.append("a message's timestamp is invalid; the current time was used")
     elif moment > now + _MAX_CLOCK_SKEW:
-        warnings.append("a message's timestamp is in the future; the clock's was taken")
+        warnings.append("a message's timestamp is in the future; the current time was used")
         return now
     return moment or now
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from recall_loop.memory.store.encoding.derivation import derive_id
 from recall_loop.memory.store.encoding.indexing import supersession_key
 from recall_loop.policy.facts.supersession import supersession_changes
 from recall_loop.state.errors import InvalidInputError, validate_model
@@ -80,7 +81,7 @@ def write_facts(
 def _parse_fact(fact: Fact | Mapping[str, Any], where: str, now: datetime) -> Fact:
     if not isinstance(fact, Mapping | Fact):
         raise InvalidInputError("facts", fact, "facts, or mappings with their fields")
-    parsed = fact if isinstance(fact, Fact) else validate_model(Fact, fact, where)
+    parsed = fact if isinstance(fact, Fact) else validate_model(Fact, {"id": derive_id(), **fact}, where)
     return parsed if parsed.created_at is not None else parsed.model_copy(update={"created_at": now})
 
 

@@ -57,7 +57,7 @@ class WriteSummary:
         Raises:
             StoreError: the store can't be written.
         """
-        outcomes = store.upsert(batch, tenant=tenant) if batch else []
+        outcomes = store.upsert(batch, tenant=tenant, on_reject="report") if batch else []
         statuses = Counter(outcome.status for outcome in outcomes)
         self.created += statuses["created"]
         self.replaced += statuses["replaced"]

@@ -12,9 +12,9 @@ from typing import Any
 
 from recall_loop.memory.intake.files.documents import ABSENT_ID, FileIdTracker, record_from_document
 from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines, to_printable
+from recall_loop.memory.store.encoding.derivation import derive_kind
 from recall_loop.state.errors import InvalidInputError, display_value
 from recall_loop.state.records.records import Fact, Record, parse_record
-from recall_loop.state.types import ContentType
 
 Document = dict[str, Any]
 
@@ -134,7 +134,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 FORMATS = ("records", "locomo")
-_KINDS = ", ".join(ContentType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +173,15 @@ def iter_entries(path: Path, format_name: str) -> Iterator[FileEntry]:
 
 
 def record_from_fields(fields: Mapping[str, Any]) -> Record:
-    """Return one line of the format `records` as a record; an absent id becomes a placeholder.
+    """Return one line of the format `records` as a record; an absent kind is derived, an absent id is a placeholder.
 
     Raises:
         InvalidInputError: names the field, its value and what is allowed.
     """
-    if fields.get("kind") is None:
-        raise InvalidInputError("kind", None, f"one of {_KINDS}")
     if fields.get("text") is None and fields.get("content") is None:
         raise InvalidInputError("text", None, "text that is not blank, as `text` or `content`")
-    return parse_record(fields if fields.get("id") is not None else {**fields, "id": ABSENT_ID})
+    stated = {name: value for name, value in fields.items() if name not in ("id", "kind") or value is not None}
+    return parse_record({"id": ABSENT_ID, "kind": derive_kind(fields), **stated})
 
 
 def _line_entries(path: Path, convert: Callable[[Mapping[str, Any]], Record]) -> Iterator[FileEntry]:

@@ -18,7 +18,7 @@ from recall_loop.memory.store.files.store_files import write_atomically
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
-from recall_loop.state.scope import Scope
+from recall_loop.state.scope import Filters, Scope
 
 CHECKPOINT_FOLDER = "intake"
 _CHUNK = 1024 * 1024
@@ -154,7 +154,7 @@ def ingest_file(
     chosen = options or IngestOptions()
     target = rejects_path or default_rejects_path(path)
     if target.resolve() == path.resolve():
-        raise InvalidInputError("rejects", str(target), "another file than the input")
+        raise InvalidInputError("rejects", str(target), "a file other than the input")
     run = _FileIngest(path, store, chosen, IngestSummary(path, target), on_problem)
     began = time.monotonic()
     remaining = run.remaining_entries()
@@ -216,7 +216,7 @@ class _FileIngest:
         for entry, record in good:
             if entry.duplicate_of_line is not None:
                 self.summary.duplicates += 1
-                reason = f"id {record.id!r} stands on line {entry.duplicate_of_line} too; this later line wins"
+                reason = f"id {record.id!r} is also on line {entry.duplicate_of_line}; the later line wins"
                 self._report(IngestProblem(self.path, entry.line, reason, rejected=False))
 
     def _report(self, problem: IngestProblem) -> None:
@@ -225,15 +225,17 @@ class _FileIngest:
 
 
 def export_line(record: Record) -> str:
-    """Return a record as one line of JSON, without the fields that hold nothing."""
+    """Return a record as one line of JSON, without the fields that hold nothing; an unknown time is said."""
     fields = record.model_dump(mode="json", exclude_defaults=True)
+    if record.created_at is None:  # a line without it would be of the time at which it is read
+        fields["created_at"] = None
     return json.dumps({"id": record.id, "kind": record.kind} | fields, ensure_ascii=False)
 
 
-def export_lines(store: MemoryStore, scope: Scope) -> Iterator[str]:
-    """Yield the scope's records in the order in which they were written.
+def export_lines(store: MemoryStore, scope: Scope, filters: Filters | None = None) -> Iterator[str]:
+    """Yield the scope's records in the order in which they were written; with filters those that `scan` gives.
 
     Raises:
         StoreError: the store can't be read.
     """
-    return (export_line(record) for record in store.scan(scope))
+    return (export_line(record) for record in store.scan(scope, filters))

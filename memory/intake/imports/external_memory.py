@@ -102,7 +102,7 @@ def _to_json(value: Any, depth: int, visited: Iterator[int]) -> Any:
         return [_to_json(part, depth + 1, visited) for part in value]
     if isinstance(value, set | frozenset):
         return sorted((_to_json(part, depth + 1, visited) for part in value), key=str)
-    raise ValueError(f"a value of kind {type(value).__name__}, which JSON has no word for")
+    raise ValueError(f"a value of kind {type(value).__name__}, which JSON can't represent")
 
 
 def stable_id(*parts: str) -> str:

@@ -150,7 +150,7 @@ class _PointUnpickler(pickle.Unpickler):
         # numpy's arrays are vectors, which are not read.
         if module.split(".", maxsplit=1)[0] in ("qdrant_client", "numpy"):
             return type("_Inert", (_InertObject,), {})
-        raise pickle.UnpicklingError(f"names {module}.{name}, which is no part of a point")
+        raise pickle.UnpicklingError(f"names {module}.{name}, which is not part of a point")
 
 
 def read_point(data: bytes) -> tuple[str | int, dict[str, Any]]:
@@ -173,5 +173,5 @@ def read_point(data: bytes) -> tuple[str | int, dict[str, Any]]:
     if isinstance(point_id, bool) or not isinstance(point_id, str | int):
         raise ValueError("a point without an id")
     if payload is not None and not isinstance(payload, dict):
-        raise ValueError("a point whose payload is no mapping")
+        raise ValueError("a point whose payload is not a mapping")
     return point_id, payload or {}

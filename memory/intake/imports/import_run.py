@@ -142,7 +142,7 @@ def _open_rejects(path: Path, source: Path) -> RejectsFile:
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InvalidInputError("rejects", str(path), "a file in a folder that can be written")
     if path.is_dir() or path.resolve() == source.resolve():
-        raise InvalidInputError("rejects", str(path), "another file than the source")
+        raise InvalidInputError("rejects", str(path), "a file other than the source")
     return RejectsFile(path, source)
 
 

@@ -99,7 +99,7 @@ class LangGraphStoreSource:
         self._expired = expired
         with open_readonly(path) as connection:
             if not {"prefix", "key", "value"} <= set(column_names(connection, "store")):
-                raise SourceError(f"{path}: no table `store` of LangGraph in it")
+                raise SourceError(f"{path}: has no LangGraph table `store`")
 
     def items(self) -> Iterator[ImportItem]:
         """Yield the items in the order in which they were first put."""

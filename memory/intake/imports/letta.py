@@ -69,7 +69,7 @@ def _passage_list(value: dict[str, Any]) -> Any:
 def _passage(location: str, passage: Any, owner: DefaultOwner) -> ImportItem:
     raw = to_json_text(passage)
     if not isinstance(passage, dict):
-        return ImportItem(location, raw, reason="not a passage but something else")
+        return ImportItem(location, raw, reason="something other than a passage")
     if passage.get("is_deleted"):
         return ImportItem(location, raw, left_out="deleted")
     if to_identifier(passage.get("id")) is None:
@@ -99,7 +99,7 @@ def _agent_file(value: dict[str, Any], owner: DefaultOwner) -> Iterator[ImportIt
     used = set()
     for number, agent in enumerate(value["agents"], start=1):
         if not isinstance(agent, dict):
-            yield ImportItem(f"agent {number}", to_json_text(agent), reason="not an agent but something else")
+            yield ImportItem(f"agent {number}", to_json_text(agent), reason="something other than an agent")
             continue
         name = to_identifier(agent.get("name")) or str(number)
         for block_id in agent.get("block_ids") or []:
@@ -133,12 +133,12 @@ def _block(agent: str | None, block: dict[str, Any], owner: DefaultOwner) -> Imp
 def _message(agent: str, location: str, message: Any, owner: DefaultOwner) -> ImportItem:
     raw = to_json_text(message)
     if not isinstance(message, dict):
-        return ImportItem(location, raw, reason="not a message but something else")
+        return ImportItem(location, raw, reason="something other than a message")
     if message.get("role") == "system":
         return ImportItem(location, raw, left_out="system prompts")
     text = _message_text(message)
     if not text.strip():
-        return ImportItem(location, raw, left_out="messages without words")
+        return ImportItem(location, raw, left_out="messages without text")
     # Ids count from 0 in each agent file; time, role and text identify a message across files.
     identity = to_json_text([message.get("created_at"), message.get("role"), text])
     digest = hashlib.sha256(identity.encode("utf-8")).hexdigest()[:24]

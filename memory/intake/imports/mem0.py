@@ -93,7 +93,7 @@ def _open(path: Path, collection: str | None) -> tuple[str, Callable[[], _Memori
         raise SourceError(f"{path}: no such file or folder")
     if path.is_dir():
         raise SourceError(
-            f"{path}: no local vector store of mem0; it is the folder with {_QDRANT} (Qdrant) or {_CHROMA} (Chroma), "
+            f"{path}: not a local mem0 vector store, the folder with {_QDRANT} (Qdrant) or {_CHROMA} (Chroma), "
             "named by vector_store.config.path"
         )
     if is_sqlite(path):
@@ -126,7 +126,7 @@ def _qdrant_collections(path: Path) -> list[str]:
 def _qdrant(file: Path) -> _Memories:
     with open_readonly(file) as connection:
         if "points" not in table_names(connection):
-            raise SourceError(f"{file}: no points of Qdrant in it")
+            raise SourceError(f"{file}: has no Qdrant points")
         for number, row in iter_rows(connection, "points", ["point"]):
             data = row.get("point")
             try:
@@ -141,7 +141,7 @@ def _qdrant(file: Path) -> _Memories:
 def _chroma_collections(path: Path) -> list[str]:
     with open_readonly(path / _CHROMA) as connection:
         if "collections" not in table_names(connection):
-            raise SourceError(f"{path / _CHROMA}: no collections of Chroma in it")
+            raise SourceError(f"{path / _CHROMA}: has no Chroma collections")
         return [str(row["name"]) for _, row in iter_rows(connection, "collections", ["name"])]
 
 
@@ -180,7 +180,7 @@ def _export(path: Path) -> _Memories:
     value = load_json(path)
     if isinstance(value, dict) and isinstance(value.get("results"), list):
         value = value["results"]
-    for location, memory in iter_objects(path, value, "what mem0's get_all gives"):
+    for location, memory in iter_objects(path, value, "the output of mem0's get_all"):
         if isinstance(memory, InvalidLine):
             yield location, "", memory
         elif not isinstance(memory.get("id"), str | int) or isinstance(memory["id"], bool):

@@ -63,7 +63,16 @@ def rerank_by_tokens(
         scores = scores + gains(view, part, best, compared)
     fused = part.fused.copy()
     fused[best] = rescale(validate_scores(scores, len(best)), first)
-    return replace(part, fused=fused)
+    tokens = np.full((len(fused), 2), np.nan)
+    tokens[best] = np.stack([compared.own, _least_matches(compared.own_best)], axis=1)
+    return replace(part, fused=fused, tokens=tokens)
+
+
+def _least_matches(matches: NDArray[np.float32]) -> Values:
+    """Return for each candidate the mean over the quarter of the query's tokens that match worst [n]."""
+    ascending = np.sort(matches.astype(np.float64), axis=1)
+    least: Values = ascending[:, : max(1, ascending.shape[1] // 4)].mean(axis=1)
+    return least
 
 
 def learned_gains(view: View, part: ScoredCandidates, best: NDArray[np.intp], compared: TokenSimilarities) -> Values:

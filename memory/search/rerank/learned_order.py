@@ -63,7 +63,7 @@ class RegressionTree(BaseModel):
                 raise ValueError(f"features numbered 0 to {len(ORDER_FEATURES) - 1}")
             # Children that come later make every walk end.
             if any(not (at < child < len(self.nodes) or -len(self.leaves) <= child < 0) for child in children):
-                raise ValueError("children that come later, or leaves that are there")
+                raise ValueError("children that come later, or existing leaves")
         children = [child for _, _, *pair in self.nodes for child in pair]
         if len(set(children)) != len(children) or len(self.leaves) != len(self.nodes) + 1:
             raise ValueError("each node and leaf under one node")

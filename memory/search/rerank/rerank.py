@@ -106,11 +106,11 @@ def validate_scores(given: object, count: int) -> Scores:
     try:
         scores = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise RerankError(f"gave no list of numbers: {error}") from error
+        raise RerankError(f"did not return a list of numbers: {error}") from error
     if scores.shape != (count,):
-        raise RerankError(f"gave scores of shape {scores.shape} for {count} candidates")
+        raise RerankError(f"returned scores of shape {scores.shape} for {count} candidates")
     if not np.isfinite(scores).all():
-        raise RerankError("gave NaN or infinity; allowed: finite numbers")
+        raise RerankError("returned NaN or infinity; allowed: finite numbers")
     return scores
 
 
@@ -192,7 +192,7 @@ class _CompressorReranker:
         metadata = getattr(document, "metadata", None)
         place = metadata.get(_PLACE) if isinstance(metadata, dict) else None
         if type(place) is not int or not 0 <= place < count:
-            raise RerankError("gave back a document without the metadata that it was given")
+            raise RerankError("returned a document without its original metadata")
         return place
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from recall_loop.memory.search.rerank.rerank import Candidate, run_reranker
 from recall_loop.memory.search.scoring.fusion import DEFAULT_FUSION, Fusion, query_slices
 from recall_loop.memory.store.index.vector_search import top_positions
-from recall_loop.state.records.records import SearchHit
+from recall_loop.state.records.records import Alignment, SearchHit
 from recall_loop.state.types import ContentType, OrderBy
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class RankedRow(NamedTuple):
     score: float
     similarity: float
     debug_signals: dict[str, Any] | None
+    alignment: Alignment | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class ScoredCandidates:
         signals: the values of the retrievers, by name.
         author_named: 1 where the query names the author, else 0.
         session_codes: numbers of their sessions; -1 where they have none.
+        tokens: mean and least token match of each [n, 2]; NaN where unknown. None where no tokens were compared.
     """
 
     rowids: NDArray[np.int64]
@@ -62,6 +64,7 @@ class ScoredCandidates:
     signals: Mapping[str, NDArray[np.float64]]
     author_named: NDArray[np.float64]
     session_codes: NDArray[np.int32]
+    tokens: NDArray[np.float64] | None = None
 
     @cached_property
     def scores(self) -> NDArray[np.float64]:
@@ -72,6 +75,16 @@ class ScoredCandidates:
     def similarity(self) -> NDArray[np.float64]:
         """Similarities, rounded as they are shown: thresholds are compared with that."""
         return (self.raw_similarity * self.factors).round(_DIGITS)
+
+    def alignment(self, position: int) -> Alignment | None:
+        """Return how well one candidate's own words match; without token vectors its cosine stands for both means."""
+        if "cosine" not in self.signals:
+            return None
+        cosine = round(float(self.signals["cosine"][position]), _DIGITS)
+        if self.tokens is None or np.isnan(self.tokens[position, 0]):
+            return Alignment(cosine, cosine, cosine)
+        mean, least = (round(value, _DIGITS) for value in self.tokens[position].tolist())
+        return Alignment(cosine, mean, least)
 
 
 def score_candidates(
@@ -127,7 +140,8 @@ def select_top(part: ScoredCandidates, options: SearchParams, filters: Filters) 
                 {name: _signal_debug(one, position) for name, one in part.signals.items()} if options.debug else None
             )
             score, similarity = float(part.scores[position]), float(part.similarity[position])
-            picks.append(RankedRow(int(part.rowids[position]), score, similarity, debug))
+            alignment = part.alignment(position)
+            picks.append(RankedRow(int(part.rowids[position]), score, similarity, debug, alignment))
     return picks
 
 
@@ -151,5 +165,6 @@ def _hit(row: Row, chosen: RankedRow) -> SearchHit:
         similarity=min(max(chosen.similarity, 0.0), 1.0),
         score=min(max(chosen.score, 0.0), 1.0),
         window=row.window if row.kind == ContentType.MESSAGE else "",
+        alignment=chosen.alignment,
         debug=chosen.debug_signals,
     )

@@ -3,33 +3,86 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from recall_loop.llm.endpoint.providers import OPENAI, make_by_provider
 from recall_loop.memory.store.embed.embedders import Embedder, OpenAIEmbedder
+from recall_loop.memory.store.embed.langchain_embedder import LangChainEmbedder
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.types import DEFAULT_OPENAI_MODEL, EMBEDDER_NAMES, validate_embedder_name
 
 if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+
     from recall_loop.state.settings.settings import Settings
 
 
 def make_embedder(settings: Settings | None = None) -> Embedder:
-    """Return the embedder that `settings` names; without settings the embedded default.
+    """Return the embedder that `settings` name; without settings the embedded default.
 
     Raises:
-        InvalidInputError: tuned weights that can't be read, or are given beside an embedder that has no use for them.
+        InvalidInputError: tuned weights that can't be read, or are given beside an embedder that has no use for them; a
+            provider that isn't known or isn't installed.
     """
     if settings is None:
         return MiniLmEmbedder()
-    weights = settings.minilm_weights
-    if weights is not None and settings.embedder != "minilm":
-        raise InvalidInputError("minilm_weights", weights, f"nothing beside embedder={settings.embedder}")
-    if settings.embedder == "openai":
-        return OpenAIEmbedder(settings.openai_model, settings.openai_base_url, settings.openai_api_key)
-    if settings.embedder == "minilm-plain":
+    weights, name = settings.minilm_weights, settings.embedder
+    if weights is not None and name != "minilm":
+        raise InvalidInputError("minilm_weights", weights, f"nothing beside embedder={name}")
+    if name == "minilm":
+        return MiniLmEmbedder() if weights is None else MiniLmEmbedder(Path(weights))
+    provider, _, model = name.partition(":")
+    if provider == OPENAI:
+        return OpenAIEmbedder(model or settings.openai_model, settings.openai_base_url, settings.openai_api_key)
+    return _named_embedder(name)
+
+
+def as_embedder(given: Embedder | Embeddings | str | None, settings: Settings | None = None) -> Embedder:
+    """Return what a caller gives as an embedder, as the store needs it.
+
+    `given` is an `Embedder`, an object of LangChain's `Embeddings`, or a name as the setting `embedder` takes it;
+    None = the embedder of `settings`.
+
+    Raises:
+        InvalidInputError: it is none of these, or a name that no embedder has.
+    """
+    if given is None:
+        return make_embedder(settings)
+    if isinstance(given, str):
+        _check_name(given)
+        if settings is not None:
+            return make_embedder(settings.model_copy(update={"embedder": given}))
+        provider, _, model = given.partition(":")
+        return OpenAIEmbedder(model) if provider == OPENAI and model else _named_embedder(given)
+    if callable(getattr(given, "embed_queries", None)):
+        return cast("Embedder", given)
+    if callable(getattr(given, "embed_query", None)):
+        return LangChainEmbedder(cast("Embeddings", given))
+    allowed = f"an Embedder, an object of LangChain's Embeddings, or a name: {EMBEDDER_NAMES}"
+    raise InvalidInputError("embedder", type(given).__name__, allowed)
+
+
+def _check_name(name: str) -> None:
+    try:
+        validate_embedder_name(name)
+    except ValueError as error:
+        raise InvalidInputError("embedder", name, str(error)) from error
+
+
+def _named_embedder(name: str) -> Embedder:
+    """Return the embedder of a name that needs no settings."""
+    if name == "minilm":
+        return MiniLmEmbedder()
+    if name == "minilm-plain":
         return MiniLmEmbedder(None)
-    return MiniLmEmbedder() if weights is None else MiniLmEmbedder(Path(weights))
+    if name == OPENAI:
+        return OpenAIEmbedder(DEFAULT_OPENAI_MODEL)
+    from langchain.embeddings import init_embeddings
+
+    return LangChainEmbedder(make_by_provider("embedder", name, partial(init_embeddings, name)))
 
 
 # Matrix products take every processor too, unless these say otherwise before numpy is imported.

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from recall_loop.llm.endpoint.providers import NO_KEY, forget_openai_environment, is_foreign
 from recall_loop.state.errors import EmbedderError, InvalidInputError
 from recall_loop.state.types import ContentType
 
@@ -129,7 +130,7 @@ class OpenAIEmbedder:
         model: name of the embedding model.
         base_url: endpoint; absent = OpenAI's. With one, texts are sent as text: counting their
             tokens first would download an encoding.
-        api_key: key of the endpoint.
+        api_key: key of the endpoint; absent = for OpenAI's address that of `OPENAI_API_KEY`, for another none.
         dimension: length of the vectors; asked of the endpoint and checked. Absent = found out by
             embedding one word when first needed.
     """
@@ -182,8 +183,12 @@ class OpenAIEmbedder:
             if self._client is None:
                 from langchain_openai import OpenAIEmbeddings
 
+                foreign = is_foreign(self._base_url)
+                key = self._api_key or (NO_KEY if foreign else None)
                 given: dict[str, Any] = {"model": self.model, "base_url": self._base_url}
-                given |= {"api_key": self._api_key} if self._api_key else {}
+                given |= {"api_key": key} if key else {}
                 given |= {"dimensions": self._asked} if self._asked else {}
                 self._client = OpenAIEmbeddings(check_embedding_ctx_length=self._base_url is None, **given)
+                if foreign:
+                    forget_openai_environment(self._client.client._client)
             return self._client

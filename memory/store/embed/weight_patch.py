@@ -45,7 +45,7 @@ class WeightPatch:
         try:
             data = file.read_bytes()
         except OSError as error:
-            allowed = "a file that benchmarks/weights/tune_embedder.py wrote"
+            allowed = "a file written by benchmarks/weights/tune_embedder.py"
             raise InvalidInputError("minilm_weights", str(file), f"{allowed} ({error.strerror})") from error
         return cls(file, hashlib.sha256(data).hexdigest())
 
@@ -92,7 +92,7 @@ def apply_patch(model: bytes, weights: bytes, name: str) -> bytes:
         with np.load(io.BytesIO(weights), allow_pickle=False) as parts:
             places, values = parts["places"], parts["values"]
     except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
-        raise EmbedderError(f"minilm: {name} is no file that benchmarks/weights/tune_embedder.py wrote") from error
+        raise EmbedderError(f"minilm: {name} is not a file written by benchmarks/weights/tune_embedder.py") from error
     if (named := int(places[:, 1].sum())) != len(values):
         raise EmbedderError(f"minilm: {name} names {named} bytes and holds {len(values)}")
     changed, taken = bytearray(model), 0

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.state.types import ContentType
+from recall_loop.state.types import ContentType, Role
+from recall_loop.text.speech.speech_acts import speech_acts
 from recall_loop.text.words.tokens import normalise
 
 if TYPE_CHECKING:
@@ -42,9 +44,19 @@ def record_key(tenant: str, record_id: str) -> str:
     return digest(tenant, record_id)
 
 
+def now_microseconds() -> int:
+    """Return the time in whole microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
 def to_microseconds(moment: datetime | None) -> int | None:
     """Return whole microseconds since 1970 in UTC, exactly."""
     return None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def from_microseconds(moment: int) -> datetime:
+    """Return the time in UTC of whole microseconds since 1970."""
+    return _EPOCH + timedelta(microseconds=moment)
 
 
 def index_text(record: Mapping[str, Any]) -> str:
@@ -71,6 +83,14 @@ def session_key_of(tenant: str, record: Mapping[str, Any]) -> str:
 @lru_cache(maxsize=4096)
 def _session_key(*parts: str | None) -> str:
     return digest(*parts)
+
+
+def acts_mask(record: Mapping[str, Any]) -> int:
+    """Return the speech acts of a record's sentences as a mask of `SpeechAct.bit`; 0 for past runs (LIVE-1)."""
+    if record["kind"] == ContentType.TRAJECTORY:
+        return 0
+    role = record.get("role")
+    return sum(act.bit for act in speech_acts(record["text"], None if role is None else Role(role)))
 
 
 def has_thread(record: Mapping[str, Any]) -> bool:

@@ -152,5 +152,5 @@ def _damaged_rows(connection: sqlite3.Connection) -> str | None:
         try:
             RECORD_ADAPTER.validate_json(body)
         except (TypeError, ValueError):
-            return f"what stands in row {rowid} is no record"
+            return f"row {rowid} does not hold a record"
     return None

@@ -15,7 +15,8 @@ from recall_loop.memory.store.embed.embedders import normalise_vectors
 from recall_loop.memory.store.encoding.indexing import encode_tokens, facet_token
 from recall_loop.memory.store.index.row_columns import IndexRow
 from recall_loop.memory.store.index.vectors import RowVectors
-from recall_loop.memory.store.sqlite.record_queries import Row
+from recall_loop.memory.store.sqlite.predicate import UNEXPIRED
+from recall_loop.memory.store.sqlite.record_queries import Row, neighbour_rowids, neighbours
 from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError, SqliteDamagedError, ids_json
 from recall_loop.memory.store.sqlite.trajectory_predicate import score_sql, text_sql
 
@@ -55,7 +56,7 @@ _INDEX_ROWS = f"""SELECT r.rowid, r.role IS 'tool', {_ASIDE}, r.created_at,
  r.conversation_id, r.session, r.role, r.label, r.fact_type, {_OF_RUNS}, r.superseded_by IS NOT NULL, r.valid_until,
  b.terms, f.window
 FROM records r JOIN bodies b ON b.rowid = r.rowid{_JOIN_WINDOW}
-WHERE r.tenant = ?"""
+WHERE r.tenant = ? AND {UNEXPIRED}"""
 
 _SOME_VECTORS = f"""SELECT v.rowid, v.context, v.own FROM vectors v JOIN records r ON r.rowid = v.rowid
 WHERE +r.tenant = ? AND v.rowid {_AMONG} ORDER BY v.rowid"""
@@ -76,6 +77,35 @@ def tenant_version(sidecar: SqliteDatabase, tenant: str) -> int:
     """Return the version of a tenant's data; every write raises it."""
     versions = sidecar.fetch("SELECT version FROM tenants WHERE tenant = ?", (tenant,))
     return int(versions[0][0]) if versions else 0
+
+
+def expired_rowids(
+    sidecar: SqliteDatabase, tenant: str, after: int, until: int, among: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Return the rows of a tenant that expire after one time, up to another (microseconds since 1970), ascending.
+
+    Only those in `among`, if given.
+    """
+    query = "SELECT rowid FROM records WHERE tenant = ? AND expires_at > ? AND expires_at <= ?"
+    if among is None:
+        return np.sort(_column(sidecar.fetch(query, (tenant, after, until))))
+    query = f"{query.replace('WHERE tenant', 'WHERE +tenant')} AND rowid {_AMONG}"
+    return np.sort(_column(sidecar.fetch(query, (tenant, after, until, ids_json(among)))))
+
+
+def next_expiry(sidecar: SqliteDatabase, tenant: str, moment: int) -> int | None:
+    """Return when the next row of a tenant expires after `moment`; None where none does."""
+    query = "SELECT min(expires_at) FROM records WHERE tenant = ? AND expires_at > ?"
+    found = sidecar.fetch(query, (tenant, moment))[0][0]
+    return None if found is None else int(found)
+
+
+def rows_beside(sidecar: SqliteDatabase, rowids: NDArray[np.int64]) -> set[int]:
+    """Return the messages that stand before or after some rows in their threads."""
+    if not len(rowids):
+        return set()
+    with sidecar.reading() as connection:
+        return neighbour_rowids(neighbours(connection, rowids))
 
 
 def matching_rowids(
@@ -111,12 +141,16 @@ def newest_rowids(sidecar: SqliteDatabase, predicate: Predicate, limit: int) -> 
     return [rowid for (rowid,) in sidecar.fetch(query, (*predicate.params, limit))]
 
 
-def read_index_rows(sidecar: SqliteDatabase, tenant: str, among: NDArray[np.int64] | None = None) -> list[IndexRow]:
+def read_index_rows(
+    sidecar: SqliteDatabase, tenant: str, moment: int, among: NDArray[np.int64] | None = None
+) -> list[IndexRow]:
     """Return a tenant's rows as the index in memory needs them, by ascending rowid; all, or those in `among`.
+
+    Rows that have expired at `moment` (microseconds since 1970) are left out.
 
     While the full-text index is damaged, each row's own stems stand for its window (SEARCH-9).
     """
-    params: tuple[Any, ...] = (tenant,) if among is None else (tenant, ids_json(among))
+    params: tuple[Any, ...] = (tenant, moment) if among is None else (tenant, moment, ids_json(among))
     narrowed = "" if among is None else f" AND r.rowid {_AMONG}"
     every = _INDEX_ROWS if among is None else _INDEX_ROWS.replace("WHERE r.tenant", "WHERE +r.tenant")
     try:
@@ -150,12 +184,12 @@ def window_frequency(sidecar: SqliteDatabase, tenant: str, token: str) -> int:
     return int(sidecar.fetch("SELECT count(*) FROM fts WHERE fts MATCH ?", (match,))[0][0])
 
 
-def read_vocabulary(sidecar: SqliteDatabase, tenant: str) -> dict[str, int]:
-    """Return a tenant's stems and how many rows have each in their own text."""
-    query = "SELECT b.terms FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.tenant = ?"
+def read_vocabulary(sidecar: SqliteDatabase, tenant: str, moment: int) -> dict[str, int]:
+    """Return a tenant's stems and how many rows, not expired at `moment`, have each in their own text."""
+    query = f"SELECT b.terms FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.tenant = ? AND {UNEXPIRED}"
     found: Counter[str] = Counter()
     with sidecar.reading() as connection:
-        for (terms,) in connection.execute(query, (tenant,)):
+        for (terms,) in connection.execute(query, (tenant, moment)):
             found.update(set(terms.split()))
     return dict(found)
 
@@ -216,7 +250,7 @@ def _float16_matrix(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float1
     try:
         return np.frombuffer(b"".join(blobs), dtype=np.float16).reshape(len(blobs), dimension)
     except (TypeError, ValueError) as error:
-        raise SqliteDamagedError(f"the sidecar is damaged: vectors of another length than {dimension}") from error
+        raise SqliteDamagedError(f"the sidecar is damaged: vectors with a length other than {dimension}") from error
 
 
 def _unpacked(blobs: Sequence[bytes], dimension: int) -> NDArray[np.float32]:

@@ -6,6 +6,7 @@ the data: data newer than its version is merely loaded once more.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import numpy as np
 from cachetools import LRUCache
 
+from recall_loop.memory.store.encoding.indexing import now_microseconds
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index.row_index import RowIndex
 from recall_loop.memory.store.index.row_queries import CorpusStatistics
@@ -48,6 +50,7 @@ _ROW_BYTES = 2_000
 _FEW_ROWS = 10_000
 _MAX_SELECTIONS = 64
 _MAX_POSTING_ROWS = 4_000_000
+_NEVER = sys.maxsize
 _T = TypeVar("_T")
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
@@ -59,9 +62,9 @@ def scan_row_limit(vectors: int) -> int:
 
 @dataclass
 class _Selection:
-    """Rows that a predicate allows at one version; `allowed` are their positions in one index."""
+    """Rows that a predicate allows in one state; `allowed` are their positions in one index."""
 
-    version: int
+    state: int
     rowids: NDArray[np.int64]
     index: RowIndex | None = None
     allowed: NDArray[np.bool_] | None = None
@@ -69,7 +72,13 @@ class _Selection:
 
 @dataclass
 class TenantCache:
-    """One tenant's data at one version; see `catch_up`."""
+    """One tenant's data at one version and one time; see `catch_up` and `expire`.
+
+    Attributes:
+        moment: rows that had expired until then are left out; microseconds since 1970.
+        next_expiry: when the next row expires; 0 where that isn't known yet.
+        beside_expired: rows whose stored windows hold words of expired rows, until these are swept.
+    """
 
     sqlite: SqliteDatabase
     tenant: str
@@ -82,6 +91,10 @@ class TenantCache:
         default_factory=lambda: LRUCache(_MAX_POSTING_ROWS, getsizeof=len)
     )
     lock: threading.RLock = field(default_factory=threading.RLock)
+    moment: int = 0
+    next_expiry: int = 0
+    beside_expired: set[int] = field(default_factory=set)
+    _state: int = 0
     _size: int | None = None
     _vocabulary: dict[str, int] | None = None
     _derived: dict[object, object] = field(default_factory=dict)
@@ -98,25 +111,52 @@ class TenantCache:
             if version == self.version:
                 return
             found = read_changes(self.sqlite, self.tenant, self.version)
-            self.corpus, self._size, self._vocabulary = None, None, None
-            self.frequencies.clear()
-            self.postings.clear()
-            self._derived.clear()
-            if found is None or len(found.rowids) + len(self._dirty) > self._most_dirty():
-                self._forget(version if found is None else found.version)
+            self.version = version if found is None else found.version
+            self.next_expiry = 0
+            if found is None:  # which windows are whole again isn't known either
+                self.moment = 0
+                self.beside_expired.clear()
+            else:
+                self.beside_expired.difference_update(found.rowids.tolist())
+                late = row_queries.expired_rowids(self.sqlite, self.tenant, 0, self.moment, found.rowids)
+                self.beside_expired |= row_queries.rows_beside(self.sqlite, late)
+            self._take_over(None if found is None else found.rowids)
+
+    def expire(self, now: int) -> None:
+        """Leave out the rows that have expired until `now` (microseconds since 1970), as if they were deleted."""
+        with self.lock:
+            if now < self.next_expiry:
                 return
-            for rowid in found.rowids.tolist():
-                self.rows.pop(rowid, None)
-            self._dirty = np.union1d(self._dirty, found.rowids)
-            self._log.append((found.version, found.rowids))
-            self.version = found.version
-            self._update()
+            gone = row_queries.expired_rowids(self.sqlite, self.tenant, self.moment, now)
+            following = row_queries.next_expiry(self.sqlite, self.tenant, now)
+            self.moment, self.next_expiry = now, _NEVER if following is None else following
+            if len(gone):
+                beside = row_queries.rows_beside(self.sqlite, gone)
+                self.beside_expired |= beside
+                for rowid in beside:
+                    self.rows.pop(rowid, None)
+                self._take_over(gone)
+
+    def _take_over(self, rowids: NDArray[np.int64] | None) -> None:
+        """Read again what rows have become; forget everything where they are too many, or not known."""
+        self._state += 1
+        self.corpus, self._size, self._vocabulary = None, None, None
+        self.frequencies.clear()
+        self.postings.clear()
+        self._derived.clear()
+        if rowids is None or len(rowids) + len(self._dirty) > self._most_dirty():
+            self._forget()
+            return
+        for rowid in rowids.tolist():
+            self.rows.pop(rowid, None)
+        self._dirty = np.union1d(self._dirty, rowids)
+        self._log.append((self._state, rowids))
+        self._update()
 
     def _most_dirty(self) -> int:
         return max(_LEAST_DIRTY, int(_DIRTY_SHARE * (0 if self._index is None else self._index.head)))
 
-    def _forget(self, version: int) -> None:
-        self.version = version
+    def _forget(self) -> None:
         self.rows.clear()
         self._index, self._vectors, self._dirty = None, None, _NONE
         self._log.clear()
@@ -124,7 +164,7 @@ class TenantCache:
 
     def _update(self) -> None:
         if self._index is not None:
-            rows = row_queries.read_index_rows(self.sqlite, self.tenant, self._dirty)
+            rows = row_queries.read_index_rows(self.sqlite, self.tenant, self.moment, self._dirty)
             self._index = self._index.with_changes(rows, self._dirty)
         if self._vectors is not None:
             float16 = self._vectors.is_float16
@@ -143,7 +183,7 @@ class TenantCache:
         with self.lock:
             if self._index is None and self.size() <= INDEXED_ROWS:
                 self._reset_if_dirty()
-                self._index = RowIndex.from_rows(row_queries.read_index_rows(self.sqlite, self.tenant))
+                self._index = RowIndex.from_rows(row_queries.read_index_rows(self.sqlite, self.tenant, self.moment))
                 self._grown = True
             return self._index
 
@@ -175,8 +215,11 @@ class TenantCache:
         with self.lock:
             if self._vocabulary is None:
                 index = self.index()
-                known = row_queries.read_vocabulary(self.sqlite, self.tenant) if index is None else index.frequencies()
-                self._vocabulary = known
+                self._vocabulary = (
+                    row_queries.read_vocabulary(self.sqlite, self.tenant, self.moment)
+                    if index is None
+                    else index.frequencies()
+                )
             return self._vocabulary
 
     def derived_from_vocabulary(self, make: Callable[[dict[str, int]], _T]) -> _T:
@@ -189,12 +232,12 @@ class TenantCache:
     def posting(self, facets: str, token: str) -> NDArray[np.int64]:
         """Return the rowids of `row_queries.read_posting`; the last ones are kept, up to four million rows in all."""
         with self.lock:
-            known, version = self.postings.get((facets, token)), self.version
+            known, state = self.postings.get((facets, token)), self._state
         if known is not None:
             return known
         found = row_queries.read_posting(self.sqlite, facets, token)
         with self.lock:
-            if version == self.version and len(found) <= self.postings.maxsize:
+            if state == self._state and len(found) <= self.postings.maxsize:
                 self.postings[facets, token] = found
         return found
 
@@ -220,29 +263,32 @@ class TenantCache:
     def _selected(self, predicate: Predicate) -> _Selection:
         key = (predicate.where, predicate.params)
         with self.lock:
-            known, version = self._selections.get(key), self.version
-            if known is not None and known.version == version:
+            known, state = self._selections.get(key), self._state
+            if known is not None and known.state == state:
                 return known
-            stale = [rowids for at, rowids in self._log if known is not None and at > known.version]
-        fresh = self._load(predicate, version, known, stale)
+            stale = [rowids for at, rowids in self._log if known is not None and at > known.state]
+        fresh = self._load(predicate, state, known, stale)
         fresh.rowids.setflags(write=False)
         with self.lock:
             self._selections[key] = fresh
         return fresh
 
     def _load(
-        self, predicate: Predicate, version: int, known: _Selection | None, stale: list[NDArray[np.int64]]
+        self, predicate: Predicate, state: int, known: _Selection | None, stale: list[NDArray[np.int64]]
     ) -> _Selection:
         """Ask the index where it can tell, else SQLite: for what changed since, if the rest is known."""
         index = self.index() if predicate.column_predicate is not None else None
         if index is not None and predicate.column_predicate is not None:
             allowed = self._matching(index, predicate.column_predicate)
-            return _Selection(version, index.sorted_rowids(allowed), index, allowed)
+            return _Selection(state, index.sorted_rowids(allowed), index, allowed)
+        unexpired = predicate.unexpired(self.moment)
         if known is None or not stale:
-            return _Selection(version, row_queries.matching_rowids(self.sqlite, predicate, self._tagged(predicate)))
+            return _Selection(state, row_queries.matching_rowids(self.sqlite, unexpired, self._tagged(predicate)))
         changed = np.unique(np.concatenate(stale))
         kept = known.rowids[~np.isin(known.rowids, changed)]
-        return _Selection(version, np.union1d(kept, row_queries.matching_rowids(self.sqlite, predicate, changed)))
+        rowwise = (predicate.rowwise or predicate).unexpired(self.moment)
+        fresh = row_queries.matching_rowids(self.sqlite, rowwise, changed)
+        return _Selection(state, np.union1d(kept, fresh))
 
     def _tagged(self, predicate: Predicate) -> NDArray[np.int64] | None:
         """Return the rows with a tag that a predicate asks for, if they are few: no others need be read then."""
@@ -297,6 +343,9 @@ class TenantCaches:
             self._tenants.move_to_end(tenant)
         if kept.version != version:
             kept.catch_up(version)
+        now = now_microseconds()
+        if now >= kept.next_expiry:
+            kept.expire(now)
         if kept.has_grown() or not known:
             self._shrink()
         return kept

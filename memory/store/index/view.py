@@ -120,7 +120,9 @@ class View:
         index = self._cache().index()
         if index is None:
             index = RowIndex.from_rows(
-                row_queries.read_index_rows(self._source.sqlite, self.tenant, self._allowed(rowids))
+                row_queries.read_index_rows(
+                    self._source.sqlite, self.tenant, self._cache().moment, self._allowed(rowids)
+                )
             )
         return index
 
@@ -205,7 +207,7 @@ class View:
             InvalidInputError: `limit` is below 1.
         """
         _check_limit(limit)
-        return row_queries.newest_rowids(self._source.sqlite, self.predicate, limit)
+        return row_queries.newest_rowids(self._source.sqlite, self.predicate.unexpired(self._cache().moment), limit)
 
     def rows(self, rowids: Iterable[int]) -> dict[int, Row]:
         """Return the allowed rows among `rowids`, by rowid, in the order asked for."""
@@ -217,6 +219,8 @@ class View:
         missing = [rowid for rowid in allowed if rowid not in found]
         if missing:
             loaded = row_queries.read_rows(self._source.sqlite, self.tenant, missing)
+            for rowid in cache.beside_expired.intersection(loaded):
+                loaded[rowid].window = loaded[rowid].index_text
             found |= loaded
             with cache.lock:
                 if len(cache.rows) + len(loaded) <= caching.CACHED_ROWS:

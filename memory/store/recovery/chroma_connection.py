@@ -86,7 +86,7 @@ class ChromaConnection:
                 self._files.unclean_shutdown = self._files.files_changed = False
         except ChromaError as error:
             self.degrade(error)
-            raise StoreUnavailableError(f"Chroma was not made anew, and is as before: {error}") from error
+            raise StoreUnavailableError(f"Chroma was not rebuilt and is unchanged: {error}") from error
         self.reason = None
 
     def prepare(self) -> None:
@@ -136,7 +136,7 @@ class ChromaConnection:
     def _unacknowledged(self, error: ChromaError) -> StoreUnavailableError:
         self.degrade(error)
         return StoreUnavailableError(
-            f"not acknowledged: {error}. The records stand in the sidecar and reach Chroma with the next "
+            f"not acknowledged: {error}. The records are in the sidecar and reach Chroma with the next "
             "write or open; repeating the call is safe"
         )
 

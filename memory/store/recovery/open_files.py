@@ -51,7 +51,7 @@ class OpenStoreFiles:
                 self.sqlite.set_meta({_ENDED: _CLOSED, _FILES: files})
         except (OSError, StoreUnavailableError) as error:
             # The next open then tries the files first.
-            _LOG.warning("%s: a clean end could not be noted: %s", self.path, error)
+            _LOG.warning("%s: a clean shutdown could not be recorded: %s", self.path, error)
         finally:
             self.sqlite.close()
             if self.lock is not None:

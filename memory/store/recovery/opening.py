@@ -148,7 +148,7 @@ def open_reader_chroma(files: OpenStoreFiles, location: ChromaLocation, marker: 
     chroma = ChromaIndex(location, marker, create=False)
     if chroma.marker() != dict(marker):
         chroma.close()
-        raise ChromaError("Chroma is of another generation; open the store once for writing")
+        raise ChromaError("Chroma has another generation than the sidecar; open the store once for writing")
     return chroma
 
 

@@ -127,7 +127,7 @@ def open_chroma(files: OpenStoreFiles, *, may_rebuild: bool = True) -> ChromaInd
     if found is not None:
         return found
     if not may_rebuild:
-        raise ChromaError("Chroma has to be made anew: the next write does it, or `recall-loop store rebuild`")
+        raise ChromaError("Chroma must be rebuilt: the next write does so, or `recall-loop store rebuild`")
     return rebuild_chroma(files)
 
 
@@ -185,7 +185,7 @@ def rebuild_chroma(files: OpenStoreFiles, progress: ProgressCallback | None = No
         chroma_files.zero_unused_space(path / BUILDING_FOLDER)
         chroma_files.swap_in_rebuilt(path)
     except OSError as error:
-        raise ChromaError(f"Chroma can't be made anew: {error}") from error
+        raise ChromaError(f"Chroma can't be rebuilt: {error}") from error
     finally:
         with suppress(OSError):
             chroma_files.remove_path(path / BUILDING_FOLDER)
@@ -219,7 +219,7 @@ def _rebuild_on_server(files: OpenStoreFiles, old: ChromaServer, progress: Progr
             new.write(files.path)
     except OSError as error:
         chroma.close()
-        raise ChromaError(f"the server can't be noted: {error}") from error
+        raise ChromaError(f"the server's address can't be recorded: {error}") from error
     _clear_server(database, new)
     return chroma
 

@@ -83,7 +83,7 @@ def repair_lexical_index(path: Path | None, database: SqliteDatabase, repairs: l
     complaint = rebuilding.check_lexical_index(database)
     if complaint is not None:
         rebuilding.rebuild_lexical_index(database)
-        record_repair(repairs, f"{path}: the lexical index was damaged ({complaint}) and was made anew")
+        record_repair(repairs, f"{path}: the lexical index was damaged ({complaint}) and was rebuilt")
     database.lexical_damage = None
     if path is not None:
         (path / SUSPECT_FILE).unlink(missing_ok=True)
@@ -146,6 +146,6 @@ def check_embedder(path: Path | None, marker: Mapping[str, str], embedder: Embed
     if marker["fingerprint"] != embedder.fingerprint:
         raise EmbedderMismatchError(
             f"{path}: made with embedder {marker['fingerprint']} (dimension {marker['dimension']}), "
-            f"opened with {embedder.fingerprint}. Open it with its own embedder, or embed everything anew: "
+            f"opened with {embedder.fingerprint}. Open it with its own embedder, or embed everything again: "
             f"recall-loop store rebuild --store {path} --re-embed"
         )

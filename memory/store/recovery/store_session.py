@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
     from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.state.scope import RetentionRule
 
 
 class StoreSession:
@@ -31,10 +32,18 @@ class StoreSession:
         lock: held for every write.
         connection: the connection to Chroma.
         marker: the generation marker, as last read.
+        history_days: for so many days versions of changed records are kept; 0 or None = no versions.
+        retention: the rules by which sweeps erase records.
         failed_write: why the last write failed; None once everything has been written again.
     """
 
-    def __init__(self, files: OpenStoreFiles, embedder: Embedder) -> None:
+    def __init__(
+        self,
+        files: OpenStoreFiles,
+        embedder: Embedder,
+        history_days: int | None = None,
+        retention: tuple[RetentionRule, ...] = (),
+    ) -> None:
         self.files = files
         self.sqlite = files.sqlite
         self.embedder = embedder
@@ -42,6 +51,7 @@ class StoreSession:
         self.lock = threading.RLock()
         self.connection = ChromaConnection(files, self.lock)
         self.marker = recovery.marker_of(files.sqlite)
+        self.history_days, self.retention = history_days, retention
         self.failed_write: str | None = None
 
     @property

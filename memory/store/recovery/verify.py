@@ -45,6 +45,8 @@ _ALONE = {
     "bodies without a record": "SELECT count(*) FROM bodies WHERE rowid NOT IN (SELECT rowid FROM records)",
     "vectors without a record": "SELECT count(*) FROM vectors WHERE rowid NOT IN (SELECT rowid FROM records)",
     "tags without a record": "SELECT count(*) FROM record_tags WHERE record NOT IN (SELECT rowid FROM records)",
+    "versions without a record": """SELECT count(*) FROM versions v
+        WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.tenant = v.tenant AND r.id = v.id)""",
     "agents whose groups are miscounted": """SELECT count(*) FROM (
         SELECT tenant, agent_id, group_id, records FROM memberships
         EXCEPT SELECT tenant, agent_id, group_id, count(*) FROM records
@@ -176,7 +178,7 @@ def _lexical(report: _Findings, database: SqliteDatabase) -> None:
             "SELECT (SELECT count(*) FROM records WHERE state = 1), (SELECT count(*) FROM tombstones)"
         ).fetchone()
     if odd:
-        report.findings.append(f"vectors of another length than {dimension}: {odd}")
+        report.findings.append(f"vectors with a length other than {dimension}: {odd}")
     if pending or gone:
         report.findings.append(f"not yet in Chroma: {pending} written and {gone} deleted records")
     with _lockable(report, database) as lockable:
@@ -207,7 +209,7 @@ def _leftovers(report: _Findings, path: Path) -> None:
             report.notes.append(f"a damaged sidecar is kept as {file.name}; compaction removes it")
     for name in (BUILDING_FOLDER, OLD_FOLDER):
         if (path / name).exists():
-            report.notes.append(f"{name} is left of a rebuild; the next open for writing clears it")
+            report.notes.append(f"{name} is left over from a rebuild; the next open for writing removes it")
 
 
 def _chroma(report: _Findings, database: SqliteDatabase, location: ChromaLocation, chroma: ChromaIndex | None) -> None:
@@ -219,7 +221,7 @@ def _chroma(report: _Findings, database: SqliteDatabase, location: ChromaLocatio
             report.findings.append("Chroma's database is missing or malformed: open the store for writing, or rebuild")
             return
         if not vector_files_readable(location):
-            report.findings.append("Chroma's files end the process that reads them: open for writing, or rebuild")
+            report.findings.append("Chroma's files crash the process that reads them: open for writing, or rebuild")
             return
     try:
         side = chroma or ChromaIndex(location, {}, create=False)
@@ -239,7 +241,7 @@ def _compare(report: _Findings, database: SqliteDatabase, chroma: ChromaIndex) -
     side = chroma.marker()
     if side != recovery.marker_of(database):
         words = f"generation {side['generation']}" if side else "never completely filled"
-        report.findings.append(f"Chroma is not the sidecar's other half: {words}")
+        report.findings.append(f"Chroma doesn't match the sidecar: {words}")
         return
     waiting = {
         row[0] for row in database.fetch("SELECT key FROM records WHERE state = 1 UNION SELECT key FROM tombstones")

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.store.encoding.indexing import supersession_key_of, to_microseconds
-from recall_loop.memory.store.sqlite.prepared_records import encode_body
-from recall_loop.memory.store.sqlite.schema import SCHEMA_VERSION, UPGRADE_1_TO_2, UPGRADE_2_TO_3
+from recall_loop.memory.store.encoding.indexing import acts_mask, supersession_key_of, to_microseconds
+from recall_loop.memory.store.sqlite.prepared_records import ChangeOrigin, encode_body
+from recall_loop.memory.store.sqlite.schema import SCHEMA_VERSION, UPGRADE_1_TO_2, UPGRADE_2_TO_3, UPGRADE_3_TO_4
+from recall_loop.memory.store.sqlite.versions import RecordChange, forget_successors, record_versions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 KEPT_DELETIONS = 10_000
 # Schemas that are upgraded when the store is opened for writing.
-UPGRADABLE_SCHEMAS = ("1", "2")
+UPGRADABLE_SCHEMAS = ("1", "2", "3")
 
 # One statement sees one state of the data. Rows of records and of deletions never share a number.
 _CHANGED = """SELECT 0, version, horizon FROM tenants WHERE tenant = :tenant
@@ -99,6 +100,10 @@ def upgrade_schema(database: SqliteDatabase) -> None:
             for statement in UPGRADE_2_TO_3:
                 connection.execute(statement)
             _backfill_supersession_keys(connection)
+        if "expires_at" not in columns:
+            for statement in UPGRADE_3_TO_4:
+                connection.execute(statement)
+            _backfill_speech_acts(connection)
         connection.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(SCHEMA_VERSION),))
 
 
@@ -106,6 +111,13 @@ def _backfill_supersession_keys(connection: sqlite3.Connection) -> None:
     query = "SELECT b.record, r.rowid FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.kind = 'fact'"
     slots = [(supersession_key_of(json.loads(body)), rowid) for body, rowid in connection.execute(query)]
     connection.executemany("UPDATE records SET slot = ? WHERE rowid = ?", slots)
+
+
+def _backfill_speech_acts(connection: sqlite3.Connection) -> None:
+    acts = [
+        (acts_mask(json.loads(body)), rowid) for rowid, body in connection.execute("SELECT rowid, record FROM bodies")
+    ]
+    connection.executemany("UPDATE records SET acts = ? WHERE rowid = ?", [pair for pair in acts if pair[0]])
 
 
 _DELETED = """SELECT r.id, r.superseded_by, json_extract(b.record, '$.valid_until')
@@ -117,27 +129,37 @@ WHERE r.tenant = ? AND r.superseded_by IN
 AND r.rowid NOT IN (SELECT value FROM json_each(?))"""
 _IDS = "SELECT id FROM records WHERE rowid IN (SELECT value FROM json_each(?))"
 _End = tuple[str, str]
+_ENDS = ("superseded_by", "valid_until")
 
 
-def undo_supersession(connection: sqlite3.Connection, tenant: str, deleted: Collection[int]) -> list[int]:
+def undo_supersession(
+    connection: sqlite3.Connection, tenant: str, deleted: Collection[int], *, keep_history: bool = False
+) -> list[int]:
     """Bring each fact that one of `deleted` had superseded to its state without it; return their rows.
 
-    Where the deleted fact was superseded itself, its successor takes its place; else the fact is current again. Called
-    within the transaction, before the rows go. The rows that are returned have to be indexed again.
+    Where the deleted fact was superseded itself, its successor takes its place; else the fact is current again. Their
+    versions lose it too: what is left of the change is the successor, with `keep_history`. Called within the
+    transaction, before the rows go. The rows that are returned have to be indexed again.
     """
     rows = json.dumps(list(deleted))
     ends = {record: (by, until) for record, by, until in connection.execute(_DELETED, (rows,))}
     gone = {row[0] for row in connection.execute(_IDS, (rows,))}
     found = connection.execute(_BY_THEM, (tenant, rows, rows)).fetchall()
+    forget_successors(connection, tenant, gone)
+    history: list[RecordChange] = []
     for rowid, by, body in found:
         record, end = json.loads(body), _final_successor(by, ends, gone)
-        for name, value in zip(("superseded_by", "valid_until"), end or (None, None), strict=True):
+        for name, value in zip(_ENDS, end or (None, None), strict=True):
             record[name] = value
-        kept = {name: value for name, value in record.items() if value is not None}
-        connection.execute("UPDATE bodies SET record = ? WHERE rowid = ?", (encode_body(kept), rowid))
+        new = encode_body({name: value for name, value in record.items() if value is not None})
+        connection.execute("UPDATE bodies SET record = ? WHERE rowid = ?", (new, rowid))
+        if keep_history and end is not None:
+            current = {name: value for name, value in record.items() if name not in _ENDS}
+            history.append(RecordChange(tenant, record["id"], encode_body(current), new, ChangeOrigin()))
         until = None if end is None else to_microseconds(datetime.fromisoformat(end[1]))
         values = (end and end[0], until, rowid)
         connection.execute("UPDATE records SET superseded_by = ?, valid_until = ? WHERE rowid = ?", values)
+    record_versions(connection, history)
     return [row[0] for row in found]
 
 

@@ -7,12 +7,14 @@ it can be said by columns, `tests` says the same once more, for the index of one
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from recall_loop.memory.store.encoding.indexing import facet_token, to_microseconds
 from recall_loop.memory.store.sqlite import trajectory_predicate
+from recall_loop.memory.store.sqlite.attribute_predicate import attribute_clauses
 from recall_loop.memory.store.sqlite.trajectory_predicate import ScorePredicate
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.scope import Filters, Scope
@@ -26,6 +28,7 @@ _CONSTELLATION = """((r.tenant = ? AND r.agent_id IN (SELECT ? UNION ALL
     WHERE mine.tenant = ? AND mine.agent_id = ?))
  OR (r.tenant = ? AND r.group_id IN (SELECT group_id FROM memberships WHERE tenant = ? AND agent_id = ?)))"""
 
+NO_PATHS: Mapping[str, int] = MappingProxyType({})
 _EVERYTHING = Filters(include_superseded=True)
 _EQUAL = ("role", "label", "fact_type", "conversation_id", "session", "user_id")
 
@@ -63,6 +66,7 @@ class Predicate:
         params: values for its question marks.
         facets: FTS5 expression that holds for every row that `where` allows; narrows the lexical index.
         column_predicate: the same as tests of columns; None where `where` looks beyond the row's own columns.
+        rowwise: the same without indexes of attributes, for few rows that are known; None where it uses none.
     """
 
     tenant: str
@@ -70,30 +74,57 @@ class Predicate:
     params: tuple[Any, ...]
     facets: str
     column_predicate: ColumnPredicate | None = None
+    rowwise: Predicate | None = None
+
+    def unexpired(self, moment: int) -> Predicate:
+        """Return the predicate for rows that don't expire until `moment`, in microseconds since 1970 (LIVE-7).
+
+        What `column_predicate` says stays as it is: the index in memory holds no expired rows.
+        """
+        return replace(self, where=f"{self.where} AND {UNEXPIRED}", params=(*self.params, moment))
+
+
+UNEXPIRED = "(r.expires_at IS NULL OR r.expires_at > ?)"
 
 
 def compile_predicate(
-    scope: Scope, filters: Filters | None = None, content_types: Iterable[ContentType | str] | None = None
+    scope: Scope,
+    filters: Filters | None = None,
+    content_types: Iterable[ContentType | str] | None = None,
+    *,
+    indexed: Mapping[str, int] = NO_PATHS,
 ) -> Predicate:
     """Compile the scope and the filters of a call (SEARCH-3, SEARCH-4).
 
-    Without `filters` superseded facts pass too; with them only where they ask for it.
+    Expired records pass: `Predicate.unexpired` leaves them out. Without `filters` superseded facts pass too; with them
+    only where they ask for it.
 
-    `filters.min_similarity` is a property of results, not of records: the search applies it.
+    `filters.min_similarity` is a property of results, not of records: the search applies it. `indexed` are the paths of
+    attributes that the store has an index for, with their numbers.
 
     Raises:
         InvalidInputError: an unknown content type, or none at all.
     """
+    kinds = _kinds(content_types)
+    plain = _compile(scope, filters, kinds, NO_PATHS)
+    if filters is None or not filters.attributes or indexed.keys().isdisjoint(filters.attributes):
+        return plain
+    return replace(_compile(scope, filters, kinds, indexed), rowwise=plain)
+
+
+def _compile(scope: Scope, filters: Filters | None, kinds: list[str] | None, indexed: Mapping[str, int]) -> Predicate:
     clauses: list[str] = ["r.tenant = ?"]
     params: list[Any] = [scope.tenant]
     facets = [facet_token("t", scope.tenant)]
     _add_scope(scope, clauses, params, facets)
-    kinds = _kinds(content_types)
     if kinds is not None:
         clauses.append(f"r.kind IN ({','.join('?' * len(kinds))})")
         params += kinds
     if filters is not None:
         _add_filters(filters, clauses, params, facets)
+        found, values = attribute_clauses(filters.attributes or {}, scope.tenant, indexed)
+        clauses += found
+        params += values
     narrow = " AND ".join(f'"{token}"' for token in dict.fromkeys(facets))
     tests = _column_predicate(scope, filters or _EVERYTHING, kinds)
     return Predicate(scope.tenant, " AND ".join(clauses), tuple(params), f"facets : ({narrow})", tests)
@@ -101,7 +132,12 @@ def compile_predicate(
 
 def _column_predicate(scope: Scope, filters: Filters, kinds: list[str] | None) -> ColumnPredicate | None:
     """Return scope, filters and kinds as tests of columns; None where those aren't enough."""
-    if filters.tools_used is not None or (scope.agent_id and scope.mode is ScopeMode.CONSTELLATION):
+    if (
+        filters.tools_used is not None
+        or filters.speech_acts is not None
+        or filters.attributes
+        or (scope.agent_id and scope.mode is ScopeMode.CONSTELLATION)
+    ):
         return None
     given: list[tuple[str, tuple[str, ...] | None]] = [("kind", None if kinds is None else tuple(kinds))]
     for name in ("agent_id", "user_id", "conversation_id"):
@@ -148,6 +184,9 @@ def _add_filters(filters: Filters, clauses: list[str], params: list[Any], facets
         if value is not None:
             clauses.append(f"r.{name} = ?")
             params.append(str(value))
+    if filters.speech_acts is not None:
+        clauses.append("r.acts & ? != 0")
+        params.append(sum(act.bit for act in set(filters.speech_acts)))
     for name, token in (("user_id", "u"), ("conversation_id", "c"), ("session", "s")):
         value = getattr(filters, name)
         if value is not None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from recall_loop.memory.store.encoding.derivation import CREATED_AT, POSITION, derive_fields
 from recall_loop.memory.store.encoding.indexing import (
+    acts_mask,
     has_thread,
     index_text,
     order_key,
@@ -18,16 +21,42 @@ from recall_loop.memory.store.encoding.indexing import (
     supersession_key_of,
     to_microseconds,
 )
-from recall_loop.state.errors import InvalidInputError, invalid_input_from
-from recall_loop.state.records.records import RECORD_ADAPTER, ArchivalEntry, Fact, Message, Record, Trajectory
+from recall_loop.state.errors import RejectedRecordsError, Rejection, display_value, rejections_of, validate_model
+from recall_loop.state.records.records import (
+    RECORD_CLASSES,
+    ArchivalEntry,
+    ChangeAction,
+    Fact,
+    Message,
+    Record,
+    Trajectory,
+)
+from recall_loop.state.types import Identifier
 from recall_loop.text.words.tokens import stems
 
+_NOTHING, _ONLY_TIME = frozenset[str](), frozenset({CREATED_AT})
 _JSON = json.JSONEncoder(ensure_ascii=False)
 _RECORD_CLASSES = frozenset({Fact, ArchivalEntry, Message, Trajectory})
 
 _COPIED = ("agent_id", "group_id", "user_id", "conversation_id", "session", "position", "label", "fact_type")
 
 WriteStatus = Literal["created", "replaced", "unchanged", "rejected"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOrigin:
+    """Where a change comes from (API-3).
+
+    Attributes:
+        actor: who makes it; None where nobody says.
+        action: what it is.
+    """
+
+    actor: str | None = None
+    action: ChangeAction = "replaced"
+
+
+_UNSAID = ChangeOrigin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +77,19 @@ class WriteOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class DerivedRecord:
+    """A record that leaves open when it was made, and maybe its place among the messages of its session.
+
+    Attributes:
+        record: the record, with the time of writing.
+        places: whether it is a message of a session, which gets the next position there.
+    """
+
+    record: Record
+    places: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PreparedRecord:
     """One valid record, ready to be written.
 
@@ -58,6 +100,8 @@ class PreparedRecord:
         terms: its stems, joined by blanks.
         tags: the record's tags, each once.
         rowid: the row to be taken; None for the next free one.
+        origin: who changes the record, and how.
+        derived: the record, where its time or position is derived: what is stored under its id has them already.
     """
 
     id: str
@@ -67,6 +111,8 @@ class PreparedRecord:
     terms: str
     tags: tuple[str, ...]
     rowid: int | None = None
+    origin: ChangeOrigin = _UNSAID
+    derived: DerivedRecord | None = None
 
     @property
     def tenant(self) -> str:
@@ -84,16 +130,58 @@ class PreparedRecord:
         return str(self.columns["key"])
 
 
-def validate_and_prepare(tenant: str, given: object, index: int) -> PreparedRecord:
-    """Validate one record and prepare it.
+class _Actor(BaseModel):
+    actor: Identifier | None = None
+
+
+def change_origin(actor: str | None, action: ChangeAction = "replaced") -> ChangeOrigin:
+    """Return where a change comes from.
 
     Raises:
-        InvalidInputError: names the field, its value and what is allowed.
+        InvalidInputError: `actor` is no text of 1 to 512 characters.
     """
-    return prepare_record(tenant, _validated(given, index))
+    return _UNSAID if actor is None and action == "replaced" else ChangeOrigin(_checked(actor), action)
 
 
-def prepare_record(tenant: str, record: Record, rowid: int | None = None) -> PreparedRecord:
+def _checked(actor: str | None) -> str | None:
+    return validate_model(_Actor, {"actor": actor}).actor
+
+
+def validate_and_prepare(
+    tenant: str, given: object, index: int, now: datetime, origin: ChangeOrigin = _UNSAID
+) -> PreparedRecord:
+    """Validate one record, derive what it leaves out, and prepare it.
+
+    Raises:
+        RejectedRecordsError: names each field that is wrong, its value and what is allowed.
+    """
+    record, derived = complete_record(given, index, now)
+    prepared = prepare_record(tenant, record, origin=origin)
+    if CREATED_AT not in derived:
+        return prepared
+    places = record.position is None and prepared.columns["thread"] is not None
+    return replace(prepared, derived=DerivedRecord(record, places))
+
+
+def settle_derived(draft: PreparedRecord, stored: Record | None, position: int | None) -> PreparedRecord:
+    """Return a draft with the time and position of what stands under its id; else of now, and the given position."""
+    if draft.derived is None:
+        return draft
+    record = draft.derived.record
+    changes: dict[str, Any] = {CREATED_AT: stored.created_at} if stored is not None else {}
+    if draft.derived.places:
+        changes[POSITION] = position if stored is None else stored.position
+    if all(getattr(record, name) == value for name, value in changes.items()):
+        return draft
+    settled = record.model_copy(update=changes)
+    if stored is not None and CREATED_AT not in stored.model_fields_set:
+        settled.model_fields_set.discard(CREATED_AT)  # of an earlier version, which wrote nothing down for "unknown"
+    return prepare_record(draft.tenant, settled, draft.rowid, draft.origin)
+
+
+def prepare_record(
+    tenant: str, record: Record, rowid: int | None = None, origin: ChangeOrigin = _UNSAID
+) -> PreparedRecord:
     """Turn a valid record into columns and index data."""
     dumped = record.model_dump(mode="json", exclude_defaults=True)
     fields = {"id": dumped.pop("id"), "kind": record.kind.value, **dumped}
@@ -114,10 +202,14 @@ def prepare_record(tenant: str, record: Record, rowid: int | None = None) -> Pre
         "valid_until": to_microseconds(record.valid_until) if isinstance(record, Fact) else None,
         "superseded_by": record.superseded_by if isinstance(record, Fact) else None,
         "slot": supersession_key_of(fields),
+        "expires_at": to_microseconds(record.expires_at),
+        "acts": acts_mask(fields),
     }
+    if record.created_at is None and CREATED_AT in record.model_fields_set:
+        fields[CREATED_AT] = None  # stated as unknown: read and written again it stays so
     body = encode_body(fields)
     tags = tuple(dict.fromkeys(record.tags))
-    return PreparedRecord(record.id, columns, body, text, " ".join(stems(text)), tags, rowid)
+    return PreparedRecord(record.id, columns, body, text, " ".join(stems(text)), tags, rowid, origin)
 
 
 def encode_body(fields: Mapping[str, Any]) -> str:
@@ -125,22 +217,31 @@ def encode_body(fields: Mapping[str, Any]) -> str:
     return _JSON.encode(fields)
 
 
-def _validated(given: object, index: int) -> Record:
-    """Return record `index` of a batch: records of the four classes as they are, mappings and others validated.
+def complete_record(given: object, index: int, now: datetime) -> tuple[Record, frozenset[str]]:
+    """Return record `index` of a batch, whole and valid, and the names of the fields that were derived.
+
+    Records of the four classes are valid as they are; mappings and others are validated.
 
     Raises:
-        InvalidInputError: names the field, its value and what is allowed.
+        RejectedRecordsError: names each field that is wrong, its value and what is allowed.
     """
     if isinstance(given, Record):
         if type(given) in _RECORD_CLASSES:
-            return given
-        given = {**given.model_dump(exclude_defaults=True), "kind": given.kind}
+            if CREATED_AT in given.model_fields_set:
+                return given, _NOTHING
+            return given.model_copy(update={CREATED_AT: now}), _ONLY_TIME
+        given = {**given.model_dump(exclude_unset=True), "kind": given.kind}
     if not isinstance(given, Mapping):
-        raise InvalidInputError(f"records.{index}", given, "a record or a mapping with its fields")
+        allowed = "a record or a mapping with its fields"
+        raise RejectedRecordsError([Rejection(index, None, "", display_value(given), allowed)])
+    derived = derive_fields(given, given, now)
+    fields = {**given, **derived}
+    kind = fields["kind"]
+    model = RECORD_CLASSES.get(kind, Record) if isinstance(kind, str) else Record
     try:
-        return RECORD_ADAPTER.validate_python(dict(given))
+        return model.model_validate(fields), frozenset(derived)
     except ValidationError as error:
-        raise invalid_input_from(error, f"records.{index}") from error
+        raise RejectedRecordsError(rejections_of(error, model, index, readable_id(given))) from error
 
 
 def readable_id(given: object) -> str | None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.encoding.indexing import kind_and_text, session_key_of
-from recall_loop.memory.store.sqlite.predicate import compile_predicate
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError
+from recall_loop.memory.store.encoding.indexing import kind_and_text, now_microseconds, session_key_of
+from recall_loop.memory.store.sqlite.predicate import UNEXPIRED, compile_predicate
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, ids_json
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_ADAPTER, Fact, Record
 from recall_loop.state.scope import Filters, Scope
-from recall_loop.state.types import ContentType
+from recall_loop.state.types import ContentType, SpeechAct
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.sqlite.predicate import Predicate
@@ -34,18 +37,43 @@ SUPERSEDED_SOURCES = """WITH RECURSIVE chain (root, id, row) AS (
 SELECT s.value, c.root, json_extract(b.record, '$.valid_until')
 FROM chain c JOIN bodies b ON b.rowid = c.row, json_each(b.record, '$.source_ids') s ORDER BY 3"""
 
+_LINKS = """SELECT r.rowid,
+ (SELECT {before} FROM records p WHERE p.thread = r.thread
+   AND (p.order_key, p.rowid) < (r.order_key, r.rowid) ORDER BY p.order_key DESC, p.rowid DESC LIMIT 1),
+ (SELECT {after} FROM records n WHERE n.thread = r.thread
+   AND (n.order_key, n.rowid) > (r.order_key, r.rowid) ORDER BY n.order_key, n.rowid LIMIT 1)
+FROM records r WHERE r.rowid IN (SELECT value FROM json_each(?)) AND r.thread IS NOT NULL"""
+_NEIGHBOURS = _LINKS.format(before="p.rowid", after="n.rowid")
+# A turn that states nothing is no context of the turn before it: a question would make whatever was said ahead of it
+# look like its answer. A question or request is context of the next turn, which may be the reply (LIVE-2).
+_STATES = f"({{0}}.acts = 0 OR {{0}}.acts & {SpeechAct.STATEMENT.bit})"
+_ASKS = f"p.acts & {SpeechAct.QUESTION.bit | SpeechAct.REQUEST.bit}"
+_CONTEXT = _LINKS.format(
+    before=f"CASE WHEN {_STATES.format('p')} OR {_ASKS} THEN p.rowid END",
+    after=f"CASE WHEN {_STATES.format('n')} THEN n.rowid END",
+)
+ThreadLinks = dict[int, tuple[int | None, int | None]]
+
 
 @dataclass(frozen=True, slots=True)
 class RecordPage:
-    """Records by ascending id.
+    """Some of many records: of `MemoryStore.page` by ascending id, of `newest` newest first.
 
     Attributes:
         records: the records.
-        after: where the next page begins, for `MemoryStore.page(after=…)`; None at the end.
+        after: where the next page begins, for the `after` of the next call; None at the end.
     """
 
     records: tuple[Record, ...]
     after: str | None
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the records of this page."""
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        """Return how many records the page has."""
+        return len(self.records)
 
 
 def read_page(database: SqliteDatabase, predicate: Predicate, after: str, limit: int) -> RecordPage:
@@ -69,6 +97,46 @@ def read_page(database: SqliteDatabase, predicate: Predicate, after: str, limit:
             if characters >= _PAGE_CHARACTERS and number < len(rows):
                 return RecordPage(tuple(records), record_id)
     return RecordPage(tuple(records), rows[limit - 1][1] if len(rows) > limit else None)
+
+
+_NEWEST_FIRST = "ORDER BY r.created_at IS NULL, r.created_at DESC, r.rowid DESC LIMIT ?"
+_OLDER = "(r.created_at < ? OR (r.created_at = ? AND r.rowid < ?) OR r.created_at IS NULL)"
+_NO_TIME = "(r.created_at IS NULL AND r.rowid < ?)"
+_PLACE = re.compile(r"(-?[0-9]{1,18}|):([0-9]{1,18})")
+
+
+def read_newest(database: SqliteDatabase, predicate: Predicate, after: str, limit: int) -> RecordPage:
+    """Return the next page of the records that a predicate allows, newest first; see `MemoryStore.newest`."""
+    rest, place = _place_after(after)
+    query = f"SELECT r.rowid, r.created_at FROM records r WHERE {predicate.where} AND {rest} {_NEWEST_FIRST}"
+    records: list[Record] = []
+    characters = 0
+    with database.reading() as connection:
+        rows = connection.execute(query, (*predicate.params, *place, limit + 1)).fetchall()
+        for number, row in enumerate(rows[:limit], start=1):
+            found = connection.execute(_BODY, row[:1]).fetchone()
+            if found is None:  # deleted since
+                continue
+            records.append(RECORD_ADAPTER.validate_json(found[0]))
+            characters += len(found[0])
+            if characters >= _PAGE_CHARACTERS and number < len(rows):
+                return RecordPage(tuple(records), _place_of(*row))
+    return RecordPage(tuple(records), _place_of(*rows[limit - 1]) if len(rows) > limit else None)
+
+
+def _place_of(rowid: int, created: int | None) -> str:
+    return f"{'' if created is None else created}:{rowid}"
+
+
+def _place_after(after: str) -> tuple[str, tuple[int, ...]]:
+    """Return the condition for what follows a record on pages that begin with the newest, and its parameters."""
+    if not after:
+        return "1", ()
+    found = _PLACE.fullmatch(after)
+    if found is None:
+        raise InvalidInputError("after", after, "`after` of the page before")
+    rowid = int(found[2])
+    return (_OLDER, (int(found[1]), int(found[1]), rowid)) if found[1] else (_NO_TIME, (rowid,))
 
 
 def read_by_id(database: SqliteDatabase, predicate: Predicate, ids: Sequence[str]) -> dict[str, Record]:
@@ -104,6 +172,12 @@ def first_ids(database: SqliteDatabase, predicate: Predicate, limit: int) -> lis
     return [row[0] for row in database.fetch(query, (*predicate.params, limit))]
 
 
+def expired_ids(database: SqliteDatabase, predicate: Predicate) -> list[str]:
+    """Return the ids of the records that a predicate allows and that have expired."""
+    query = f"SELECT r.id FROM records r WHERE {predicate.where} AND r.expires_at <= ? ORDER BY r.rowid"
+    return [row[0] for row in database.fetch(query, (*predicate.params, now_microseconds()))]
+
+
 def list_tenants(database: SqliteDatabase) -> list[str]:
     """Return the tenants that have records, sorted."""
     return [row[0] for row in database.fetch("SELECT DISTINCT tenant FROM records ORDER BY tenant")]
@@ -126,12 +200,12 @@ def distinct_attribute(database: SqliteDatabase, predicate: Predicate, path: str
 
 
 def facts_by_key(database: SqliteDatabase, tenant: str, keys: Iterable[str]) -> dict[str, list[Fact]]:
-    """Return all facts with the given supersession keys; see `MemoryStore.facts_by_key`."""
+    """Return all facts that haven't expired with the given supersession keys; see `MemoryStore.facts_by_key`."""
     query = f"""SELECT r.slot, b.record {_RECORDS} r.tenant = ? AND r.slot IN (SELECT value FROM json_each(?))
-        ORDER BY r.rowid"""
+        AND {UNEXPIRED} ORDER BY r.rowid"""
     found: dict[str, list[Fact]] = {}
     with database.reading() as connection:
-        for key, body in connection.execute(query, (tenant, json.dumps(list(keys)))):
+        for key, body in connection.execute(query, (tenant, json.dumps(list(keys)), now_microseconds())):
             record = RECORD_ADAPTER.validate_json(body)
             if isinstance(record, Fact):
                 found.setdefault(key, []).append(record)
@@ -144,6 +218,23 @@ def superseded_sources(database: SqliteDatabase, scope: Scope, ids: Iterable[str
     query = SUPERSEDED_SOURCES.format(where=predicate.where)
     params = (*predicate.params, json.dumps(list(ids)), predicate.tenant, *predicate.params)
     return {source: (by, until) for source, by, until in database.fetch(query, params)}
+
+
+def neighbours(connection: sqlite3.Connection, rowids: Iterable[int]) -> ThreadLinks:
+    """Return previous and next row of each message that has a thread."""
+    found = connection.execute(_NEIGHBOURS, (ids_json(rowids),))
+    return {rowid: (before, after) for rowid, before, after in found}
+
+
+def context_links(connection: sqlite3.Connection, rowids: Iterable[int]) -> ThreadLinks:
+    """Return those of the neighbours of each message that belong into its window."""
+    found = connection.execute(_CONTEXT, (ids_json(rowids),))
+    return {rowid: (before, after) for rowid, before, after in found}
+
+
+def neighbour_rowids(links: ThreadLinks) -> set[int]:
+    """Return all rows that stand beside others."""
+    return {rowid for pair in links.values() for rowid in pair if rowid is not None}
 
 
 class Row:
@@ -167,7 +258,7 @@ class Row:
         try:
             return RECORD_ADAPTER.validate_json(self._body)
         except ValueError as error:
-            raise SqliteDamagedError(f"the sidecar is damaged: what stands in row {self.rowid} is no record") from error
+            raise SqliteDamagedError(f"the sidecar is damaged: row {self.rowid} does not hold a record") from error
 
     @cached_property
     def index_text(self) -> str:

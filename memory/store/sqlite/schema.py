@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 METRIC = "cosine"
 APPLIED, PENDING = 0, 1
 
@@ -12,8 +12,12 @@ APPLIED, PENDING = 0, 1
 # tokens: token vectors of the record's own text, where the embedder gives them; can be made again at any time.
 # tombstones: Chroma ids that are deleted here and may still stand there.
 # records.valid_until, superseded_by, slot: of facts; facts of one slot say something about the same thing.
+# records.expires_at: from when on a record is forgotten, in microseconds since 1970.
+# records.acts: mask of the speech acts of its sentences.
 # records.changed: the tenant's version at which the row, its window or its vectors last changed.
 # deleted: numbers of rows deleted after the tenant's version `horizon`; those before are forgotten.
+# versions: each change of a record that stays, numbered per record from 1; both bodies are JSON. What a record was is
+# erased with it, and so is each version of another fact that names it as its successor (`forget_successors`).
 _DELETE_TRIGGER = """CREATE TRIGGER leaves AFTER DELETE ON records
 BEGIN
   UPDATE memberships SET records = records - 1
@@ -25,8 +29,25 @@ BEGIN
   DELETE FROM tokens WHERE rowid = old.rowid;
   DELETE FROM record_tags WHERE record = old.rowid;
   DELETE FROM fts WHERE rowid = old.rowid;
+  DELETE FROM versions WHERE tenant = old.tenant AND id = old.id;
 END;
 """
+
+_VERSIONS = (
+    """CREATE TABLE versions (
+  rowid INTEGER PRIMARY KEY,
+  tenant TEXT NOT NULL, id TEXT NOT NULL, number INTEGER NOT NULL, changed_at INTEGER NOT NULL,
+  actor TEXT, action TEXT NOT NULL, before TEXT NOT NULL, after TEXT NOT NULL,
+  UNIQUE (tenant, id, number)
+)""",
+    "CREATE INDEX versions_time ON versions (changed_at)",
+    *(
+        f"""CREATE INDEX versions_{side} ON versions (tenant, json_extract({side}, '$.superseded_by'))
+  WHERE json_extract({side}, '$.superseded_by') IS NOT NULL"""
+        for side in ("before", "after")
+    ),
+)
+_EXPIRY = "CREATE INDEX records_expiry ON records (tenant, expires_at) WHERE expires_at IS NOT NULL"
 
 DDL = (
     """
@@ -44,6 +65,7 @@ CREATE TABLE records (
   terms INTEGER NOT NULL DEFAULT 0, window_terms INTEGER NOT NULL DEFAULT 0,
   revision INTEGER NOT NULL DEFAULT 1, state INTEGER NOT NULL DEFAULT 1,
   changed INTEGER NOT NULL DEFAULT 0,
+  expires_at INTEGER, acts INTEGER NOT NULL DEFAULT 0,
   UNIQUE (tenant, id)
 );
 CREATE INDEX records_tenant ON records (tenant);
@@ -94,6 +116,7 @@ BEGIN
     ON CONFLICT DO UPDATE SET records = records + 1;
 END;
 """
+    + "".join(f"{statement};\n" for statement in (_EXPIRY, *_VERSIONS))
     + _DELETE_TRIGGER
 )
 
@@ -119,4 +142,14 @@ UPGRADE_2_TO_3 = (
     "ALTER TABLE records ADD COLUMN slot TEXT",
     "CREATE INDEX records_slot ON records (tenant, slot) WHERE slot IS NOT NULL",
     "CREATE INDEX records_superseded ON records (tenant, superseded_by) WHERE superseded_by IS NOT NULL",
+)
+
+# Speech acts are worked out from the records.
+UPGRADE_3_TO_4 = (
+    "ALTER TABLE records ADD COLUMN expires_at INTEGER",
+    "ALTER TABLE records ADD COLUMN acts INTEGER NOT NULL DEFAULT 0",
+    _EXPIRY,
+    *_VERSIONS,
+    "DROP TRIGGER leaves",
+    _DELETE_TRIGGER,
 )

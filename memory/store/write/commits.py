@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.store.encoding.indexing import kind_and_text
+from recall_loop.memory.store.encoding.indexing import kind_and_text, now_microseconds
 from recall_loop.memory.store.sqlite.changes import next_version, record_deletions, undo_supersession
 from recall_loop.memory.store.sqlite.prepared_records import PreparedRecord, WriteStatus
+from recall_loop.memory.store.sqlite.record_queries import neighbour_rowids, neighbours
+from recall_loop.memory.store.sqlite.versions import RecordChange, forget_versions, record_versions
 from recall_loop.memory.store.write.context_windows import (
     WindowRow,
     facet_tokens,
-    neighbour_rowids,
-    neighbours,
     reindex,
 )
+from recall_loop.memory.store.write.settling import settle_drafts
 from recall_loop.memory.store.write.stored_tokens import (
     active_codec,
     drop_stale_tokens,
@@ -53,6 +54,7 @@ class _Stored:
     revision: int
     body: str
     own: bytes
+    expired: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +72,13 @@ def write_records(
     drafts: Sequence[PreparedRecord],
     *,
     context_windows: bool = True,
+    keep_history: bool = False,
 ) -> ChunkResult:
     """Write drafts of any tenants in one transaction, as if one after another; return the outcome of each.
 
     Of several drafts with one id the last is written. The same record again is left as it is, and a
-    text is embedded again only if it has changed. Without `context_windows` every record stands alone.
+    text is embedded again only if it has changed. A record that has expired counts as none. Without `context_windows`
+    every record stands alone; with `keep_history` each change of a record that was there is kept as a version.
 
     Raises:
         EmbedderError: the embedder fails, or gives vectors of another length; nothing was written.
@@ -82,11 +86,18 @@ def write_records(
     """
     stored = _stored(database, drafts)
     bodies = {key: old.body for key, old in stored.items()}
+    forgotten = {key for key, old in stored.items() if old.expired}
+    drafts = settle_drafts(database, drafts, {key: body for key, body in bodies.items() if key not in forgotten})
     statuses: list[WriteStatus] = []
     final: dict[str, PreparedRecord] = {}
+    history: list[RecordChange] = []
     for draft in drafts:
         old = final[draft.key].body if draft.key in final else bodies.get(draft.key)
+        if old != draft.body and draft.key not in final and draft.key in forgotten:
+            old = None
         statuses.append("created" if old is None else "unchanged" if old == draft.body else "replaced")
+        if keep_history and old is not None and old != draft.body:
+            history.append(RecordChange(draft.tenant, draft.id, old, draft.body, draft.origin))
         final[draft.key] = draft
     changed = [draft for draft in final.values() if bodies.get(draft.key) != draft.body]
     if not changed:
@@ -96,8 +107,10 @@ def write_records(
     pending: list[ChromaRow] = []
     with database.transaction() as connection:
         drop_stale_tokens(connection, codec)
+        forget_versions(connection, [(draft.tenant, draft.id) for draft in changed if draft.key in forgotten])
         for part in _by_tenant(changed).values():
             pending += _write_tenant(connection, part, stored, made, context_windows=context_windows)
+        record_versions(connection, history)
     return ChunkResult(statuses, pending)
 
 
@@ -131,8 +144,8 @@ def _by_tenant(drafts: Sequence[PreparedRecord]) -> dict[str, list[PreparedRecor
     return found
 
 
-def delete_records(database: SqliteDatabase, tenant: str, ids: Sequence[str]) -> int:
-    """Delete records of a tenant; return how many there were.
+def delete_records(database: SqliteDatabase, tenant: str, ids: Sequence[str], *, keep_history: bool = False) -> int:
+    """Delete records of a tenant with all of their versions; return how many there were.
 
     Facts that a deleted fact had superseded are as without it; see `undo_supersession`.
 
@@ -145,7 +158,7 @@ def delete_records(database: SqliteDatabase, tenant: str, ids: Sequence[str]) ->
         if not found:
             return 0
         touched = neighbour_rowids(neighbours(connection, found)) - found.keys()
-        restored = undo_supersession(connection, tenant, found)
+        restored = undo_supersession(connection, tenant, found, keep_history=keep_history)
         connection.executemany("DELETE FROM records WHERE rowid = ?", [(rowid,) for rowid in found])
         keys = [(key,) for key in found.values()]
         connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?)", keys)
@@ -164,10 +177,10 @@ def bump_tenant_version(connection: sqlite3.Connection, tenant: str) -> None:
 
 def _stored(database: SqliteDatabase, drafts: Sequence[PreparedRecord]) -> dict[str, _Stored]:
     """Return what is there under the drafts' keys."""
-    query = """SELECT r.key, r.rowid, r.revision, b.record, v.own FROM records r
+    query = """SELECT r.key, r.rowid, r.revision, b.record, v.own, coalesce(r.expires_at <= ?, 0) FROM records r
         JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
         WHERE r.key IN (SELECT value FROM json_each(?))"""
-    found = database.fetch(query, (json.dumps([draft.key for draft in drafts]),))
+    found = database.fetch(query, (now_microseconds(), json.dumps([draft.key for draft in drafts])))
     return {key: _Stored(*rest) for key, *rest in found}
 
 

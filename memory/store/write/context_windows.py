@@ -19,15 +19,9 @@ from recall_loop.memory.store.encoding.indexing import (
     join_window_terms,
     kind_and_text,
 )
+from recall_loop.memory.store.sqlite.record_queries import ThreadLinks, context_links, neighbour_rowids, neighbours
 from recall_loop.memory.store.sqlite.schema import PENDING
 from recall_loop.memory.store.sqlite.sqlite_store import ids_json
-
-_LINKS = """SELECT r.rowid,
- (SELECT p.rowid FROM records p WHERE p.thread = r.thread
-   AND (p.order_key, p.rowid) < (r.order_key, r.rowid) ORDER BY p.order_key DESC, p.rowid DESC LIMIT 1),
- (SELECT n.rowid FROM records n WHERE n.thread = r.thread
-   AND (n.order_key, n.rowid) > (r.order_key, r.rowid) ORDER BY n.order_key, n.rowid LIMIT 1)
-FROM records r WHERE r.rowid IN (SELECT value FROM json_each(?)) AND r.thread IS NOT NULL"""
 
 _PARTS = """SELECT r.rowid, r.tenant, r.key, r.revision, b.record, b.terms, b.window, v.own, v.context,
  r.agent_id, r.user_id, r.conversation_id, r.session
@@ -37,8 +31,6 @@ WHERE r.rowid IN (SELECT value FROM json_each(?))"""
 # The version that the transaction leads to: it is raised at the transaction's end.
 _VERSION = "coalesce((SELECT t.version FROM tenants t WHERE t.tenant = records.tenant), 0) + 1"
 _NOTE = f"UPDATE records SET revision = ?, state = {PENDING}, changed = {_VERSION} WHERE rowid = ?"
-
-ThreadLinks = dict[int, tuple[int | None, int | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +70,6 @@ class _Indexed:
     vector: Any
 
 
-def neighbours(connection: sqlite3.Connection, rowids: Iterable[int]) -> ThreadLinks:
-    """Return previous and next row of each message that has a thread."""
-    found = connection.execute(_LINKS, (ids_json(rowids),))
-    return {rowid: (before, after) for rowid, before, after in found}
-
-
-def neighbour_rowids(links: ThreadLinks) -> set[int]:
-    """Return all rows that stand beside others."""
-    return {rowid for pair in links.values() for rowid in pair if rowid is not None}
-
-
 def facet_tokens(tenant: str, owners: Sequence[str | None]) -> str:
     """Return the lexical index's tokens for tenant, agent, user, conversation and session."""
     named = zip("taucs", (tenant, *owners), strict=True)
@@ -119,8 +100,8 @@ def reindex(
     known = dict(written or {})
     links = neighbours(connection, changed) if context_windows else {}
     others = {*touched, *neighbour_rowids(links)}.difference(changed)
-    links |= neighbours(connection, others) if context_windows else {}
     affected = others.union(changed)
+    links = context_links(connection, affected) if context_windows else {}
     parts = _load(connection, (affected | neighbour_rowids(links)) - known.keys()) | known
     stale = _stale(sorted(affected & parts.keys()), links, parts, changed)
     _save(connection, stale)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from recall_loop.memory.store.embed.embedders import Embedder, TokenEmbedder, group_by_model, validate_vectors
 from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder
 from recall_loop.memory.store.encoding.indexing import kind_and_text
+from recall_loop.memory.store.sqlite.record_queries import ThreadLinks, context_links
 from recall_loop.memory.store.sqlite.sqlite_store import ids_json, set_meta
-from recall_loop.memory.store.write.context_windows import ThreadLinks, neighbours
 from recall_loop.state.errors import EmbedderError, UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ class StoredTokens:
         return known == self.codec.fingerprint and self._sidecar.has_table("tokens")
 
     def neighbours(self, rowids: Iterable[int]) -> ThreadLinks:
-        """Return previous and next row of each message that stands in a thread.
+        """Return previous and next row of each message that stands in a thread, as far as they are its context.
 
         Raises:
             StoreUnavailableError: the sidecar can't be read; so for the other methods.
         """
         with self._sidecar.reading() as connection:
             mine = [row for (row,) in connection.execute(_TENANTS_ROWS, (self._tenant, ids_json(rowids)))]
-            return neighbours(connection, mine)
+            return context_links(connection, mine)
 
     def tokens(self, rowids: Iterable[int]) -> dict[int, PackedTokens]:
         """Return the stored vectors; none where the store holds those of another model or basis."""
@@ -95,7 +95,7 @@ def embed_with_tokens(
 ) -> tuple[NDArray[np.float32], list[bytes | None]]:
     """Return vectors [n, dimension], and for each text its packed token vectors, from one run of the model.
 
-    Without a codec (the embedder gives no token vectors, or they aren't wanted) the list holds None. Where
+    Without a codec (the embedderhas no token vectors, or they aren't wanted) the list holds None. Where
     the embedder has a conversational one, texts go to two models.
 
     Args:
@@ -159,7 +159,7 @@ def fill_missing_tokens(
     """Make the token vectors of all records that have none; see `Maintenance.make_token_vectors`."""
     codec = codec_for_embedder(embedder)
     if codec is None:
-        raise UnsupportedOptionError("token_vectors", True, f"False: embedder {embedder.name} gives no token vectors")
+        raise UnsupportedOptionError("token_vectors", True, f"False: embedder {embedder.name}has no token vectors")
     with database.transaction() as connection:
         connection.execute("DELETE FROM meta WHERE key = ? AND value = ?", (TOKENS_META_KEY, _OFF))
         drop_stale_tokens(connection, codec)

@@ -124,7 +124,7 @@ def _cut_short(ending: RunEnding) -> Execution | None:
         if key in _WAITING:
             return _execution(ExecutionStatus.INCOMPLETE, 0.8, f"The run is not over: the {kind} is {word!r}.")
     if ending.waiting:
-        return _execution(ExecutionStatus.INCOMPLETE, 0.8, "The run waits: steps were still to come.")
+        return _execution(ExecutionStatus.INCOMPLETE, 0.8, "The run is waiting: it had more steps to take.")
     return None
 
 
@@ -167,7 +167,7 @@ def _closing_words(ending: RunEnding) -> Execution | None:
         return _execution(ExecutionStatus.COMPLETED, 0.6, "Nothing is declared; the agent has the last word.")
     spoke = any(message.role is Role.ASSISTANT for message in ending.messages)
     if last.role is Role.USER and spoke and _FAREWELL.search(text):
-        return _execution(ExecutionStatus.COMPLETED, 0.6, "Nothing is declared; the user takes leave.")
+        return _execution(ExecutionStatus.COMPLETED, 0.6, "Nothing is declared; the user says goodbye.")
     return None
 
 

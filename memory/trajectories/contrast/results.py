@@ -160,7 +160,7 @@ class TrajectorySearchResult(FrozenModel):
         (), description="Nobody has judged these; that is not a low learning value."
     )
     relevant_experiences: tuple[TrajectoryItem, ...] = ()
-    allowed: int = Field(0, description="Runs that scope and filters leave, whatever their similarity.")
+    allowed: int = Field(0, description="Runs within scope and filters, whatever their similarity.")
     degraded_reason: str | None = None
 
     @property

@@ -214,7 +214,7 @@ def llm_scorer(client: ChatClient, limits: Limits, *, prompt_tokens: int = SCORI
     return score
 
 
-def make_scorer(option: str, name: str, settings: Settings, model: BaseChatModel | None = None) -> Scorer:
+def make_scorer(option: str, name: str, settings: Settings, model: BaseChatModel | str | None = None) -> Scorer:
     """Return the scorer `auto`, `rules` or `llm` that `option` names; `auto` asks a model only where there is one.
 
     The model is the one that is handed in, else that of the settings.

@@ -119,7 +119,8 @@ def _write_scores(store: MemoryStore, tenant: str, outcomes: _ScoredRecords) -> 
     stored = {one.id: one for one in store.get([record.id for record, _ in outcomes], scope=Scope(tenant=tenant))}
     outcomes = [(record, outcome) for record, outcome in outcomes if stored.get(record.id) == record]
     records = [record_with_outcome(record, outcome, datetime.now(UTC)) for record, outcome in outcomes]
-    errors = {row.id or "": row.error for row in store.upsert(records, tenant=tenant) if row.error}
+    rows = store.upsert(records, tenant=tenant, on_reject="report")
+    errors = {row.id or "": row.error for row in rows if row.error}
     errors |= {record.id: outcome.detail for record, outcome in outcomes if isinstance(outcome, ScoringFailure)}
     return ScoringReport(len(outcomes) - len(errors), len(errors), errors)
 
@@ -161,7 +162,7 @@ def add_trajectories(
     known = {record.id: record for record in store.get(last, scope=Scope(tenant=tenant))}
     rewritten = (_record_to_write(record, known.get(record.id), scorer) for record in last.values())
     new = [record for record in rewritten if record is not None]
-    outcomes = zip(new, store.upsert(new, tenant=tenant), strict=True)
+    outcomes = zip(new, store.upsert(new, tenant=tenant, on_reject="report"), strict=True)
     added = {record.id: AddOutcome(record, outcome.status, outcome.error) for record, outcome in outcomes}
     for record in known.values():
         if record.id not in added and isinstance(record, Trajectory):

@@ -1,7 +1,6 @@
 """LangGraph's store on Recall Loop: its documented semantics, its own in-memory store beside it, and langmem's tools.
 
-LangGraph publishes a conformance suite for checkpointers and none for stores, so the documented semantics are tested
-here, and the same random operations are done on both stores.
+LangGraph's own tests of its stores run on it too, out of LangGraph's source package (`make store-conformance`).
 """
 
 from __future__ import annotations
@@ -9,8 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections import UserDict
+from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -20,7 +23,7 @@ from langgraph.store.base import GetOp, InvalidNamespaceError, ListNamespacesOp,
 from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
-from recall_loop import InvalidInputError, MemoryStore, RecallLoopStore, Scope, UnsupportedOptionError, retrieve
+from recall_loop import InvalidInputError, MemoryStore, RecallLoopStore, Scope, retrieve
 from tests.embedders import WordHashEmbedder
 
 
@@ -86,6 +89,110 @@ def test_only_the_fields_that_are_named_are_indexed(memory):
     assert found["parts"] > found["default"] and found["none"] is None
     assert keys(items.search(("d",), query="zeppelin", limit=2)) != ["none"]
     assert items.get(("d",), "none").value == {"title": "zeppelin lamp gulls"}
+
+
+def test_each_text_of_an_item_is_found_by_itself_and_the_best_counts(memory):
+    """Proves: API-5."""
+    items = RecallLoopStore(memory, fields=["title", "parts[*].t"])
+    items.put(("d",), "a", {"title": "gulls", "parts": [{"t": "lamp"}, {"t": "bread"}, {"t": "lamp"}]})
+    items.put(("d",), "b", {"title": "bread", "parts": []})
+    assert memory.count() == 4  # gulls, lamp, bread; bread
+    for word in ("gulls", "lamp", "bread"):
+        found = items.search(("d",), query=word)
+        assert "a" in keys(found) and len(found) == 2
+        assert {item.key: item.score for item in found}["a"] == pytest.approx(found[0].score)
+    (first, second) = items.search(("d",), query="bread")
+    assert first.score == pytest.approx(second.score) and items.search((), query="bread", limit=1, offset=1)
+    assert keys(items.search(())) == ["a", "b"] and items.list_namespaces() == [("d",)]
+    before = {item.key: item.score for item in items.search(("d",), query="lamp")}["a"]
+    items.put(("d",), "a", {"title": "gulls", "parts": [{"t": "oars"}]})
+    after = {item.key: item.score for item in items.search(("d",), query="lamp")}["a"]
+    assert after < before and memory.count() == 3
+    items.delete(("d",), "a")
+    assert memory.count() == 1 and keys(items.search((), query="oars")) == ["b"]
+
+
+def test_a_part_that_a_crash_left_behind_finds_nothing(memory):
+    """Proves: API-5, STORE-4."""
+    items = RecallLoopStore(memory, fields=["title", "body"])
+    items.put(("d",), "a", {"title": "gulls", "body": "lamp"})
+    (left,) = [record for record in memory.scan() if record.text == "lamp"]
+    items.put(("d",), "a", {"title": "gulls"})
+    memory.upsert([left])
+    (item,) = items.search(("d",), query="lamp")
+    assert item.score is None or item.score < 0.5
+    memory.upsert([left.model_copy(update={"id": "x", "attributes": {"langgraph_store_part": {"item": "gone"}}})])
+    assert keys(items.search(("d",), query="lamp")) == ["a"]
+
+
+def test_langgraphs_configuration_of_the_index_must_be_that_of_the_store(memory):
+    """Proves: API-5."""
+
+    def embed(texts):
+        return WordHashEmbedder().embed_documents(texts).tolist()
+
+    items = RecallLoopStore(memory, index={"dims": 32, "embed": embed, "fields": ["title"]})
+    assert items.index_config == {"dims": 32, "embed": embed, "fields": ["title"]}
+    items.put(("d",), "a", {"title": "gulls", "body": "lamp"})
+    assert [record.text for record in memory.scan()] == ["gulls"]
+    for wrong, field in (
+        ({"dims": 31}, "index.dims"),
+        ({"embed": lambda texts: [[1.0] * 32 for _ in texts]}, "index.embed"),
+        ({"embed": lambda texts: [[1.0] for _ in texts]}, "index.embed"),
+        ({"fields": "title"}, "index.fields"),
+        ({"fields": ["title", 1]}, r"index.fields\[1\]"),
+        ({"distance_type": "l2"}, "index.distance_type"),
+    ):
+        with pytest.raises(InvalidInputError, match=f"^{field}: "):
+            RecallLoopStore(memory, index=wrong)
+    with pytest.raises(InvalidInputError, match=r"^fields: "):
+        RecallLoopStore(memory, index={}, fields=["title"])
+
+
+def nested(depth):
+    value = {"v": 1}
+    for _ in range(depth):
+        value = {"v": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ({"profile": {"tags": ["a", "b", {1, 2}]}}, "value.profile.tags[2]"),
+        ({"profile": {"tags": ["a", float("nan")]}}, "value.profile.tags[1]"),
+        ({"at": datetime(2026, 1, 1, tzinfo=UTC)}, "value.at"),
+        ({"raw": b"abc"}, "value.raw"),
+        ({"name": "a\ud800b"}, "value.name"),
+        ({"name": "a\x00b"}, "value.name"),
+        ({"a b": {"x.y": [float("inf")]}}, "value['a b']['x.y'][0]"),
+        ({"a": ({"b": object()},)}, "value.a[0].b"),
+        ({"a": {1: "v"}}, "value.a"),
+        ({"a": {"\ud800": "v"}}, "value.a['\\ud800']"),
+        ({"big": 1 << 5000}, "value.big"),
+        (nested(99), "value" + ".v" * 99),
+    ],
+)
+def test_a_value_that_json_cannot_hold_is_named_by_its_own_path(items, memory, value, path):
+    """Proves: API-5."""
+    with pytest.raises(InvalidInputError) as caught:
+        items.batch([PutOp(("t",), "good", {"v": 1}), PutOp(("t",), "k", value)])
+    assert caught.value.field == path and str(caught.value).startswith(f"{path}: got ")
+    str(caught.value).encode()
+    assert memory.count(Scope(tenant="acme")) == 0
+
+
+def test_what_json_can_hold_comes_back_as_plain_json(items):
+    """Proves: API-5."""
+
+    class Colour(StrEnum):
+        RED = "red"
+
+    value = {"c": Colour.RED, "n": np.float64(1.5), "t": (1, UserDict(a=None)), "deep": nested(90), "é": "日本"}
+    items.put(("t",), "k", UserDict(value))
+    read = items.get(("t",), "k").value
+    assert read == {"c": "red", "n": 1.5, "t": [1, {"a": None}], "deep": nested(90), "é": "日本"}
+    assert type(read["c"]) is str and type(read["n"]) is float
 
 
 @pytest.mark.parametrize(
@@ -166,29 +273,36 @@ def test_a_batch_reads_before_it_writes_and_the_last_put_counts(items):
 
 def test_what_cannot_be_kept_is_an_error_and_nothing_is_written(items, memory):
     """Proves: OPS-5, SEARCH-2."""
-    with pytest.raises(NotImplementedError, match="TTL"):
-        items.put(("t",), "k", {"v": 1}, ttl=5)
     good = PutOp(("t",), "good", {"v": 1})
     for bad in (
-        PutOp(("t",), "k", {"v": 1}, ttl=5),
+        PutOp(("t",), "k", {"v": 1}, ttl=0),
+        PutOp(("t",), "k", {"v": 1}, ttl=float("nan")),
+        PutOp(("t",), "k", {"v": 1}, ttl="5"),
         PutOp((), "k", {"v": 1}),
         PutOp(("t",), " ", {"v": 1}),
         PutOp(("t",), "k", {"v": float("nan")}),
         PutOp(("t",), "k", {"v": object()}),
         PutOp(("t",), "k", {1: "v"}),
         PutOp(("t",), "k", "text"),
+        PutOp(("t",), "k\ud800", {"v": 1}),
+        PutOp(("t\ud800",), "k", {"v": 1}),
         PutOp(("t",), "k", {"v": 1}, index="v"),
+        PutOp(("t",), "k", {"v": [str(at) for at in range(1001)]}, index=["v[*]"]),
     ):
         with pytest.raises(InvalidInputError):
             items.batch([good, bad])
-    with pytest.raises(UnsupportedOptionError, match="ttl"):
-        items.batch([PutOp(("t",), "k", {"v": 1}, ttl=5)])
     with pytest.raises(InvalidNamespaceError):
         items.put(("a.b",), "k", {"v": 1})
     for wrong in ({"limit": -1}, {"offset": -1}, {"limit": True}):
         with pytest.raises(InvalidInputError, match=r"limit|offset"):
             items.batch([SearchOp(("t",), **wrong)])
-    for wrong in ({"kind": "message"}, {"fields": "v"}, {"tenant": ""}):
+    for wrong in ({"limit": 1.5}, {"offset": None}, {"max_depth": 0}):
+        with pytest.raises(InvalidInputError, match=r"limit|offset|max_depth"):
+            items.batch([ListNamespacesOp(**wrong)])
+    for bad in (GetOp(("a.b",), "k"), SearchOp(("a", "")), PutOp(("a.b",), "k", {"v": 1})):
+        with pytest.raises(InvalidNamespaceError):
+            items.batch([good, bad])
+    for wrong in ({"kind": "message"}, {"fields": "v"}, {"fields": []}, {"tenant": ""}):
         with pytest.raises(InvalidInputError):
             RecallLoopStore(memory, **wrong)
     assert memory.count(Scope(tenant="acme")) == 0

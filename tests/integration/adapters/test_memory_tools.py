@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
-from recall_loop import InvalidInputError, MemoryStore, Scope, Settings, memory_tools, retrieve_tool
+from recall_loop import InvalidInputError, MemoryStore, Scope, Settings, add_tool, memory_tools, retrieve_tool
 from recall_loop.state.types import ToolName
 from tests.embedders import WordHashEmbedder
 from tests.integration.graph.worlds import COAST, COAST_TEXTS, VALLEY, VALLEY_IDS, FlakyEmbedder, filled_store
@@ -133,7 +133,7 @@ def test_nothing_found_and_nothing_there_are_told_apart(store):
     empty = json.loads(tool.invoke({"query": "zeppelin", "min_similarity": 0.99}))
     assert empty["results"] == [] and "records were looked at" in empty["message"]
     nobody = named(store, Scope(tenant="nobody"))["search_facts"]
-    assert "Nothing is stored" in json.loads(nobody.invoke({"query": "zeppelin"}))["message"]
+    assert "No stored record matches" in json.loads(nobody.invoke({"query": "zeppelin"}))["message"]
 
 
 def test_an_outage_comes_back_as_an_error_that_says_no_path():
@@ -204,3 +204,43 @@ def test_what_is_wrong_is_said_with_its_name(store):
             memory_tools(store, **arguments)
     with pytest.raises(InvalidInputError, match="scope"):
         retrieve_tool(store, "valley")
+
+
+def test_a_model_may_filter_by_attributes():
+    """Of records and of past runs; what is wrong comes back as the answer. Proves: API-4, OPS-5."""
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
+        kinds = ("fact", "message", "archival", "trajectory")
+        store.upsert(
+            {"id": f"{kind}-{at}", "kind": kind, "text": "The windmill turns.", "attributes": {"age": at, "team": None}}
+            for kind in kinds
+            for at in range(3)
+        )
+        for tool in memory_tools(store, Scope()):
+            asked = {"query": "windmill", "attributes": {"age": {"gte": 1, "lt": 2}, "team": None}}
+            answer = json.loads(tool.invoke(asked))
+            found = {one["id"] for one in answer.get("results") or answer["trajectories"]}
+            assert found and all(name.endswith("-1") for name in found), tool.name
+            call = {"name": tool.name, "id": "1", "type": "tool_call"}
+            wrong = {"query": "windmill", "attributes": {"age": {"like": 1}}}
+            refused = tool.invoke({**call, "args": wrong})
+            assert refused.status == "error" and "attributes.age.like" in refused.content, tool.name
+
+
+# Adding
+
+
+def test_the_add_tool_writes_to_its_bound_scope_and_all_or_nothing():
+    """Proves: API-1, OPS-5."""
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
+        tool = add_tool(store, lambda config: Scope(tenant="t", user_id=config["configurable"]["user"]))
+        config = {"configurable": {"user": "ada"}}
+        fact = {"text": "Ada lives in Bergen.", "subject": "Ada", "fact_type": "lives_in", "object": "Bergen"}
+        talk = [{"role": "user", "content": "I moved to Bergen."}]
+        added = json.loads(tool.invoke({"facts": [fact], "messages": talk}, config))["ids"]
+        records = store.get(added, scope=Scope(tenant="t", user_id="ada"))
+        assert [(one.kind, one.text) for one in records] == [("fact", fact["text"]), ("message", talk[0]["content"])]
+        for wrong in ({}, {"facts": [{"text": " "}]}, {"facts": [{**fact, "user_id": "bo"}]}):
+            answer = tool.invoke({"type": "tool_call", "id": "1", "name": tool.name, "args": wrong}, config)
+            assert answer.status == "error"
+        assert store.count(Scope(tenant="t")) == 2
+        assert asyncio.run(tool.ainvoke({"messages": talk}, config))

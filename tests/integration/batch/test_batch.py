@@ -28,7 +28,12 @@ pytestmark = pytest.mark.slow
 
 BOATS = ("Amber", "Birk", "Cormorant", "Dulse", "Eider", "Fathom", "Gannet", "Halyard")
 RECORDS = [
-    {"id": f"b{n}", "kind": "fact", "text": f"The boat {name} is moored at berth {n + 3} until October."}
+    {
+        "id": f"b{n}",
+        "kind": "fact",
+        "text": f"The boat {name} is moored at berth {n + 3} until October.",
+        "created_at": None,
+    }
     for n, name in enumerate(BOATS)
 ]
 
@@ -168,7 +173,7 @@ def test_other_requests_are_noticed(tmp_path: Path, harbour: MemoryStore) -> Non
     run_batch(requests, output, store=harbour)
     before = output.read_bytes()
     for other in ([asked[0], asked[2], asked[1]], asked[:2], [{**asked[0], "goal": "another"}, *asked[1:]]):
-        with pytest.raises(InvalidInputError, match="requests that the output was begun with"):
+        with pytest.raises(InvalidInputError, match="requests that the output was started with"):
             run_batch(write(tmp_path / "in.jsonl", other), output, store=harbour, resume=True)
         assert output.read_bytes() == before
     write(requests, questions(4))

@@ -37,7 +37,7 @@ _TALK = [
     ("Omar", "I recommend the ash ones, they bend and do not break."),
     (
         "Ruth",
-        "I sold my rowing boat with oars, anchor, cover, rope, trailer to a fisherman from Faro in early spring.",
+        "I sold my rowing boat with oars, anchor, cover, rope, trailer to a fisherman from Faro in spring 2022.",
     ),
 ]
 _PASSAGES = [

@@ -214,7 +214,7 @@ def test_the_verb_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixtur
     given = ["ablate", "--data", str(path), "--only", "reranker,novelty-bonus", "--resamples", "100"]
     assert main([*given, "--json", str(out)]) == 0
     shown = capsys.readouterr().out
-    for word in ("hotpotqa (all), 1 questions", "everything", "reranker", "no measure of quality gains"):
+    for word in ("hotpotqa (all), 1 questions", "everything", "reranker", "no gain in any measure"):
         assert word in shown
     assert list(json.loads(out.read_text(encoding="utf-8"))["sets"][0]["worth"]) == ["novelty-bonus", "reranker"][::-1]
 

@@ -22,6 +22,7 @@ from langgraph.graph.message import add_messages
 from recall_loop.graph.builder import build_graph
 from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.settings.settings import Settings
 from tests.integration.graph.worlds import (
     BY_ID,
     COAST,
@@ -69,31 +70,30 @@ def kinds(messages: list[AnyMessage]) -> list[str]:
 
 @pytest.mark.parametrize("recalls", [1, 2, 3])
 async def test_under_a_parent_that_knows_messages_only(world, recalls):
-    """Proves: LOOP-10, OPS-2 (one context message per turn, however often the turn is recalled)."""
-    parent = chat_parent(build_graph(world), recalls)
+    """Proves: LOOP-10, OPS-2, GRAPH-2 (one context message per turn and node)."""
+    parent, one_turn = chat_parent(build_graph(world), recalls), ["human", *["recall"] * recalls, "ai"]
     output = parent.invoke({"messages": [human(DIRECT)]}, context=Context(tenant=VALLEY))
-    assert kinds(output["messages"]) == ["human", "recall", "ai"]
+    assert kinds(output["messages"]) == one_turn
     assert "[f-tallinn]" in output["messages"][1].content
     again = await parent.ainvoke({"messages": [human(DIRECT)]}, context=Context(tenant=VALLEY))
-    assert kinds(again["messages"]) == ["human", "recall", "ai"]
+    assert kinds(again["messages"]) == one_turn
     assert again["messages"][1].content == output["messages"][1].content
     turn = parent.invoke({"messages": [*output["messages"], human(TWO_HOPS)]}, context=Context(tenant=VALLEY))
-    assert kinds(turn["messages"]) == ["human", "recall", "ai", "human", "recall", "ai"]
-    assert turn["messages"][:3] == output["messages"]
-    assert len({message.id for message in turn["messages"]}) == 6
+    assert kinds(turn["messages"]) == one_turn * 2
+    assert turn["messages"][: len(one_turn)] == output["messages"]
+    assert len({message.id for message in turn["messages"]}) == 2 * len(one_turn)
 
 
 def test_an_agent_that_recalls_between_its_own_steps_gets_one_message(world):
-    """Proves: LOOP-10 (the turn is known by its question, not by what an agent appended since)."""
-    recall = build_graph(world)
+    """Proves: LOOP-10, GRAPH-2 (the turn is known by its question, not by what an agent appended since)."""
     builder = StateGraph(MessagesState, context_schema=Context)
-    builder.add_node("recall", recall)
-    builder.add_node("again", recall)
+    builder.add_node("recall", build_graph(world))
     builder.add_node("think", lambda _: {"messages": [AIMessage("let me think")]})
-    for before, after in zip([START, "recall", "think", "again"], ["recall", "think", "again", END], strict=True):
-        builder.add_edge(before, after)
+    builder.add_edge(START, "recall")
+    builder.add_edge("recall", "think")
+    builder.add_conditional_edges("think", lambda state: "recall" if len(state["messages"]) < 4 else END)
     output = builder.compile().invoke({"messages": [human(DIRECT)]}, context=Context(tenant=VALLEY))
-    assert kinds(output["messages"]) == ["human", "recall", "ai"]
+    assert kinds(output["messages"]) == ["human", "recall", "ai", "ai"]
 
 
 def test_state_output_leaves_the_parents_messages_alone(world):
@@ -141,7 +141,7 @@ class Session:
 def test_the_context_object_of_a_foreign_parent(world, tenant):
     """Proves: OPS-2, STORE-3 (its tenant is taken, what is not ours is passed over)."""
     builder = StateGraph(MessagesState, context_schema=Session)
-    builder.add_node("recall", build_graph(world))
+    builder.add_node("recall", build_graph(world, settings=Settings(context_floor=0.0)))
     builder.add_edge(START, "recall")
     parent = builder.compile()
     output = parent.invoke({"messages": [human(TWO_HOPS)]}, context=Session(tenant, object()))

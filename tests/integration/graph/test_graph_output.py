@@ -12,6 +12,8 @@ from recall_loop.state.errors import InvalidInputError, StoreUnavailableError, U
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.settings.settings import Settings
+from recall_loop.state.types import SpeechAct
+from recall_loop.text.speech.speech_acts import speech_acts
 from recall_loop.text.words.snippets import estimate_tokens
 from tests.integration.graph.worlds import (
     BY_ID,
@@ -99,14 +101,20 @@ def test_the_better_place_of_a_fact_and_its_source_stands(most):
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("budget", [1, 40, 80, 200, 2000])
 def test_the_context_fits_its_budget_and_cites(world, question, budget):
-    """Proves: LOOP-10."""
+    """Proves: LOOP-10, LIVE-5 (what is likely to matter and states something, in its order)."""
     result = retrieve(valley_request(question, max_context_tokens=budget), store=world)
     assert estimate_tokens(result.context) <= budget
+    relevant = [fact for fact in result.facts if fact.relevance >= Settings().context_floor]
+    wanted = [fact.id for fact in relevant if fact.content_type != "message" or _states(fact)]
     lines = [line for line in result.context.splitlines() if line.startswith("[")]
     cited = [line[1 : line.index("]")] for line in lines]
-    assert cited == [fact.id for fact in result.facts][: len(cited)]
+    assert cited == wanted[: len(cited)]
     if budget == 2000:
-        assert len(cited) == len(result.facts)
+        assert len(cited) == len(wanted) > 0
+
+
+def _states(fact):
+    return SpeechAct.STATEMENT in speech_acts(fact.text, fact.role)
 
 
 def test_stored_text_cannot_close_the_block(world):
@@ -138,6 +146,8 @@ DEBUG = {
     "components",
     "matches",
     "legs",
+    "alignment",
+    "speech_acts",
 }
 
 

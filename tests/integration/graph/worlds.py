@@ -37,7 +37,7 @@ def message(number: int, author: str, text: str, **more: Any) -> dict[str, Any]:
 
 def fact(name: str, text: str, **more: Any) -> dict[str, Any]:
     """Return one fact."""
-    return {"id": name, "kind": "fact", "text": text, **more}
+    return {"id": name, "kind": "fact", "text": text, "created_at": None, **more}
 
 
 _MARA = {"conversation_id": "c-mara", "user_id": "u-mara", "agent_id": "lena", "group_id": "hill"}
@@ -95,6 +95,7 @@ VALLEY_RECORDS = [
         "kind": "trajectory",
         "text": "Looked up the timetable of the ferry Birk and booked a place for Joel.",
         "label": "booking",
+        "created_at": None,
     },
 ]
 COAST_RECORDS = [

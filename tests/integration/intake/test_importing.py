@@ -227,7 +227,7 @@ def test_a_poisoned_point_runs_nothing(mem0: Path, store: MemoryStore, tmp_path:
     assert (summary.created, summary.rejected) == (9, len(bombs))
     assert records(store)["mem0-70"].text == "I am sound."
     reasons = " ".join(bad.reason for bad in refused)
-    assert "names posix.system, which is no part of a point" in reasons
+    assert "names posix.system, which is not part of a point" in reasons
     for data in bombs:
         with pytest.raises(ValueError, match=r"Qdrant|names"):
             read_point(data)
@@ -250,7 +250,7 @@ def test_a_small_point_that_unfolds_into_a_huge_one_is_refused(mem0: Path, store
     assert (summary.created, summary.rejected) == (8, 2)
     assert "100,000 values" in refused[0].reason
     assert "levels of nesting" in refused[1].reason
-    with pytest.raises(ValueError, match="complex, which is no part"):
+    with pytest.raises(ValueError, match="complex, which is not part"):
         read_point(made[2])
     when = datetime(2026, 1, 2, tzinfo=UTC)
     assert read_point(point({"at": when}, 3)) == (3, {"at": when})
@@ -376,10 +376,10 @@ def test_what_is_no_source_is_told(tmp_path: Path, mem0: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
     for build, path, words in (
         (Mem0Source, tmp_path / "none", "no such file"),
-        (Mem0Source, tmp_path, "no local vector store of mem0"),
+        (Mem0Source, tmp_path, "not a local mem0 vector store"),
         (Mem0Source, mem0 / "history.db", "an SQLite file"),
         (Mem0Source, tmp_path / "notes.txt", "not JSON"),
-        (LangGraphStoreSource, mem0 / "history.db", "no table `store`"),
+        (LangGraphStoreSource, mem0 / "history.db", "no LangGraph table `store`"),
         (LangGraphStoreSource, tmp_path / "notes.txt", "not an SQLite file"),
         (LettaSource, tmp_path / "none", "can't be read"),
         (LettaSource, tmp_path / "notes.txt", "not JSON"),

@@ -50,7 +50,14 @@ WORDS = (
 
 def message(number: int, **more: Any) -> dict[str, Any]:
     text = f"Note {number} about the {WORDS[number % len(WORDS)]} and the {WORDS[number * 7 % len(WORDS)]}."
-    return {"kind": "message", "text": text, "author": "Ada", "conversation_id": "c", "session": "1"} | more
+    return {
+        "kind": "message",
+        "text": text,
+        "author": "Ada",
+        "conversation_id": "c",
+        "session": "1",
+        "created_at": None,
+    } | more
 
 
 def write(path: Path, lines: list[Any]) -> Path:

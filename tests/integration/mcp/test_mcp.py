@@ -23,8 +23,8 @@ from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.settings.settings import Settings
 from tests.service_server import running_service
 
-READ_TOOLS = {"retrieve", "search", "search_trajectories"}
-TOOLS = READ_TOOLS | {"add", "erase"}
+READ_TOOLS = {"retrieve", "search", "search_trajectories", "list", "history"}
+TOOLS = READ_TOOLS | {"add", "update", "erase"}
 QUESTION = "When does the ferry leave, and who repairs the jetty?"
 RECORDS: list[dict[str, Any]] = [
     {
@@ -110,7 +110,7 @@ async def test_tools_are_those_that_the_key_may_use(served, key, expected):
         jsonschema.Draft202012Validator.check_schema(tool.output_schema)
         assert not {"tenant", "scope"} & set(tool.input_schema["properties"])
         assert tool.annotations.read_only_hint is (tool.name in READ_TOOLS)
-        assert tool.annotations.destructive_hint is ({"add": False, "erase": True}.get(tool.name))
+        assert tool.annotations.destructive_hint is ({"add": False, "update": True, "erase": True}.get(tool.name))
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -170,6 +170,56 @@ async def test_content_types_follow_from_the_filters(served):
     assert data(named)["content_types"] == ["fact", "archival", "message"]
 
 
+async def test_attributes_are_filtered(served):
+    """Proves: OPS-6, API-4."""
+    async with client_of(served, "write") as client:
+        new = [{"text": "The windmill turns.", "attributes": {"team": team}} for team in ("red", "blue")]
+        added = data(await client.call_tool("add", {"records": new}))["ids"]
+        asked = {"query": "windmill", "filters": {"attributes": {"team": {"in": ["blue"]}}}}
+        assert ids(await client.call_tool("search", asked)) == {added[1]}
+        question = {"question": "What turns?", "filters": {"attributes": {"team": "red"}}}
+        assert {fact["id"] for fact in data(await client.call_tool("retrieve", question))["facts"]} == {added[0]}
+        await client.call_tool("erase", {"ids": added})
+
+
+async def test_texts_and_messages_are_added_and_listed_newest_first(served):
+    """Proves: API-1, API-2, OPS-6."""
+    messages = [{"role": "user", "content": "The spinet buzzes."}, {"role": "assistant", "content": "Tune it."}]
+    async with client_of(served, "write") as writer:
+        given = {"text": "I own a spinet.", "messages": messages, "records": [{"text": "Spinets.", "label": "Notes"}]}
+        added = data(await writer.call_tool("add", given))["ids"]
+        page = data(await writer.call_tool("list", {"limit": 3}))
+        rest = data(await writer.call_tool("list", {"limit": 3, "cursor": page["next_cursor"]}))
+        few = data(await writer.call_tool("list", {"filters": {"label": "Notes"}, "content_types": ["archival"]}))
+        await writer.call_tool("erase", {"ids": added})
+    listed = [*page["records"], *rest["records"]]
+    assert [one["id"] for one in listed][:4] == added[::-1] and not set(added) & {one["id"] for one in listed[4:]}
+    assert [(one["kind"], one.get("role")) for one in listed[:4]] == [
+        ("archival", None),
+        ("message", "assistant"),
+        ("message", "user"),
+        ("message", "user"),
+    ]
+    assert [one["text"] for one in few["records"]] == ["Spinets."]
+    async with client_of(served, "other") as other:
+        assert {one["id"] for one in data(await other.call_tool("list", {}))["records"]} == {"s1"}
+
+
+async def test_a_memory_is_changed_and_its_history_told(served):
+    """Proves: API-1, API-3, OPS-6."""
+    async with client_of(served, "write") as writer, client_of(served, "other") as other:
+        (name,) = data(await writer.call_tool("add", {"text": "The spinet is red."}))["ids"]
+        changes = {"text": "The spinet is blue.", "tags": ["x"]}
+        changed = data(await writer.call_tool("update", {"id": name, "changes": changes}))["record"]
+        versions = data(await writer.call_tool("history", {"id": name}))["versions"]
+        assert (changed["text"], changed["tags"], changed["role"]) == ("The spinet is blue.", ["x"], "user")
+        assert [(one["action"], one["before"]["text"]) for one in versions] == [("updated", "The spinet is red.")]
+        for tool, more in (("update", {"changes": {"text": "mine"}}), ("history", {})):
+            assert fault(await other.call_tool(tool, {"id": name, **more}))["field"] == "id"
+        assert fault(await writer.call_tool("update", {"id": name, "changes": {}}))["field"] == "changes"
+        await writer.call_tool("erase", {"ids": [name]})
+
+
 async def test_what_is_added_is_found_and_can_be_erased(served):
     """Proves: OPS-6, STORE-2, STORE-6 (all or none; nothing is replaced)."""
     async with client_of(served, "write") as writer, client_of(served, "admin") as admin:
@@ -200,8 +250,13 @@ async def test_what_is_added_is_found_and_can_be_erased(served):
         ("search", {"query": "x", "limit": 101}, "limit"),
         ("search", {"query": "x", "mode": "vector", "fuzzy": 1}, "fuzzy"),
         ("search", {"query": "x", "filters": {"nope": 1}}, "filters.nope"),
+        ("search", {"query": "x", "filters": {"attributes": {"a": {"gt": None}}}}, "filters.attributes.a.gt"),
         ("search_trajectories", {"query": "x", "min_score": 2}, "min_score"),
-        ("add", {"records": []}, "records"),
+        ("add", {"records": []}, "arguments"),
+        ("add", {"text": " "}, "text"),
+        ("add", {"messages": [{"role": "boss", "content": "x"}]}, "messages.0.role"),
+        ("list", {"limit": 0}, "limit"),
+        ("list", {"cursor": "x"}, "after"),
         ("add", {"records": [{"text": ""}]}, "records.0.text"),
         ("add", {"records": [{"text": "x", "group_id": "hill"}]}, "records.0.group_id"),
         ("erase", {}, "arguments"),

@@ -491,4 +491,4 @@ def test_tokens_reach_a_parent_graph(world):
 def test_a_bad_reference_to_a_model_is_an_error():
     """Proves: SEARCH-2."""
     with pytest.raises(InvalidInputError, match="llm"):
-        build_graph(llm="gpt-5-mini")  # type: ignore[arg-type]
+        build_graph(llm=5)  # type: ignore[arg-type]

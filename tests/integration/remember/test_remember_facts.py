@@ -358,15 +358,19 @@ def test_told_corrected_and_asked_in_another_thread_with_a_model(embedder):
 
 
 def test_told_corrected_and_asked_in_another_thread_without_a_model(embedder):
-    """Proves: OPS-5 (without a model both messages come back first, each with its day).
+    """Proves: OPS-5, LIVE-4 (without a model both messages come back, the newer first and the older with a hint to it).
 
-    Words alone don't tell that one contradicts the other, so whoever reads them sees both; a search can be asked for
-    the newest of the best first.
+    Nothing ends the older statement: it keeps its place among the facts, and both carry their day. A search can be
+    asked for the newest of the best first.
     """
     with MemoryStore.in_memory(embedder=embedder) as store:
         output = conversation(assistant(store))
-        assert {fact["text"] for fact in output["facts"][:2]} == {TURNS[1], TURNS[4]}
-        assert "2024-05-05: Correction" in output["context"] and "2024-05-02: I live in Oslo" in output["context"]
+        newer, older = output["facts"][:2]
+        assert (newer["text"], older["text"]) == (TURNS[4], TURNS[1])
+        assert older["superseded_by_hint"] == newer["id"] and older["superseded_reason"]
+        assert older["superseded_by"] is None and newer["superseded_by_hint"] is None
+        assert "2024-05-05: Correction" in output["context"]
+        assert f"2024-05-02, older, see [{newer['id']}]: I live in Oslo" in output["context"]
         (tool,) = memory_tools(store, ACME, tools=["search_messages"])
         found = json.loads(tool.invoke({"query": "where do I live", "limit": 3, "role": "user", "newest_first": True}))
         assert [result["text"] for result in found["results"]] == ["Where do I live?", TURNS[4], TURNS[1]]

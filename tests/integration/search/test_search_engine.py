@@ -51,8 +51,10 @@ def records():
             "fact_type": "owns",
             "object": "cat",
             "text": "Ruth owns a cat.",
+            "created_at": None,
         },
-        {"id": "f1", "kind": "fact", "subject": "Paul", "fact_type": "rides", "text": "Paul rides an old bicycle."},
+        {"id": "f1", "kind": "fact", "subject": "Paul", "fact_type": "rides", "text": "Paul rides an old bicycle."}
+        | {"created_at": None},
     ]
     return [*turns, *notes, *facts]
 
@@ -253,7 +255,7 @@ def test_records_without_a_time_come_last_when_ordered_by_time(embedder):
     """Proves: SEARCH-1."""
     years = {"recent": 2024, "old": 1950}
     with MemoryStore.in_memory(embedder=embedder) as store:
-        store.upsert([{"id": "none", "kind": "fact", "text": "coffee beans"}])
+        store.upsert([{"id": "none", "kind": "fact", "text": "coffee beans", "created_at": None}])
         store.upsert(
             {"id": name, "kind": "fact", "text": "coffee beans", "created_at": datetime(year, 1, 1, tzinfo=UTC)}
             for name, year in years.items()

@@ -78,7 +78,9 @@ def test_supporting_queries_go_without(talk: MemoryStore) -> None:
     options = SearchParams(limit=20)
     main, support = search_many(talk, [QUESTION, "choir news"], params=options, limits=[20, 6])
     alone = search(talk, "choir news", params=SearchParams(limit=6, rerank_learned=False))
-    assert [(hit.record.id, hit.score) for hit in main.hits] == found(talk)
+    assert [hit.record.id for hit in main.hits] == [name for name, _ in found(talk)]
+    # Texts that are embedded together differ from each alone in the last bits.
+    assert [hit.score for hit in main.hits] == pytest.approx([score for _, score in found(talk)], abs=2e-6)
     assert [(hit.record.id, hit.score) for hit in support.hits] == [(hit.record.id, hit.score) for hit in alone.hits]
 
 

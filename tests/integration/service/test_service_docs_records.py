@@ -28,9 +28,9 @@ def test_the_requests_of_the_page_work(root: Path, tmp_path: Path) -> None:
         answers = [send(words, client, key) for words in commands]
     for words, answer in zip(commands, answers, strict=True):
         assert answer.is_success, (words, answer.text)
-    assert answers[4].text == shown[1]
-    assert answers[5].json()["hits"][0]["id"] == "m-3"
-    found = answers[7].json()
+    assert answers[6].text == shown[1]
+    assert answers[7].json()["hits"][0]["id"] == "m-3"
+    found = answers[9].json()
     assert [run["id"] for run in found["failures"] + found["relevant_experiences"]] == ["r-1"]
     assert answers[-1].json()["compacted"]
 
@@ -40,7 +40,7 @@ def test_the_page_names_every_address(root: Path) -> None:
     page = (root / "docs" / PAGE).read_text(encoding="utf-8")
     paths = create_app(settings=Settings(), embedder=WordHashEmbedder()).openapi()["paths"]
     for path, methods in paths.items():
-        if not re.match("/api/(memory/(records|search|erasure)|trajectories)", path):
+        if not re.match("/api/(memory/(add|export|forget|history|records|search|erasure)|trajectories)", path):
             continue
         for method in methods:
             row = re.compile(rf"{method.upper()}.*{re.escape(re.sub('{.*?}', '{id}', path))}`")

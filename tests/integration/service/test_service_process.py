@@ -119,7 +119,8 @@ class Workers:
         return wait_until(lambda: found if (found := self.post(path, body).json())["degraded"] else None)
 
     def found(self) -> set[str]:
-        return {fact["id"] for fact in self.ask()["facts"]}
+        # What says the same is one fact, with a source for each time.
+        return {source["source_id"] for fact in self.ask()["facts"] for source in fact["evidence"]}
 
     def children(self, word: str) -> list[int]:
         """Return the processes that the service has started whose command has a word."""

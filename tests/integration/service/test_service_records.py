@@ -154,6 +154,35 @@ def test_a_list_goes_on_where_it_ended_whatever_is_written_and_deleted(client):
     problem(client.get("/api/memory/records", params={"scope": "constellation"}), 422, "input")
 
 
+def test_attributes_are_filtered_in_searches_and_lists(client):
+    """Proves: API-4, SEARCH-3."""
+    records = [{**FACT, "id": f"f-{at}", "attributes": {"team": ("red", "blue")[at % 2], "age": at}} for at in range(6)]
+    client.post("/api/memory/records", json={"records": records})
+    conditions = {"team": "red", "age": {"gte": 2, "ne": 4}}
+    asked = {"query": "harbour office", "filters": {"attributes": conditions}}
+    found = client.post("/api/memory/search", json=asked).json()
+    assert [hit["id"] for hit in found["hits"]] == ["f-2"]
+    assert found["filters"] == {"attributes": {"team": {"eq": "red"}, "age": {"gte": 2, "ne": 4}}}
+    listed = client.get("/api/memory/records", params={"attributes": json.dumps(conditions)}).json()
+    assert [record["id"] for record in listed["records"]] == ["f-2"]
+    said = {"messages": [{"role": "user", "content": "Where does Ada work?"}], "filters": asked["filters"]}
+    facts = client.post("/api/memory/retrieve", json=said).json()["facts"]
+    assert {fact["id"] for fact in facts} == {"f-2"}
+    for wrong, field in (
+        ({"age": {"gt": True}}, "attributes.age.gt"),
+        ({"age": {"like": 1}}, "attributes.age.like"),
+        ({"age": {"in": []}}, "attributes.age.in"),
+        ({"a..b": 1}, "attributes.a..b"),
+        ({}, "attributes"),
+    ):
+        problem(
+            client.post("/api/memory/search", json={**asked, "filters": {"attributes": wrong}}), 422, f"filters.{field}"
+        )
+        problem(client.get("/api/memory/records", params={"attributes": json.dumps(wrong)}), 422, field)
+    for text in ("red", "[]", "1", "{"):
+        problem(client.get("/api/memory/records", params={"attributes": text}), 422, "attributes")
+
+
 def wrong_field(wrong):
     name = next(iter(wrong))
     return f"{name}.0" if name == "content_types" else name
@@ -182,7 +211,7 @@ def test_a_bulk_upload_answers_every_line_and_a_bad_one_ends_nothing(client, ser
             b"",
             b"not json",
             b'{"id":"m-2","kind":"message","text":"x","tenant":"another"}',
-            b'{"kind":"message","text":"no id"}',
+            b'{"id":"","kind":"message","text":"a blank id"}',
             b"[1]",
             b'{"id":"m-3","kind":"message","text":"\xff"}',
             b'{"id":"m-4","kind":"message","text":"Noon."}',

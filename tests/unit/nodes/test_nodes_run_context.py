@@ -13,6 +13,7 @@ from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import RunHolder
 from recall_loop.policy.evidence.coverage import FacetMatcher, compute_coverage, extract_facets
 from recall_loop.policy.evidence.ranking import rank_entries
+from recall_loop.policy.evidence.statements import put_statements_first
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.context import Context
 from recall_loop.state.request import RetrieveRequest
@@ -68,14 +69,19 @@ def test_a_kept_ranking_is_the_ranking_of_the_pool(seed):
     known, found = run(GraphResources(None, Settings()), state()), pool(seed)
     asked = known.question.asked
     settings, now = Settings(max_facts=5, max_iterations=3), datetime.fromisoformat(NOW).astimezone(UTC)
-    assert known.ranked(state(pool=found)) == rank_entries(found.values(), settings, now, asked)
+
+    def ranking(entries):
+        ranked = rank_entries(entries.values(), settings, now, asked)
+        return put_statements_first(ranked, known.states, known.supported_facets, settings.novelty_min_similarity)
+
+    assert known.ranked(state(pool=found)) == ranking(found)
     new = frozenset(random.Random(seed).sample(sorted(found), 5))
     marked = known.mark_new(state(pool=found), new)
     assert {key for key, entry in marked.items() if entry["is_new"]} == new
     assert list(marked) == list(found)
-    assert known.ranked(state(pool=marked)) == rank_entries(marked.values(), settings, now, asked)
+    assert known.ranked(state(pool=marked)) == ranking(marked)
     other = pool(seed + 1)
-    assert known.ranked(state(pool=other, iteration=2)) == rank_entries(other.values(), settings, now, asked)
+    assert known.ranked(state(pool=other, iteration=2)) == ranking(other)
 
 
 def test_the_ranking_knows_what_the_question_names():
@@ -98,7 +104,8 @@ def test_kept_support_is_the_support_of_the_record(seed):
     known, found = run(GraphResources(None, Settings()), state()), pool(seed)
     facets, times = extract_facets(known.question), known.question.times
     for entry in [*found.values(), *found.values(), *pool(seed + 1).values()]:
-        assert known.supported_facets(entry) == FacetMatcher(facets, times)(entry)
+        expected = FacetMatcher(facets, times)(entry) if known.states(entry) else frozenset()
+        assert known.supported_facets(entry) == expected
     single = [FacetMatcher(facets, times)(entry) for entry in found.values()]
     assert compute_coverage(facets, single) == compute_coverage(
         facets, map(FacetMatcher(facets, times), found.values())

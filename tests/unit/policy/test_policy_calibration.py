@@ -16,7 +16,7 @@ from recall_loop.policy.confidence.confidence_score import (
     compute_confidence_score,
     should_abstain,
 )
-from recall_loop.policy.confidence.confidence_signals import SIGNALS
+from recall_loop.policy.confidence.confidence_signals import SIGNALS, SPEAKER_NAMED
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ConfidenceLabel
@@ -155,12 +155,15 @@ def test_a_missing_file_is_told(tmp_path):
         load_calibration(str(tmp_path))
 
 
-def test_the_shipped_mapping_says_what_it_was_fitted_on():
+ATTRIBUTED = SHIPPED.attributed
+
+
+def test_the_mapping_of_attributed_questions_says_what_it_was_fitted_on():
     """Proves: CONF-4 (versioned; with sets, counts, date, folds, and figures out of fold before and after)."""
-    assert SHIPPED.version == 1 and SHIPPED.id.startswith("recall-loop-")
-    assert SHIPPED.fitted_on["date"] and len(SHIPPED.fitted_on["sets"]) >= 4
-    assert SHIPPED.thresholds.precisions["high"] >= 0.85
-    found = SHIPPED.figures["parts"]["all"]
+    assert ATTRIBUTED.version == 1 and ATTRIBUTED.id.startswith("recall-loop-")
+    assert ATTRIBUTED.fitted_on["date"] and len(ATTRIBUTED.fitted_on["sets"]) >= 4
+    assert ATTRIBUTED.thresholds.precisions["high"] >= 0.85
+    found = ATTRIBUTED.figures["parts"]["all"]
     assert found["after"]["auroc"] >= 0.8 > found["before"]["auroc"]
     assert found["after"]["ece"] <= 0.04 < found["before"]["ece"]
     assert found["after"]["brier"] <= 0.18 < found["before"]["brier"]
@@ -168,15 +171,37 @@ def test_the_shipped_mapping_says_what_it_was_fitted_on():
     assert high["precision"] >= 0.85 and high["coverage"] >= 0.25
 
 
-def test_the_shipped_mapping_tells_what_memory_cant_answer():
+def test_the_mapping_of_attributed_questions_tells_what_memory_cant_answer():
     """Proves: CONF-4 (out of fold: AUROC, calibration, and what abstaining costs)."""
-    found = SHIPPED.answerable.figures["parts"]
+    found = ATTRIBUTED.answerable.figures["parts"]
     assert found["all"]["auroc"] >= 0.8
     assert found["all"]["ece"] <= 0.04
     answerable = found["all"]["questions"] - found["all"]["unanswerable"]
-    assert found["all"]["abstained"]["answerable"] <= SHIPPED.answerable.wrongly * answerable
+    assert found["all"]["abstained"]["answerable"] <= ATTRIBUTED.answerable.wrongly * answerable
     assert found["all"]["abstained"]["unanswerable"] >= 0.4 * found["all"]["unanswerable"]
     assert found["foreign"]["abstained"]["unanswerable"] >= 0.9 * found["foreign"]["questions"]
+
+
+def test_the_shipped_mapping_was_fitted_on_lives_of_every_size():
+    """Proves: CONF-4, LIVE-3 (out of fold: whole lives held out)."""
+    assert SHIPPED.fitted_on["date"]
+    assert {f"lives among {size}" for size in (0, 20, 200, 2000)} <= set(SHIPPED.fitted_on["sets"])
+    found = SHIPPED.figures["parts"]
+    assert found["all"]["after"]["auroc"] >= 0.82 > found["all"]["before"]["auroc"]
+    assert found["all"]["after"]["ece"] <= 0.05 < found["all"]["before"]["ece"]
+    assert found["all"]["after"]["brier"] <= 0.18 < found["all"]["before"]["brier"]
+    assert found["all"]["after"]["labels"]["high"]["precision"] >= 0.94
+    sizes = [found[f"set lives among {size}"]["after"]["labels"]["high"] for size in (0, 20, 200, 2000)]
+    assert all(size["precision"] >= 0.9 for size in sizes)
+    assert max(size["coverage"] for size in sizes) - min(size["coverage"] for size in sizes) <= 0.1
+    assert SHIPPED.answerable.figures["parts"]["all"]["auroc"] >= 0.8
+
+
+def test_a_named_speaker_chooses_the_mapping():
+    """Proves: CONF-4 (one who is named may have said it, or somebody else)."""
+    assert SHIPPED.for_values({SPEAKER_NAMED: 1.0}) is ATTRIBUTED
+    assert SHIPPED.for_values({SPEAKER_NAMED: 0.0}) is SHIPPED
+    assert ATTRIBUTED.for_values({SPEAKER_NAMED: 1.0}) is ATTRIBUTED
 
 
 UNIT = st.floats(0, 1)

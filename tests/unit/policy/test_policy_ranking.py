@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from recall_loop.policy.evidence.ranking import demote_duplicates, new_facts, rank_entries, streak_without_gain
+from recall_loop.policy.evidence.statements import states_something
 from recall_loop.policy.prompting.briefing import render_memory_lines
 from recall_loop.state.settings.settings import Settings
 from recall_loop.text.time.time_expressions import parse_times
@@ -47,6 +48,8 @@ def entry(name, relevance=0.5, sources=1, queries=1, iteration=1, text=None, sim
         "window": "",
         "similarity": similarity,
         "relevance": relevance,
+        "alignment": [],
+        "said": [[name, None]],
         "matches": [{"query": f"q{at}", "score": relevance} for at in range(queries)],
         "evidence": [],
         "evidence_keys": [f"{name}:{at}" for at in range(sources)],
@@ -281,6 +284,7 @@ def novel(entries, iteration=2, most=2, supports=None, before=frozenset()):
         iteration,
         most=most,
         least_similarity=0.35,
+        states=states_something,
         supports=supports or (lambda found: set()),
         covered_before=before,
     )

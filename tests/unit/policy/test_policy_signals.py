@@ -20,7 +20,11 @@ def question(text):
 
 def fact(at, text, score, author=None):
     record = {"id": f"f{at}", "kind": "message", "text": text} | ({"author": author} if author else {})
-    return RankedEntry({"key": f"f{at}", "record": record, "window": "", "similarity": score, "matches": []}, score, {})
+    return RankedEntry(
+        {"key": f"f{at}", "record": record, "window": "", "similarity": score, "alignment": [], "matches": []},
+        score,
+        {},
+    )
 
 
 def facts(*parts):

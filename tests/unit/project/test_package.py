@@ -150,3 +150,33 @@ def test_studio_entry_names_a_module_of_the_package(root: Path) -> None:
         module, _, variable = entry.partition(":")
         assert variable
         assert find_spec(module) is not None
+
+
+_WITHOUT_EXTRAS = """
+import sys
+from importlib import import_module
+from pkgutil import walk_packages
+for name in ("mcp", "mcp_types", "ray", "sklearn", "scipy", "matplotlib"):
+    sys.modules[name] = None  # what an import of it then raises is what a missing package raises
+import recall_loop
+for module in walk_packages(sys.argv[1:], "recall_loop."):
+    try:
+        import_module(module.name)
+    except ImportError:
+        print(module.name)
+from recall_loop.service.app import create_app
+from recall_loop.service.core.config import ServiceConfig
+from recall_loop.state.settings.settings import Settings
+assert all(getattr(route, "path", "") != "/mcp" for route in create_app(ServiceConfig(), settings=Settings()).routes)
+"""
+
+
+def test_everything_but_the_mcp_server_loads_without_the_extras(root: Path) -> None:
+    """Proves: OPS-6 (an optional part; the service runs without it)."""
+    # The path of an editable install's package names one folder only; these links name every one.
+    links = root / ".typing" / "recall_loop"
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_EXTRAS, str(links)], capture_output=True, text=True, cwd=root, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["recall_loop.service.mcp.mcp_http", "recall_loop.service.mcp.mcp_server"]

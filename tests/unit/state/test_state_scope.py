@@ -28,6 +28,8 @@ def test_every_way_a_run_can_end_can_be_asked_for(status: ExecutionStatus) -> No
         ("max_outcome_score", "much"),
         ("agent_ids", []),
         ("tags", []),
+        ("speech_acts", []),
+        ("speech_acts", ["shout"]),
         ("outcome_score", 0.5),
     ],
 )
@@ -50,3 +52,46 @@ def test_a_predicate_takes_any_number_of_agents() -> None:
     compiled = compile_predicate(Scope(tenant="mine"), many)
     assert compiled.where.count("?") == len(compiled.params) == 2
     assert compiled.where.startswith("r.tenant = ?")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "field", "allowed"),
+    [
+        ({"age": {"gt": True}}, "attributes.age.gt", "a finite number .* or text"),
+        ({"age": {"lt": None}}, "attributes.age.lt", "a finite number .* or text"),
+        ({"age": {"like": "x"}}, "attributes.age.like", "known fields: eq, ne, in, gt, gte, lt, lte, exists"),
+        ({"age": {"in": []}}, "attributes.age.in", "a list of 1 to 1000 items"),
+        ({"age": {"in": list(range(1001))}}, "attributes.age.in", "a list of 1 to 1000 items"),
+        ({"age": {"in": [[1]]}}, "attributes.age.in.0", "text, a finite number"),
+        ({"age": {}}, "attributes.age", "at least one of eq, ne"),
+        ({"age": [1]}, "attributes.age.eq", "text, a finite number"),
+        ({"age": float("nan")}, "attributes.age.eq", "a finite number"),
+        ({"age": 2**63}, "attributes.age.eq", "at most 64 bits"),
+        ({"age": {"exists": 1}}, "attributes.age.exists", "true or false"),
+        ({"age": {"years": {"gt": 1}}}, "attributes.age.years", "known fields"),
+        ({"a..b": 1}, "attributes.a..b", "between dots"),
+        ({"": 1}, "attributes.", "between dots"),
+        ({"a\\b": 1}, "attributes.a\\b", "a backslash only as"),
+        ({".".join("abcdefghijk"): 1}, "attributes.a.b", "1 to 10 names"),
+        ({"x" * 513: 1}, "attributes.xxx", "512 characters"),
+        ({f"a{at}": 1 for at in range(51)}, "attributes", "1 to 50 conditions"),
+        ({}, "attributes", "1 to 50 conditions"),
+        ("team=red", "attributes", "an object"),
+        ({"a": "\ud800"}, "attributes.a.eq", "valid Unicode"),
+    ],
+)
+def test_conditions_on_attributes_that_mean_nothing_are_errors(conditions: object, field: str, allowed: str) -> None:
+    """Each names the field, the value and what is allowed. Proves: API-4, SEARCH-3."""
+    with pytest.raises(InvalidInputError, match=allowed) as caught:
+        validate_model(Filters, {"attributes": conditions})
+    assert caught.value.field.startswith(field)
+
+
+def test_conditions_on_attributes_keep_their_types() -> None:
+    """True is not 1, and null is a value; written and read again they are the same. Proves: API-4."""
+    given = Filters(attributes={"team": None, "age": {"gte": 3, "in": [True, 1.5]}, "a\\.b": "x"})
+    assert given.attributes == {"team": {"eq": None}, "age": {"gte": 3, "in": (True, 1.5)}, "a\\.b": {"eq": "x"}}
+    assert Filters.model_validate(given.model_dump(exclude_none=True)) == given
+    assert Filters.model_validate_json(given.model_dump_json(exclude_none=True)) == given
+    different = {Filters(attributes={"a": value}) for value in (1, True, 1.0, "1", None)}
+    assert len(different) == 5

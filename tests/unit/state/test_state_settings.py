@@ -115,7 +115,11 @@ def test_the_ends_of_the_range_are_inside(name: str, monkeypatch: pytest.MonkeyP
         ("STOP_CONFIDENCE_REQUIRED", "certain", "one of low, medium, high"),
         ("RECALL_LOOP_STOP_CONFIDENCE_REQUIRED", "HIGH!", "one of low, medium, high"),
         ("RECALL_LOOP_SEARCH_MODE", "psychic", "one of vector, fts, hybrid, auto"),
-        ("RECALL_LOOP_EMBEDDER", "glove", "one of minilm, minilm-plain, openai"),
+        (
+            "RECALL_LOOP_EMBEDDER",
+            "glove",
+            "one of minilm, minilm-plain, openai, or provider:model such as openai:text-embedding-3-small",
+        ),
         ("RECALL_LOOP_TENANT", "t" * 513, "text of 1 to 512 characters"),
         ("RECALL_LOOP_TENANT", "  ", "text with at least one character that is not white space"),
     ],

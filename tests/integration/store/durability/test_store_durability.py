@@ -51,7 +51,8 @@ class Lengths:
 
 def turn(number, text="text"):
     return {
-        "id": f"m{number}", "kind": "message", "text": f"{text} {number}", "session": "s", "position": number
+        "id": f"m{number}", "kind": "message", "text": f"{text} {number}", "session": "s", "position": number,
+        "created_at": None,
     }  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def test_a_sound_store_verifies_open_closed_and_read_only(large: Path) -> None:
     [
         ("DELETE FROM bodies WHERE rowid = 3", "records without a body: 1"),
         ("DELETE FROM vectors WHERE rowid = 3", "records without vectors: 1"),
-        ("UPDATE vectors SET own = x'00' WHERE rowid = 3", "another length than 32: 1"),
+        ("UPDATE vectors SET own = x'00' WHERE rowid = 3", "a length other than 32: 1"),
         ("DELETE FROM fts WHERE rowid = 3", "the lexical index is damaged: 1 rows are missing"),
         ("DELETE FROM fts_data WHERE id > 10", "the lexical index is damaged"),
         ("DROP TABLE fts_data", "the lexical index is damaged"),
@@ -113,7 +113,7 @@ def test_a_sound_store_verifies_open_closed_and_read_only(large: Path) -> None:
             "UPDATE vectors SET context = CAST(zeroblob(62) || x'003c' AS BLOB) WHERE rowid = 3",
             "another vector in Chroma: 1 (m2)",
         ),
-        ("UPDATE meta SET value = 'other' WHERE key = 'generation'", "not the sidecar's other half"),
+        ("UPDATE meta SET value = 'other' WHERE key = 'generation'", "doesn't match the sidecar"),
         ("INSERT INTO memberships VALUES ('default', 'a', 'g', 2)", "miscounted: 1"),
     ],
 )
@@ -131,7 +131,7 @@ def test_verify_finds_damaged_files_of_either_side(copy: Path, tmp_path: Path) -
     """Proves: STORE-4."""
     vectors = next(copy.rglob("data_level0.bin"))
     os.truncate(vectors, 1000)
-    assert "end the process" in verified(copy)
+    assert "crash the process" in verified(copy)
     database = copy / "chroma" / "chroma.sqlite3"
     database.write_bytes(garbage(5000, "database"))
     assert "Chroma's database is missing or malformed" in verified(copy)

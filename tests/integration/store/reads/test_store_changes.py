@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
 from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
+from recall_loop.memory.store.encoding.indexing import acts_mask
 from recall_loop.memory.store.sqlite import changes as changing
 from recall_loop.memory.store.sqlite.changes import read_changes
 from recall_loop.memory.store.store import MemoryStore
@@ -131,21 +132,41 @@ def test_embedding_anew_changes_every_row(tmp_path):
         assert read_changes(store._session.sqlite, "other", 1).rowids.tolist() == [4]
 
 
+# The trigger goes first: SQLite checks it against the tables at every step.
+_OF_4 = (
+    "DROP TRIGGER leaves",
+    "DROP TABLE versions",
+    "DROP INDEX records_expiry",
+    *(f"ALTER TABLE records DROP COLUMN {name}" for name in ("expires_at", "acts")),
+)
 _OF_3 = (
+    *_OF_4,
     "DROP INDEX records_slot",
     "DROP INDEX records_superseded",
     *(f"ALTER TABLE records DROP COLUMN {name}" for name in ("valid_until", "superseded_by", "slot")),
 )
 
 
-def to_schema_2(folder):
-    """Make the sidecar one of schema 2."""
+_OLD_TRIGGER = """CREATE TRIGGER leaves AFTER DELETE ON records BEGIN
+  UPDATE memberships SET records = records - 1
+    WHERE tenant = old.tenant AND agent_id = old.agent_id AND group_id = old.group_id;
+  DELETE FROM bodies WHERE rowid = old.rowid;
+  DELETE FROM vectors WHERE rowid = old.rowid;
+  DELETE FROM tokens WHERE rowid = old.rowid;
+  DELETE FROM record_tags WHERE record = old.rowid;
+  DELETE FROM fts WHERE rowid = old.rowid;
+END"""
+
+
+def to_schema(folder, number):
+    """Make the sidecar one of schema 2 or 3."""
     with sqlite3.connect(folder / "sidecar.sqlite3") as connection:
-        for statement in (*_OF_3, "UPDATE meta SET value = '2' WHERE key = 'schema'"):
+        undone = _OF_3 if number == 2 else _OF_4
+        for statement in (*undone, _OLD_TRIGGER, f"UPDATE meta SET value = '{number}' WHERE key = 'schema'"):
             connection.execute(statement)
     connection.close()
     side = ChromaIndex(folder / "chroma", {})
-    side.mark_complete({**side.stored_marker(), "schema": "2"})
+    side.mark_complete({**side.stored_marker(), "schema": str(number)})
     side.close()
 
 
@@ -158,6 +179,7 @@ def downgrade(folder):
             "ALTER TABLE records DROP COLUMN changed",
             "ALTER TABLE tenants DROP COLUMN horizon",
             "DROP TABLE deleted",
+            _OLD_TRIGGER,
             "UPDATE meta SET value = '1' WHERE key = 'schema'",
         ):
             connection.execute(statement)
@@ -181,10 +203,10 @@ def test_a_store_of_schema_1_is_upgraded_when_it_is_opened_for_writing(tmp_path,
     if lost:
         (tmp_path / "sidecar.sqlite3").unlink()
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
-        assert store.maintenance.info()["schema"] == 3 and store.degraded_reason is None
+        assert store.maintenance.info()["schema"] == 4 and store.degraded_reason is None
         assert read(store, DEFAULT_TENANT) == before
         with store._session.searching() as side:
-            assert side.marker()["schema"] == "3" and side._collection.id == collection
+            assert side.marker()["schema"] == "4" and side._collection.id == collection
         assert (read_changes(store._session.sqlite, DEFAULT_TENANT, 0) is None) != lost
         store.delete(["m0"])
         found = read_changes(store._session.sqlite, DEFAULT_TENANT, 1)
@@ -203,14 +225,38 @@ def test_a_store_of_schema_2_is_upgraded_and_its_facts_can_be_superseded(tmp_pat
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
         store.upsert([*facts, turn("m1", "Ann lives in Oslo.")])
         before = read(store, DEFAULT_TENANT)
-    to_schema_2(tmp_path)
+    to_schema(tmp_path, 2)
     with pytest.raises(StoreUnavailableError, match="schema 2; open it once for writing"):
         MemoryStore.open(tmp_path, embedder=WordHashEmbedder(), read_only=True)
     if lost:
         (tmp_path / "sidecar.sqlite3").unlink()
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
-        assert store.maintenance.info()["schema"] == 3 and store.degraded_reason is None
+        assert store.maintenance.info()["schema"] == 4 and store.degraded_reason is None
         assert read(store, DEFAULT_TENANT) == before
         new = {"id": "f3", "text": "Ann lives in Bergen.", "subject": "ann", "fact_type": "Lives in"}
         assert write_facts(store, [new], single_valued=["lives_in"]).superseded == ("f1",)
+        assert store.maintenance.verify().sound
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_store_of_schema_3_is_upgraded_and_keeps_versions_from_then_on(tmp_path, lost):
+    """Proves: STORE-4, API-3, LIVE-7."""
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
+        store.upsert([turn("m1", "one"), turn("m2", "two")])
+        before = read(store, DEFAULT_TENANT)
+    to_schema(tmp_path, 3)
+    with pytest.raises(StoreUnavailableError, match="schema 3; open it once for writing"):
+        MemoryStore.open(tmp_path, embedder=WordHashEmbedder(), read_only=True)
+    if lost:
+        (tmp_path / "sidecar.sqlite3").unlink()
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
+        assert store.maintenance.info()["schema"] == 4 and store.degraded_reason is None
+        assert read(store, DEFAULT_TENANT) == before
+        store.upsert([turn("m1", "changed", expires_at="2999-01-01T00:00:00Z")])
+        query = "SELECT id, expires_at > 0, acts = ? FROM records ORDER BY id"
+        masks = acts_mask({"kind": "message", "text": "changed"})
+        assert store._session.sqlite.fetch(query, (masks,)) == [("m1", 1, 1), ("m2", None, 1)]
+        assert store._session.sqlite.fetch("SELECT id, number FROM versions") == [("m1", 1)]
+        store.delete(["m1"])
+        assert store._session.sqlite.fetch("SELECT id, number FROM versions") == []
         assert store.maintenance.verify().sound

@@ -19,6 +19,7 @@ from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_ADAPTER
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams
+from recall_loop.state.settings.settings import Settings
 from tests.embedders import WordHashEmbedder
 
 SINGLE = ["lives_in"]
@@ -78,7 +79,7 @@ def test_the_loop_recalls_what_is_current_and_marks_history(store):
     assert [fact.id for fact in result.facts] == ["f3"]
     assert "Oslo" not in result.context
     asked = {"messages": [{"content": "Where does Ann live?"}], "filters": {"include_superseded": True}}
-    result = retrieve(asked, store=store)
+    result = retrieve(asked, store=store, settings=Settings(context_floor=0.0))
     assert {fact.id: fact.superseded_by for fact in result.facts} == {"f1": "f2", "f2": "f3", "f3": None}
     assert result.facts[0].id == "f3"  # what is current comes first
     assert "[f1] 2024-01-01, no longer true from 2024-03-01: Ann lives in Oslo." in result.context

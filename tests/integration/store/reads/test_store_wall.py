@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ def record(record_id: str, kind: str, word: str, at: int, **more: Any) -> dict[s
         "session": "s1",
         "position": at,
         "source_ids": [f"{word}source"],
+        "created_at": None,
     } | more
 
 
@@ -184,6 +186,13 @@ ATTRIBUTES = ["ownkey", f"{SECRET}key", "outcome_score"]
 # Methods that read for one tenant: what they give is the same with and without another tenant beside it.
 STORE_READS: dict[str, Callable[[MemoryStore], Any]] = {
     "get": lambda store: store.get(EVERY_RECORD, scope=MINE),
+    "history": lambda store: [
+        version.model_dump(exclude={"changed_at"})
+        for record_id in EVERY_RECORD
+        for version in store.history(record_id, tenant="mine")
+    ],
+    "newest": lambda store: [store.newest(MINE, limit=3).records, store.newest(MINE).records],
+    "expired_ids": lambda store: store.expired_ids(MINE),
     "count": lambda store: [store.count(MINE)] + [store.count(MINE, filters) for filters in FOREIGN_FILTERS],
     "scan": lambda store: [list(store.scan(MINE)), [list(store.scan(MINE, filters)) for filters in FOREIGN_FILTERS]],
     "page": lambda store: [store.page(MINE, limit=3).records, store.page(MINE, after="m").records],
@@ -222,6 +231,14 @@ PARTS: list[dict[str, str]] = [{"agent_id": "a9"}, {"conversation_id": "c1", "ag
 STORE_WRITES: dict[str, Callable[[MemoryStore], Any]] = {
     "upsert": lambda store: store.upsert([{**one, "text": "overwritten"} for one in THEIRS[:9]], tenant="mine"),
     "delete": lambda store: store.delete(EVERY_RECORD, tenant="mine"),
+    "prolong": lambda store: store.prolong(
+        dict.fromkeys(EVERY_RECORD, datetime(2999, 1, 1, tzinfo=UTC)), tenant="mine"
+    ),
+    "update": lambda store: store.update("m3", {"text": "overwritten"}, tenant="mine"),
+    "forget": lambda store: [
+        [store.forget(Scope(tenant="mine", **part), content_types=KINDS, dry_run=dry) for dry in (True, False)]
+        for part in PARTS
+    ],
     "erase": lambda store: [store.erase(Scope(tenant="mine", **part)) for part in PARTS],
 }
 # Methods that are about the store as a whole: what they give holds no word of any record.
@@ -236,6 +253,7 @@ MAINTENANCE: dict[str, Callable[[MemoryStore], Any]] = {
     "info": lambda store: store.maintenance.info(),
     "rebuild": lambda store: store.maintenance.rebuild(),
     "compact": lambda store: store.maintenance.compact(),
+    "sweep": lambda store: store.maintenance.sweep(),
     "verify": lambda store: store.maintenance.verify(),
     "drop_token_vectors": lambda store: store.maintenance.drop_token_vectors(),
 }
@@ -404,6 +422,6 @@ def test_a_scope_that_names_nobody_sees_nothing() -> None:
 def test_records_are_what_the_tables_say() -> None:
     """Every field of a record holds the secret or is one that both tenants share. Proves: STORE-3."""
     shared = {"id", "kind", "agent_id", "group_id", "user_id", "conversation_id", "session", "position"}
-    left_out = {"blocks", "confidence", "role", "created_at", "updated_at"}
+    left_out = {"blocks", "confidence", "role", "created_at", "updated_at", "expires_at"}
     worded = {name for name, value in THEIRS[0].items() if SECRET in json.dumps(value)}
     assert worded | shared | left_out == set(Record.model_fields)

@@ -50,7 +50,7 @@ def together(store, calls):
         with store.exclusive():
             futures = []
             for at, (records, tenant) in enumerate(calls, start=1):
-                futures.append(pool.submit(store.upsert, records, tenant=tenant))
+                futures.append(pool.submit(store.upsert, records, tenant=tenant, on_reject="report"))
                 end = time.monotonic() + 60
                 while len(store.writer.group_commit._queue) < at:
                     assert time.monotonic() < end, "a write doesn't wait"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -29,14 +30,20 @@ def windows(store, scope=ALL):
 
 def test_upsert_replaces_wholly_and_reports_each(store):
     """Proves: STORE-1, STORE-2."""
-    first = Fact(id="f", text="Ada lives in Paris", subject="Ada", attributes={"n": None, "x": [1, {"y": 2.5}]})
+    first = Fact(
+        id="f",
+        text="Ada lives in Paris",
+        subject="Ada",
+        attributes={"n": None, "x": [1, {"y": 2.5}]},
+        created_at=datetime(2024, 1, 1, tzinfo=UTC),
+    )
     out = store.upsert([first, {"id": "a", "kind": "archival", "content": "Notes", "label": "Plan"}])
     assert [(o.index, o.id, o.status, o.error) for o in out] == [
         (0, "f", "created", None),
         (1, "a", "created", None),
     ]
     assert store.get(["a", "zz", "f"], scope=ALL)[1] == first
-    second = Fact(id="f", text="Ada lives in Rome")
+    second = Fact(id="f", text="Ada lives in Rome", created_at=None)
     assert [o.status for o in store.upsert([second, second])] == ["replaced", "unchanged"]
     assert store.get(["f"], scope=ALL) == [second]
     assert [o.status for o in store.upsert([second])] == ["unchanged"]
@@ -48,7 +55,7 @@ def test_a_bad_record_rejects_itself_only(store):
     """Proves: STORE-1, STORE-2."""
     good = turn("m", "hello")
     bad = [{"id": "x"}, turn("y", "t", unknown=1), "text", turn("z", " "), turn("p", "t", position=2**70)]
-    out = store.upsert([bad[0], good, *bad[1:]])
+    out = store.upsert([bad[0], good, *bad[1:]], on_reject="report")
     assert [o.status for o in out] == ["rejected", "created", *["rejected"] * 4]
     assert out[0].id == "x" and out[0].error.startswith("records.0")
     assert "unknown" in out[2].error and "position" in out[5].error

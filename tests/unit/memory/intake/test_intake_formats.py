@@ -49,7 +49,6 @@ def reason(tmp_path: Path, line: Any) -> str:
         (b"[1]", "not a JSON object"),
         ({"kind": "fact", "text": "x", "colour": "red"}, "colour"),
         ({"kind": "opinion", "text": "x"}, "kind"),
-        ({"text": "x"}, "kind"),
         ({"kind": "fact"}, "text"),
         ({"kind": "fact", "text": "  "}, "text"),
         ({"kind": "fact", "text": "x", "created_at": "yesterday"}, "created_at"),

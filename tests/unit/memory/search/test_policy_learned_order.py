@@ -58,7 +58,7 @@ def test_all_trees_at_once_give_what_each_gives_alone(grown: list[dict[str, Any]
 @pytest.mark.parametrize(
     ("tree", "words"),
     [
-        ({"nodes": [[0, 0.5, -1, -2]], "leaves": [1.0]}, "leaves that are there"),
+        ({"nodes": [[0, 0.5, -1, -2]], "leaves": [1.0]}, "or existing leaves"),
         ({"nodes": [[0, 0.5, 0, -1]], "leaves": [1.0, 2.0]}, "children that come later"),
         ({"nodes": [[len(ORDER_FEATURES), 0.5, -1, -2]], "leaves": [1.0, 2.0]}, "features numbered"),
         ({"nodes": [[0, 0.5, -1, -1]], "leaves": [1.0, 2.0]}, "under one node"),

@@ -112,7 +112,7 @@ def test_the_order_of_the_pool_does_not_matter(first, random):
         ([1.0], "shape"),
         ([1.0, float("nan"), 2.0], "NaN"),
         ([1.0, float("inf"), 2.0], "infinity"),
-        (["a", "b", "c"], "no list of numbers"),
+        (["a", "b", "c"], "not return a list of numbers"),
         (None, "finite|shape|NaN"),
     ],
 )
@@ -197,7 +197,7 @@ def test_a_compressor_orders_and_what_it_leaves_out_follows_in_first_order():
 def test_a_compressor_that_loses_the_metadata_is_told_of():
     """Proves: SEARCH-5, SEARCH-9."""
     result = run_reranker(as_reranker(Forgetful()), "q", pool_of([0.9, 0.5]))
-    assert "without the metadata" in result.reason and result.scores.tolist() == [0.9, 0.5]
+    assert "without its original metadata" in result.reason and result.scores.tolist() == [0.9, 0.5]
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "rerank", [1], LastOnly, object()])
@@ -283,7 +283,7 @@ def test_texts_and_queries_without_words_do_no_harm(embedder):
 def test_an_embedder_without_token_vectors_is_refused_by_name():
     """Proves: SEARCH-5, SEARCH-2."""
     store = MemoryStore.in_memory(embedder=WordHashEmbedder())
-    with store, pytest.raises(UnsupportedOptionError, match=r"rerank: got True.*word-hashes gives no token vectors"):
+    with store, pytest.raises(UnsupportedOptionError, match=r"rerank: got True.*word-hasheshas no token vectors"):
         make_rerank_stage(store, Scope(), SearchParams(rerank=True), None, given=False)
 
 

@@ -156,7 +156,7 @@ def test_weights_of_a_store_are_those_it_is_opened_with(tmp_path, embedder, same
 @pytest.mark.parametrize(
     ("weights", "words"),
     [
-        (b"no archive", "mine.npz is no file that benchmarks"),
+        (b"no archive", "mine.npz is not a file written by benchmarks"),
         (
             weight_patch.pack_patch(np.array([[4, 2]]), np.zeros(2, dtype=np.uint8)),
             "replaces 2 bytes at 4 of a model of 5",

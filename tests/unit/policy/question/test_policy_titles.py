@@ -22,6 +22,7 @@ def entry(name: str, text: str, label: str | None = None, relevance: float = 0.5
         "window": "",
         "similarity": relevance,
         "relevance": relevance,
+        "alignment": [],
         "matches": [{"query": "q", "score": relevance}],
         "evidence": [],
         "evidence_keys": [name],

@@ -52,6 +52,20 @@ def test_each_iteration_and_the_end_are_shown(capsys: pytest.CaptureFixture[str]
     assert "a question that memory can't answer" not in text
 
 
+def test_a_week_later_an_echo_is_no_answer_and_the_newer_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: LIVE-2, LIVE-4."""
+    assert main(["demo"]) == 0
+    scenes = capsys.readouterr().out.partition("A week later")[2].split("you: ")[1:]
+    never, again, told, corrected, asked = scenes
+    for scene in (never, again):
+        assert scene.split("\n")[1].startswith("low: ") and "memory: Nothing in memory about that." in scene
+    assert "1. What is the name of Priya's dog?" not in again  # its echo comes behind whatever was said
+    assert "memory: Noted." in told and "memory: Noted." in corrected
+    newer, older = asked.find("1. The spare key of the cottage is no longer"), asked.find("2. The spare key")
+    assert 0 < newer < older < asked.find("seems to be corrected by")
+    assert asked.split("\n")[1].startswith(("high: ", "medium: "))
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RetrieveResult]:
     """Every bundled question, asked of the demo's own store."""

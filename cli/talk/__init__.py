@@ -1,0 +1,1 @@
+"""A conversation with a memory, shown turn by turn: `recall-loop chat`."""

@@ -1,0 +1,240 @@
+"""The turns of a conversation: recall, reply, then write what both said."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypedDict
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from recall_loop.cli.talk.fact_notes import RECALLED, NotedFact, is_own_echo, is_statement, note_facts
+from recall_loop.graph.memories.memory import Memory
+from recall_loop.graph.run import stream_retrieve
+from recall_loop.memory.intake.conversations.additions import AddResult
+from recall_loop.memory.intake.conversations.fact_extraction import ExtractionResult
+from recall_loop.memory.store.encoding.derivation import derive_id
+from recall_loop.state.errors import validate_model
+from recall_loop.state.records.records import Record
+from recall_loop.state.request import RetrieveRequest
+from recall_loop.state.result import RetrieveResult
+from recall_loop.state.run.events import ProgressEvent
+from recall_loop.state.scope import Scope
+from recall_loop.state.types import ConfidenceLabel, Identifier, Role, SpeechAct, Timestamp, Utf8Text
+from recall_loop.text.speech.speech_acts import speech_acts
+
+Clock = Callable[[], datetime]
+NOTED, UNDERSTOOD, NOTHING = "Noted.", "All right.", "Nothing in memory about that."
+_WINDOW = 12  # messages of the conversation that are there to resolve "it" and "she"
+_ASKING = frozenset({SpeechAct.QUESTION, SpeechAct.REQUEST})
+
+
+@dataclass(frozen=True)
+class WrittenMessage:
+    """A message as it was written: `status` is created, replaced or unchanged."""
+
+    id: str
+    role: Role
+    status: str
+    acts: tuple[SpeechAct, ...]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn: what was said, what was recalled for it, the reply, and what was written.
+
+    Attributes:
+        number: from 1, in this run of the program.
+        at: when it was said.
+        acts: what its sentences do.
+        facts: what was recalled, best first.
+        events: the progress events of the recall.
+        extracted: the facts that a model drew from it; None where it wasn't asked to.
+    """
+
+    number: int
+    conversation_id: str
+    at: datetime
+    text: str
+    acts: tuple[SpeechAct, ...]
+    result: RetrieveResult
+    facts: tuple[NotedFact, ...]
+    events: tuple[ProgressEvent, ...]
+    reply: str
+    written: tuple[WrittenMessage, ...]
+    extracted: ExtractionResult | None
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks or requests anything, and so is to be answered."""
+        return not _ASKING.isdisjoint(self.acts)
+
+
+class ScopeFields(TypedDict):
+    """Whose memory, as keyword arguments."""
+
+    tenant: str
+    user_id: str | None
+    agent_id: str | None
+
+
+class ConversationOptions(BaseModel):
+    """Who talks in whose memory, and when; a user or agent that isn't named narrows no recall."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tenant: Identifier
+    user_id: Identifier | None = None
+    agent_id: Identifier | None = None
+    author: Utf8Text | None = Field(None, description="Name of the user, on what is written.")
+    conversation_id: Identifier | None = Field(None, description="A conversation to go on with; None = a new one.")
+    reference_time: Timestamp | None = Field(None, description="Time at the beginning; None = the clock's.")
+    infer: bool = Field(False, description="Whether the chat model draws facts from each turn.")
+
+    def scope_fields(self) -> ScopeFields:
+        """Return what narrows a read."""
+        return {"tenant": self.tenant, "user_id": self.user_id, "agent_id": self.agent_id}
+
+
+def clock_from(start: datetime | None) -> Clock:
+    """Return a clock that starts at the given time and then goes on as time does; None = the real time."""
+    if start is None:
+        return lambda: datetime.now(UTC)
+    begun = time.monotonic()
+    return lambda: start + timedelta(seconds=time.monotonic() - begun)
+
+
+class Conversation:
+    """A conversation with a memory.
+
+    Recall reaches all conversations of the speaker. A conversation that is in memory already goes on where it ended.
+    """
+
+    def __init__(self, memory: Memory, options: ConversationOptions) -> None:
+        self.memory = memory
+        self.conversation_id = options.conversation_id or _new_id()
+        self.last: Turn | None = None
+        self._options, self._turns = options, 0
+        self._scope = options.scope_fields()
+        self._clock = clock_from(options.reference_time)
+        self._window: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_WINDOW)
+        if options.conversation_id is not None:
+            self._window.extend(self._earlier())
+
+    def now(self) -> datetime:
+        """Return the conversation's time."""
+        return self._clock()
+
+    def count(self) -> int:
+        """Return how many records recall reaches."""
+        return self.memory.store.count(Scope(**self._scope))
+
+    def say(self, text: str) -> Turn:
+        """Recall for what is said, reply, and write both.
+
+        Raises:
+            InvalidInputError: the text isn't allowed.
+            StoreError: the store can't be read or written.
+        """
+        at, acts = self._clock(), _acts(text, Role.USER)
+        result, events = self._recall(text, at, asks=not _ASKING.isdisjoint(acts))
+        reply = _reply(result, acts)
+        added = self._write(text, reply, at)
+        self._turns += 1
+        facts = note_facts(result, text, self.memory.settings)
+        written = _written(added, (text, reply))
+        self.last = Turn(
+            self._turns, self.conversation_id, at, text, acts, result, facts, events, reply, written, added.facts
+        )
+        return self.last
+
+    def begin_anew(self) -> str:
+        """Begin another conversation, and return its id; what was said stays in memory."""
+        self.conversation_id = _new_id()
+        self._window.clear()
+        return self.conversation_id
+
+    def newest(self, limit: int) -> tuple[Record, ...]:
+        """Return the newest records that recall reaches."""
+        return self.memory.list(**self._scope, limit=limit).records
+
+    def forget(self, record_id: str) -> bool:
+        """Delete a record that recall reaches; return whether there was one. The conversation forgets it too."""
+        deleted = self.memory.delete(record_id, **self._scope)
+        if deleted:
+            kept = [entry for entry in self._window if entry[0] != record_id]
+            self._window = deque(kept, maxlen=_WINDOW)
+        return deleted
+
+    def _earlier(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the last messages of the conversation as memory has them, oldest first."""
+        scope = validate_model(Scope, {**self._scope, "conversation_id": self.conversation_id})
+        page = self.memory.store.newest(scope, content_types=["message"], limit=_WINDOW)
+        return [(record.id, _chat_message(record)) for record in reversed(page.records)]
+
+    def _recall(self, text: str, at: datetime, *, asks: bool) -> tuple[RetrieveResult, tuple[ProgressEvent, ...]]:
+        window = [fields for _, fields in self._window]
+        said = {"role": Role.USER, "author": self._options.author, "content": text, "timestamp": at}
+        fields: dict[str, Any] = {"messages": [*window, said], "reference_time": at, "debug": True}
+        if not asks:
+            fields["write_answer"] = False  # there is nothing to answer
+        request = validate_model(RetrieveRequest, fields | self._scope)
+        events: list[ProgressEvent] = []
+        for step in stream_retrieve(request, store=self.memory.store, settings=self.memory.settings):
+            if isinstance(step, RetrieveResult):
+                return step, tuple(events)
+            events.append(step)
+        raise RuntimeError("the run ended without a result")
+
+    def _write(self, text: str, reply: str, at: datetime) -> AddResult:
+        """Write both messages in one call: neither is kept without the other."""
+        said = {"role": Role.USER.value, "content": text, "author": self._options.author, "timestamp": at}
+        replied = {"role": Role.ASSISTANT.value, "content": reply, "timestamp": max(self._clock(), at)}
+        added = self.memory.add(
+            [said, replied],
+            **self._scope,
+            conversation_id=self.conversation_id,
+            infer=self._options.infer,
+        )
+        self._window.extend(zip(added.ids, ({**said}, {**replied}), strict=True))
+        return added
+
+
+def _new_id() -> str:
+    return f"chat-{derive_id()}"
+
+
+def _acts(text: str, role: Role) -> tuple[SpeechAct, ...]:
+    return tuple(sorted(speech_acts(text, role)))
+
+
+def _chat_message(record: Record) -> dict[str, Any]:
+    role = getattr(record, "role", None) or Role.USER
+    return {"role": role, "author": record.author, "content": record.text, "timestamp": record.created_at}
+
+
+def _written(added: AddResult, texts: Sequence[str]) -> tuple[WrittenMessage, ...]:
+    status = {outcome.id: outcome.status for outcome in added.outcomes}
+    roles = (Role.USER, Role.ASSISTANT)
+    return tuple(
+        WrittenMessage(record_id, role, status[record_id], _acts(text, role))
+        for record_id, role, text in zip(added.ids, roles, texts, strict=True)
+    )
+
+
+def _reply(result: RetrieveResult, acts: Sequence[SpeechAct]) -> str:
+    """Return the model's answer; without one the best fact as it stands, or that there is none.
+
+    A reply that only said again what was recalled is no source: what it repeats may have been corrected since.
+    """
+    if _ASKING.isdisjoint(acts):
+        return NOTED if SpeechAct.STATEMENT in acts else UNDERSTOOD
+    if result.answer:
+        return result.answer
+    best = next((fact for fact in result.facts if is_statement(fact) and not is_own_echo(fact)), None)
+    if best is None or result.confidence.label is ConfidenceLabel.LOW:
+        return NOTHING
+    return f"{RECALLED}{' '.join(best.text.split())}"

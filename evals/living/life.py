@@ -1,0 +1,160 @@
+"""A scripted life: what is said in its sessions, and what is asked of it in the end (LIVE-8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from recall_loop.state.records.records import Record
+
+ASKED_AT = datetime(2025, 7, 1, 9, 0, tzinfo=UTC)
+"""When every question is asked: after all that is said."""
+FIRST_DAY = datetime(2025, 1, 6, 8, 0, tzinfo=UTC)
+"""The earliest day of a life; what lies around it begins earlier, and ends before `ASKED_AT`."""
+USER, OTHER_USER = "user-1", "user-2"
+
+
+class Scenario(StrEnum):
+    """What has happened to the thing that a question asks about.
+
+    `once`: said once. `echo`: asked before, not known then, and said since. `unsaid`: asked before, and never said.
+    `never`: neither. `corrected`: said, and said anew; the present is asked for. `past`: the same, and the past is
+    asked for. `repeated`: said several times. `forgotten`: said, and then erased or expired. `users`: said by two
+    users, and one of them asks. `fact`: a record of kind fact, asked for in its own words.
+    """
+
+    ONCE = "once"
+    ECHO = "echo"
+    UNSAID = "unsaid"
+    NEVER = "never"
+    CORRECTED = "corrected"
+    PAST = "past"
+    REPEATED = "repeated"
+    FORGOTTEN = "forgotten"
+    USERS = "users"
+    FACT = "fact"
+
+
+class Form(StrEnum):
+    """How a thing is said: by itself, in a longer message, with a question behind it, or as another kind of record."""
+
+    PLAIN = "plain"
+    LONG = "long"
+    WITH_QUESTION = "with_question"
+    FACT = "fact"
+    NOTE = "note"
+    TOOL = "tool"
+
+
+class Part(StrEnum):
+    """The half of all kinds, sentences and words: `dev` to tune on, `held` to measure what was tuned."""
+
+    DEV = "dev"
+    HELD = "held"
+
+
+class Around(StrEnum):
+    """What lies around a life in its tenant."""
+
+    MESSAGES = "messages"
+    FACTS = "facts"
+
+
+@dataclass(frozen=True)
+class LifeQuestion:
+    """A question that is asked at the end of a life.
+
+    Attributes:
+        gold: ids of the records that each hold the answer: one of them is enough; none where it was never said.
+        older: ids of the records that held it before a correction, or until they were forgotten.
+        repeats: how often the same was said, where it was said several times.
+        user_id: whose records are asked; None = the whole tenant.
+    """
+
+    id: str
+    question: str
+    scenario: Scenario
+    kind: str
+    form: Form = Form.PLAIN
+    gold: tuple[str, ...] = ()
+    older: tuple[str, ...] = ()
+    repeats: int = 0
+    user_id: str | None = None
+
+    @property
+    def answerable(self) -> bool:
+        """Whether the answer was said."""
+        return bool(self.gold)
+
+
+@dataclass(frozen=True)
+class Life:
+    """One scripted life.
+
+    Attributes:
+        group: what must not be split between fitting and measuring: lives that share sentences have the same one.
+        alone: whether there is one matter and nothing else, so that at size 0 nothing else is in memory.
+        sessions: records in order of time; those of a session are written together.
+        erased: ids of records that are erased before the questions.
+    """
+
+    id: str
+    group: str
+    language: str
+    alone: bool
+    sessions: tuple[tuple[Record, ...], ...]
+    questions: tuple[LifeQuestion, ...]
+    around: Around = Around.MESSAGES
+    erased: tuple[str, ...] = ()
+
+    @property
+    def record_ids(self) -> list[str]:
+        """Ids of all records."""
+        return [record.id for session in self.sessions for record in session]
+
+
+@dataclass(frozen=True)
+class LifeAnswer:
+    """What one question brought in a memory of one size.
+
+    Attributes:
+        size: how many unrelated records lie around the life.
+        ids: what the facts stand for, best first, without duplicates.
+        superseded: those that are marked as said anew since.
+        counts: how often each was said, where the result tells.
+        context_ids: the records that the context block cites, in its order.
+        confidence: all that the result says of its confidence.
+        facts: id, score, similarity and alignment of each fact, best first.
+    """
+
+    life: Life
+    question: LifeQuestion
+    size: int
+    ids: list[str]
+    label: str
+    score: float
+    confidence: Mapping[str, object]
+    superseded: frozenset[str] = frozenset()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    context_ids: tuple[str, ...] = ()
+    facts: tuple[tuple[str, float, float, tuple[float, ...]], ...] = ()
+    latency_ms: float = 0.0
+
+    @property
+    def rank(self) -> int | None:
+        """The rank of the first record that holds the answer, from 1."""
+        return self._rank(self.question.gold)
+
+    @property
+    def older_rank(self) -> int | None:
+        """The rank of the first record that held it before."""
+        return self._rank(self.question.older)
+
+    def within(self, most: int) -> bool:
+        """Whether the answer is among the first `most`."""
+        return self.rank is not None and self.rank <= most
+
+    def _rank(self, wanted: tuple[str, ...]) -> int | None:
+        return next((rank for rank, name in enumerate(self.ids, 1) if name in wanted), None)

@@ -1,0 +1,435 @@
+"""`Memory`: add, search, recall and the rest of a memory's life behind one object (API-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, overload
+
+from langchain_core.language_models import BaseChatModel
+from pydantic import BaseModel
+
+from recall_loop.graph.memories.fact_reading import FactReader
+from recall_loop.graph.memories.opening_place import open_place
+from recall_loop.graph.memories.questions import QuestionInput, request_of
+from recall_loop.graph.run import retrieve
+from recall_loop.memory.intake.conversations.additions import KEPT_ROLES, AddResult, add_records, addition_owner
+from recall_loop.memory.intake.files.ingest import export_line
+from recall_loop.memory.search.engine import search
+from recall_loop.memory.store.files.store_files import atomic_file
+from recall_loop.memory.store.forgetting import ForgetReport
+from recall_loop.memory.store.record_writer import OnReject
+from recall_loop.memory.store.sqlite.record_queries import RecordPage
+from recall_loop.memory.store.store import ContentTypeNames, EmbedderInput, MemoryStore
+from recall_loop.nodes.runtime.run_context import check_bindings
+from recall_loop.state.errors import InvalidInputError, validate_model
+from recall_loop.state.records.records import Record, RecordVersion, SearchHit
+from recall_loop.state.result import RetrieveResult
+from recall_loop.state.scope import Filters, RetentionRule, Scope
+from recall_loop.state.search import Limit, SearchParams
+from recall_loop.state.settings.settings import Settings
+from recall_loop.state.types import ContentType, Role, ScopeMode
+
+FiltersInput = Filters | Mapping[str, Any]
+Hits = list[SearchHit]
+Versions = list[RecordVersion]
+
+
+class Memory:
+    """A memory: texts, messages and records go in, and what matters for a question comes out.
+
+        with Memory("./memory") as memory:
+            memory.add("I moved to Bergen in May.", user_id="ada")
+            print(memory.recall("Where do I live?", user_id="ada").context)
+
+    Scope is flat everywhere: `user_id`, `agent_id`, `conversation_id`, `tenant`. What is given when something is added
+    says whose it is; what is given when something is read narrows it, and absent means all of the tenant. Absent
+    `tenant` = that of the settings.
+
+    `Memory()` lives in this process's memory, `Memory("path")` in a folder. It may be used by several threads.
+    `AsyncMemory` is the same for an event loop.
+
+    Attributes:
+        store: the store below, for everything that isn't here.
+        settings: the settings of all calls.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        store: MemoryStore | None = None,
+        settings: Settings | None = None,
+        llm: BaseChatModel | str | None = None,
+        embedder: EmbedderInput | None = None,
+    ) -> None:
+        """Open a memory, or make one.
+
+        Args:
+            path: folder of the store; None = `store_path` of `settings=`, else in memory.
+            store: an open store instead; it stays open when the memory is closed.
+            settings: None = read from the environment now.
+            llm: the chat model of `recall` and of `add(infer=True)`, or its name as "provider:model"; None = that of
+                the settings, if they name one.
+            embedder: as in `MemoryStore.open`, also as "provider:model"; None = that of the settings.
+
+        Raises:
+            InvalidInputError: an argument isn't allowed, or `path` and `store` are both given.
+            UnsupportedOptionError: `path` is an address, such as `postgresql://…`, that this version can't open.
+            StoreError: the store can't be opened.
+        """
+        check_bindings(store, llm)
+        if settings is not None and not isinstance(settings, Settings):
+            raise InvalidInputError("settings", settings, "a Settings object")
+        self.settings = settings or Settings.from_env()
+        self._owned = store is None
+        self._llm = llm
+        stated = path is not None or store is not None or settings is None
+        given = path if stated or settings is None else settings.store_path
+        self.store = open_place(given, self.settings, embedder, store)
+        self._reader = FactReader(self.store, self.settings, llm)
+
+    def __enter__(self) -> Self:
+        """Return the memory itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the memory."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the store that was opened here; a second call does nothing."""
+        if self._owned:
+            self.store.close()
+
+    def add(
+        self,
+        content: object,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        conversation_id: str | None = None,
+        tenant: str | None = None,
+        session: str | None = None,
+        infer: bool = False,
+        roles: Collection[Role | str] = KEPT_ROLES,
+        actor: str | None = None,
+        on_reject: OnReject = "raise",
+    ) -> AddResult:
+        """Keep a text, messages, records, or a list of any of these.
+
+        A text is a message of the user. Messages are mappings with role and content as chat APIs have them, LangChain's
+        messages, `ChatMessage` or `(role, text)`; their text, speaker, time, id and calls of tools are kept. Several
+        that name no conversation are a session of their own, so that each is found with its neighbours. Records are
+        `Fact`, `Message` and the like, or mappings with their fields. What is left out is derived as by
+        `MemoryStore.upsert`: id, kind, time, position. Something with an `id` replaces the record that has it.
+
+        Args:
+            content: what to keep.
+            user_id: the user whose memory it is.
+            agent_id: the agent whose memory it is.
+            conversation_id: the conversation that it is part of.
+            tenant: the tenant.
+            session: the part of the conversation; neighbours are joined only within one.
+            infer: let the chat model draw facts from the messages, as `remember(facts=True)` does. Where the model
+                fails, the messages are kept, and `facts.failure` says why.
+            roles: whose messages are kept; the others are in `skipped`.
+            actor: who adds it, for the history of records that are replaced.
+            on_reject: `raise`: where something can't be stored nothing is. `report`: the rest is, and `outcomes` says
+                what isn't, and why.
+
+        Raises:
+            RejectedRecordsError: records can't be stored, with every reason; nothing was written.
+            InvalidInputError: another argument isn't allowed; there is nothing to keep; `infer` without a chat model.
+            StoreError: the store can't be written.
+        """
+        names = {"user_id": user_id, "agent_id": agent_id, "conversation_id": conversation_id, "session": session}
+        owner = addition_owner({**names, "tenant": self.settings.tenant if tenant is None else tenant})
+        if infer:
+            self._reader.check_model()
+        added = add_records(self.store, content, owner, roles=roles, actor=actor, on_reject=on_reject)
+        return self._reader.with_facts(added, owner) if infer else added
+
+    def search(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        conversation_id: str | None = None,
+        tenant: str | None = None,
+        scope: ScopeMode | str = ScopeMode.LOCAL,
+        limit: int = 10,
+        filters: FiltersInput | None = None,
+        **options: Any,
+    ) -> Hits:
+        """Search once, and return the hits, best first.
+
+        Args:
+            query: what to look for; may end in a time, such as `< 3 days`.
+            user_id: only records of this user.
+            agent_id: only records of this agent.
+            conversation_id: only records of this conversation.
+            tenant: the tenant.
+            scope: `local`, or `constellation`: the agents of the agent's group too.
+            limit: most hits, 1 to 1,000; of each content type unless `limit_per_type=False`.
+            filters: conditions that every hit meets: `Filters`, or its fields.
+            options: further fields of `SearchParams`, such as `content_types`, `mode`, `fuzzy`, `order_by`.
+
+        Raises:
+            InvalidInputError: an argument isn't allowed.
+            StoreError: the store can't be read.
+        """
+        reach = self._scope(user_id, agent_id, conversation_id, tenant, scope)
+        params = validate_model(SearchParams, {**options, "limit": limit, "filters": _filters(filters)})
+        return list(search(self.store, query, scope=reach, params=params).hits)
+
+    def recall(
+        self,
+        question: QuestionInput,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        conversation_id: str | None = None,
+        tenant: str | None = None,
+        **fields: Any,
+    ) -> RetrieveResult:
+        """Search in rounds until there is enough new evidence, and return it ranked, with confidence and context.
+
+        Args:
+            question: a question, the messages of a conversation whose last is the question, or a `RetrieveRequest` or
+                its fields.
+            user_id: only records of this user.
+            agent_id: only records of this agent.
+            conversation_id: only records of this conversation.
+            tenant: the tenant.
+            fields: further fields of `RetrieveRequest`, such as `goal`, `filters`, `max_facts`, `reference_time`.
+
+        Raises:
+            InvalidInputError: an argument isn't allowed, or the request names another scope.
+            StoreError: the store can't be read.
+        """
+        return retrieve(
+            request_of(question, fields),
+            store=self.store,
+            settings=self.settings,
+            llm=self._llm,
+            user_id=user_id,
+            agent_id=agent_id,
+            conversation_id=conversation_id,
+            tenant=tenant,
+        )
+
+    def get(
+        self,
+        record_id: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        conversation_id: str | None = None,
+        tenant: str | None = None,
+    ) -> Record | None:
+        """Return a record; None where there is none with this id in the given scope."""
+        reach = self._scope(user_id, agent_id, conversation_id, tenant)
+        return next(iter(self.store.get([record_id], scope=reach)), None)
+
+    def list(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        conversation_id: str | None = None,
+        tenant: str | None = None,
+        filters: FiltersInput | None = None,
+        content_types: ContentTypeNames | None = None,
+        limit: int = 100,
+        after: str = "",
+    ) -> RecordPage:
+        """Return a page of records, newest first, those of unknown time last.
+
+        Args:
+            user_id: only records of this user.
+            agent_id: only records of this agent.
+            conversation_id: only records of this conversation.
+            tenant: the tenant.
+            filters: conditions that every record meets: `Filters`, or its fields.
+            content_types: only these kinds; None = all.
+            limit: most records, 1 to 1,000.
+            after: `after` of the page before; "" = the first page.
+
+        Raises:
+            InvalidInputError: an argument isn't allowed.
+        """
+        limit = validate_model(_ListLimit, {"limit": limit}).limit
+        reach = self._scope(user_id, agent_id, conversation_id, tenant)
+        chosen = validate_model(Filters, _filters(filters), "filters") if filters is not None else None
+        return self.store.newest(reach, chosen, content_types, after=after, limit=limit)
+
+    def update(self, record_id: str, *, tenant: str | None = None, actor: str | None = None, **changes: Any) -> Record:
+        """Change some fields of a record and return it; what isn't named stays, and None empties a field.
+
+        `update("m1", text="I moved to Oslo.", tags=["home"])`. Lists and `attributes` are replaced as a whole; id and
+        kind can't change. What the record was is kept as a version (`history`).
+
+        Args:
+            record_id: the record's id.
+            tenant: the tenant.
+            actor: who makes the change.
+            changes: fields of the record with their new values.
+
+        Raises:
+            RecordNotFoundError: the tenant has no such record.
+            InvalidInputError: a field isn't known, or its value isn't allowed; nothing was changed.
+        """
+        reach = self._scope(None, None, None, tenant)
+        return self.store.update(record_id, changes, tenant=reach.tenant, actor=actor)
+
+    def history(
+        self,
+        record_id: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        conversation_id: str | None = None,
+        tenant: str | None = None,
+    ) -> Versions:
+        """Return the changes of a record, oldest first, as far back as the setting `history_days` says.
+
+        None for a record that was never changed, or isn't there in the given scope.
+        """
+        reach = self._scope(user_id, agent_id, conversation_id, tenant)
+        if not self.store.get([record_id], scope=reach):
+            return []
+        return self.store.history(record_id, tenant=reach.tenant)
+
+    def forget(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        conversation_id: str | None = None,
+        tenant: str | None = None,
+        filters: FiltersInput | None = None,
+        rule: RetentionRule | Mapping[str, Any] | None = None,
+        content_types: ContentTypeNames | None = None,
+        dry_run: bool = False,
+    ) -> ForgetReport:
+        """Delete, or count, the records that meet all that is given, with their versions; at least one thing must be.
+
+        `forget(user_id="ada")` is everything of a user, `forget(rule={"older_than_days": 90}, dry_run=True)` counts
+        what is older. `store.maintenance.compact()` then takes the bytes off the disk.
+
+        Args:
+            user_id: only records of this user.
+            agent_id: only records of this agent.
+            conversation_id: only records of this conversation.
+            tenant: the tenant.
+            filters: conditions on records: `Filters`, or its fields.
+            rule: kinds, roles, speech acts and age: `RetentionRule`, or its fields.
+            content_types: only these kinds.
+            dry_run: count only.
+
+        Raises:
+            InvalidInputError: an argument isn't allowed, or nothing says which records.
+            StoreError: the store can't be written.
+        """
+        reach = self._scope(user_id, agent_id, conversation_id, tenant)
+        chosen = None if filters is None else validate_model(Filters, _filters(filters), "filters")
+        if rule is not None and not isinstance(rule, RetentionRule | Mapping):
+            raise InvalidInputError("rule", rule, "a RetentionRule, or a mapping with its fields")
+        named = None if rule is None else validate_model(RetentionRule, rule, "rule")
+        whole_scope = chosen is None and named is None and (user_id or agent_id or conversation_id)
+        types = tuple(ContentType) if content_types is None and whole_scope else content_types
+        return self.store.forget(reach, filters=chosen, rule=named, content_types=types, dry_run=dry_run)
+
+    def delete(
+        self,
+        record_id: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        conversation_id: str | None = None,
+        tenant: str | None = None,
+    ) -> bool:
+        """Delete a record with its versions; return whether there was one with this id in the given scope."""
+        reach = self._scope(user_id, agent_id, conversation_id, tenant)
+        if not self.store.get([record_id], scope=reach):
+            return False
+        return self.store.delete([record_id], tenant=reach.tenant) > 0
+
+    @overload
+    def export(
+        self,
+        path: str | Path,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        conversation_id: str | None = None,
+        tenant: str | None = None,
+    ) -> int: ...
+
+    @overload
+    def export(
+        self,
+        path: None = None,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        conversation_id: str | None = None,
+        tenant: str | None = None,
+    ) -> Iterator[Record]: ...
+
+    def export(
+        self,
+        path: str | Path | None = None,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        conversation_id: str | None = None,
+        tenant: str | None = None,
+    ) -> int | Iterator[Record]:
+        """Return the records in the order in which they were written, or write them to a new file and count them.
+
+        The file has a line of JSON for each, which `recall-loop ingest` and `ingest_file` read.
+
+        Raises:
+            InvalidInputError: the file exists.
+            OSError: it can't be written.
+        """
+        records = self.store.scan(self._scope(user_id, agent_id, conversation_id, tenant))
+        if path is None:
+            return records
+        if Path(path).exists():
+            raise InvalidInputError("path", str(path), "a file that doesn't exist yet")
+        count = 0
+        with atomic_file(Path(path)) as file:
+            for record in records:
+                file.write(export_line(record) + "\n")
+                count += 1
+        return count
+
+    def _scope(
+        self,
+        user_id: str | None,
+        agent_id: str | None,
+        conversation_id: str | None,
+        tenant: str | None,
+        mode: ScopeMode | str = ScopeMode.LOCAL,
+    ) -> Scope:
+        names = {"user_id": user_id, "agent_id": agent_id, "conversation_id": conversation_id}
+        return validate_model(
+            Scope, {**names, "tenant": self.settings.tenant if tenant is None else tenant, "mode": mode}
+        )
+
+
+class _ListLimit(BaseModel):
+    limit: Limit
+
+
+def _filters(filters: FiltersInput | None) -> FiltersInput:
+    if filters is not None and not isinstance(filters, Filters | Mapping):
+        raise InvalidInputError("filters", filters, "Filters, or a mapping with its fields")
+    return {} if filters is None else filters

@@ -1,0 +1,48 @@
+"""The store that a `Memory` is opened on: given, in a folder, or in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recall_loop.memory.store.embed.embedder_factory import as_embedder
+from recall_loop.memory.store.store import EmbedderInput, MemoryStore
+from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError
+from recall_loop.state.settings.settings import Settings
+
+_ALLOWED = "the path of a folder, or None for a memory in this process"
+
+
+def open_place(
+    path: str | Path | None, settings: Settings, embedder: EmbedderInput | None, store: MemoryStore | None
+) -> MemoryStore:
+    """Return the given store, or open one.
+
+    Raises:
+        InvalidInputError: `path` is no path, or something is given beside `store`.
+        UnsupportedOptionError: `path` is an address.
+        StoreError: the store can't be opened.
+    """
+    if store is not None:
+        for name, value in (("path", path), ("embedder", embedder)):
+            if value is not None:
+                raise InvalidInputError(name, value, "nothing beside store=")
+        return store
+    check_place(path)
+    if path is None:
+        return MemoryStore.in_memory(
+            embedder=as_embedder(embedder, settings),
+            history_days=settings.history_days,
+            indexed_attributes=settings.indexed_attributes,
+        )
+    return MemoryStore.from_settings(settings, path, embedder=embedder)
+
+
+def check_place(path: object) -> None:
+    """Check a path without opening anything; raises as `open_place`."""
+    if path is None:
+        return
+    if not isinstance(path, str | Path) or not str(path).strip():
+        raise InvalidInputError("path", path, _ALLOWED)
+    scheme, found, _ = str(path).partition("://")
+    if found and isinstance(path, str):  # the rest may hold a password
+        raise UnsupportedOptionError("path", f"{scheme}://…", f"{_ALLOWED}; a shared store isn't supported yet")

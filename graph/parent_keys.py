@@ -1,0 +1,217 @@
+"""Which keys of a parent graph the loop reads and writes when it is one of the parent's nodes (GRAPH-1).
+
+LangGraph hands a compiled graph that is a node the parent's whole state, and writes to the parent whatever comes back
+under names that both know. A name that only happens to be the same would be read and overwritten.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, get_type_hints
+
+from langchain_core.messages import convert_to_messages
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import Command
+from pydantic import ValidationError
+from typing_extensions import TypedDict
+
+from recall_loop.nodes.runtime.inputs import is_recall_block
+from recall_loop.state.agent_state import InputState, MessageOutput, ResultState
+from recall_loop.state.errors import InvalidInputError, JsonSchema, invalid_input
+from recall_loop.state.request import RetrieveRequest
+
+KeyNames = Mapping[str, str] | Collection[str]
+_MESSAGES = "messages"
+_INPUTS = tuple(get_type_hints(InputState))
+_RESULTS = tuple(get_type_hints(ResultState))
+_BY_SEND = "__pregel_push"
+
+
+class _EnteredInput(dict[str, Any]):
+    """An input in the graph's own names: `invoke` has translated it before `stream` gets it."""
+
+
+@dataclass(frozen=True)
+class GraphCall:
+    """How a graph is called.
+
+    Attributes:
+        is_node: by LangGraph, as a node of a parent.
+        is_sent: as a node to which a `Send` hands an input of its own; the messages in it are not the parent's, so only
+            what the graph adds goes back.
+    """
+
+    is_node: bool = False
+    is_sent: bool = False
+
+    @property
+    def has_parents_state(self) -> bool:
+        """Whether the input is the parent's state."""
+        return self.is_node and not self.is_sent
+
+    @classmethod
+    def of_caller(cls, config: RunnableConfig | None) -> GraphCall:
+        """Return how the method that asks was called.
+
+        A function of a parent that calls the graph itself passes the same configuration on, so that only the caller
+        tells the two apart.
+        """
+        if not str(sys._getframe(2).f_globals.get("__name__", "")).startswith("langgraph."):
+            return cls()
+        path = ((config or {}).get("metadata") or {}).get("langgraph_path") or ("",)
+        return cls(is_node=True, is_sent=path[0] == _BY_SEND)
+
+
+DIRECT_CALL = GraphCall()
+
+
+@dataclass(frozen=True)
+class ParentKeys:
+    """The two maps of a graph: its inputs from the parent's keys, and its outputs to them.
+
+    Attributes:
+        inputs: the graph's own name of each input that is read from a parent's state, with the parent's key.
+        outputs: the graph's own name of each output that is written, with the parent's key.
+        are_named: whether the caller named the outputs: then a direct call returns no others either.
+    """
+
+    inputs: Mapping[str, str] = field(default_factory=lambda: {_MESSAGES: _MESSAGES})
+    outputs: Mapping[str, str] = field(default_factory=lambda: {_MESSAGES: _MESSAGES})
+    are_named: bool = False
+
+    @classmethod
+    def parse(cls, inputs: KeyNames | None, outputs: KeyNames | None, *, with_message: bool) -> ParentKeys:
+        """Return the maps that `build_graph` was asked for; a collection of names maps each to itself.
+
+        Raises:
+            InvalidInputError: a name that the graph doesn't have, a key that is no text, or one that is used twice.
+        """
+        read = {_MESSAGES: _MESSAGES} | _parse("inputs", inputs or {}, _INPUTS)
+        _check_unique("inputs", read)
+        if outputs is None:
+            names = (_MESSAGES,) if with_message else _RESULTS
+            return cls(read, {name: name for name in names})
+        written = _parse("outputs", outputs, (*_RESULTS, *((_MESSAGES,) if with_message else ())))
+        if not written:
+            raise InvalidInputError("outputs", outputs, "at least one name, or None")
+        _check_unique("outputs", written)
+        return cls(read, written, are_named=True)
+
+    def output_schema(self, default: type) -> type:
+        """Return the schema of the graph's output: `default`, or the outputs that were named."""
+        if not self.are_named:
+            return default
+        hints = get_type_hints(MessageOutput, include_extras=True)
+        schema: type = TypedDict("Output", {name: hints[name] for name in self.outputs}, total=False)  # type: ignore[misc]
+        return schema
+
+    def enter(self, given: Any, call: GraphCall) -> Any:
+        """Return an input in the graph's own names.
+
+        Of a parent's state only what `inputs` names is read. What is handed in by name (in a direct call, or in a
+        `Send`) is read under the graph's own names too.
+
+        Raises:
+            InvalidInputError: the value of a mapped key doesn't fit; names the parent's key.
+        """
+        if given is None or isinstance(given, Command | _EnteredInput):
+            return given
+        if not call.has_parents_state and len(self.inputs) == 1 and _MESSAGES in self.inputs.values():
+            return given
+        taken = set(self.inputs.values())
+        own = () if call.has_parents_state else [name for name in _INPUTS if name not in taken]
+        values = _values(given, [*own, *taken])
+        read = {
+            ours: _checked(ours, theirs, values[theirs]) for ours, theirs in self.inputs.items() if theirs in values
+        }
+        return _EnteredInput({name: values[name] for name in own if name in values} | read)
+
+    def leave(self, output: Any, call: GraphCall, given: Any) -> Any:
+        """Return an output in the parent's names: for a parent, and where outputs were named, nothing else.
+
+        `given` is the input of the call, in the parent's names.
+        """
+        if not isinstance(output, dict) or not (call.is_node or self.are_named):
+            return output
+        if call.is_sent and _MESSAGES in output:
+            known = _values(given, [self.inputs[_MESSAGES]]).get(self.inputs[_MESSAGES])
+            output = {**output, _MESSAGES: _new_blocks(output[_MESSAGES], known)}
+        written = {theirs: output[ours] for ours, theirs in self.outputs.items() if ours in output}
+        if not self.are_named and output.get("answer") is None and not _asks_a_model(output):
+            written.pop("answer", None)  # nothing here writes answers: the key, if the parent has one, is its own
+        return {name: value for name, value in output.items() if name.startswith("__")} | written
+
+
+def _new_blocks(messages: list[Any], known: Any) -> list[Any]:
+    """Return the context blocks that are not among the `known` messages as they are."""
+    before = known if isinstance(known, list) else []
+    return [each for each in messages if is_recall_block(each) and each not in before]
+
+
+def _asks_a_model(output: Mapping[str, Any]) -> bool:
+    return bool((output.get("metadata") or {}).get("llm"))
+
+
+def _parse(name: str, given: KeyNames, known: Collection[str]) -> dict[str, str]:
+    """Return a map of names; `known` are those that the graph has."""
+    allowed = f"names, or a mapping of names to the parent's keys; names: {', '.join(known)}"
+    if isinstance(given, str | bytes) or not isinstance(given, Collection):
+        raise InvalidInputError(name, given, allowed)
+    pairs = dict(given) if isinstance(given, Mapping) else {each: each for each in given}
+    for ours, theirs in pairs.items():
+        if ours not in known:
+            raise InvalidInputError(name, ours, allowed)
+        if not isinstance(theirs, str) or not theirs.strip():
+            raise InvalidInputError(f"{name}.{ours}", theirs, "the name of a key of the parent's state")
+    return pairs
+
+
+def _check_unique(name: str, pairs: Mapping[str, str]) -> None:
+    used = list(pairs.values())
+    twice = next((theirs for theirs in used if used.count(theirs) > 1), None)
+    if twice is not None:
+        raise InvalidInputError(name, twice, "each key of the parent once")
+
+
+def _values(given: Any, names: Collection[str]) -> dict[str, Any]:
+    """Return what a state (a mapping, a dataclass or a model) has under `names`; None counts as absent."""
+    if isinstance(given, Mapping):
+        found = {name: given.get(name) for name in names}
+    else:
+        found = {name: getattr(given, name, None) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _checked(ours: str, theirs: str, value: Any) -> Any:
+    """Return the value of a parent's key if it fits the input.
+
+    Raises:
+        InvalidInputError: names the parent's key, its value and what is allowed.
+    """
+    if ours == _MESSAGES:
+        return _checked_messages(theirs, value)
+    name = "id" if ours == "request_id" else ours
+    try:
+        RetrieveRequest.model_validate({"messages": [{"content": "?"}], name: value})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        found = invalid_input(first, _request_schema(), ".".join(map(str, (theirs, *first["loc"][1:]))))
+        allowed = f"{found.allowed} (the graph reads it as `{ours}`)"
+        raise InvalidInputError(found.field, first.get("input"), allowed) from error
+    return value
+
+
+def _checked_messages(theirs: str, value: Any) -> Any:
+    try:
+        convert_to_messages(value if isinstance(value, list) else [value])
+    except (NotImplementedError, TypeError, ValueError, KeyError) as error:
+        raise InvalidInputError(theirs, value, "messages as LangChain takes them, or a question as text") from error
+    return value
+
+
+@cache
+def _request_schema() -> JsonSchema:
+    return RetrieveRequest.model_json_schema()

@@ -1,0 +1,167 @@
+"""RecallLoopRetriever: memory as a LangChain retriever, by a search or by the whole loop (GRAPH-3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.language_models import BaseChatModel
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
+
+from recall_loop.graph.run import aretrieve, retrieve
+from recall_loop.memory.search.engine import search
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import InvalidInputError, UnsupportedOptionError, invalid_input_from, validate_model
+from recall_loop.state.records.records import SearchHit
+from recall_loop.state.result import RetrieveResult
+from recall_loop.state.scope import DEFAULT_TENANT, Scope
+from recall_loop.state.search import SearchParams
+from recall_loop.state.settings.settings import Settings
+from recall_loop.state.types import ScopeMode
+
+DEFAULT_DOCUMENTS = SearchParams(limit=10, limit_per_type=False)
+_SCOPE = ("tenant", "agent_id", "user_id", "conversation_id")
+# What the loop takes of a search's options; it chooses the rest itself.
+_LOOP_OPTIONS = frozenset({"filters", "content_types", "limit", "reference_time"})
+_RECORD_FIELDS = (
+    "user_id",
+    "agent_id",
+    "group_id",
+    "conversation_id",
+    "session",
+    "author",
+    "role",
+    "label",
+    "tags",
+    "created_at",
+    "updated_at",
+    "superseded_by",
+    "valid_until",
+    "attributes",
+)
+
+
+class RecallLoopRetriever(BaseRetriever):
+    """A memory as a LangChain retriever, sync and async.
+
+    A document has the record's id and text, and as metadata `id`, `kind`, `similarity` and `score` (0 to 1), and those
+    of the record's fields that are set: `user_id`, `agent_id`, `conversation_id`, `author`, `role`, `label`, `tags`,
+    `created_at` (RFC 3339) and others. With `mode="recall"` it also has `confidence` (`low`, `medium` or `high`),
+    `confidence_score` and `stop_reason` of the whole result.
+
+    Args:
+        store: the memory.
+        mode: "search" = one search; "recall" = the loop, which searches until it has enough.
+        params: options of the search, or a mapping of them; absent = the ten best of all content types together. The
+            loop takes `filters`, `content_types`, `limit` (its `max_facts`) and `reference_time`.
+        tenant: whose memory is read.
+        agent_id: agent whose memory is read; None = all.
+        user_id: user whose memory is read; None = all.
+        conversation_id: only this conversation; None = all.
+        scope: local = one agent; constellation = its group.
+        settings: settings of the loop; None = those of the environment.
+        llm: chat model of the loop, or its name as "provider:model"; None = that of the settings, if any.
+
+    Raises:
+        InvalidInputError: a field is out of its range, or is none of these.
+        UnsupportedOptionError: an option of a search that the loop doesn't take.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    store: Any = Field(repr=False)
+    mode: Literal["search", "recall"] = "search"
+    params: SearchParams = DEFAULT_DOCUMENTS
+    tenant: str = DEFAULT_TENANT
+    agent_id: str | None = None
+    user_id: str | None = None
+    conversation_id: str | None = None
+    scope: ScopeMode = ScopeMode.LOCAL
+    settings: Settings | None = Field(None, repr=False)
+    llm: BaseChatModel | str | None = Field(None, repr=False)
+    _scope: Scope = PrivateAttr()
+
+    def __init__(self, store: MemoryStore, **fields: Any) -> None:
+        given = fields.get("params")
+        if isinstance(given, Mapping):
+            fields["params"] = validate_model(SearchParams, given, "params")
+        if not hasattr(store, "view"):
+            raise InvalidInputError("store", type(store).__name__, "a MemoryStore")
+        values: dict[str, Any] = {"store": store, **fields}
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise invalid_input_from(error) from error
+        self._scope = validate_model(Scope, {name: getattr(self, name) for name in _SCOPE} | {"mode": self.scope})
+        self._check_options()
+
+    def _check_options(self) -> None:
+        self.params.check_supported()
+        if self.mode == "search" or self.params is DEFAULT_DOCUMENTS:
+            return
+        for name in sorted(self.params.model_fields_set - _LOOP_OPTIONS):
+            allowed = f"absent with mode=recall, which takes {', '.join(sorted(_LOOP_OPTIONS))}"
+            raise UnsupportedOptionError(f"params.{name}", getattr(self.params, name), allowed)
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        if self.mode == "search":
+            return self._search(query)
+        result = retrieve(self._request(query), store=self.store, settings=self.settings, llm=self.llm)
+        return self._recalled(result)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        if self.mode == "search":
+            return await asyncio.to_thread(self._search, query)
+        result = await aretrieve(self._request(query), store=self.store, settings=self.settings, llm=self.llm)
+        return await asyncio.to_thread(self._recalled, result)
+
+    def _search(self, query: str) -> list[Document]:
+        return _hit_documents(search(self.store, query, scope=self._scope, params=self.params).hits)
+
+    def _request(self, query: str) -> dict[str, Any]:
+        chosen = {name: getattr(self.params, name) for name in ("filters", "content_types", "reference_time")}
+        fields = chosen | {name: getattr(self, name) for name in _SCOPE} | {"max_facts": self.params.limit}
+        given = {name: value for name, value in fields.items() if value is not None}
+        return {"messages": [{"content": query}], "scope": self.scope, **given}
+
+    def _recalled(self, result: RetrieveResult) -> list[Document]:
+        ids = [fact.id for fact in result.facts]
+        records = {record.id: record for record in self.store.get(ids, scope=self._scope)} if ids else {}
+        whole = {
+            "confidence": result.confidence.label.value,
+            "confidence_score": result.confidence.score,
+            "stop_reason": result.stop.reason.value,
+        }
+        return [
+            Document(
+                id=fact.id,
+                page_content=fact.text,
+                metadata=_metadata(records.get(fact.id, fact), fact.id, fact.content_type.value)
+                | {"similarity": fact.similarity, "score": fact.score, **whole},
+            )
+            for fact in result.facts
+        ]
+
+
+def _hit_documents(hits: Sequence[SearchHit]) -> list[Document]:
+    return [
+        Document(
+            id=hit.record.id,
+            page_content=hit.record.text,
+            metadata=_metadata(hit.record, hit.record.id, hit.record.kind)
+            | {"similarity": hit.similarity, "score": hit.score},
+        )
+        for hit in hits
+    ]
+
+
+def _metadata(record: Any, name: str, kind: str) -> dict[str, Any]:
+    """Return those of a record's fields that are set, as plain JSON."""
+    values = record.model_dump(mode="json", include=set(_RECORD_FIELDS), exclude_none=True)
+    return {"id": name, "kind": str(kind)} | {field: value for field, value in values.items() if value not in ([], {})}

@@ -1,0 +1,91 @@
+"""The compiled graph: every run is watched (OPS-7), and as a node it keeps to its keys of the parent (GRAPH-1)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterator
+from contextlib import aclosing, closing
+from functools import wraps
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph.state import CompiledStateGraph
+
+from recall_loop.graph.parent_keys import DIRECT_CALL, GraphCall, ParentKeys
+from recall_loop.nodes.runtime.run_context import RunHolder, RunInputs
+from recall_loop.state.agent_state import AgentState, InputState
+from recall_loop.state.context import Context
+from recall_loop.telemetry.run_span import RunSpan
+
+
+class TracedGraph(CompiledStateGraph[AgentState, Context, InputState, Any]):
+    """A graph whose every run is watched; all of LangGraph's ways of running end in `stream` and `astream`.
+
+    The watch is current only while the graph works, never while its consumer holds a part of the stream: a
+    generator shares its context with whoever iterates over it.
+
+    As a node of another graph it is called through `invoke` and `ainvoke`, which read and write no more of the
+    parent's state than `keys` says.
+    """
+
+    def __init__(self, *, keys: ParentKeys | None = None, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.keys = keys or ParentKeys()
+
+    @classmethod
+    def from_compiled(
+        cls, graph: CompiledStateGraph[AgentState, Context, InputState, Any], keys: ParentKeys
+    ) -> TracedGraph:
+        """Return a compiled graph as one that is watched."""
+        return cls(keys=keys, **{name: value for name, value in vars(graph).items() if name != "__orig_class__"})
+
+    @wraps(CompiledStateGraph.invoke)
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:  # type: ignore[override]
+        """Run to the end; see LangGraph's own."""
+        call = GraphCall.of_caller(config)
+        output = super().invoke(self.keys.enter(input, call), config, **options)
+        return self.keys.leave(output, call, input)
+
+    # Not a coroutine function: only while it is called does its caller show.
+    @wraps(CompiledStateGraph.ainvoke)
+    def ainvoke(  # type: ignore[override]
+        self, input: Any, config: RunnableConfig | None = None, **options: Any
+    ) -> Coroutine[Any, Any, Any]:
+        """Run to the end on the event loop; see LangGraph's own."""
+        return self._ainvoke(input, config, GraphCall.of_caller(config), options)
+
+    async def _ainvoke(
+        self, given: Any, config: RunnableConfig | None, call: GraphCall, options: dict[str, Any]
+    ) -> Any:
+        output = await super().ainvoke(self.keys.enter(given, call), config, **options)
+        return self.keys.leave(output, call, given)
+
+    @wraps(CompiledStateGraph.stream)
+    def stream(self, input: Any, *args: Any, inputs: RunInputs | None = None, **options: Any) -> Iterator[Any]:  # type: ignore[override]
+        """Stream a run; see LangGraph's own. `inputs` are what a run gets besides its state."""
+        holder = RunHolder(inputs)
+        steps = cast("Generator[Any]", super().stream(self.keys.enter(input, DIRECT_CALL), *args, **options))
+        with RunSpan(self.name) as watch, closing(steps):
+            while True:
+                with watch.current(), holder.current():
+                    try:
+                        part = next(steps)
+                    except StopIteration:
+                        return
+                yield part
+
+    @wraps(CompiledStateGraph.astream)
+    async def astream(  # type: ignore[override]
+        self, input: Any, *args: Any, inputs: RunInputs | None = None, **options: Any
+    ) -> AsyncIterator[Any]:
+        """Stream a run on the event loop; see LangGraph's own."""
+        holder = RunHolder(inputs)
+        steps = cast("AsyncGenerator[Any]", super().astream(self.keys.enter(input, DIRECT_CALL), *args, **options))
+        with RunSpan(self.name) as watch:
+            async with aclosing(steps):
+                while True:
+                    with watch.current(), holder.current():
+                        try:
+                            part = await anext(steps)
+                        except StopAsyncIteration:
+                            return
+                    yield part

@@ -1,0 +1,226 @@
+"""Whatever a caller wants kept, as records: texts, messages of any chat framework, records, in any mixture (API-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_message
+from recall_loop.memory.parsing.foreign_json import to_datetime
+from recall_loop.memory.store.encoding.derivation import derive_id
+from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, Rejection, display_value, validate_model
+from recall_loop.state.records.records import Record
+from recall_loop.state.scope import Scope
+from recall_loop.state.types import Identifier, Role
+
+if TYPE_CHECKING:
+    from recall_loop.memory.intake.conversations.fact_extraction import ExtractionResult
+    from recall_loop.memory.store.record_writer import OnReject
+    from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome
+    from recall_loop.memory.store.store import MemoryStore
+
+KEPT_ROLES = (Role.USER, Role.ASSISTANT, Role.TOOL)
+# Fields that messages of chat frameworks have too; any other field of a record tells that a mapping is one.
+_SHARED = frozenset({"id", "role", "author", "created_at"})
+_RECORD_FIELDS = frozenset({*Record.model_fields, "text", "valid_until", "superseded_by"}) - _SHARED
+_MESSAGE_FIELDS = frozenset({"content", "role", "tool_calls", "lc", "data"})
+_TIMES = ("timestamp", "created_at", "created", "time", "date")
+_ALLOWED = "text, a message, a record, a mapping with the fields of one of them, or a list of these"
+
+
+class AdditionOwner(Scope):
+    """Whose the added records are: what of it is given holds for each of them."""
+
+    session: Identifier | None = None
+
+    def fields(self) -> dict[str, str]:
+        """Return the fields that say of a record whose it is."""
+        names = ("agent_id", "user_id", "conversation_id", "session")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedMessage:
+    """A message that isn't kept: its place in the call, from 0, and why."""
+
+    index: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddResult:
+    """What was kept.
+
+    Attributes:
+        ids: ids of the records that are now in the store, in order.
+        outcomes: one for each record: `created`, `replaced`, `unchanged`, or `rejected` where that is reported.
+        skipped: messages that aren't kept: without text, or of a role that wasn't asked for.
+        facts: what a model extracted, with `infer=True`; its `failure` says why it couldn't, messages are kept.
+    """
+
+    ids: tuple[str, ...]
+    outcomes: tuple[WriteOutcome, ...]
+    skipped: tuple[SkippedMessage, ...] = ()
+    facts: ExtractionResult | None = None
+
+
+@dataclass(slots=True)
+class Additions:
+    """Records as the store takes them, and the messages that aren't kept."""
+
+    records: list[Record | dict[str, Any]] = field(default_factory=list)
+    skipped: list[SkippedMessage] = field(default_factory=list)
+
+
+def add_records(
+    store: MemoryStore,
+    content: object,
+    owner: AdditionOwner,
+    *,
+    roles: Collection[Role | str] = KEPT_ROLES,
+    actor: str | None = None,
+    on_reject: OnReject = "raise",
+) -> AddResult:
+    """Write texts, messages and records, all in one call of `MemoryStore.upsert`; see `Memory.add`.
+
+    Raises:
+        InvalidInputError: there is nothing to keep, or a role isn't known.
+        RejectedRecordsError: records can't be stored, or say that they are somebody else's; nothing was written.
+        StoreError: the store can't be written.
+    """
+    additions = parse_additions(content, owner, roles)
+    outcomes = tuple(store.upsert(additions.records, tenant=owner.tenant, actor=actor, on_reject=on_reject))
+    ids = dict.fromkeys(one.id for one in outcomes if one.id is not None and one.status != "rejected")
+    return AddResult(tuple(ids), outcomes, tuple(additions.skipped))
+
+
+def parse_additions(content: object, owner: AdditionOwner, roles: Collection[Role | str] = KEPT_ROLES) -> Additions:
+    """Return what is to be written; raises as `add_records`, but for the store."""
+    wanted, items = _roles(roles), _items(content)
+    parsed, conflicts = Additions(), list[Rejection]()
+    session = _own_session(items, owner)
+    for index, item in enumerate(items):
+        if not _is_message(item):
+            record, wrong = _owned(item, index, owner.fields())
+            parsed.records.append(record)
+            conflicts += wrong
+            continue
+        for part, message in enumerate(_messages(item, index)):
+            reason = _reason_to_skip(message, wanted)
+            if reason is not None:
+                parsed.skipped.append(SkippedMessage(index, reason))
+            else:
+                parsed.records.append(_message_fields(message, part) | session | owner.fields())
+    if conflicts:
+        raise RejectedRecordsError(conflicts)
+    if not parsed.records:
+        reasons = "; ".join(f"{one.index}: {one.reason}" for one in parsed.skipped)
+        raise InvalidInputError("content", content, f"something to keep ({reasons or _ALLOWED})")
+    return parsed
+
+
+def _roles(roles: Collection[Role | str]) -> frozenset[Role]:
+    names = ", ".join(Role)
+    if isinstance(roles, str):
+        raise InvalidInputError("roles", roles, f"a list of {names}")
+    known = {role.value: role for role in Role}
+    for role in roles:
+        if role not in known:
+            raise InvalidInputError("roles", role, names)
+    return frozenset(known[role] for role in roles)
+
+
+def _items(content: object) -> list[object]:
+    if isinstance(content, bytes | bytearray) or content is None:
+        raise InvalidInputError("content", content, _ALLOWED)
+    if isinstance(content, str | Mapping | Record) or hasattr(content, "content") or _is_pair(content):
+        return [content]
+    if not isinstance(content, Iterable):
+        raise InvalidInputError("content", content, _ALLOWED)
+    return list(content)
+
+
+def _is_pair(item: object) -> bool:
+    """Tell whether it is `(role, text)`, as LangChain takes it; a pair of texts is a list of two."""
+    return isinstance(item, tuple) and len(item) == 2 and item[0] in (*Role, "human", "ai")
+
+
+def _is_message(item: object) -> bool:
+    if isinstance(item, Record):
+        return False
+    if isinstance(item, Mapping):
+        return not (_RECORD_FIELDS & item.keys()) and bool(_MESSAGE_FIELDS & item.keys())
+    return True
+
+
+def _own_session(items: list[object], owner: AdditionOwner) -> dict[str, str]:
+    """Return the session of several messages that name no conversation: they belong together, and to no others."""
+    together = sum(_is_message(item) for item in items) > 1
+    return {"session": derive_id()} if together and not (owner.conversation_id or owner.session) else {}
+
+
+def _owned(item: object, index: int, owner: Mapping[str, str]) -> tuple[Any, list[Rejection]]:
+    """Return a record as the owner's, and where it says that it is another's."""
+    if not isinstance(item, Record | Mapping):
+        return item, []  # the store says what is wrong with it
+    fields = item if isinstance(item, Mapping) else {name: getattr(item, name) for name in item.model_fields_set}
+    record_id = fields.get("id")
+    wrong = [
+        Rejection(index, record_id, name, display_value(fields[name]), f"{value!r}, as the call says, or leave it out")
+        for name, value in owner.items()
+        if fields.get(name) not in (None, value)
+    ]
+    if isinstance(item, Mapping):
+        return {**item, **owner}, wrong
+    return item.model_copy(update=dict(owner)), wrong
+
+
+def _messages(item: object, index: int) -> list[SourceMessage]:
+    if isinstance(item, Mapping) and "role" not in item and "type" not in item and "lc" not in item:
+        item = {"role": Role.USER.value, **item}
+    return parse_message(item, f"content.{index}")
+
+
+def _reason_to_skip(message: SourceMessage, roles: frozenset[Role]) -> str | None:
+    if message.role not in roles:
+        return f"the role {message.role.value} isn't among roles="
+    if not message.content.strip():
+        return "it calls tools and says nothing" if message.calls else "it has no text"
+    return None
+
+
+def _message_fields(message: SourceMessage, part: int) -> dict[str, Any]:
+    """Return a message's fields as those of a record."""
+    author = message.name or message.extra.get("author")
+    fields: dict[str, Any] = {"kind": "message", "text": message.content, "role": message.role}
+    if message.id is not None:
+        fields["id"] = message.id if part == 0 else f"{message.id}-{part}"
+    if author is not None:
+        fields["author"] = author
+    if (moment := _stated_time(message)) is not None:
+        fields["created_at"] = moment
+    if message.calls:
+        fields["attributes"] = {"tool_calls": [{"name": one.name, "arguments": one.arguments} for one in message.calls]}
+    return fields
+
+
+def _stated_time(message: SourceMessage) -> object:
+    """Return when a message says that it was written; what is no time is for the store to reject."""
+    if message.timestamp is not None:
+        return message.timestamp
+    kwargs = message.extra.get("additional_kwargs")
+    for place in (message.extra, kwargs if isinstance(kwargs, dict) else {}):
+        for name in _TIMES:
+            if place.get(name) is not None:
+                return to_datetime(place[name]) or place[name]
+    return None
+
+
+def addition_owner(fields: Mapping[str, Any]) -> AdditionOwner:
+    """Return whose additions are.
+
+    Raises:
+        InvalidInputError: an id isn't allowed.
+    """
+    return validate_model(AdditionOwner, {name: value for name, value in fields.items() if value is not None})

@@ -1,0 +1,146 @@
+"""Filters of attributes (API-4) as SQL: over the JSON of bodies, and over the values of declared paths.
+
+Both say the same, by one column that holds an attribute's value so that SQLite compares it as the filter means it:
+numbers and text as they are, the rest as blobs, which stand behind all text; NULL where there is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from recall_loop.state.attribute_filters import JsonScalar, iterate_conditions, split_path
+
+_FALSE, _TRUE, _NULL, _OTHER = "x'00'", "x'01'", "x'02'", "x'03'"
+_ORDER = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_NO_PATH_CHARACTERS = frozenset('"\\')
+INDEX_KEY = "attribute_index:"
+"""How the keys begin that name the declared paths in `meta`; the path's number follows."""
+
+
+def _typed(kind: str, value: str) -> str:
+    """Return SQL for the column of the module, of a JSON value and its type."""
+    return (
+        f"CASE {kind} WHEN 'text' THEN {value} WHEN 'integer' THEN {value} WHEN 'real' THEN {value} "
+        f"WHEN 'true' THEN {_TRUE} WHEN 'false' THEN {_FALSE} WHEN 'null' THEN {_NULL} "
+        f"WHEN 'array' THEN {_OTHER} WHEN 'object' THEN {_OTHER} END"
+    )
+
+
+def value_sql(body: str, path: str) -> str:
+    """Return SQL for the value of an attribute in the JSON of `body`.
+
+    A path in SQLite's own notation can't name every key: where it can't, keys are compared one by one.
+    """
+    names = split_path(path)
+    if all(_NO_PATH_CHARACTERS.isdisjoint(name) and name.isprintable() for name in names):
+        at = quoted("$.attributes" + "".join(f'."{name}"' for name in names))
+        return _typed(f"json_type({body}, {at})", f"json_extract({body}, {at})")
+    inner = f"json_extract({body}, '$.attributes')"
+    for name in names[:-1]:
+        inner = f"(SELECT e.value FROM json_each({inner}) e WHERE e.key = {quoted(name)} AND e.type = 'object')"
+    return f"(SELECT {_typed('e.type', 'e.value')} FROM json_each({inner}) e WHERE e.key = {quoted(names[-1])})"
+
+
+def quoted(text: str) -> str:
+    """Return a text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def attribute_clauses(
+    conditions: Mapping[str, object], tenant: str, numbers: Mapping[str, int]
+) -> tuple[list[str], list[Any]]:
+    """Return SQL over `records r` that holds for what the conditions allow, with the values of its marks.
+
+    Args:
+        conditions: validated conditions by path.
+        tenant: the tenant whose records are looked for.
+        numbers: the declared paths with their numbers in `attribute_values`.
+    """
+    clauses: list[str] = []
+    params: list[Any] = []
+    plain: list[str] = []
+    plain_params: list[Any] = []
+    for path, operators in iterate_conditions(conditions):
+        wanted, values = _wanted(value_sql("j.record", path), operators)
+        if path in numbers and any(_needs_value(name, value) for name, value in operators.items()):
+            among, _ = _wanted("v.value", operators)
+            clauses.append(_indexed(numbers[path], among, wanted))
+            params += [tenant, *values, tenant, *values]
+        else:
+            plain += wanted
+            plain_params += values
+    if plain:
+        clauses.append(f"EXISTS (SELECT 1 FROM bodies j WHERE j.rowid = r.rowid AND {' AND '.join(plain)})")
+        params += plain_params
+    return clauses, params
+
+
+def _indexed(number: int, among: Iterable[str], wanted: Iterable[str]) -> str:
+    """Return SQL for rows whose declared attribute passes.
+
+    Another process may drop the index between the look at what is declared and the query: then the bodies are read.
+    """
+    return f"""r.rowid IN (
+  SELECT v.record FROM attribute_values v WHERE v.path = {number} AND v.tenant = ? AND {" AND ".join(among)}
+  UNION ALL
+  SELECT j.rowid FROM (SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM meta m WHERE m.key = '{INDEX_KEY}{number}'))
+    CROSS JOIN records q CROSS JOIN bodies j
+    WHERE q.tenant = ? AND j.rowid = q.rowid AND {" AND ".join(wanted)})"""
+
+
+def _needs_value(operator: str, value: Any) -> bool:
+    """Return whether an operator holds only for records that have the attribute."""
+    if operator == "exists":
+        return bool(value)
+    if operator == "in":
+        return None not in value
+    return (operator == "ne") is (value is None)
+
+
+def _wanted(column: str, operators: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
+    """Return SQL that holds for a value that passes all operators, with the values of its marks."""
+    clauses, params = [], []
+    for operator, value in operators.items():
+        clause, values = _one(column, operator, value)
+        clauses.append(clause)
+        params += values
+    return clauses, params
+
+
+def _one(column: str, operator: str, value: Any) -> tuple[str, list[Any]]:
+    if operator == "exists":
+        return f"{column} IS {'NOT ' if value else ''}NULL", []
+    if operator == "in":
+        return _any_of(column, value)
+    literal, params = _literal(value)
+    if operator == "eq":
+        return (f"{column} = {literal}" if value is not None else f"ifnull({column}, {_NULL}) = {_NULL}"), params
+    if operator == "ne":
+        return (f"{column} IS NOT {literal}" if value is not None else f"{column} <> {_NULL}"), params
+    return f"{column} {_ORDER[operator]} {literal}{_end_of_type(column, operator, value)}", params
+
+
+def _end_of_type(column: str, operator: str, value: Any) -> str:
+    """Return what keeps a comparison to the type of its value: numbers stand before all text, text before all blobs."""
+    if operator in ("gt", "gte"):
+        return f" AND {column} < " + ("x''" if isinstance(value, str) else "''")
+    return f" AND {column} >= ''" if isinstance(value, str) else ""
+
+
+def _literal(value: JsonScalar) -> tuple[str, list[Any]]:
+    """Return SQL for a value; numbers are read from JSON, as those of records are, and so get the same last digit."""
+    if isinstance(value, str):
+        return "?", [value]
+    if isinstance(value, bool):
+        return _TRUE if value else _FALSE, []
+    return (_NULL, []) if value is None else ("json_extract(?, '$')", [json.dumps(value)])
+
+
+def _any_of(column: str, values: Iterable[JsonScalar]) -> tuple[str, list[Any]]:
+    """Return SQL for one of the values; one parameter, however many there are."""
+    given = list(values)
+    column = f"ifnull({column}, {_NULL})" if None in given else column
+    found = f"SELECT {_typed('i.type', 'i.value')} FROM json_each(?) i"
+    return f"{column} IN ({found})", [json.dumps(given)]

@@ -1,0 +1,65 @@
+"""What policy forgets: expired rows, and those that a rule names (LIVE-7)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from recall_loop.memory.store.sqlite.predicate import Predicate
+from recall_loop.memory.store.sqlite.versions import MICROSECONDS_PER_DAY
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+    from recall_loop.state.scope import RetentionRule
+
+
+def with_rule(predicate: Predicate, rule: RetentionRule, now: int) -> Predicate:
+    """Return the predicate for those rows that a rule names too; `now` in microseconds since 1970."""
+    clauses, params = _rule_sql(rule, now)
+    return replace(
+        predicate,
+        where=" AND ".join((predicate.where, *clauses)),
+        params=(*predicate.params, *params),
+        column_predicate=None,
+    )
+
+
+def _rule_sql(rule: RetentionRule, now: int) -> tuple[list[str], list[Any]]:
+    clauses: list[str] = []
+    params: list[Any] = []
+    for column, wanted in (("kind", rule.kinds), ("role", rule.roles)):
+        if wanted is not None:
+            clauses.append(f"r.{column} IN ({','.join('?' * len(wanted))})")
+            params += map(str, wanted)
+    if rule.speech_acts is not None:  # a row without any act is none of them
+        clauses.append("r.acts != 0 AND r.acts & ~? = 0")
+        params.append(sum(act.bit for act in rule.speech_acts))
+    if rule.older_than_days is not None:
+        clauses.append("r.created_at < ?")
+        params.append(now - int(rule.older_than_days * MICROSECONDS_PER_DAY))
+    return clauses, params
+
+
+def count_by_kind(database: SqliteDatabase, predicate: Predicate) -> dict[str, int]:
+    """Return how many rows of each kind a predicate allows; kinds without any are left out."""
+    query = f"SELECT r.kind, count(*) FROM records r WHERE {predicate.where} GROUP BY r.kind ORDER BY r.kind"
+    return dict(database.fetch(query, predicate.params))
+
+
+def tenants_with_expired(database: SqliteDatabase, moment: int) -> list[str]:
+    """Return the tenants that have rows which expired until `moment` (microseconds since 1970)."""
+    query = "SELECT DISTINCT tenant FROM records WHERE expires_at IS NOT NULL AND expires_at <= ?"
+    return [tenant for (tenant,) in database.fetch(query, (moment,))]
+
+
+def first_expired_ids(database: SqliteDatabase, tenant: str, moment: int, limit: int) -> list[str]:
+    """Return the ids of a tenant's rows that expired until `moment`, at most `limit`."""
+    query = "SELECT id FROM records WHERE tenant = ? AND expires_at <= ? LIMIT ?"
+    return [record_id for (record_id,) in database.fetch(query, (tenant, moment, limit))]
+
+
+def tenants_named_by(database: SqliteDatabase, rule: RetentionRule, now: int) -> list[str]:
+    """Return the tenants that have rows which a rule names."""
+    clauses, params = _rule_sql(rule, now)
+    query = f"SELECT DISTINCT r.tenant FROM records r WHERE {' AND '.join(clauses)}"
+    return [tenant for (tenant,) in database.fetch(query, params)]

@@ -1,0 +1,134 @@
+"""Versions: what a record was before each change, and after it (API-3)."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.store.encoding.indexing import from_microseconds, now_microseconds
+from recall_loop.memory.store.sqlite.predicate import UNEXPIRED
+from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.records.records import RECORD_ADAPTER, RecordVersion
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.sqlite.prepared_records import ChangeOrigin
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+
+# A record that is written all the time would outgrow the store.
+KEPT_VERSIONS = 1_000
+DEFAULT_HISTORY_DAYS = 30
+MOST_HISTORY_DAYS = 36_500
+MICROSECONDS_PER_DAY = 86_400_000_000
+
+_INSERT = """INSERT INTO versions (tenant, id, number, changed_at, actor, action, before, after)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+_LAST = """SELECT id, max(number) FROM versions
+WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)) GROUP BY id"""
+_VERSIONS = f"""SELECT v.number, v.changed_at, v.actor, v.action, v.before, v.after
+FROM versions v JOIN records r ON r.tenant = v.tenant AND r.id = v.id
+WHERE v.tenant = ? AND v.id = ? AND v.changed_at >= ? AND {UNEXPIRED} ORDER BY v.number"""
+_OUTNUMBERED = "DELETE FROM versions WHERE tenant = ? AND id = ? AND number <= ?"
+_NAMED = "json_extract({side}, '$.superseded_by') IN (SELECT value FROM json_each(?))"
+_FORGET = "DELETE FROM versions WHERE tenant = ? AND "
+
+
+@dataclass(frozen=True, slots=True)
+class RecordChange:
+    """One change of a record: its bodies before and after."""
+
+    tenant: str
+    id: str
+    before: str
+    after: str
+    origin: ChangeOrigin
+
+
+def check_history_days(given: object) -> int | None:
+    """Return for how many days versions are kept; 0 and None for none.
+
+    Raises:
+        InvalidInputError: it is no whole number from 0 to 36,500, nor None.
+    """
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MOST_HISTORY_DAYS:
+        raise InvalidInputError("history_days", given, f"a whole number from 0 to {MOST_HISTORY_DAYS:,}, or None")
+    return given
+
+
+def record_versions(connection: sqlite3.Connection, changes: Iterable[RecordChange]) -> None:
+    """Note changes, in their order, within the transaction that makes them; each record keeps its newest 1,000."""
+    by_tenant: dict[str, list[RecordChange]] = {}
+    for change in changes:
+        by_tenant.setdefault(change.tenant, []).append(change)
+    now = now_microseconds()
+    for tenant, part in by_tenant.items():
+        ids = json.dumps(list({change.id for change in part}))
+        last: dict[str, int] = dict(connection.execute(_LAST, (tenant, ids)))
+        rows = []
+        for change in part:
+            number = last[change.id] = last.get(change.id, 0) + 1
+            origin = change.origin
+            action = "superseded" if _is_end(change) else origin.action
+            rows.append((tenant, change.id, number, now, origin.actor, action, change.before, change.after))
+        connection.executemany(_INSERT, rows)
+        many = [(tenant, record, number - KEPT_VERSIONS) for record, number in last.items() if number > KEPT_VERSIONS]
+        connection.executemany(_OUTNUMBERED, many)
+
+
+def _is_end(change: RecordChange) -> bool:
+    """Return whether a fact got a successor by the change."""
+    before, after = (json.loads(body).get("superseded_by") for body in (change.before, change.after))
+    return after is not None and before != after
+
+
+def sweep_versions(database: SqliteDatabase, days: int | None, now: int) -> int:
+    """Delete versions that are older than so many days, of all tenants; return how many. None = none of them.
+
+    Raises:
+        StoreUnavailableError: SQLite fails.
+    """
+    limit = None if days is None else now - days * MICROSECONDS_PER_DAY
+    if limit is None or not database.fetch("SELECT 1 FROM versions WHERE changed_at < ? LIMIT 1", (limit,)):
+        return 0
+    with database.transaction() as connection:
+        return connection.execute("DELETE FROM versions WHERE changed_at < ?", (limit,)).rowcount
+
+
+def read_versions(database: SqliteDatabase, tenant: str, record_id: str, days: int | None) -> list[RecordVersion]:
+    """Return the versions of a record, oldest first; none older than so many days, None = of any age.
+
+    None for a record that has expired.
+
+    Raises:
+        StoreUnavailableError: SQLite fails.
+    """
+    now = now_microseconds()
+    since = 0 if days is None else now - days * MICROSECONDS_PER_DAY
+    rows = database.fetch(_VERSIONS, (tenant, record_id, since, now))
+    return [
+        RecordVersion(
+            number=number,
+            changed_at=from_microseconds(changed_at),
+            actor=actor,
+            action=action,
+            before=RECORD_ADAPTER.validate_json(before),
+            after=RECORD_ADAPTER.validate_json(after),
+        )
+        for number, changed_at, actor, action, before, after in rows
+    ]
+
+
+def forget_versions(connection: sqlite3.Connection, records: Iterable[tuple[str, str]]) -> None:
+    """Delete the versions of records, each given by tenant and id, within a transaction."""
+    connection.executemany("DELETE FROM versions WHERE tenant = ? AND id = ?", records)
+
+
+def forget_successors(connection: sqlite3.Connection, tenant: str, ids: Collection[str]) -> None:
+    """Delete the versions of other facts that name one of `ids` as their successor, within a transaction."""
+    wanted = json.dumps(list(ids))
+    for side in ("before", "after"):
+        connection.execute(_FORGET + _NAMED.format(side=side), (tenant, wanted))

@@ -1,0 +1,47 @@
+"""Corrections among the ranked facts (LIVE-4): what was said later takes the place of what it corrects."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+
+from recall_loop.nodes.runtime.run_context import RunContext
+from recall_loop.policy.evidence.correcting import asked_moment, older_terms, order_corrections
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.facts.corrections import rarity_of
+from recall_loop.policy.facts.likeness import Rarity
+from recall_loop.state.agent_state import AgentState
+from recall_loop.state.errors import StoreError
+
+_log = logging.getLogger(__name__)
+
+
+def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext) -> list[RankedEntry]:
+    """Return the facts with corrections above what they correct; as they are where the store can't be read.
+
+    Nothing more is searched for: a correction that neither the question nor a variant of it finds has hardly a word in
+    common with what it corrects, so that no search by that would find it either.
+    """
+    folded = {name for item in ranked for name, _ in item.entry["said"][1:]}  # what says the same corrects nothing
+    found = [item for item in run.ranked(state) if item.id not in folded]
+    moment = asked_moment(run.question, run.reference_time)
+    try:
+        return order_corrections(ranked, found, run.question, moment, _rarity(ranked, run))
+    except StoreError as error:
+        _log.warning("corrections not looked for", extra={"error_type": type(error).__name__})
+        return ranked
+
+
+def _rarity(ranked: list[RankedEntry], run: RunContext) -> Rarity:
+    """Return the rarity of words; the store is asked only once two statements have something in common."""
+
+    @cache
+    def counted() -> Rarity:
+        view = run.store.view(run.scope)
+        terms = older_terms(ranked, run.question.text)
+        return rarity_of(view.document_frequency(sorted(terms)), view.corpus().rows)
+
+    def rarity(term: str) -> float:
+        return counted()(term)
+
+    return rarity

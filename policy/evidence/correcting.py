@@ -1,0 +1,212 @@
+"""Corrected statements: the newer directly above the older, which says so; for a question about the past the reverse.
+
+Only the order inside a pair changes (LIVE-4): the newer takes the place of the older, with its score and at least its
+similarity with the request. The older one is marked with the id of what corrects it, and with the reason. A question
+about the past gets the older one first, and nothing is marked: what held then is not out of date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.facts.corrections import (
+    Correction,
+    find_correction,
+    may_be_correction,
+    open_end,
+    question_terms,
+    relevant_statements,
+    voice,
+)
+from recall_loop.policy.facts.likeness import Rarity
+from recall_loop.policy.facts.supersession import said_at
+from recall_loop.policy.facts.wording import asks_of_the_past
+from recall_loop.policy.question.periods import entry_created_at
+from recall_loop.policy.question.question import AnalysedQuestion
+from recall_loop.state.types import ContentType
+
+CORRECTED_DEPTH = 10
+"""How many of the best entries may turn out to be corrected, or, for a question about the past, to be corrections."""
+CLOSE = 0.7
+"""The least share of the surest correction's margin at which the same statement corrects another one, too."""
+_PERIODS = ("year", "month", "range")
+_KINDS = (ContentType.MESSAGE, ContentType.FACT, ContentType.ARCHIVAL)
+
+
+@dataclass(frozen=True)
+class AskedMoment:
+    """Whether a question is about the past, and the end of the time that it names, if it names a past one."""
+
+    past: bool
+    until: datetime | None
+
+
+def asked_moment(question: AnalysedQuestion, reference: datetime) -> AskedMoment:
+    """Return which moment a question asks about; `reference` is its now."""
+    ends = [time.end for time in question.event_times if time.end <= reference and time.kind in _PERIODS]
+    return AskedMoment(asks_of_the_past(question.text), max(ends, default=None))
+
+
+def older_terms(ranked: Sequence[RankedEntry], question: str) -> frozenset[str]:
+    """Return the words of the best entries' statements that the question may be about; their rarity is needed."""
+    asked = question_terms(question)
+    texts = [item.entry["record"]["text"] for item in ranked[:CORRECTED_DEPTH] if item.kind in _KINDS]
+    return frozenset(
+        term for text in texts for statement in relevant_statements(text, asked) for term in statement.terms
+    )
+
+
+def order_corrections(
+    ranked: Sequence[RankedEntry],
+    others: Iterable[RankedEntry],
+    question: AnalysedQuestion,
+    moment: AskedMoment,
+    rarity: Rarity,
+) -> list[RankedEntry]:
+    """Return the entries with corrections above what they correct.
+
+    Args:
+        ranked: all entries, best first.
+        others: entries that aren't among them, and may only come in as corrections.
+        question: the question.
+        moment: the moment that it asks about.
+        rarity: how rare a word is.
+    """
+    everything = {item.id: item for item in (*others, *ranked) if item.kind in _KINDS}
+    asked = question_terms(question.text)
+    known = [item for item in everything.values() if moment.until is None or _made_before(item, moment.until)]
+    later = _Later(everything.values() if moment.past else known, asked, rarity)
+    if moment.past:
+        return _older_first(ranked, everything, later)
+    found = _corrections(ranked, everything, later)
+    return _newer_first(ranked, everything, found) if found else list(ranked)
+
+
+class _Later:
+    """What may correct something, by speaker, so that only what the same speaker said later is compared."""
+
+    def __init__(self, items: Iterable[RankedEntry], asked: frozenset[str], rarity: Rarity) -> None:
+        self._asked, self._rarity = asked, rarity
+        self._said: dict[tuple[object, ...], list[tuple[tuple[datetime, int], RankedEntry]]] = {}
+        for item in items:
+            record = item.entry["record"]
+            if may_be_correction(record):
+                self._said.setdefault(voice(record), []).append((said_at(record), item))
+
+    def best(self, item: RankedEntry) -> tuple[str, Correction] | None:
+        """Return the surest correction of an entry; of equal ones the latest."""
+        record = item.entry["record"]
+        if not record.get("created_at") or not open_end(record):
+            return None
+        moment = said_at(record)
+        sure: list[tuple[float, str, str, Correction]] = []
+        for said, other in self._said.get(voice(record), ()):
+            if moment < said:
+                newer = other.entry["record"]
+                correction = find_correction(record["text"], newer["text"], self._asked, self._rarity)
+                if correction is not None:
+                    sure.append((correction.margin, newer["created_at"], other.id, correction))
+        best = max(sure, key=lambda each: each[:3], default=None)
+        return None if best is None else (best[2], best[3])
+
+
+def _corrections(
+    ranked: Sequence[RankedEntry], everything: Mapping[str, RankedEntry], later: _Later
+) -> dict[str, tuple[str, Correction]]:
+    """Return what corrects the best entries, by id; what corrects a correction too."""
+    found: dict[str, tuple[str, Correction]] = {}
+    waiting = [item for item in ranked[:CORRECTED_DEPTH] if item.id in everything]
+    for item in waiting:
+        best = later.best(item)
+        if best is None:
+            continue
+        found[item.id] = best
+        if best[0] not in {other.id for other in waiting}:
+            waiting.append(everything[best[0]])
+    return _surest(found)
+
+
+def _surest(found: Mapping[str, tuple[str, Correction]]) -> dict[str, tuple[str, Correction]]:
+    """Leave out what a statement corrects far less surely than another: it rarely corrects two things at once."""
+    best: dict[str, float] = {}
+    for by, correction in found.values():
+        best[by] = max(correction.margin, best.get(by, 0.0))
+    return {name: each for name, each in found.items() if each[1].margin >= CLOSE * best[each[0]]}
+
+
+def _made_before(item: RankedEntry, moment: datetime) -> bool:
+    made = entry_created_at(item.entry)
+    return made is not None and made < moment
+
+
+def _newer_first(
+    ranked: Sequence[RankedEntry],
+    everything: Mapping[str, RankedEntry],
+    found: Mapping[str, tuple[str, Correction]],
+) -> list[RankedEntry]:
+    ordered: list[RankedEntry] = []
+    placed: set[str] = set()
+    for item in ranked:
+        if item.id in placed:
+            continue
+        for name in _chain(item.id, found):
+            if name not in placed:
+                placed.add(name)
+                ordered.append(_marked(_raised(everything.get(name, item), item), found.get(name)))
+    return ordered
+
+
+def _chain(name: str, found: Mapping[str, tuple[str, Correction]]) -> list[str]:
+    """Return an id and the ids of what corrects it, the last correction first."""
+    chain = [name]
+    while chain[-1] in found:
+        chain.append(found[chain[-1]][0])
+    return chain[::-1]
+
+
+def _raised(item: RankedEntry, place: RankedEntry) -> RankedEntry:
+    """Return an entry that takes a better one's place."""
+    if item.id == place.id:
+        return item
+    similarity = max(item.entry["similarity"], place.entry["similarity"])
+    score = max(item.score, place.score)
+    near = place.near_duplicate and item.near_duplicate
+    return replace(item, score=score, near_duplicate=near, entry={**item.entry, "similarity": similarity})
+
+
+def _marked(item: RankedEntry, by: tuple[str, Correction] | None) -> RankedEntry:
+    if by is None:
+        return item
+    record = {**item.entry["record"], "superseded_by_hint": by[0], "superseded_reason": by[1].reason}
+    return replace(item, entry={**item.entry, "record": record})
+
+
+def _older_first(
+    ranked: Sequence[RankedEntry], everything: Mapping[str, RankedEntry], later: _Later
+) -> list[RankedEntry]:
+    """Return the entries with what was corrected above the correction, unmarked."""
+    before: dict[str, str] = {}
+    for item in ranked[: 2 * CORRECTED_DEPTH]:
+        best = later.best(item) if item.id in everything else None
+        if best is not None:
+            before.setdefault(best[0], item.id)
+    return _lifted(ranked, before, everything)
+
+
+def _lifted(
+    ranked: Sequence[RankedEntry], before: Mapping[str, str], everything: Mapping[str, RankedEntry]
+) -> list[RankedEntry]:
+    ordered: list[RankedEntry] = []
+    placed: set[str] = set()
+    for item in ranked:
+        older = before.get(item.id)
+        if older is not None and older not in placed and item.id not in placed:
+            placed.add(older)
+            ordered.append(_raised(everything[older], item))
+        if item.id not in placed:
+            placed.add(item.id)
+            ordered.append(item)
+    return ordered

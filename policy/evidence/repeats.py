@@ -1,0 +1,104 @@
+"""The same said many times is one memory (LIVE-6).
+
+Two records say the same if the same speaker says it of the same subject in the same words, or one in the words of the
+other and few more. Words that stand for a value (a number, a name) or negate make a difference: "at five" and "at six"
+are no repeats of each other. Stop words, order and word forms don't count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from recall_loop.policy.evidence.merging import MAX_EVIDENCE
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.state.agent_state import PoolEntry
+from recall_loop.state.types import Role
+from recall_loop.text.names.proper_names import find_entities
+from recall_loop.text.words.stop_words import word_set
+from recall_loop.text.words.tokens import stems, words
+
+_LONGEST = 600
+_LEAST_SHARE = 0.75
+_NEGATIONS = word_set(
+    "not no never nothing none nobody neither nor don't doesn't didn't isn't aren't wasn't won't can't couldn't"
+    " shouldn't wouldn't haven't hasn't hadn't nicht kein keine keinen nie nichts no nunca nada ningún ninguna"
+    " pas jamais rien aucun aucune не нет никогда ничего 不 没 没有 无 别"
+)
+_OWNER_FIELDS = ("kind", "user_id", "agent_id", "subject", "label")
+
+
+def fold_repeats(ranked: Sequence[RankedEntry]) -> list[RankedEntry]:
+    """Return the entries, best first, each with those folded into it that say the same; they have no rank of their own.
+
+    The best one's text, score and evidence stand, and the repeats' sources come behind that evidence. Their times and
+    ids are under `said`; as evidence they don't count again, since they come from one speaker. What an assistant says
+    again of what somebody told is nothing but an echo of it: it goes, whichever of the two ranks higher.
+    """
+    kept: list[RankedEntry] = []
+    found: dict[tuple[object, ...], list[tuple[int, _Wording]]] = {}
+    for item in ranked:
+        wording = _Wording.of(item.entry)
+        if wording is None:
+            kept.append(item)
+            continue
+        candidates = found.setdefault(wording.owner, [])
+        same = next((pair for pair in candidates if wording.repeats(pair[1])), None)
+        if same is None:
+            candidates.append((len(kept), wording))
+            kept.append(item)
+        elif wording.speaker == same[1].speaker:
+            kept[same[0]] = replace(kept[same[0]], entry=_joined(kept[same[0]].entry, item.entry))
+        elif same[1].assists:
+            candidates[candidates.index(same)] = (same[0], wording)
+            kept[same[0]] = _told(item, kept[same[0]])
+    return kept
+
+
+def _told(item: RankedEntry, echo: RankedEntry) -> RankedEntry:
+    """Return what was told, in the place of an assistant's echo of it that ranks higher."""
+    better = max(item, echo, key=lambda each: each.entry["alignment"][1:2])
+    similarity = max(item.entry["similarity"], echo.entry["similarity"])
+    entry: PoolEntry = {**item.entry, "similarity": similarity, "alignment": better.entry["alignment"]}
+    return replace(item, score=echo.score, entry=entry)
+
+
+def _joined(entry: PoolEntry, repeat: PoolEntry) -> PoolEntry:
+    evidence = [*entry["evidence"], *repeat["evidence"]][:MAX_EVIDENCE]
+    return {**entry, "said": [*entry["said"], *repeat["said"]], "evidence": evidence}
+
+
+class _Wording:
+    """The words of a record that must agree."""
+
+    def __init__(self, entry: PoolEntry) -> None:
+        record: dict[str, Any] = entry["record"]
+        text = record["text"]
+        self.owner = tuple(record.get(name) for name in _OWNER_FIELDS)
+        self.speaker = record.get("role"), record.get("author")
+        self.assists = record.get("role") == Role.ASSISTANT
+        self.stems = frozenset(stems(text)) or frozenset(words(text))
+        self.negations = _NEGATIONS.intersection(words(text))
+        self._values = frozenset(stems(" ".join(find_entities(text)))) | {
+            stem for stem in self.stems if any(char.isdigit() for char in stem)
+        }
+
+    @classmethod
+    def of(cls, entry: PoolEntry) -> _Wording | None:
+        """Return the words of a record; None where it is too long to be a repeat, or has no word."""
+        if len(entry["record"]["text"]) > _LONGEST:
+            return None
+        wording = cls(entry)
+        return wording if wording.stems else None
+
+    def repeats(self, other: _Wording) -> bool:
+        """Tell whether both say the same, and one speaker does or one of them is an assistant."""
+        if self.negations != other.negations or (self.speaker != other.speaker and self.assists == other.assists):
+            return False
+        few, many = sorted((self, other), key=lambda each: len(each.stems))
+        if few.stems == many.stems:
+            return True
+        if len(few.stems) < _LEAST_SHARE * len(many.stems) or not few.stems < many.stems:
+            return False
+        return not (many.stems - few.stems) & many._values

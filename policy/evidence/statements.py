@@ -1,0 +1,121 @@
+"""Evidence is what was stated: questions, requests and refusals to answer are none (LIVE-2).
+
+A memory that is lived in holds the questions that it was asked, and replies that it didn't know. Nothing resembles a
+question as closely as the question itself, so without this rule its echo would come first and look like an answer.
+Where a request asks what was asked, everything that was said counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
+
+from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.state.agent_state import PoolEntry
+from recall_loop.state.types import ContentType, Role, SpeechAct
+from recall_loop.text.speech.speech_acts import speech_acts, stated_text
+from recall_loop.text.words.tokens import jaccard, stems, words
+
+# Share of words that a text has in common with the question, of those of both, from which it is the question again.
+_ECHO = 0.75
+_LONGEST_ECHO = 400
+# Mean token match from which a question asks the same in other words.
+_CLOSE = 0.6
+
+
+def evidence_text(entry: PoolEntry) -> str:
+    """Return the part of a record's text that is evidence: of a message its statements, of other kinds all of it."""
+    record = entry["record"]
+    if record["kind"] != ContentType.MESSAGE:
+        return str(record["text"])
+    return stated_text(record["text"], _role(entry))
+
+
+def acts_of(entry: PoolEntry) -> frozenset[SpeechAct]:
+    """Return the speech acts of a record's sentences."""
+    return speech_acts(entry["record"]["text"], _role(entry))
+
+
+def states_something(entry: PoolEntry, asked: Sequence[str] = ()) -> bool:
+    """Tell whether a record is evidence for anything: a message that states something, or a record of another kind.
+
+    A record of any kind that is little but the question itself is none; `asked` are all its words, in
+    order.
+    """
+    record = entry["record"]
+    if is_echo(record["text"], asked):
+        return False
+    return record["kind"] != ContentType.MESSAGE or SpeechAct.STATEMENT in acts_of(entry)
+
+
+def is_echo(text: str, asked: Sequence[str]) -> bool:
+    """Tell whether somebody asked the same: the same opening, which a statement seldom has, and hardly another word.
+
+    `asked` are all words of the question, in order.
+    """
+    if not asked or len(text) > _LONGEST_ECHO:
+        return False
+    said = words(text)
+    return said[:1] == asked[:1] and jaccard(frozenset(said), frozenset(asked)) >= _ECHO
+
+
+def as_evidence(entry: PoolEntry, asked: frozenset[str] = frozenset()) -> PoolEntry:
+    """Return an entry with nothing but statements in its text, and in its window in place of the whole text.
+
+    Its alignment is that of the whole text. It is left out where what the text asks, and not what it states, has the
+    words of the question; `asked` are their stems.
+    """
+    record, stated = entry["record"], evidence_text(entry)
+    if stated == record["text"]:
+        return entry
+    window = entry["window"].replace(record["text"], stated)
+    told = asked & set(stems(stated))
+    alignment = entry["alignment"] if 2 * len(told) >= len(asked & set(stems(record["text"]))) else []
+    return {**entry, "record": {**record, "text": stated}, "window": window, "alignment": alignment}
+
+
+def _role(entry: PoolEntry) -> Role | None:
+    role = entry["record"].get("role")
+    return Role(role) if role else None
+
+
+def put_statements_first(
+    ranked: Sequence[RankedEntry],
+    states: Callable[[PoolEntry], bool],
+    supports: Callable[[PoolEntry], Set[int]],
+    least_similarity: float,
+) -> list[RankedEntry]:
+    """Move what states nothing behind the last statement on the matter, at no higher score; the rest stays in order.
+
+    The question in other words, refusals and acknowledgements go behind every statement.
+
+    Args:
+        ranked: all entries, best first.
+        states: tells whether an entry states something.
+        supports: returns the indices of the facets that an entry supports; one that supports any is on the matter.
+        least_similarity: similarity from which a statement is on the matter too, in [0,1].
+    """
+    silent = [item for item in ranked if not states(item.entry)]
+    if not silent or len(silent) == len(ranked):
+        return list(ranked)
+    stating = [item for item in ranked if states(item.entry)]
+    on_matter = [
+        at for at, item in enumerate(stating, 1) if item.entry["similarity"] >= least_similarity or supports(item.entry)
+    ]
+    behind = max(on_matter, default=0)
+    highest = stating[behind - 1].score if behind else 1.0
+    echoes = [item for item in silent if _is_nothing_else(item.entry)]
+    others = [replace(item, score=min(item.score, highest)) for item in silent if not _is_nothing_else(item.entry)]
+    rest = sorted([*others, *stating[behind:]], key=lambda item: -item.score)
+    told = [*stating[:behind], *rest]
+    least = told[-1].score if told else 1.0
+    return [*told, *(replace(item, score=min(item.score, least)) for item in echoes)]
+
+
+def _is_nothing_else(entry: PoolEntry) -> bool:
+    """Tell whether a text that states nothing is the question in some wording, or a reply without content.
+
+    Other questions and requests may be what is looked for, as somebody's wish or plan.
+    """
+    close = entry["alignment"][1:2] >= [_CLOSE]
+    return close or acts_of(entry) <= {SpeechAct.NON_ANSWER, SpeechAct.ACKNOWLEDGEMENT}

@@ -1,0 +1,90 @@
+"""The words that mark a change, in six languages (`change_markers.json`): function words, marks, topics, the past."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from recall_loop.text.words.tokens import fold
+
+MARKS = ("change", "now", "over", "instead")
+# The signs of the patterns in the lists, and what they stand for.
+_PIECE = re.compile(r"( \.\.\. | \.\.\.|\.\.\. | ~ |[ *$(),])")
+_GAP = r"\s+((?:\S+\s+){0,3}?)"
+_SIGNS_OF_PATTERNS = {
+    " ... ": _GAP,
+    " ...": _GAP,
+    " ~ ": r"\s(?:.*\s)?",
+    " ": r"\s+",
+    "*": r"\w*",
+    "$": r"(?=\W*$)",
+    "(": "(?:",
+    ")": ")",
+    ",": "|",
+}
+
+
+def find_marks(folded: str, language: str) -> tuple[frozenset[int], frozenset[str]]:
+    """Return where words begin that mark a change, and the kinds of these marks."""
+    places: set[int] = set()
+    kinds: set[str] = set()
+    for kind, pattern in _patterns(language).items():
+        for match in pattern.finditer(folded):
+            kinds.add(kind)
+            places |= set(range(match.start(), match.end()))
+            for gap in range(1, pattern.groups + 1):
+                places -= set(range(*match.span(gap)))
+    return frozenset(places), frozenset(kinds)
+
+
+@cache
+def _lists() -> dict[str, Any]:
+    text = files("recall_loop.policy.facts").joinpath("change_markers.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
+
+
+@cache
+def function_words(language: str) -> frozenset[str]:
+    """Return the words of a language that are about nothing."""
+    return frozenset(fold(_lists()[language]["function"]).split())
+
+
+@cache
+def shared_words(name: str) -> frozenset[str]:
+    """Return a list that all languages share: `dates`, `numbers` or `possessives`."""
+    return frozenset(fold(_lists()[name]).split())
+
+
+@cache
+def _patterns(language: str) -> dict[str, re.Pattern[str]]:
+    spaced = language != "zh"
+    return {kind: re.compile("|".join(_alternatives(_lists()[language][kind], spaced))) for kind in MARKS}
+
+
+@cache
+def past_pattern(language: str) -> re.Pattern[str]:
+    """Return what a question about the past matches."""
+    return re.compile("|".join(_alternatives(_lists()[language]["past"], language != "zh")))
+
+
+def find_topics(folded: str, language: str) -> Iterator[str]:
+    """Yield the topics that a sentence touches, in a form that no word has."""
+    return (f"={name}" for name, pattern in _topic_patterns(language).items() if pattern.search(folded))
+
+
+@cache
+def _topic_patterns(language: str) -> dict[str, re.Pattern[str]]:
+    spaced = language != "zh"
+    topics = _lists()[language]["topics"].items()
+    return {name: re.compile("|".join(_alternatives(listed, spaced))) for name, listed in topics}
+
+
+def _alternatives(listed: str, spaced: bool) -> Iterator[str]:
+    """Yield regular expressions of patterns: the longest first, so that none hides behind its own beginning."""
+    for pattern in sorted(fold(listed).split("/"), key=len, reverse=True):
+        body = "".join(_SIGNS_OF_PATTERNS.get(piece, re.escape(piece)) for piece in _PIECE.split(pattern) if piece)
+        yield rf"\b{body}\b" if spaced else body.replace(r"\w*", "(.{0,4}?)")

@@ -1,0 +1,198 @@
+"""Whether a later statement corrects an earlier one: the one place that decides it without a stored end (LIVE-4).
+
+Two statements by the same speaker are compared sentence by sentence: how much of their matter they share, rare words
+counting more; whether the later one has a mark of change (`change_markers.json`); whether it is worded alike with
+another value; what the question asks of both. A logistic regression of these features, fitted by
+`benchmarks/weights/fit_corrections.py`, decides. Greetings and questions correct nothing, and neither do long texts:
+a correction is said in a few words.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any
+
+from recall_loop.policy.facts.likeness import MOST_WORDS, PLAIN_WORDS, Rarity, common_words, pair_features
+from recall_loop.policy.facts.supersession import said_before
+from recall_loop.policy.facts.wording import Statement, read_statements
+from recall_loop.state.types import SpeechAct
+from recall_loop.text.speech.speech_acts import speech_acts
+
+LONGEST_OLDER, LONGEST_NEWER = 2000, 800
+"""Characters of the texts that are compared at all."""
+_LEAST_ALIKE = 0.5
+_PRIOR_RECORDS = 1000
+_VOICE = ("kind", "role", "user_id", "agent_id")
+
+
+_SUBJECT_WORDS, _SHORT = 3, 3
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A decision that one statement corrects another: its log-odds above the threshold, and the reason in words."""
+
+    margin: float
+    reason: str
+
+
+def find_correction(older: str, newer: str, question: frozenset[str], rarity: Rarity) -> Correction | None:
+    """Return why `newer` corrects `older`, or None if it doesn't.
+
+    Args:
+        older: what was said first.
+        newer: what the same speaker said later.
+        question: the terms of the question (`question_terms`).
+        rarity: how rare a word is.
+    """
+    model = default_model()
+    best: Correction | None = None
+    for first, second, features in compare(older, newer, question, rarity):
+        margin = model.margin(features)
+        if margin > (best.margin if best else 0.0) and same_subject(first, second) and both_state(first, second):
+            best = Correction(round(margin, 6), _reason(first, second))
+    return best
+
+
+def same_subject(older: Statement, newer: Statement) -> bool:
+    """Tell whether two statements may be about the same: one with a mark of change, or both beginning alike.
+
+    "My sister works in Bergen" and "My brother works in Bergen" differ by whom they are about, not by a value.
+    """
+    if newer.marks or not (older.text.isascii() and newer.text.isascii()):
+        return True
+    shared = set(older.tokens[:_SUBJECT_WORDS]).intersection(newer.tokens[:_SUBJECT_WORDS])
+    return any(len(token) > _SHORT for token in shared)
+
+
+def both_state(older: Statement, newer: Statement) -> bool:
+    """Tell whether two statements are ones, and neither a request nor an acknowledgement."""
+    return all(SpeechAct.STATEMENT in speech_acts(statement.text) for statement in (older, newer))
+
+
+def question_terms(question: str) -> frozenset[str]:
+    """Return the content words of a question, in the form that statements have them."""
+    return frozenset(term for statement in read_statements(question) for term in statement.terms)
+
+
+@lru_cache(maxsize=256)
+def relevant_statements(text: str, question: frozenset[str]) -> tuple[Statement, ...]:
+    """Return the statements of a text that the question may be about: those that share a word with it.
+
+    A text of one statement need not: it may say the same in other words.
+    """
+    if len(text) > LONGEST_OLDER:
+        return ()
+    told = tuple(statement for statement in read_statements(text) if statement.tells)
+    shared = tuple(statement for statement in told if statement.terms & question)
+    return shared or (told if len(told) == 1 else ())
+
+
+@lru_cache(maxsize=4096)
+def brief_statements(text: str) -> tuple[Statement, ...]:
+    """Return the statements of a text that may be corrections by their length."""
+    read = read_statements(text[:LONGEST_NEWER])
+    return tuple(each for each in read if each.brief and len(each.tokens) <= MOST_WORDS)
+
+
+def rarity_of(frequencies: Mapping[str, int], records: int) -> Rarity:
+    """Return the rarity of words, given in how many of `records` records they occur.
+
+    In a small memory all words count nearly alike: a thousand unseen records are added.
+    """
+    most = math.log(records + _PRIOR_RECORDS)
+
+    @cache
+    def rarity(term: str) -> float:
+        seen = frequencies.get(term, 0)
+        return max(math.log((records + _PRIOR_RECORDS) / (seen + 1)) / most, 0.0) if seen else 1.0
+
+    return rarity
+
+
+def may_correct(older: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
+    """Tell whether a record may correct another: the same speaker, or subject, said it later and in a few words."""
+    return voice(older) == voice(newer) and may_be_correction(newer) and open_end(older) and said_before(older, newer)
+
+
+def may_be_correction(record: Mapping[str, Any]) -> bool:
+    """Tell whether a record may correct anything at all: it is short, has a time, and holds still."""
+    return len(record["text"]) <= LONGEST_NEWER and bool(record.get("created_at")) and open_end(record)
+
+
+def open_end(record: Mapping[str, Any]) -> bool:
+    """Tell whether a record has no stored end: where it has one, nothing is left to guess."""
+    return not (record.get("superseded_by") or record.get("valid_until"))
+
+
+def voice(record: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what two records of the same speaker, or subject, have in common."""
+    who = record.get("subject") or record.get("author")
+    return (*map(record.get, _VOICE), who.casefold() if who else None)
+
+
+def compare(
+    older: str, newer: str, question: frozenset[str], rarity: Rarity
+) -> Iterator[tuple[Statement, Statement, dict[str, float]]]:
+    """Yield each pair of statements that have something in common, with its features."""
+    asked = relevant_statements(older, question)
+    told = brief_statements(newer) if asked else ()
+    for first in asked:
+        for second in told:
+            if _comparable(first, second):
+                yield first, second, pair_features(first, second, question, rarity)
+
+
+def _comparable(older: Statement, newer: Statement) -> bool:
+    """Tell whether two statements have enough in common; what costs least is asked first."""
+    if older.terms.isdisjoint(newer.stems) and older.topics.isdisjoint(newer.topics):
+        return False
+    shared = older.terms & newer.terms
+    if older.text == newer.text or not shared or not newer.tells:
+        return False
+    if all(term[0] == "=" for term in shared) and max(len(older.tokens), len(newer.tokens)) > PLAIN_WORDS:
+        return False
+    return bool(newer.marks) or _alike(older.tokens[:MOST_WORDS], newer.tokens)
+
+
+def _alike(older: tuple[str, ...], newer: tuple[str, ...]) -> bool:
+    """Tell whether two statements are worded alike: half of the words of the shorter one, in the same order."""
+    least = _LEAST_ALIKE * min(len(older), len(newer))
+    in_both = set(older).intersection(newer)
+    if min(sum(map(in_both.__contains__, older)), sum(map(in_both.__contains__, newer))) < least:
+        return False
+    return common_words(older, newer) >= least
+
+
+def _reason(older: Statement, newer: Statement) -> str:
+    if newer.marks:
+        return f'the same speaker said later that it changed ("{newer.mark}")'
+    values = [(older.numbers, newer.numbers), (older.dates, newer.dates), (older.names, newer.names)]
+    value = next((sorted(new - old)[0] for old, new in values if old - new and new - old), None)
+    return "the same speaker said it later with another value" + (f' ("{value}")' if value else "")
+
+
+@dataclass(frozen=True)
+class CorrectionModel:
+    """A logistic regression: weights of features, an intercept, and the log-odds from which a pair is a correction."""
+
+    weights: Mapping[str, float]
+    intercept: float
+    threshold: float
+
+    def margin(self, features: Mapping[str, float]) -> float:
+        """Return the log-odds above the threshold; positive = a correction."""
+        return self.intercept - self.threshold + sum(self.weights[name] * value for name, value in features.items())
+
+
+@cache
+def default_model() -> CorrectionModel:
+    """Return the model that ships."""
+    text = files("recall_loop.policy.facts").joinpath("correction_weights.json").read_text(encoding="utf-8")
+    fields = json.loads(text)
+    return CorrectionModel(fields["weights"], fields["intercept"], fields["threshold"])

@@ -1,0 +1,230 @@
+"""What a sentence states: its subject matter, its values, and the marks that something has changed (LIVE-4).
+
+Word lists of six languages stand in `change_markers.json`. A language is told by its script, or by its most frequent
+words; in any other language only numbers, names and equal wording count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+
+from recall_loop.policy.facts.change_words import find_marks, find_topics, function_words, past_pattern, shared_words
+from recall_loop.text.words.tokens import UNSPACED, fold, stem
+
+_MOST_SENTENCES = 12
+_READ_CHARACTERS = 2000
+_LANGUAGES = ("en", "de", "es", "fr", "zh", "ru")
+_SPACED = ("de", "es", "fr", "en")
+# Letters that are written in hardly any other of these languages.
+_SIGNS = {
+    "de": "\u00e4\u00f6\u00fc\u00df",
+    "es": "\u00e1\u00ed\u00f3\u00fa\u00f1\u00bf\u00a1",
+    "fr": "\u00e0\u00e8\u00e7\u00ea\u0153",
+}
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?\u2026])(?<!\b[A-Z]\.)(?<!\b[A-Z][a-z]\.)(?<!\b[A-Z][a-z]{2}\.)\s+|(?<=[\u3002\uff01\uff1f])|\n+"
+)
+_TOKEN = re.compile(rf"\d+(?:[.:,]\d+)*|[{UNSPACED}]+|[^\W\d_{UNSPACED}]+(?:\d+[^\W_{UNSPACED}]*)?")
+_HAN = re.compile(rf"[{UNSPACED}]")
+_HAN_NUMBERS = "\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343\u4e07\u4e24\u96f6"
+_CYRILLIC = re.compile(r"[\u0400-\u04ff]")
+_QUESTION = ("?", "\uff1f")
+_OPENING = 3
+_NEAR = 6
+_LEAST_WORDS = 3
+_LONGEST_TERM = 6
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One sentence; what it states is worked out when it is asked for, since most sentences are soon ruled out."""
+
+    text: str
+
+    @cached_property
+    def _folded(self) -> str:
+        return fold(self.text)
+
+    @cached_property
+    def _language(self) -> str:
+        return _language(self.text, self._folded)
+
+    @cached_property
+    def _found(self) -> list[tuple[str, int]]:
+        return list(_tokens(self._folded, self._language))
+
+    @cached_property
+    def _marked(self) -> tuple[frozenset[int], frozenset[str]]:
+        return find_marks(self._folded, self._language)
+
+    @cached_property
+    def tokens(self) -> tuple[str, ...]:
+        """Its words in order, folded; numbers and dates are one sign each, so that frames can be compared."""
+        dates = shared_words("dates")
+        return tuple("#" if token in dates or _is_number(token) else token for token, _ in self._found)
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of all its words: whatever `terms` holds but topics, and more."""
+        return frozenset(_term(token, self._language) for token, _ in self._found)
+
+    @cached_property
+    def topics(self) -> frozenset[str]:
+        """The topics that it touches, in a form that no word has."""
+        return frozenset(find_topics(self._folded, self._language))
+
+    @cached_property
+    def _content(self) -> frozenset[str]:
+        words, dates, marked = function_words(self._language), shared_words("dates"), self._marked[0]
+        return frozenset(
+            _term(token, self._language)
+            for token, at in self._found
+            if token not in words and token not in dates and not _is_number(token) and at not in marked
+        )
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        """Its topics and its content words, stemmed, without marks of change, numbers and dates."""
+        return self._content | self.topics
+
+    @cached_property
+    def opening(self) -> frozenset[str]:
+        """Those of its content words that are among its first words."""
+        first = [(token, at) for token, at in self._found[:_OPENING] if at not in self._marked[0]]
+        return self._content.intersection(_term(token, self._language) for token, _ in first)
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """Its numbers."""
+        return frozenset(token for token, _ in self._found if _is_number(token))
+
+    @cached_property
+    def dates(self) -> frozenset[str]:
+        """Its weekdays, months and times of day."""
+        return shared_words("dates").intersection(token for token, _ in self._found)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Its capitalised words, except at the beginning; none in German, where all nouns are."""
+        return _names(self.text) if self._language != "de" else frozenset()
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """The kinds of marks of change in it."""
+        return self._marked[1]
+
+    @property
+    def mark(self) -> str:
+        """The first such mark, folded."""
+        return _first_mark(self._folded, self._marked[0])
+
+    @cached_property
+    def near(self) -> frozenset[str]:
+        """The terms within a few words of such a mark."""
+        return _near(self._found, self._marked[0], self._language)
+
+    @cached_property
+    def brief(self) -> bool:
+        """Whether it has the length of a statement and isn't a question: `tells` needs that."""
+        return not self.text.endswith(_QUESTION) and len(self._found) >= _LEAST_WORDS
+
+    @cached_property
+    def possessive(self) -> bool:
+        """Whether it begins with a word such as `my`."""
+        return bool(self._found) and self._found[0][0] in shared_words("possessives")
+
+    @cached_property
+    def tells(self) -> bool:
+        """Whether it says something: a greeting or an exclamation doesn't."""
+        return self.brief and bool(self.terms or self.numbers or self.dates)
+
+
+@lru_cache(maxsize=4096)
+def read_statements(text: str) -> tuple[Statement, ...]:
+    """Return the statements of a text: its first sentences, at most twelve."""
+    return tuple(map(Statement, _sentences(text)))
+
+
+def _sentences(text: str) -> list[str]:
+    pieces = (piece.strip() for piece in _SENTENCE_END.split(text[:_READ_CHARACTERS]))
+    return [piece for piece in pieces if piece][:_MOST_SENTENCES]
+
+
+def _first_mark(folded: str, marked: frozenset[int]) -> str:
+    """Return the first unbroken run of marked signs."""
+    end = start = min(marked, default=0)
+    while end in marked:
+        end += 1
+    return folded[start:end].strip()
+
+
+def _near(found: list[tuple[str, int]], marked: frozenset[int], language: str) -> frozenset[str]:
+    """Return the terms that stand near a mark."""
+    places = [index for index, (_, at) in enumerate(found) if at in marked]
+    near = (token for index, (token, _) in enumerate(found) if any(abs(index - place) <= _NEAR for place in places))
+    return frozenset(_term(token, language) for token in near)
+
+
+def _language(sentence: str, folded: str) -> str:
+    """Return the language of a folded sentence: by script, or that of most of its words; English if none stands out."""
+    if _HAN.search(folded):
+        return "zh"
+    if _CYRILLIC.search(folded):
+        return "ru"
+    tokens = _TOKEN.findall(folded)
+    return max(
+        _SPACED,
+        key=lambda language: (
+            sum(map(function_words(language).__contains__, tokens))
+            + (sentence.isascii() / 2 if language == "en" else 2 * any(sign in sentence for sign in _SIGNS[language]))
+        ),
+    )
+
+
+def _tokens(folded: str, language: str) -> Iterator[tuple[str, int]]:
+    """Yield words and where they begin; in unspaced scripts numbers, dates and single signs."""
+    for match in _TOKEN.finditer(folded):
+        if language == "zh" and _HAN.match(match.group()):
+            pieces = _unspaced().finditer(match.group())
+            yield from ((piece.group(), match.start() + piece.start()) for piece in pieces)
+        else:
+            yield match.group(), match.start()
+
+
+@cache
+def _unspaced() -> re.Pattern[str]:
+    dates = sorted((date for date in shared_words("dates") if _HAN.match(date)), key=len, reverse=True)
+    return re.compile("|".join([*dates, f"[{_HAN_NUMBERS}]{{2,}}|[{_HAN_NUMBERS}](?=[\u70b9\u5143\u53f7\u6708])", "."]))
+
+
+def _term(token: str, language: str) -> str:
+    if language in ("en", "zh") or not token.isalpha():
+        return stem(token) if language == "en" else token
+    short, long = (4, 6) if language == "ru" else (5, 8)
+    ending = (len(token) >= short) + (len(token) >= long)
+    return token[: min(len(token) - ending, _LONGEST_TERM)]
+
+
+def _is_number(token: str) -> bool:
+    return (
+        token[0].isdigit()
+        or token in shared_words("numbers")
+        or (token[0] in _HAN_NUMBERS and token[-1] in _HAN_NUMBERS)
+    )
+
+
+def _names(sentence: str) -> frozenset[str]:
+    words = [match.group() for match in _TOKEN.finditer(sentence)]
+    names = (fold(word) for word in words[1:] if word[0].isupper() and len(word) > 1)
+    return frozenset(names) - shared_words("dates")
+
+
+@lru_cache(maxsize=1024)
+def asks_of_the_past(question: str) -> bool:
+    """Tell whether a question asks how things used to be: "before", "used to", "originally", in six languages."""
+    folded = fold(question)
+    language = _language(question, folded)
+    return bool(past_pattern(language).search(folded))

@@ -1,0 +1,72 @@
+"""Adding memories of any shape, and taking all of them out as lines (API-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response, StreamingResponse
+
+from recall_loop.graph.memories.memory import Memory
+from recall_loop.memory.intake.files.ingest import export_line
+from recall_loop.service.core.deadline import blocking, current_executor
+from recall_loop.service.core.problems import NoQueryParams, json_response
+from recall_loop.service.middleware.dependencies import (
+    NDJSON_MEDIA_TYPES,
+    CallerDep,
+    JsonBody,
+    ServiceDep,
+    StoreDep,
+    WriterDep,
+)
+from recall_loop.service.models.memory_models import AddRequest, AddResponse, add_response
+from recall_loop.service.models.search_models import RecordParams
+from recall_loop.state.scope import Filters
+
+router = APIRouter(prefix="/api/memory", tags=["memory"], dependencies=[JsonBody, NoQueryParams])
+_LINES_AT_ONCE = 100
+_LINES: dict[str, Any] = {
+    NDJSON_MEDIA_TYPES[0]: {
+        "schema": {"type": "string", "description": "One record a line."},
+        "example": '{"id": "m-1", "kind": "message", "text": "The ferry leaves at nine.", "author": "Ada"}\n',
+    }
+}
+
+
+@router.post("/add", summary="Keep memories", response_model=AddResponse)
+@blocking
+def add_memories(body: AddRequest, caller: WriterDep, store: StoreDep, service: ServiceDep) -> Response:
+    """Keep a text, messages, records, or a list of any of these.
+
+    All are kept, or none where one can't be: then the problem names the first reason, and its `detail` all of them.
+    Something with an `id` replaces the record that has it. The answer is the acknowledgement.
+    """
+    memory = Memory(store=store, settings=service.settings, llm=service.llm)
+    fields = body.model_dump(exclude={"content"})
+    return json_response(add_response(memory.add(body.content, tenant=caller.tenant, actor=caller.key_id, **fields)))
+
+
+@router.get(
+    "/export",
+    summary="Take records out",
+    response_class=Response,
+    responses={200: {"description": "One record a line, as `recall-loop ingest` reads them.", "content": _LINES}},
+)
+async def export_memories(
+    params: Annotated[RecordParams, Query()], caller: CallerDep, store: StoreDep, service: ServiceDep
+) -> Response:
+    """Return the records that scope and filters leave, one a line, in the order in which they were written.
+
+    Without any filter superseded facts are among them. An answer that breaks off is not whole.
+    """
+    current_executor().extend(service.config.bulk_timeout_seconds)
+    scope, filters = params.read_scope(caller.tenant), params.filters()
+
+    def lines() -> Iterator[str]:
+        records = store.scan(scope, None if filters == Filters() else filters)
+        while part := list(islice(records, _LINES_AT_ONCE)):
+            yield "".join(export_line(record) + "\n" for record in part)
+
+    return StreamingResponse(lines(), media_type=NDJSON_MEDIA_TYPES[0])

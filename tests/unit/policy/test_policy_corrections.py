@@ -1,0 +1,150 @@
+"""Which of two statements corrects the other, and which of them a question gets first."""
+
+from __future__ import annotations
+
+import pytest
+
+from recall_loop.graph.run import retrieve
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.policy.facts.corrections import find_correction, may_correct, question_terms, rarity_of
+from recall_loop.policy.facts.wording import asks_of_the_past, read_statements
+from recall_loop.state.records.records import parse_record
+
+EQUAL = rarity_of({}, 1)
+CORRECTED = [
+    ("My barber is on Elm Street.", "My barber has moved to Park Street.", "Where is my barber?"),
+    ("The tickets cost 40 euros.", "The tickets cost 55 euros.", "How much do the tickets cost?"),
+    ("Our router is from Netgear.", "We replaced the Netgear router with a Fritzbox.", "Which router do we have?"),
+    ("Aunt Vera works nights at the depot.", "Vera is on day shifts now.", "When does Vera work?"),
+    ("I live in Dover.", "I'm in Hastings these days.", "Where do I live?"),
+    ("Our toaster is a Bosch.", "I sold the Bosch and bought a Smeg.", "Which toaster do we have?"),
+    ("Mein Training ist am Montag.", "Mein Training ist jetzt am Freitag.", "Wann ist mein Training?"),
+    ("La clase es en el aula 4.", "La clase ahora es en el aula 9.", "¿Dónde es la clase?"),
+    ("Le cours est le lundi.", "Le cours est le mercredi maintenant.", "Quand est le cours ?"),
+    ("Тренировка в понедельник.", "Тренировка теперь в четверг.", "Когда тренировка?"),
+    ("培训在星期一。", "培训改到星期四了。", "培训是什么时候？"),
+]
+UNRELATED = [
+    ("My barber is on Elm Street.", "My barber told me a joke.", "Where is my barber?"),
+    ("The tickets cost 40 euros.", "I lost the tickets at the station.", "How much do the tickets cost?"),
+    ("Our router is from Netgear.", "My uncle switched to a new diet.", "Which router do we have?"),
+    ("Hey Mel!", "Hey Mel, I'm doing great these days!", "How is Mel?"),
+    ("Our router is from Netgear.", "Which router do we have now?", "Which router do we have?"),
+]
+
+
+def message(name, text, day, **more):
+    return {
+        "id": name,
+        "kind": "message",
+        "role": "user",
+        "text": text,
+        "created_at": f"2024-03-{day:02}T09:00:00+00:00",
+        **more,
+    }
+
+
+@pytest.mark.parametrize(("older", "newer", "question"), CORRECTED)
+def test_a_changed_value_corrects(older, newer, question):
+    """Proves: LIVE-4."""
+    found = find_correction(older, newer, question_terms(question), EQUAL)
+    assert found is not None and found.margin > 0.0 and "same speaker" in found.reason
+
+
+@pytest.mark.parametrize(("older", "newer", "question"), UNRELATED)
+def test_what_is_merely_on_the_same_matter_corrects_nothing(older, newer, question):
+    """Proves: LIVE-4."""
+    assert find_correction(older, newer, question_terms(question), EQUAL) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "allowed"),
+    [
+        ({}, True),
+        ({"author": "Bo"}, False),
+        ({"user_id": "u2"}, False),
+        ({"role": "assistant"}, False),
+        ({"created_at": "2024-03-01T08:00:00+00:00"}, False),
+        ({"created_at": None}, False),
+        ({"kind": "fact", "valid_until": "2024-04-01T00:00:00+00:00"}, False),
+        ({"text": "now " * 300}, False),
+    ],
+)
+def test_only_the_same_speaker_corrects_later_and_briefly(change, allowed):
+    """Proves: LIVE-4."""
+    older = message("a", "The tickets cost 40 euros.", 1)
+    assert may_correct(older, message("b", "The tickets cost 55 euros.", 2) | change) is allowed
+
+
+@pytest.mark.parametrize(
+    ("question", "past"),
+    [
+        ("Where did I live before?", True),
+        ("What was the budget originally?", True),
+        ("Which pills do I take before meals?", False),
+        ("Where was my desk earlier?", True),
+        ("Can we meet earlier?", False),
+        ("Wo habe ich früher gewohnt?", True),
+        ("¿Dónde vivo?", False),
+        ("Où est-ce que j'habitais avant ?", True),
+        ("我以前住在哪里？", True),
+        ("Где я жил раньше?", True),
+        ("Где я живу?", False),
+    ],
+)
+def test_questions_about_the_past(question, past):
+    """Proves: LIVE-4."""
+    assert asks_of_the_past(question) is past
+
+
+def test_a_greeting_tells_nothing():
+    """Proves: LIVE-4."""
+    assert [statement.tells for statement in read_statements("Hey Mel! The router is broken. Is it?")] == [
+        False,
+        True,
+        False,
+    ]
+
+
+@pytest.fixture
+def store():
+    with MemoryStore.in_memory() as opened:
+        said = [
+            message("old", "My barber is on Elm Street.", 1),
+            message("other", "My barber told me a joke about streets.", 3),
+            message("new", "My barber has moved to Park Street.", 5),
+        ]
+        opened.upsert([parse_record(each) for each in said])
+        yield opened
+
+
+def ids(result):
+    return [fact.id for fact in result.facts]
+
+
+def test_the_present_gets_the_newer_first_and_the_older_marked(store):
+    """Proves: LIVE-4."""
+    result = retrieve("Where is my barber?", store=store)
+    assert ids(result).index("new") + 1 == ids(result).index("old")
+    hints = {fact.id: (fact.superseded_by_hint, bool(fact.superseded_reason)) for fact in result.facts}
+    assert hints == {"old": ("new", True), "new": (None, False), "other": (None, False)}
+    assert "older, see [new]" in result.context
+
+
+def test_the_past_gets_the_older_first_and_nothing_marked(store):
+    """Proves: LIVE-4."""
+    result = retrieve("Where was my barber before?", store=store)
+    assert ids(result).index("old") < ids(result).index("new")
+    assert all(fact.superseded_by_hint is None for fact in result.facts)
+
+
+def test_as_of_a_moment_before_the_correction_the_older_holds(store):
+    """Proves: LIVE-4."""
+    result = retrieve(
+        {
+            "messages": [{"role": "user", "content": "Where is my barber?"}],
+            "filters": {"as_of": "2024-03-02T00:00:00Z"},
+        },
+        store=store,
+    )
+    assert ids(result) == ["old"] and result.facts[0].superseded_by_hint is None

@@ -1,0 +1,133 @@
+"""Speech acts of sentences, in six languages. Proves: LIVE-1."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from recall_loop.policy.prompting.answer_composition import NOT_IN_MEMORY
+from recall_loop.state.types import Role, SpeechAct
+from recall_loop.text.speech.speech_acts import READ_CHARACTERS, find_speech_acts, speech_acts, stated_text
+
+S, Q, R, A, N = (
+    SpeechAct.STATEMENT,
+    SpeechAct.QUESTION,
+    SpeechAct.REQUEST,
+    SpeechAct.ACKNOWLEDGEMENT,
+    SpeechAct.NON_ANSWER,
+)
+
+SENTENCES = [
+    ("The heron nests behind the boathouse.", S),
+    ("When I was in Turin I broke my wrist.", S),
+    ("What I like best is rhubarb.", S),
+    ("Remember that the gate code is 4471.", S),
+    ("We moved the seminar to Thursday, right?", S),
+    ("My tutor is Dr. Lindqvist of St. Olav's.", S),
+    ("Can you remember that my locker is number 12?", S),
+    ("Could you please keep in mind that I work on Saturdays?", S),
+    ("Did you know that the heron nests behind the boathouse?", S),
+    ("Kannst du dir merken, dass mein Spind die Nummer 12 hat?", S),
+    ("¿Puedes anotar que soy alérgico a las nueces?", S),
+    ("Peux-tu noter que je travaille le samedi ?", S),
+    ("Можешь запомнить, что я работаю в субботу?", S),
+    ("你能帮我记一下，我周六上班吗？", S),
+    ("What a day, I lost my wallet", S),
+    ("Can you remember my locker number?", R),
+    ("Did you know him?", Q),
+    ("Kannst du dir meinen Spind merken?", R),
+    ("Where does the heron nest?", Q),
+    ("where does the heron nest", Q),
+    ("Do you remember the gate code", Q),
+    ("I wonder where I left the ladder.", Q),
+    ("You asked who repairs the organ.", Q),
+    ("Could you draft a letter to the harbour master?", R),
+    ("Please book a table for six.", R),
+    ("Ok, got it, thanks so much!", A),
+    ("I don't know.", N),
+    ("Wo nistet der Reiher?", Q),
+    ("wann beginnt die Vorlesung", Q),
+    ("Der Reiher nistet hinter dem Bootshaus.", S),
+    ("Das weiß ich leider nicht.", N),
+    ("Vielen Dank!", A),
+    ("¿Dónde anida la garza?", Q),
+    ("La garza anida detrás del cobertizo.", S),
+    ("No lo sé.", N),
+    ("Où niche le héron ?", Q),
+    ("Le héron niche derrière le hangar.", S),
+    ("Je ne sais pas.", N),
+    ("Где гнездится цапля?", Q),
+    ("Цапля гнездится за сараем.", S),
+    ("Я не знаю.", N),
+    ("苍鹭在哪里筑巢？", Q),
+    ("苍鹭在哪里筑巢", Q),
+    ("苍鹭在船库后面筑巢。", S),
+    ("我不知道。", N),
+    ("谢谢！", A),
+]
+
+DECLINED = [
+    "I have no information about your gate code.",
+    "Sorry, I couldn't find anything about that in your notes.",
+    "You haven't told me who repairs the organ.",
+    "Nothing in memory about a heron.",
+    "Dazu habe ich keine Informationen.",
+    "Lo siento, no tengo información sobre eso.",
+    "Désolé, je n'ai aucune information à ce sujet.",
+    "К сожалению, у меня нет информации об этом.",
+    "抱歉，我没有相关信息。",
+]
+
+
+@pytest.mark.parametrize(("text", "act"), SENTENCES)
+def test_a_sentence_has_its_act(text: str, act: SpeechAct) -> None:
+    """One sentence, one act; marks of punctuation are not needed where an opener shows that it asks."""
+    assert [found.act for found in find_speech_acts(text, Role.USER)] == [act]
+
+
+@pytest.mark.parametrize("text", DECLINED)
+def test_an_assistant_declines_in_many_words(text: str) -> None:
+    """A refusal is no answer; what a person says that they couldn't find may be news."""
+    assert speech_acts(text, Role.ASSISTANT) == {N}
+
+
+def test_a_person_may_tell_what_was_not_found() -> None:
+    """Only assistants and tools say what memory holds."""
+    assert speech_acts("I couldn't find my keys this morning.", Role.USER) == {S}
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("I moved to Bergen. Where do I register?", "I moved to Bergen."),
+        ("I'm allergic to nuts, what can I eat?", "I'm allergic to nuts,"),
+        ("Me mudé a Bergen. ¿Dónde me registro?", "Me mudé a Bergen."),
+        ("Where do I register?", ""),
+        ("Thanks! Version 3.12 is out.", "Version 3.12 is out."),
+    ],
+)
+def test_statements_stand_apart_from_what_is_asked(text: str, stated: str) -> None:
+    """Only the statements of a message that holds several acts are evidence."""
+    assert stated_text(text, Role.USER) == stated
+
+
+def test_spans_lie_in_order_inside_of_the_text() -> None:
+    """Starts and ends are places in the text as given, and what is very long is not read to its end."""
+    text = "  Hello! I sold the canoe... Why?  " + "It rained. " * READ_CHARACTERS
+    found = find_speech_acts(text)
+    assert all(0 <= part.start < part.end <= len(text) for part in found)
+    assert all(one.end <= other.start for one, other in itertools.pairwise(found))
+    assert found[-1].end == len(text)
+
+
+def test_blank_text_has_no_act() -> None:
+    """Marks alone do nothing."""
+    assert find_speech_acts(" ... \n ?!") == ()
+
+
+@pytest.mark.parametrize("text", [NOT_IN_MEMORY, "Not found in my notes.", "Nothing in memory about that."])
+def test_what_the_product_itself_says_where_it_knows_nothing_states_nothing(text: str) -> None:
+    """Proves: LIVE-1."""
+    assert speech_acts(text, Role.ASSISTANT) == {SpeechAct.NON_ANSWER}
+    assert speech_acts("Not in memory of him, but of her.", Role.ASSISTANT) == {SpeechAct.STATEMENT}

@@ -1,0 +1,1 @@
+"""What sentences do: tell, ask, request, acknowledge, or decline to answer."""

@@ -1,0 +1,215 @@
+"""What the sentences of a text do: tell, ask, request, acknowledge, or say that there is no answer (LIVE-1).
+
+Worked out from marks of punctuation and from `phrases.json`, openers and set phrases of six languages that all apply
+to every text. A sentence that ends in a question mark may tell something before it asks ("I moved to Bergen, where do
+I register?"): its clauses up to the one that asks are a statement. A question mark behind a tag ("I moved, right?")
+asks nothing, nor does one that only asks to keep something in mind ("Can you remember that I moved?"). Whatever matches
+nothing is a statement.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from recall_loop.state.types import Role, SpeechAct
+
+READ_CHARACTERS = 20_000
+_QUESTION_MARKS = "?？؟"
+_SENTENCE = re.compile(r"[^.!?。！？؟…\n]*(?:[.!?。！？؟…]+[\"'”’»)\]*]*|\n|$)")
+_CLAUSE = re.compile(r"(?<=[,;:，；：])\s*|\s+[-–—]+\s+|\s+(?=¿)")
+# A full stop behind these, or inside of a number or a name, ends no sentence.
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:dr|mr|mrs|ms|st|prof|vs|etc|e\.g|i\.e|no|nr|bzw|z\.b|d\.h|sr|sra|dra|mme|mlle|approx|jan|feb|apr|aug|sept?"
+    r"|oct|nov|dec|inc|ltd|co)|\b\w|\d)\.$",
+    re.IGNORECASE,
+)
+_LEADING = re.compile(r"^[\s\"'“‘«(\[*\-•>¡]+")
+_FEWEST_WORDS = 2
+_UNSPACED = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]")
+_SUBJECT_FOLLOWS = re.compile(
+    r"(?:what|which|when|where|why|how|who|was|wie|wo|wer|wann|quand|comme|où|qui|когда|где|как|что)"
+    r" (?:i|you|he|she|we|they|it|my|our|the|this|that|ich|du|er|sie|wir|je|j|tu|il|elle|on|nous|vous"
+    r"|я|ты|он|она|мы|вы|они)\b|what an? ",
+    re.IGNORECASE,
+)
+
+
+class SentenceAct(NamedTuple):
+    """One sentence, or part of one: where it begins and ends in the text, and what it does."""
+
+    start: int
+    end: int
+    act: SpeechAct
+
+
+class _Phrases(NamedTuple):
+    about_questions: re.Pattern[str]
+    question_openers: re.Pattern[str]
+    indirect_questions: re.Pattern[str]
+    requests: re.Pattern[str]
+    telling: re.Pattern[str]
+    telling_questions: re.Pattern[str]
+    tags: re.Pattern[str]
+    acknowledgements: re.Pattern[str]
+    non_answers: re.Pattern[str]
+    plain_non_answers: re.Pattern[str]
+
+
+@lru_cache(maxsize=1)
+def _phrases() -> _Phrases:
+    """Return the patterns of all languages as one of each kind."""
+    data = json.loads(files("recall_loop.text.speech").joinpath("phrases.json").read_text(encoding="utf-8"))
+
+    def joined(kind: str, most: int | None = None) -> str:
+        return "|".join(pattern for language in data.values() for pattern in language[kind][:most])
+
+    def compiled(pattern: str) -> re.Pattern[str]:
+        return re.compile(pattern, re.IGNORECASE)
+
+    return _Phrases(
+        compiled(joined("about_questions")),
+        compiled(joined("question_openers")),
+        compiled(joined("indirect_questions")),
+        compiled(joined("requests")),
+        compiled(joined("telling")),
+        compiled(joined("telling_questions")),
+        compiled(rf"(?:{joined('tags')})\W*$"),
+        compiled(rf"(?:\W*(?:{joined('acknowledgements')})(?!\w)|\W*(?:{_acknowledging_han(data)}))+\W*$"),
+        compiled(rf"(?:{joined('non_answers')})\W*$"),
+        compiled(rf"(?:{joined('non_answers', 1)})\W*$"),
+    )
+
+
+def _acknowledging_han(data: dict[str, dict[str, list[str]]]) -> str:
+    """Return the acknowledgements of Chinese, whose words no blank ends."""
+    return "|".join(data["zh"]["acknowledgements"])
+
+
+@lru_cache(maxsize=8192)
+def find_speech_acts(text: str, role: Role | None = None) -> tuple[SentenceAct, ...]:
+    """Return the sentences of a text in order, each with its act; parts of blanks and marks alone are left out.
+
+    What lies behind the first 20,000 characters counts as one statement.
+
+    Args:
+        text: any text.
+        role: the speaker's role. Only assistants and tools are taken to say that memory holds nothing in other words
+            than a plain "I don't know": people may well talk of what they couldn't find.
+    """
+    found: list[SentenceAct] = []
+    for start, end in _sentences(text[:READ_CHARACTERS]):
+        for part in _sentence_acts(text, start, end, role):
+            if found and found[-1].act is part.act and found[-1].end == part.start:
+                found[-1] = SentenceAct(found[-1].start, part.end, part.act)
+            else:
+                found.append(part)
+    if len(text) > READ_CHARACTERS:
+        found.append(SentenceAct(READ_CHARACTERS, len(text), SpeechAct.STATEMENT))
+    return tuple(found)
+
+
+def speech_acts(text: str, role: Role | None = None) -> frozenset[SpeechAct]:
+    """Return the acts of a text's sentences; arguments as in `find_speech_acts`."""
+    return frozenset(sentence.act for sentence in find_speech_acts(text, role))
+
+
+def is_about_questions(text: str) -> bool:
+    """Tell whether a question asks what was asked or requested, as in "what did I ask about the boat?"."""
+    return bool(_phrases().about_questions.search(text[:READ_CHARACTERS]))
+
+
+def stated_text(text: str, role: Role | None = None) -> str:
+    """Return the statements of a text, joined by blanks; empty where it states nothing."""
+    found = find_speech_acts(text, role)
+    if all(sentence.act is SpeechAct.STATEMENT for sentence in found):
+        return text
+    return " ".join(text[part.start : part.end].strip() for part in found if part.act is SpeechAct.STATEMENT)
+
+
+def _sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each sentence that has a letter or digit."""
+    start = 0
+    for found in _SENTENCE.finditer(text):
+        end = found.end()
+        following = text[end : end + 1]
+        stops = found.group().rstrip("\"'”’»)]*")
+        if stops.endswith(".") and ((following and not following.isspace()) or _ABBREVIATION.search(stops)):
+            continue
+        if any(char.isalnum() for char in text[start:end]):
+            yield start, end
+        start = end
+
+
+def _sentence_acts(text: str, start: int, end: int, role: Role | None) -> Iterator[SentenceAct]:
+    sentence = text[start:end]
+    bare = _LEADING.sub("", sentence).strip()
+    act = _whole_act(bare, role)
+    if act is not None:
+        yield SentenceAct(start, end, act)
+        return
+    asked_from = _first_asking_clause(sentence)
+    if asked_from:
+        yield SentenceAct(start, start + asked_from, SpeechAct.STATEMENT)
+    rest = _LEADING.sub("", sentence[asked_from:]).strip()
+    asks = SpeechAct.REQUEST if _phrases().requests.match(rest) else SpeechAct.QUESTION
+    yield SentenceAct(start + asked_from, end, asks)
+
+
+def _whole_act(sentence: str, role: Role | None) -> SpeechAct | None:
+    """Return the act of a whole sentence; None for one that asks, maybe behind a statement."""
+    phrases = _phrases()
+    if phrases.indirect_questions.match(sentence):
+        return SpeechAct.QUESTION
+    if sentence.rstrip("\"'”’»)]*. ")[-1:] in tuple(_QUESTION_MARKS):
+        return SpeechAct.STATEMENT if phrases.telling_questions.match(sentence) or _is_tagged(sentence) else None
+    declines = phrases.plain_non_answers if role is None or role is Role.USER else phrases.non_answers
+    kinds = (
+        (phrases.acknowledgements, SpeechAct.ACKNOWLEDGEMENT),
+        (declines, SpeechAct.NON_ANSWER),
+        (phrases.telling, SpeechAct.STATEMENT),
+        (phrases.requests, SpeechAct.REQUEST),
+    )
+    act = next((act for pattern, act in kinds if pattern.match(sentence)), None)
+    if act is not None:
+        return act
+    ended = sentence[-1:] in tuple(".!。！…")
+    opens = phrases.question_openers.match(sentence) and not _SUBJECT_FOLLOWS.match(sentence)
+    return SpeechAct.QUESTION if opens and not ended else SpeechAct.STATEMENT
+
+
+def _is_tagged(sentence: str) -> bool:
+    """Tell whether a sentence with a question mark tells something and only its last clause asks for assent."""
+    *told, tag = [part for part in _CLAUSE.split(sentence) if part.strip()]
+    first = _LEADING.sub("", told[0]) if told else ""
+    return bool(first) and bool(_phrases().tags.match(tag.strip())) and not _opens_question(first)
+
+
+def _opens_question(clause: str) -> bool:
+    phrases = _phrases()
+    return bool(
+        phrases.question_openers.match(clause)
+        or phrases.requests.match(clause)
+        or phrases.indirect_questions.match(clause)
+    )
+
+
+def _first_asking_clause(sentence: str) -> int:
+    """Return where the clause begins that asks; 0 where the sentence begins with it or none is recognised."""
+    at = 0
+    for found in _CLAUSE.finditer(sentence):
+        if found.start() == found.end() == len(sentence):
+            break
+        before = _LEADING.sub("", sentence[:at] + sentence[at : found.start()])
+        if _opens_question(_LEADING.sub("", sentence[found.end() :])) and _says_enough(before):
+            return 0 if _opens_question(before) else found.end()
+        at = found.end()
+    return 0
+
+
+def _says_enough(clause: str) -> bool:
+    return len(clause.split()) >= _FEWEST_WORDS or len(_UNSPACED.findall(clause)) > _FEWEST_WORDS
