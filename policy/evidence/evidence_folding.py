@@ -40,8 +40,12 @@ def fold_messages(ranked: Sequence[RankedEntry], most: int, terms: frozenset[str
 
 
 def _fact_sources(entry: PoolEntry) -> set[str]:
-    """Return the ids of the records from which a fact was drawn; nothing for other kinds."""
-    return set(entry["record"].get("source_ids", ())) if entry["record"]["kind"] == ContentType.FACT else set()
+    """Return the ids of the records from which a fact, and those merged into it, were drawn; nothing for other kinds.
+
+    The record itself names only its own sources; the evidence has those of all that say the same (RANK-1).
+    """
+    drawn = entry["record"]["kind"] == ContentType.FACT
+    return {str(item["source_id"]) for item in entry["evidence"]} if drawn else set()
 
 
 def _promote_facts(ranked: Sequence[RankedEntry], messages: Mapping[str, RankedEntry]) -> list[RankedEntry]:
@@ -154,8 +158,8 @@ def _successors(
 ) -> dict[str, Supersession]:
     """Return by id which items have to move, and behind which fact."""
     moved = {name: last for name, item in facts.items() if (last := _latest_successor(item, facts)) is not None}
-    current = (item.entry["record"] for item in facts.values() if not item.entry["record"].get("superseded_by"))
-    holding = {source for record in current for source in record.get("source_ids", ())}
+    current = (item.entry for item in facts.values() if not item.entry["record"].get("superseded_by"))
+    holding = {source for entry in current for source in _fact_sources(entry)}
     messages = {item.id for item in ranked if item.kind == ContentType.MESSAGE} - holding
     for name in messages & outdated.keys():
         supersession = outdated[name]

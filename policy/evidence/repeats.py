@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from recall_loop.policy.evidence.merging import MAX_EVIDENCE
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import Role
@@ -65,7 +64,7 @@ def _told(item: RankedEntry, echo: RankedEntry) -> RankedEntry:
 
 
 def _joined(entry: PoolEntry, repeat: PoolEntry) -> PoolEntry:
-    evidence = [*entry["evidence"], *repeat["evidence"]][:MAX_EVIDENCE]
+    evidence = [*entry["evidence"], *repeat["evidence"]]  # all of them: their messages are to be folded
     return {**entry, "said": [*entry["said"], *repeat["said"]], "evidence": evidence}
 
 

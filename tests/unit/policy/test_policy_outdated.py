@@ -14,7 +14,9 @@ NAMES = [f"f{number}" for number in range(5)]
 def ranked(name, by=None, sources=(), score=0.5):
     kind = "message" if name[0] == "m" else "fact"
     record = {"id": name, "kind": kind, "text": name, "source_ids": list(sources)}
-    return RankedEntry({"key": name, "record": record | ({"superseded_by": by} if by else {})}, score, {})
+    evidence = [{"source_id": source} for source in sources]
+    entry = {"key": name, "record": record | ({"superseded_by": by} if by else {}), "evidence": evidence}
+    return RankedEntry(entry, score, {})
 
 
 ITEMS = st.lists(

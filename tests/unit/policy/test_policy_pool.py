@@ -7,9 +7,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recall_loop.policy.evidence.evidence_folding import attach_sources, fold_messages, unread_source_ids
+from recall_loop.policy.evidence.evidence_folding import (
+    Supersession,
+    attach_sources,
+    demote_superseded,
+    fold_messages,
+    unread_source_ids,
+)
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
 from recall_loop.policy.evidence.ranking import RankedEntry
+from recall_loop.policy.evidence.repeats import fold_repeats
 from recall_loop.policy.planning.bridges import bridge_candidates, bridge_queries, candidate_terms
 from recall_loop.policy.planning.query_forms import make_query
 from recall_loop.policy.question.question import analyse_question
@@ -385,6 +392,42 @@ def test_only_facts_fold_messages():
     note = hit("n", "Notes on kettles", 0.9, source_ids=["m1"])
     pool = merged(found(note, hit("m1", "I own a copper kettle", 0.5, kind="message"))).pool
     assert ids(returned(pool)) == ["n", "m1"]
+
+
+SAID = ("I own a copper kettle", "Yes, the kettle is mine")
+
+
+def told_twice(second):
+    """Return the pool of a fact that two messages say, as two records of which `second` has the fields of one."""
+    messages = [hit(f"m{at}", text, 0.6, kind="message", author="Ruth") for at, text in enumerate(SAID, 1)]
+    facts = [hit("f1", "Ruth owns a kettle.", 0.9, **FACT), hit("f2", score=0.8, **second)]
+    return merged(found(*facts, *messages)).pool
+
+
+def test_a_fact_folds_the_messages_of_every_fact_merged_into_it():
+    """Proves: RANK-1, RANK-2 (one key, two sources: neither source stands as an item of its own)."""
+    (item,) = returned(told_twice({**FACT, "text": "Ruth owns a kettle.", "source_ids": ["m2"]}))
+    assert item["record"]["id"] == "f1"
+    assert {(source["source_id"], source["snippet"]) for source in item["evidence"]} == {
+        ("m1", SAID[0]),
+        ("m2", SAID[1]),
+    }
+
+
+def test_a_fact_folds_the_messages_of_its_repeats():
+    """Proves: RANK-1, LIVE-6 (of a repeat with a key of its own, too)."""
+    pool = told_twice({**FACT, "text": "Kettle: Ruth owns a kettle.", "fact_type": "has", "source_ids": ["m2"]})
+    ranked = [RankedEntry(entry, entry["relevance"], {}) for entry in pool.values()]
+    (item,) = fold_messages(fold_repeats(ranked), 30, frozenset())
+    assert {source["source_id"] for source in item.entry["evidence"]} == {"m1", "m2"}
+
+
+def test_a_message_of_a_merged_fact_that_holds_is_not_outdated():
+    """Proves: RANK-1, LIVE-4 (it is the source of what still holds, if not of the record that stands for it)."""
+    pool = told_twice({**FACT, "text": "Ruth owns a kettle.", "source_ids": ["m2"]})
+    ranked = [RankedEntry(entry, entry["relevance"], {}) for entry in pool.values()]
+    ordered = demote_superseded(ranked, {"m2": Supersession("f1", "2024-05-01T00:00:00Z")})
+    assert not any(item.entry["record"].get("superseded_by") for item in ordered)
 
 
 def test_returning_leaves_the_pool_alone():
