@@ -66,6 +66,7 @@ class RunContext:
     ordered: tuple[list[RankedEntry], list[RankedEntry]] | None = None
     _ranking: tuple[int, list[RankedEntry]] | None = None
     _supported: dict[str, tuple[dict[str, Any], str, frozenset[int]]] = field(default_factory=dict)
+    _stating: dict[str, tuple[str, bool]] = field(default_factory=dict)
 
     @property
     def wants_answer(self) -> bool:
@@ -115,7 +116,13 @@ class RunContext:
 
     def states(self, entry: PoolEntry) -> bool:
         """Return whether a record may be evidence; where the question asks what was asked, any may (LIVE-2)."""
-        return self.question.about_questions or states_something(entry, self.question.all_words)
+        if self.question.about_questions:
+            return True
+        text, stating = self._stating.get(entry["key"], ("", False))
+        if text != entry["record"]["text"]:
+            text, stating = entry["record"]["text"], states_something(entry, self.question.all_words)
+            self._stating[entry["key"]] = (text, stating)
+        return stating
 
     def evidence(self, entry: PoolEntry) -> PoolEntry:
         """Return a record with only what is evidence in it."""

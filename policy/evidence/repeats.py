@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from recall_loop.policy.evidence.ranking import RankedEntry
@@ -36,23 +37,45 @@ def fold_repeats(ranked: Sequence[RankedEntry]) -> list[RankedEntry]:
     again of what somebody told is nothing but an echo of it: it goes, whichever of the two ranks higher.
     """
     kept: list[RankedEntry] = []
-    found: dict[tuple[object, ...], list[tuple[int, _Wording]]] = {}
+    found = _Found()
     for item in ranked:
         wording = _Wording.of(item.entry)
         if wording is None:
             kept.append(item)
             continue
-        candidates = found.setdefault(wording.owner, [])
-        same = next((pair for pair in candidates if wording.repeats(pair[1])), None)
+        same = found.same(wording)
         if same is None:
-            candidates.append((len(kept), wording))
+            found.put(len(kept), wording)
             kept.append(item)
-        elif wording.speaker == same[1].speaker:
-            kept[same[0]] = replace(kept[same[0]], entry=_joined(kept[same[0]].entry, item.entry))
-        elif same[1].assists:
-            candidates[candidates.index(same)] = (same[0], wording)
-            kept[same[0]] = _told(item, kept[same[0]])
+            continue
+        place, first = same
+        if wording.speaker == first.speaker:
+            kept[place] = replace(kept[place], entry=_joined(kept[place].entry, item.entry))
+        elif first.assists:
+            found.put(place, wording)
+            kept[place] = _told(item, kept[place])
     return kept
+
+
+class _Found:
+    """The wordings of the kept records, by what repeats of them have in common with them."""
+
+    def __init__(self) -> None:
+        self._wordings: dict[int, _Wording] = {}
+        self._places: dict[tuple[object, ...], list[int]] = {}
+
+    def put(self, place: int, wording: _Wording) -> None:
+        """Remember the wording of the record at a place; it replaces an earlier one there."""
+        self._wordings[place] = wording
+        for key in wording.keys:
+            self._places.setdefault(key, []).append(place)
+
+    def same(self, wording: _Wording) -> tuple[int, _Wording] | None:
+        """Return place and wording of the first kept record that says the same."""
+        places = sorted({place for key in wording.keys for place in self._places.get(key, ())})
+        return next(
+            ((place, self._wordings[place]) for place in places if wording.repeats(self._wordings[place])), None
+        )
 
 
 def _told(item: RankedEntry, echo: RankedEntry) -> RankedEntry:
@@ -74,14 +97,26 @@ class _Wording:
     def __init__(self, entry: PoolEntry) -> None:
         record: dict[str, Any] = entry["record"]
         text = record["text"]
-        self.owner = tuple(record.get(name) for name in _OWNER_FIELDS)
+        self._text = text
+        self._owner = tuple(record.get(name) for name in _OWNER_FIELDS)
         self.speaker = record.get("role"), record.get("author")
         self.assists = record.get("role") == Role.ASSISTANT
         self.stems = frozenset(stems(text)) or frozenset(words(text))
-        self.negations = _NEGATIONS.intersection(words(text))
-        self._values = frozenset(stems(" ".join(find_entities(text)))) | {
-            stem for stem in self.stems if any(char.isdigit() for char in stem)
-        }
+
+    @property
+    def keys(self) -> list[tuple[object, ...]]:
+        """What a repeat has in common with this one, at least once: so many first stems that one of them is in both."""
+        most_others = int((1 - _LEAST_SHARE) * len(self.stems))
+        return [(*self._owner, stem) for stem in sorted(self.stems)[: most_others + 1]]
+
+    @cached_property
+    def _negations(self) -> frozenset[str]:
+        return _NEGATIONS.intersection(words(self._text))
+
+    @cached_property
+    def _values(self) -> frozenset[str]:
+        named = stems(" ".join(find_entities(self._text)))
+        return frozenset(named) | {stem for stem in self.stems if any(char.isdigit() for char in stem)}
 
     @classmethod
     def of(cls, entry: PoolEntry) -> _Wording | None:
@@ -93,11 +128,10 @@ class _Wording:
 
     def repeats(self, other: _Wording) -> bool:
         """Tell whether both say the same, and one speaker does or one of them is an assistant."""
-        if self.negations != other.negations or (self.speaker != other.speaker and self.assists == other.assists):
+        few, many = (self, other) if len(self.stems) <= len(other.stems) else (other, self)
+        # Nearly every pair ends here; what is costly to find out comes after.
+        if len(few.stems) < _LEAST_SHARE * len(many.stems) or not few.stems <= many.stems:
             return False
-        few, many = sorted((self, other), key=lambda each: len(each.stems))
-        if few.stems == many.stems:
-            return True
-        if len(few.stems) < _LEAST_SHARE * len(many.stems) or not few.stems < many.stems:
+        if self._negations != other._negations or (self.speaker != other.speaker and self.assists == other.assists):
             return False
-        return not (many.stems - few.stems) & many._values
+        return few.stems == many.stems or not (many.stems - few.stems) & many._values
