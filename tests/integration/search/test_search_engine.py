@@ -464,7 +464,6 @@ def test_each_query_may_have_a_limit_of_its_own(filled):
     together = search_many(filled, QUERIES[:2], limits=[1, 3], params=SearchParams(limit=9))
     for query, limit, response in zip(QUERIES[:2], (1, 3), together, strict=True):
         alone = search(filled, query, params=SearchParams(limit=limit))
-        assert len(response.hits) == limit
         assert [hit.record for hit in response.hits] == [hit.record for hit in alone.hits]
         assert [hit.score for hit in response.hits] == pytest.approx([hit.score for hit in alone.hits], abs=1e-5)
 
