@@ -41,9 +41,9 @@ from recall_loop.state.errors import RecallError
 from recall_loop.state.settings.settings import Settings
 
 _SCHEME = "apiKey"
-_ALWAYS = (500, 503, 504)
+_ALWAYS = (400, 500, 503, 504)
 _GUARDED = (401, 403, 429)
-_WITH_BODY = (400, 408, 413, 415, 422)
+_WITH_BODY = (408, 413, 415, 422)
 _UNUSED = ("HTTPValidationError", "ValidationError")  # FastAPI's own, which no route sends
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import socket
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from recall_loop.state.errors import InvalidInputError
 
@@ -70,9 +71,12 @@ def uvicorn_config(config: ServiceConfig, app: Any, *, access_log: bool, logs: S
     """
     from uvicorn import Config
 
+    from recall_loop.service.process.http_protocol import GuardedProtocol
+
     return Config(
         app,
         factory=isinstance(app, str),
+        http=cast("type[GuardedProtocol]", partial(GuardedProtocol, head_seconds=config.head_seconds)),
         workers=config.workers,
         lifespan="on",
         ws="none",

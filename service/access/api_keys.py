@@ -201,6 +201,11 @@ class KeyRing:
             self._keys = {key.id: key for key in read_keys(self.path)}
             self._seen = seen
 
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one key, revoked ones and those for figures included."""
+        return len(self._keys) > 1
+
     def find(self, plain: str) -> Key | None:
         """Return the active key that `plain` is, or None.
 

@@ -40,11 +40,27 @@ class ServiceConfig(BaseSettings):
     max_bulk_bytes: Integer = Field(
         256 * MIB, ge=1024, le=64 * 1024 * MIB, description="Longest body of a bulk upload in bytes."
     )
+    head_seconds: FiniteFloat = Field(
+        10.0,
+        gt=0,
+        le=3600,
+        description="Time for a request's head, and for its body before its rate counts; a later one gets 408.",
+    )
+    body_bytes_per_second: Integer = Field(
+        1000,
+        ge=1,
+        le=MIB,
+        description="Least rate at which a body arrives, after `head_seconds`; a slower one gets 408.",
+    )
     concurrency: Integer = Field(
         16, ge=1, le=1000, description="Requests that one worker works on at once; each takes a thread."
     )
     queue: Integer = Field(
-        64, ge=0, le=100_000, description="Requests that wait for their turn in one worker; further ones get 429."
+        64,
+        ge=0,
+        le=100_000,
+        description="Requests that wait for their turn in one worker; further ones get 429. Of several keys each may "
+        "have as many requests, waiting and in work, as it leaves room for.",
     )
     rate_per_minute: Integer = Field(
         6000, ge=1, le=10_000_000, description="Requests a minute that one key may make, over all workers."

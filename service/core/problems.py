@@ -177,7 +177,7 @@ def openapi_problem(status: int) -> dict[str, Any]:
         "description": _TITLES.get(status) or _phrase(status),
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
-    if status in (429, 503):
+    if status in (408, 429, 503):
         retry = {"description": "Seconds to wait before the next try.", "schema": {"type": "integer"}}
         found["headers"] = {"Retry-After": retry}
     return found

@@ -1,4 +1,4 @@
-"""Rate limit of each key, over all workers of the service."""
+"""Limits of each key: its rate, over all workers of the service, and its share of the places of one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import mmap
 import os
 import struct
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,41 @@ from pathlib import Path
 _SLOTS = 16_384
 _SLOT = struct.Struct("=Qd")
 _PROBES = 64
+
+
+class PlaceLimiter:
+    """Places for requests that are answered or wait for their turn, shared among keys (GUARD-4).
+
+    A key may hold as many places as it leaves free: one key at most half of them, and each of n greedy keys about one
+    of n + 1 parts, so that a key that holds none finds one.
+
+    Args:
+        places: 1 or more.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._held: Counter[str] = Counter()
+
+    @property
+    def taken(self) -> int:
+        """Places that are held."""
+        return self._held.total()
+
+    @contextmanager
+    def hold(self, key: str, *, shared: bool) -> Iterator[bool]:
+        """Give whether the key has a place until the block ends; where places aren't `shared` it may have them all."""
+        free = self._places - self.taken
+        if free <= 0 or (shared and self._held[key] >= free):
+            yield False
+            return
+        self._held[key] += 1
+        try:
+            yield True
+        finally:
+            self._held[key] -= 1
+            if not self._held[key]:
+                del self._held[key]
 
 
 class RateLimiter:

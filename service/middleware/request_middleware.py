@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.body_limit import RequestBodyLimitResponder
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from recall_loop.service.access.local_access import check_headers
 from recall_loop.service.core.config import OPEN_PATHS, ServiceConfig
 from recall_loop.service.core.deadline import ClientGoneError, RequestExecutor, bind_executor
 from recall_loop.service.core.problems import (
@@ -62,6 +63,7 @@ class RequestMiddleware:
 
     async def _handle(self, scope: Scope, receive: Receive, reply: _ResponseSender, request_id: str) -> None:
         try:
+            check_headers(Headers(scope=scope))
             if scope["path"] in OPEN_PATHS:
                 with bind_executor(self.service.executor(self.service.config.timeout_seconds, spare=True)):
                     await self.app(scope, receive, reply.send)
@@ -79,19 +81,19 @@ class RequestMiddleware:
         service, headers = self.service, Headers(scope=scope)
         caller = authenticate_caller(service, headers, scope.get("client"), metrics=scope["path"] == METRICS_PATH)
         scope["state"]["caller"] = caller
-        if wait := service.rate_limiter.take(caller.key_id or caller.tenant):
+        key = caller.key_id or caller.tenant
+        if wait := service.rate_limiter.take(key):
             service.metrics.refused.labels("rate").inc()
             detail = "The key exceeds its rate limit."
             raise ProblemError(429, detail, kind="rate_limited", retry_after=max(1, math.ceil(wait)))
-        if service.active_requests >= service.config.concurrency + service.config.queue:
-            service.metrics.refused.labels("concurrency").inc()
-            raise ProblemError(429, "The service has reached its limit of requests.", kind="busy", retry_after=1)
-        service.active_requests += 1
-        try:
+        with service.places.hold(key, shared=service.keys is not None and service.keys.several) as admitted:
+            if not admitted:
+                service.metrics.refused.labels("concurrency").inc()
+                detail = "The service, or the key's share of it, has reached its limit of requests."
+                raise ProblemError(429, detail, kind="busy", retry_after=1)
             with bind_executor(service.executor(service.config.timeout_seconds)) as work:
-                await self.app(scope, _receive_with_deadline(receive, work), _send_with_deadline(reply.send, work))
-        finally:
-            service.active_requests -= 1
+                body = _receive_with_deadline(receive, work, service.config)
+                await self.app(scope, body, _send_with_deadline(reply.send, work))
 
 
 def _redact_url(scope: Scope) -> None:
@@ -100,18 +102,23 @@ def _redact_url(scope: Scope) -> None:
     trace.get_current_span().set_attributes(hidden)
 
 
-def _receive_with_deadline(receive: Receive, work: RequestExecutor) -> Receive:
-    """Return `receive`, with the request's time for its body; afterwards it waits for the client to leave."""
-    whole = False
+def _receive_with_deadline(receive: Receive, work: RequestExecutor, config: ServiceConfig) -> Receive:
+    """Return `receive`, with a deadline for the body; afterwards it waits for the client to leave.
+
+    The deadline is the request's own, and that of the least rate: only waiting for the client counts.
+    """
+    whole, left = False, config.head_seconds
 
     async def timed() -> Message:
-        nonlocal whole
+        nonlocal whole, left
         if whole:
             return await receive()
+        began = time.monotonic()
         try:
-            message = await asyncio.wait_for(receive(), work.remaining)
+            message = await asyncio.wait_for(receive(), min(left, work.remaining))
         except TimeoutError as error:
-            raise HTTPException(408) from error
+            raise HTTPException(408, headers={"Retry-After": "1", "Connection": "close"}) from error
+        left += len(message.get("body", b"")) / config.body_bytes_per_second - (time.monotonic() - began)
         whole = not message.get("more_body", False)
         return message
 

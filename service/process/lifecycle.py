@@ -21,7 +21,7 @@ from recall_loop.service.access.api_keys import KeyRing, KeysUnreadableError
 from recall_loop.service.core.config import ServiceConfig
 from recall_loop.service.core.deadline import RequestExecutor
 from recall_loop.service.core.problems import ProblemError
-from recall_loop.service.core.rate_limits import RateLimiter
+from recall_loop.service.core.rate_limits import PlaceLimiter, RateLimiter
 from recall_loop.service.core.request_log import RequestLog
 from recall_loop.service.core.service_metrics import Metrics
 from recall_loop.service.workers.remote_writer import open_service_store
@@ -61,7 +61,7 @@ class Service:
         embedder: given with the app; None = that of the settings.
         llm: a chat model given with the app; None = that of the settings, if any.
         warnings: warnings for the operator, as /ready shows them.
-        active_requests: requests that are being answered or wait for their turn.
+        places: of requests that are being answered or wait for their turn.
 
     Raises:
         InvalidInputError: there are no keys, and the service would be reached from elsewhere.
@@ -76,7 +76,6 @@ class Service:
     metrics: Metrics = field(default_factory=Metrics)
     warnings: list[str] = field(default_factory=list)
     keys: KeyRing | None = None
-    active_requests: int = 0
     _store: MemoryStore | None = None
     _pool: ThreadPoolExecutor | None = None
     _spare: ThreadPoolExecutor | None = None
@@ -92,6 +91,7 @@ class Service:
         self.keys = load_keys(config)
         if self.keys is None:
             self.warnings.append(NO_KEYS_WARNING)
+        self.places = PlaceLimiter(config.concurrency + config.queue)
         self.rate_limiter = RateLimiter(config.rate_per_minute, config.rate_burst, config.shared_rates)
 
     @property

@@ -9,9 +9,10 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from recall_loop.service.access.local_access import is_local_client
 from recall_loop.service.core.deadline import blocking
 from recall_loop.service.core.problems import RETRY_SECONDS, ProblemError
-from recall_loop.service.middleware.dependencies import is_local_client, service_of
+from recall_loop.service.middleware.dependencies import service_of
 
 router = APIRouter(tags=["status"])
 

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,14 @@ def open_service() -> Iterator[ServiceThread]:
         ({"Host": "127.0.0.1.rebound.example"}, 403),
         ({"Host": "10.0.0.7"}, 403),
         ({"Host": ""}, 403),
-        ({"Origin": "http://localhost:3000"}, 200),
+        ({"Host": "localhost:80@rebound.example"}, 400),
+        ({"Host": "user@localhost"}, 400),
+        ({"Host": "localhost:8321", "Origin": "http://localhost:8321"}, 200),
+        ({"Host": "memory.test", "Origin": "https://memory.test"}, 200),
+        ({"Host": "localhost:8321", "Origin": "http://localhost:3000"}, 403),
+        ({"Host": "localhost:8321", "Origin": "http://localhost"}, 403),
+        ({"Host": "localhost:8321", "Origin": "http://user@localhost:8321"}, 403),
+        ({"Origin": "http://localhost:3000"}, 403),
         ({"Origin": "https://rebound.example"}, 403),
         ({"Origin": "null"}, 403),
         ({"Sec-Fetch-Site": "same-origin"}, 200),
@@ -198,9 +206,46 @@ def open_service() -> Iterator[ServiceThread]:
 def test_without_keys_only_this_machine_is_answered(
     open_service: ServiceThread, headers: dict[str, str], status: int
 ) -> None:
-    """Proves: OPS-1 (a name that was pointed at loopback, and pages of other sites, are refused)."""
+    """Proves: OPS-1, GUARD-7 (a name that was pointed at loopback, and pages of other sites or ports, are refused)."""
     with open_service.client() as client:
         assert client.post(PATH, json=QUESTION, headers=headers).status_code == status
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        [("Host", "localhost"), ("Host", "rebound.example")],
+        [("Host", "localhost"), ("Host", "localhost")],
+        [("Authorization", "Bearer a"), ("Authorization", "Bearer b")],
+        [("Origin", "http://localhost"), ("Origin", "https://rebound.example")],
+    ],
+)
+@pytest.mark.parametrize("path", [PATH, "/health"])
+def test_headers_that_say_who_and_where_come_once(
+    open_service: ServiceThread, path: str, twice: list[tuple[str, str]]
+) -> None:
+    """Proves: GUARD-7 (a proxy and the service could otherwise each believe another one)."""
+    connection = HTTPConnection(open_service.url.removeprefix("http://"), timeout=60)
+    connection.putrequest("GET", path, skip_host=True)
+    for name, value in twice:
+        connection.putheader(name, value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    assert (answer.status, answer.headers["content-type"]) == (400, "application/problem+json")
+    assert json.load(answer)["type"] == "urn:recall-loop:problem:duplicate_header"
+    connection.close()
+
+
+def test_a_second_credential_is_refused(served: ServiceThread, plain: dict[str, str]) -> None:
+    """Proves: GUARD-7 (also where both are valid, and a host with a user)."""
+    first, second = (("Authorization", f"Bearer {plain[tenant]}") for tenant in TENANTS[:2])
+    with served.client() as client:
+        for headers, status in (
+            ([first, second], 400),
+            ([first, ("Host", "memory_proxy:80@rebound.example")], 400),
+            ([first, ("Host", "memory_proxy:80")], 200),
+        ):
+            assert client.post(PATH, json=QUESTION, headers=headers).status_code == status
 
 
 async def test_without_keys_another_machine_is_refused() -> None:

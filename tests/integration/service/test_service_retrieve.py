@@ -363,12 +363,12 @@ def test_too_many_at_once_are_told_to_come_back(slow: tuple[ChatEndpoint, Settin
         served.client() as client,
     ):
         with asked_and_unheard(served, PATH), asked_and_unheard(served, PATH):
-            wait_until(lambda: served.service.active_requests == 2)
+            wait_until(lambda: served.service.places.taken == 2)
             answer = client.post(PATH, json=asking(DIRECT))
             assert (answer.status_code, answer.json()["type"]) == (429, "urn:recall-loop:problem:busy")
             assert int(answer.headers["retry-after"]) >= 1
             assert client.get("/health").status_code == 200
-        wait_until(lambda: served.service.active_requests == 0)
+        wait_until(lambda: served.service.places.taken == 0)
 
 
 def test_a_key_that_asks_too_fast_waits(folder: Path) -> None:

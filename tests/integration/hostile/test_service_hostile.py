@@ -109,9 +109,9 @@ def test_a_client_that_reads_nothing_gives_its_place_back(
     monkeypatch.setattr("recall_loop.service.middleware.request_middleware._MIN_SEND_SECONDS", 0.5)
     body = b"x\n" * 100_000  # each line is answered by one that is far longer
     with begun_upload(served, len(body), receive_bytes=2048) as sock:
-        wait_until(lambda: served.service.active_requests)
+        wait_until(lambda: served.service.places.taken)
         sock.sendall(body)
-        wait_until(lambda: not served.service.active_requests)
+        wait_until(lambda: not served.service.places.taken)
 
 
 @pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Real-IP"])

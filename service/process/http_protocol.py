@@ -1,0 +1,96 @@
+"""HTTP/1.1 under the application: uvicorn's protocol, with a deadline and a bound for heads of requests (GUARD-4)."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from recall_loop.service.core.problems import ProblemError, problem_response
+
+_MAX_HEAD_BYTES = 64 * 1024  # as much as h11 allows; httptools has no bound
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """A connection that is closed where it neither sends the head of a request nor leaves.
+
+    A head has `head_seconds` from the connection's start, or from its own first byte on a connection that is kept
+    alive; so has what a client still sends of a body after its answer. A client that has begun a head gets 408 as a
+    problem document, one whose head exceeds 64 KiB gets 431, and one that has sent nothing is told nothing.
+
+    Args:
+        head_seconds: above 0.
+        args: of uvicorn.
+        options: of uvicorn.
+    """
+
+    def __init__(self, *args: Any, head_seconds: float, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._head_seconds = head_seconds
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._in_head = False
+        self._head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        super().connection_lost(exc)
+        self._stop_timer()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes, as long as they are no endless head."""
+        self._head_bytes = self._head_bytes + len(data) if self._in_head else 0
+        if self._head_bytes > _MAX_HEAD_BYTES:
+            self._refuse(ProblemError(431, "The request's head is longer than the service allows."))
+            return
+        super().data_received(data)
+        self._watch_head()
+
+    def on_message_begin(self) -> None:
+        """Note that a head has begun."""
+        self._in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Note that it has ended."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what isn't HTTP."""
+        self._refuse(ProblemError(400, msg))
+
+    def _watch_head(self) -> None:
+        """Run the timer while no request is answered and uvicorn's own, of connections that are kept, doesn't run."""
+        cycle: RequestResponseCycle | None = self.cycle
+        answering = cycle is not None and not cycle.response_complete
+        if answering or self.timeout_keep_alive_task is not None or self.transport.is_closing():
+            self._stop_timer()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(self._head_seconds, self._close_late)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _close_late(self) -> None:
+        self._head_timer = None
+        if self._in_head:
+            self._refuse(ProblemError(408, "The request's head didn't arrive in time.", retry_after=1))
+        else:
+            self.transport.close()
+
+    def _refuse(self, problem: ProblemError) -> None:
+        """Send a problem document where there is no application to send it, and close."""
+        response = problem_response(problem)
+        lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}".encode(), b"connection: close"]
+        lines += [name + b": " + value for name, value in response.raw_headers]
+        self.transport.write(b"\r\n".join([*lines, b"", bytes(response.body)]))
+        self.transport.close()
