@@ -25,7 +25,8 @@ _CONTENT_TYPES: list[JsonValue] = [*map(str, ContentType)]
 class Facet(TypedDict):
     """One part of the request that evidence must support (STOP-5).
 
-    `terms` are its stems; `alternatives` gives the stems of their one-word synonyms.
+    `terms` are its stems; `alternatives` gives for each the stems of its synonyms, and of those of several words the
+    stems of all with a space around each (` belong to `).
     """
 
     text: str

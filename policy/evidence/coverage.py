@@ -5,7 +5,8 @@ A request has facets: each name (weight 2), each noun phrase (1), each time (1.5
 question has names, that record's window must hold at least one of them (the anchor).
 
 - name: all its stems occur in the window, or are the author, subject or label;
-- phrase: two thirds of its stems, or their synonyms, occur in the window;
+- phrase: two thirds of its stems, or their synonyms, occur in the window; a synonym of several words ("belongs to" for
+  "owns") word by word, so that an asked relation is covered in whatever words it is told;
 - time: the record was made in that time, or its text names a time that overlaps it;
 - answer: the record supports a phrase (a name if the question has no phrase), and its own text has a date (or the
   record a time), a number, or a name that isn't in the question. A bare "when?" has nothing that a record could be
@@ -26,7 +27,7 @@ from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import Facet, PoolEntry
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.time.time_expressions import TimeExpression, has_date
-from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms
+from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms, term_key
 from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.tokens import stem, stems, words
 
@@ -61,7 +62,8 @@ def extract_facets(question: AnalysedQuestion) -> list[Facet]:
 
 def _facet(text: str, kind: str, table: RelatedTermsTable | None = None) -> Facet:
     terms = list(dict.fromkeys(stems(text)))
-    synonyms = {term: synonym_stems(term, table) for term in terms} if kind == PHRASE else {}
+    asked = (word for word in words(text) if stem(word) in terms) if kind == PHRASE else ()
+    synonyms = {stem(word): _alternatives(word, table) for word in asked}
     return {
         "text": text,
         "kind": kind,
@@ -75,6 +77,13 @@ def synonym_stems(term: str, table: RelatedTermsTable | None) -> list[str]:
     """Return the stems of a term's one-word synonyms."""
     single = (synonym for synonym in related_terms(term, table).synonyms if " " not in synonym)
     return sorted({stem(word) for synonym in single for word in words(synonym)[:1]})
+
+
+def _alternatives(word: str, table: RelatedTermsTable | None) -> list[str]:
+    """Return by what else a word may be told: stems, and those of several words with a space around each."""
+    related = related_terms(word, table)
+    keys = (term_key(other) for other in (*related.synonyms, *related.also))
+    return sorted({f" {key} " if " " in key else key for key in keys})
 
 
 def compute_coverage(facets: Sequence[Facet], supported_by: Iterable[frozenset[int]]) -> Coverage:
@@ -115,7 +124,7 @@ class FacetMatcher:
         supported = {index for index, terms in self._names if terms <= window}
         if self._names and not supported:
             return frozenset()
-        phrases = {index for index, facet in self._phrases if _has_phrase(facet, window)}
+        phrases = {index for index, facet in self._phrases if _has_phrase(facet, window, entry)}
         supported |= phrases
         supported |= {index for index, time in self._times if time is not None and matches_time(entry, time)}
         if phrases if self._phrases else supported:
@@ -123,11 +132,27 @@ class FacetMatcher:
         return frozenset(supported)
 
 
-def _has_phrase(facet: Facet, window: frozenset[str]) -> bool:
-    present = [
-        term for term in facet["terms"] if term in window or window.intersection(facet["alternatives"].get(term, ()))
-    ]
+def _has_phrase(facet: Facet, window: frozenset[str], entry: PoolEntry) -> bool:
+    present = [term for term in facet["terms"] if term in window or _has_synonym(facet, term, window, entry)]
     return len(present) >= _PHRASE_SHARE * len(facet["terms"])
+
+
+def _has_synonym(facet: Facet, term: str, window: frozenset[str], entry: PoolEntry) -> bool:
+    alternatives = facet["alternatives"].get(term, ())
+    if not window.isdisjoint(alternatives):
+        return True
+    several = [alternative for alternative in alternatives if " " in alternative]
+    return bool(several) and any(alternative in _stem_line(part) for part in _parts(entry) for alternative in several)
+
+
+def _parts(entry: PoolEntry) -> tuple[str, str]:
+    return entry_text(entry), entry["window"][: 3 * READ_CHARACTERS]
+
+
+@lru_cache(maxsize=1024)
+def _stem_line(text: str) -> str:
+    """Return the stems of all words of a text, stop words too, in order, with a space around each."""
+    return f" {' '.join(map(stem, words(text)))} "
 
 
 def has_answer(kind: str, entry: PoolEntry, question_terms: set[str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise, zip_longest
+from itertools import combinations, pairwise, zip_longest
 
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery, QueryNarrowing, QueryOutcome
@@ -27,6 +27,8 @@ PERIOD_WEIGHT = 1.0
 TermSelector = Callable[[RelatedTerms], Sequence[str]]
 _SHORT_WORDS = 3
 _LEAST_QUERIES = 6
+# The share of common terms from which one round's queries repeat each other; the setting's default.
+REPEAT_SIMILARITY = 0.9
 
 
 def make_query(text: str, source: QuerySource, weight: float | None = None) -> PlannedQuery:
@@ -64,25 +66,26 @@ def fallback_queries(
 ) -> list[PlannedQuery]:
     """Return up to `most` distinct queries of at most `longest` characters, best first (usually 6 to 12).
 
-    Related terms and single words fill the list only if the question gives fewer than six queries. The list is empty
-    only if the question has no content word, its window no name, and there is no goal. Without `periods` no query is
+    Related terms, single words and pairs of words fill the list only if the question gives fewer than six queries that
+    are no repeats of each other; three content words besides verbs of asking are enough for six. The list is empty only
+    if the question has no content word, its window no name, and there is no goal. Without `periods` no query is
     restricted to records from the times that the question names.
     """
-    queries: dict[str, PlannedQuery] = {}
-    _collect(queries, _question_queries(question, periods=periods), most, longest)
-    _collect(queries, _filling_queries(question), min(most, _LEAST_QUERIES), longest)
-    return [{**query, "rank": rank} for rank, query in enumerate(queries.values(), 1)]
+    queries: list[PlannedQuery] = []
+    repeats = RepeatFilter({}, REPEAT_SIMILARITY)
+    _collect(queries, _question_queries(question, periods=periods), most, longest, repeats)
+    _collect(queries, _filling_queries(question), min(most, _LEAST_QUERIES), longest, repeats)
+    return [{**query, "rank": rank} for rank, query in enumerate(queries, 1)]
 
 
-def _collect(collected: dict[str, PlannedQuery], queries: Iterable[PlannedQuery], most: int, longest: int) -> None:
-    """Add queries with new terms to `collected` until it has `most`."""
+def _collect(
+    collected: list[PlannedQuery], queries: Iterable[PlannedQuery], most: int, longest: int, repeats: RepeatFilter
+) -> None:
+    """Add queries that repeat nothing to `collected` until it has `most`."""
     for query in queries:
         if len(collected) >= most:
             return
-        text = shorten_query(query["text"], longest)
-        key = " ".join(sorted(set(stems(text)) or {text.casefold()}))
-        if text and key not in collected:
-            collected[key] = {**query, "text": text}
+        collected += repeats.keep([{**query, "text": shorten_query(query["text"], longest)}], 1)
 
 
 def _question_queries(question: AnalysedQuestion, *, periods: bool) -> Iterator[PlannedQuery]:
@@ -126,7 +129,9 @@ def without_times(text: str, question: AnalysedQuestion) -> str:
 def _filling_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
     yield from synonym_queries(question)
     yield from (make_query(phrase, QuerySource.NOUN_PHRASE, 0.3) for phrase in question.phrases)
-    yield from (make_query(word, QuerySource.KEYWORD, 0.3) for word in content_query(question.text).split())
+    words = content_query(question.text).split()
+    yield from (make_query(word, QuerySource.KEYWORD, 0.3) for word in words)
+    yield from (make_query(f"{first} {second}", QuerySource.KEYWORD, 0.3) for first, second in combinations(words, 2))
 
 
 def main_query(question: AnalysedQuestion) -> str:
@@ -150,7 +155,9 @@ def with_anchor(text: str, names: Sequence[str]) -> str:
 
 def synonym_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:
     """Yield the main query with one of its terms replaced by a synonym."""
-    return _replacement_queries(question, lambda terms: terms.synonyms, SOURCE_WEIGHTS[QuerySource.SYNONYM])
+    return _replacement_queries(
+        question, lambda terms: (*terms.synonyms, *terms.also), SOURCE_WEIGHTS[QuerySource.SYNONYM]
+    )
 
 
 def broader_queries(question: AnalysedQuestion) -> Iterator[PlannedQuery]:

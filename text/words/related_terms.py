@@ -1,19 +1,25 @@
-"""Related terms for query expansion (QUERY-1, LOOP-7), from a small table written for this project.
+"""Related terms for query expansion and coverage (QUERY-1, LOOP-7, STOP-5).
 
-A table is tab-separated UTF-8 text, one relation a line; blank lines and lines that begin with `#` are skipped:
+Two tables are built in: `related.tsv`, written for this project, and behind it `wordnet.tsv`, made from WordNet by
+`benchmarks/weights/make_related_words.py`. A table is tab-separated UTF-8 text, one relation a line; blank lines and
+lines that begin with `#` are skipped:
 
     syn<TAB>head<TAB>member|member      head and members all mean about the same
+    also<TAB>head<TAB>member|member     each member says much the same as head, but not as the other members
+    form<TAB>head<TAB>member|member     each member is an irregular form of head, and goes with all that head goes with
     broader<TAB>head<TAB>member|member  each member is a broader term of head
     narrower<TAB>head<TAB>member|member each member is a narrower term of head
 
-Terms are matched by the stems of their words, so `taught` needs an entry and `teachers` doesn't.
+Terms are matched by the stems of their words, so `taught` needs an entry and `teachers` doesn't. Of two terms with one
+stem (`develop`, `developer`) the one that is written counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
@@ -22,22 +28,30 @@ from typing import NamedTuple
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.text.words.tokens import fold, stem, words
 
-RELATIONS = ("syn", "broader", "narrower")
-_INVERSE = {"broader": "narrower", "narrower": "broader"}
+SYNONYM, ALSO, FORM, BROADER, NARROWER = "syn", "also", "form", "broader", "narrower"
+RELATIONS = (SYNONYM, ALSO, FORM, BROADER, NARROWER)
+_SLOTS = (SYNONYM, BROADER, NARROWER, ALSO)
+_INVERSE = {BROADER: NARROWER, NARROWER: BROADER, ALSO: ALSO}
 _FIELDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class RelatedTerms:
-    """Terms related to one term, as written in the table, each once and without the term itself."""
+    """Terms related to one term, as written in the table, each once and without the term itself.
+
+    `also` are words of its family, and others by which the same may be told (own: owner, belongs to).
+    """
 
     synonyms: tuple[str, ...] = ()
     broader: tuple[str, ...] = ()
     narrower: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 RelatedTermsTable = Mapping[str, RelatedTerms]
 _NOTHING = RelatedTerms()
+_INFLECTIONS = ("ed", "ing")
+_PLURAL = re.compile(r"(?<=[^\Ws]{3})s$")
 
 
 class _Relation(NamedTuple):
@@ -51,9 +65,15 @@ def term_key(term: str) -> str:
     return " ".join(map(stem, words(term)))
 
 
+def _written_key(term: str) -> str:
+    """Return the key of a term as it is written, but for a plural's `s`; it is no stem's key."""
+    return "=" + _PLURAL.sub("", " ".join(words(term)))
+
+
 def related_terms(term: str, table: RelatedTermsTable | None = None) -> RelatedTerms:
     """Return the related terms of `term` in `table` (default: the built-in one); empty if it has none."""
-    return (_built_in() if table is None else table).get(term_key(term), _NOTHING)
+    table = _built_in() if table is None else table
+    return table.get(_written_key(term)) or table.get(term_key(term), _NOTHING)
 
 
 def load_related_terms(extra: Path | None = None) -> RelatedTermsTable:
@@ -68,7 +88,7 @@ def load_related_terms(extra: Path | None = None) -> RelatedTermsTable:
         text = extra.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInputError("related terms", str(extra), f"a readable UTF-8 file ({error})") from error
-    return _index([*_built_in_lines(), *_parse(text, str(extra))])
+    return _index([*_built_in_lines(), *_parse(text, str(extra)), *_wordnet_lines()])
 
 
 @cache
@@ -89,13 +109,20 @@ def _built_in_terms() -> Iterator[str]:
 
 @cache
 def _built_in_lines() -> tuple[_Relation, ...]:
-    source = resources.files("recall_loop.text.words").joinpath("related.tsv")
-    return tuple(_parse(source.read_text("utf-8"), "related.tsv"))
+    return tuple(_packaged("related.tsv"))
+
+
+def _wordnet_lines() -> list[_Relation]:
+    return _packaged("wordnet.tsv")
+
+
+def _packaged(name: str) -> list[_Relation]:
+    return _parse(resources.files("recall_loop.text.words").joinpath(name).read_text("utf-8"), name)
 
 
 @cache
 def _built_in() -> RelatedTermsTable:
-    return _index(_built_in_lines())
+    return _index([*_built_in_lines(), *_wordnet_lines()])
 
 
 def _parse(text: str, name: str) -> list[_Relation]:
@@ -117,25 +144,62 @@ def _line(raw: str, place: str) -> _Relation:
     return _Relation(relation, head, members)
 
 
-def _index(relations: Iterable[_Relation]) -> RelatedTermsTable:
-    related: dict[str, dict[str, dict[str, str]]] = {}
+# By relation and key of the related term: that term, and the written terms that it is related to.
+_Slots = dict[str, dict[str, tuple[str, set[str]]]]
 
-    def relate(term: str, relation: str, others: Iterable[str]) -> None:
-        slots = related.setdefault(term_key(term), {name: {} for name in RELATIONS})
-        for other in others:
-            slots[relation].setdefault(term_key(other), other)
 
-    for relation, head, members in relations:
-        if relation == "syn":
+class _Index:
+    """A table in the making."""
+
+    def __init__(self) -> None:
+        self._related: dict[str, _Slots] = {}
+        self._key, self._written = lru_cache(None)(term_key), lru_cache(None)(_written_key)
+
+    def add(self, relation: str, head: str, members: Sequence[str]) -> None:
+        """Add one line of a table; lines of forms come last."""
+        if relation == SYNONYM:
             for term in (head, *members):
-                relate(term, relation, (head, *members))
+                self._relate(term, relation, (head, *members))
+        elif relation == FORM:
+            slots = self._related.get(self._key(head), {})
+            known = [other for name in (SYNONYM, ALSO) for other, _ in slots.get(name, {}).values()]
+            for term in (head, *members, *known):
+                self._relate(term, ALSO, members)
+            for form in members:
+                self._relate(form, ALSO, (head, *known))
         else:
-            relate(head, relation, members)
+            self._relate(head, relation, members)
             for member in members:
-                relate(member, _INVERSE[relation], (head,))
-    return MappingProxyType({key: _without_itself(key, slots) for key, slots in related.items()})
+                self._relate(member, _INVERSE[relation], (head,))
+
+    def _relate(self, term: str, relation: str, others: Iterable[str]) -> None:
+        slots = self._related.setdefault(self._key(term), {name: {} for name in _SLOTS})
+        for other in others:
+            slots[relation].setdefault(self._key(other), (other, set()))[1].add(self._written(term))
+
+    def table(self) -> RelatedTermsTable:
+        """Return the table: an entry for each key, and one for each of several words that share a key."""
+        table = {key: _entry(key, slots, None) for key, slots in self._related.items()}
+        for key, slots in self._related.items():
+            written = {exact for others in slots.values() for _, exacts in others.values() for exact in exacts}
+            inflected = {exact for exact in written if exact.endswith(_INFLECTIONS)}
+            if len(written - inflected) > 1:
+                table |= {exact: _entry(key, slots, {exact} | inflected) for exact in written - inflected}
+        return MappingProxyType(table)
 
 
-def _without_itself(key: str, slots: Mapping[str, Mapping[str, str]]) -> RelatedTerms:
-    others = (tuple(term for other, term in slots[name].items() if other != key) for name in RELATIONS)
-    return RelatedTerms(*others)
+def _entry(key: str, slots: _Slots, written: Set[str] | None) -> RelatedTerms:
+    """Return the terms related to a key, or of these to some written terms; never itself."""
+    found = []
+    for name in _SLOTS:
+        known = slots[SYNONYM] if name == ALSO else {}
+        others = [pair for other, pair in slots[name].items() if other != key and other not in known]
+        found.append(tuple(term for term, exacts in others if written is None or exacts & written))
+    return RelatedTerms(*found)
+
+
+def _index(relations: Iterable[_Relation]) -> RelatedTermsTable:
+    index = _Index()
+    for line in sorted(relations, key=lambda line: line.relation == FORM):
+        index.add(*line)
+    return index.table()

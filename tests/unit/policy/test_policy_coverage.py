@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -131,6 +132,42 @@ def test_two_records_may_support_a_facet_each():
 def test_a_synonym_supports_a_phrase():
     """Proves: STOP-5."""
     assert ("phrase", "bicycle") in supported("Where is the bicycle of Ruth?", entry("Ruth lost her bike."))
+
+
+RELATIONS = [
+    ("Who owns the granary on Saaremaa?", "The granary on Saaremaa belongs to Aino Tamm."),
+    ("Who does Marek Kask work for?", "Marek Kask is employed by Nordkalk."),
+    ("What does the greenhouse cost?", "The price of the greenhouse is 480 euros."),
+    ("Where does Ingrid Saar live?", "Ingrid Saar's home is in Haapsalu."),
+    ("Who runs the sailing club?", "The sailing club is headed by Urmas Lepp."),
+    ("Who wrote the village chronicle?", "The author of the village chronicle is Helga Mets."),
+    ("Who built the stone jetty?", "The stone jetty was constructed by Leo Pihl."),
+    ("Who teaches Oskar the violin?", "Oskar takes violin lessons from Reet Palm."),
+    ("Who leads the heritage committee?", "The chair of the heritage committee is Silvi Raud."),
+    ("When was the fire station founded?", "The fire station was set up in 1922."),
+    ("Who drives the school bus?", "The driver of the school bus is Margit Olesk."),
+    ("When did Arvo Tiit die?", "Arvo Tiit passed away in 2011."),
+]
+
+
+@pytest.mark.parametrize(("asked", "told"), RELATIONS)
+def test_an_asked_relation_is_covered_in_whatever_words_it_is_told(asked, told):
+    """Proves: STOP-5, QUERY-1 (a synonym, of several words too, or a word of its family, with the kind of answer)."""
+    assert covered(asked, entry(told)).score == 1.0
+
+
+@pytest.mark.parametrize(("asked", "told"), RELATIONS)
+def test_another_relation_of_the_same_thing_is_not_covered(asked, told):
+    """Proves: STOP-5."""
+    other = re.sub(r"(Who|What|Where|When)( does| was| did)?", "Who photographed", asked, count=1)
+    assert covered(other, entry(told)).score < 1.0
+
+
+def test_a_synonym_of_several_words_stands_together_in_the_text():
+    """Proves: STOP-5."""
+    asked = "Who owns the granary?"
+    assert ("phrase", "owns") in supported(asked, entry("That granary belongs to Paul."))
+    assert ("phrase", "owns") not in supported(asked, entry("The granary belongs on the map, Paul said to Ruth."))
 
 
 def test_an_asked_number_must_stand_in_the_records_own_text():

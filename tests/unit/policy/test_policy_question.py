@@ -6,7 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recall_loop.policy.planning.query_forms import content_query, fallback_queries, make_query, shorten_query
+from recall_loop.policy.planning.query_forms import (
+    RepeatFilter,
+    content_query,
+    fallback_queries,
+    make_query,
+    shorten_query,
+)
 from recall_loop.policy.question.question import analyse_question
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.types import QuerySource
@@ -43,6 +49,25 @@ def test_the_question_is_the_last_user_message():
 def test_without_a_user_message_the_last_one_is_the_question():
     """Proves: QUERY-1."""
     assert question(("assistant", "One."), ("tool", "Where is Ruth?")).text == "Where is Ruth?"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "When did Hedda mention Ossi Tamm?",
+        "What did Tech B think about getting permits?",
+        "Compare sauna and steam bath.",
+        "What did Maria say it was like being at the waterfall in Norway?",
+        "What did the surveyor think about moss and lichen?",
+        "I have been to Riga, Bergen, Lahti, and Vilnius.",
+        "Thanks, your answer is useful, but I'm looking for its ranking.",
+        "4月份，冯浩然与同事郑文博在长沙的哪个地点共进午餐？",
+    ],
+)
+def test_a_question_of_four_content_words_gives_six_queries_that_all_run(text):
+    """Proves: QUERY-1, QUERY-3 (none of them is dropped as a repeat of another)."""
+    assert len(content_words(text)) >= 4
+    assert len(RepeatFilter({}, 0.9).keep(queries(text), MOST)) >= 6
 
 
 def test_a_question_in_two_pieces_has_two_parts():

@@ -35,7 +35,9 @@ def test_whole_table_is_sound() -> None:
     table = load_related_terms()
     assert len(table) > 1000
     for key, found in table.items():
-        for others in (found.synonyms, found.broader, found.narrower):
+        if key.startswith("="):  # the same again, for one of several terms with a stem
+            continue
+        for others in (found.synonyms, found.broader, found.narrower, found.also):
             keys = [term_key(other) for other in others]
             assert key not in keys
             assert len(keys) == len(set(keys))
@@ -43,6 +45,53 @@ def test_whole_table_is_sound() -> None:
             assert key in map(term_key, related_terms(other).narrower)
         for other in found.synonyms:
             assert key in map(term_key, related_terms(other).synonyms)
+        assert not set(map(term_key, found.synonyms)) & set(map(term_key, found.also))
+        for other in found.also:
+            assert key in map(term_key, (*related_terms(other).synonyms, *related_terms(other).also))
+
+
+def test_the_written_word_counts_not_its_stem() -> None:
+    """Of two words with one stem each has its own relations; inflected forms share them. Proves: QUERY-1."""
+    assert related_terms("developers").synonyms[:1] != ("build",)
+    assert "programmer" in related_terms("developer").synonyms and "build" not in related_terms("developer").synonyms
+    assert "build" in related_terms("develop").synonyms and "programmer" not in related_terms("develop").synonyms
+    assert "wife" in related_terms("married").also
+
+
+ROLES = (
+    "engineer",
+    "nurse",
+    "chef",
+    "designer",
+    "architect",
+    "lawyer",
+    "doctor",
+    "manager",
+    "journalist",
+    "plumber",
+    "farmer",
+)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_common_role_has_other_words(role: str) -> None:
+    """Roles are asked for in words that nobody used. Proves: QUERY-1."""
+    found = related_terms(role)
+    assert len({*found.synonyms, *found.also}) >= 2
+
+
+def test_families_of_words_and_irregular_forms(tmp_path: Path) -> None:
+    """A head goes with each member, members not with each other; a form goes with all that its base does.
+
+    Proves: QUERY-1.
+    """
+    extra = tmp_path / "own.tsv"
+    extra.write_text("form\tglorp\tglarp\nalso\tglorp\tglorpist|zorper\n", "utf-8")
+    table = load_related_terms(extra)
+    assert related_terms("glorp", table).also == ("glorpist", "zorper", "glarp")
+    assert related_terms("zorper", table).also == ("glorp", "glarp")
+    assert related_terms("glarp", table).also == ("glorp", "glorpist", "zorper")
+    assert "author" in related_terms("wrote").also
 
 
 def test_users_own_table_is_merged(tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+"""A relation that is told in other words than it is asked in, among other records. Proves: STOP-5, STOP-2, CONF-3."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from recall_loop.graph.run import retrieve
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.types import ConfidenceLabel, StopReason
+
+_THINGS = ("ferry", "bakery", "choir", "library", "school bus", "harbour", "cinema", "orchard", "tram", "museum")
+_DOINGS = ("was late on Monday", "opens at seven", "got a new door", "closes in July", "needs volunteers")
+OTHERS = [f"The {thing} {doing}." for thing, doing in product(_THINGS, _DOINGS)]
+RELATIONS = [
+    ("Who owns the granary on Saaremaa?", "The granary on Saaremaa belongs to Aino Tamm."),
+    ("Who does Marek Kask work for?", "Marek Kask is employed by Nordkalk."),
+    ("Who runs the sailing club?", "The sailing club is headed by Urmas Lepp."),
+    ("Who teaches Oskar the violin?", "Oskar takes violin lessons from Reet Palm."),
+]
+NEVER_TOLD = ["Who owns the sawmill on Vormsi?", "Who does Helvi Org work for?", "Who runs the chess club?"]
+
+
+@pytest.fixture(scope="module")
+def store():
+    """Return a store of fifty other records and the relations, as messages."""
+    texts = [*OTHERS, *(told for _, told in RELATIONS)]
+    with MemoryStore.in_memory() as filled:
+        filled.upsert(
+            {"id": f"m{at}", "kind": "message", "text": text, "conversation_id": f"c{at}"}
+            for at, text in enumerate(texts)
+        )
+        yield filled
+
+
+@pytest.mark.parametrize(("asked", "told"), RELATIONS)
+def test_what_was_told_in_other_words_is_covered(store, asked, told):
+    """The fact comes first, the run stops because it is covered, and the label isn't low."""
+    result = retrieve(asked, store=store)
+    assert result.facts[0].text == told
+    assert result.metadata["coverage"] == 1.0
+    assert result.stop.reason is StopReason.COVERED
+    assert result.confidence.label is not ConfidenceLabel.LOW
+
+
+@pytest.mark.parametrize("asked", NEVER_TOLD)
+def test_what_was_never_told_is_not(store, asked):
+    """The same relation of something else covers nothing whole, and is never high."""
+    result = retrieve(asked, store=store)
+    assert result.stop.reason is not StopReason.COVERED
+    assert result.confidence.label is not ConfidenceLabel.HIGH
