@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import STOP_WORDS
-from recall_loop.text.words.tokens import stem
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "text" / "words" / "wordnet.tsv"

@@ -28,8 +28,9 @@ from recall_loop.state.agent_state import Facet, PoolEntry
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.time.time_expressions import TimeExpression, has_date
 from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms, term_key
+from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import word_set
-from recall_loop.text.words.tokens import stem, stems, words
+from recall_loop.text.words.tokens import index_stems, stems, words
 
 NAME, PHRASE, TIME, ANSWER = "name", "phrase", "time", "answer"
 _WEIGHTS = {NAME: 2.0, PHRASE: 1.0, TIME: 1.5, ANSWER: 1.0}
@@ -190,7 +191,7 @@ def entry_window_terms(entry: PoolEntry) -> frozenset[str]:
 
 @lru_cache(maxsize=8192)
 def _terms(text: str) -> frozenset[str]:
-    return frozenset(stems(text))
+    return frozenset(index_stems(text))
 
 
 def entry_entities(entry: PoolEntry) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from recall_loop.text.words.tokens import fold
+from recall_loop.text.words.folding import fold
 
 MARKS = ("change", "now", "over", "instead")
 # The signs of the patterns in the lists, and what they stand for.

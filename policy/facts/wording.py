@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 
 from recall_loop.policy.facts.change_words import find_marks, find_topics, function_words, past_pattern, shared_words
-from recall_loop.text.words.tokens import UNSPACED, fold, stem
+from recall_loop.text.words.folding import UNSPACED, fold
+from recall_loop.text.words.stemming import stem
 
 _MOST_SENTENCES = 12
 _READ_CHARACTERS = 2000

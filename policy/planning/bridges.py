@@ -15,7 +15,8 @@ from recall_loop.policy.question.periods import READ_CHARACTERS
 from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry
 from recall_loop.state.types import ContentType, QuerySource
-from recall_loop.text.words.tokens import content_words, stem, stems
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.tokens import content_words, stems
 
 MAX_SEEDS = 5
 ENTITIES_PER_SEED = 6

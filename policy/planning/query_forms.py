@@ -8,9 +8,9 @@ from itertools import combinations, pairwise, zip_longest
 from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery, QueryNarrowing, QueryOutcome
 from recall_loop.state.types import QuerySource
+from recall_loop.text.words.languages import asking_words
 from recall_loop.text.words.related_terms import RelatedTerms, related_terms
-from recall_loop.text.words.stop_words import ASKING_WORDS
-from recall_loop.text.words.tokens import content_words, jaccard, query_terms, stems
+from recall_loop.text.words.tokens import content_words, jaccard, query_terms, stems, text_language
 
 SOURCE_WEIGHTS = {
     QuerySource.PHRASE: 1.0,
@@ -57,8 +57,8 @@ def shorten_query(text: str, most: int) -> str:
 
 def content_query(text: str) -> str:
     """Return the content words of `text` as a query; verbs of asking stay only if there is nothing else."""
-    content = content_words(text)
-    return " ".join([word for word in content if word not in ASKING_WORDS] or content)
+    content, asking = content_words(text), asking_words(text_language(text))
+    return " ".join([word for word in content if word not in asking] or content)
 
 
 def fallback_queries(

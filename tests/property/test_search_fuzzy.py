@@ -15,7 +15,8 @@ from recall_loop.memory.search.query.fuzzy import (
     expand_query,
 )
 from recall_loop.memory.search.query.lexical import SpellingIndex, has_digit
-from recall_loop.text.words.tokens import stem, stems
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.tokens import stems
 
 SPELT = st.text("abcé", min_size=1, max_size=8) | st.text(string.ascii_lowercase + "123 жя", min_size=1, max_size=12)
 FREQUENCIES = st.dictionaries(st.text("abcé1", min_size=1, max_size=8), st.integers(0, 200), max_size=30)

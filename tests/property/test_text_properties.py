@@ -12,9 +12,19 @@ from recall_loop.text.names.proper_names import find_entities, find_noun_phrases
 from recall_loop.text.time.time_expressions import has_date, parse_times, render_time, split_time_suffix
 from recall_loop.text.time.time_rules import NUMBERED_RULES, WORDED_RULES
 from recall_loop.text.time.time_rules import TIME_WORDS as TIME_PARTS
+from recall_loop.text.words.folding import fold
 from recall_loop.text.words.related_terms import related_terms
 from recall_loop.text.words.snippets import ELLIPSIS, best_snippet, estimate_tokens, fit_to_budget
-from recall_loop.text.words.tokens import content_words, fact_key, fold, jaccard, normalise, query_terms, stems, words
+from recall_loop.text.words.tokens import (
+    content_words,
+    fact_key,
+    jaccard,
+    normalise,
+    query_terms,
+    stems,
+    text_language,
+    words,
+)
 
 TIME_FORMS = """the last next this in May March 7th 31 2023 0 99 week month year weekend Friday days ago
 before after a few two summer of , - / . yesterday < > 3-5 old q4 1990s"""
@@ -76,7 +86,7 @@ def test_query_terms_ignore_order_space_punctuation_and_stop_words(text: str, ch
     shuffled = chance.sample(found, len(found))
     assert found == [] or query_terms(" !  ".join(shuffled)) == key
     assert query_terms(f" {text}\t") == key
-    if stems(text):
+    if stems(text) and text_language(text) == "en":
         assert query_terms(f"the {text} and of") == key
 
 

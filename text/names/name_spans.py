@@ -17,14 +17,18 @@ Rules for a naming run:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
 from importlib import resources
 from typing import NamedTuple
 
+from recall_loop.text.words.folding import UNSPACED, fold
+from recall_loop.text.words.languages import ENGLISH, asking_words, language_of, stop_words
 from recall_loop.text.words.related_terms import common_terms
-from recall_loop.text.words.stop_words import ASKING_WORDS, STOP_WORDS, word_set
-from recall_loop.text.words.tokens import fold, stem, words
+from recall_loop.text.words.segmentation import split_words
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.stop_words import word_set
+from recall_loop.text.words.tokens import words
 
 CONNECTORS = word_set("of the de del della di da du des van von der den la le las los el al bin ibn y und for &")
 HONORIFICS = word_set("mr mrs ms miss mx dr prof sir dame lord lady rev fr st sgt capt lt")
@@ -37,8 +41,9 @@ CHAT_CAPITALS = word_set(
     "lol omg btw fyi imo imho idk tbh ngl rofl lmao asap faq tv ok diy ps pm am eta rsvp aka ceo cto cfo"
 )
 _NAMES_IF_CAPITALS = word_set("it us who")
-_EMPTY = STOP_WORDS | ASKING_WORDS | {"&"}
 _WORD = re.compile(r"[^\W\d_]\.(?:[^\W\d_]\.)+|c\+\+|C\+\+|[CcFf]#(?!\w)|&|[^\W_]+(?:['\u2019\-\u2010\u2011][^\W_]+)*")
+_UNSPACED_RUN = re.compile(f"[{UNSPACED}]")
+_UNSPACED_PART = re.compile(f"(?P<run>[{UNSPACED}]+)|[^{UNSPACED}]+")
 _SENTENCE_END = re.compile(r"[.!?:;\u2026\u3002\uff01\uff1f\n\u201c\"*\u2022|>\]()\[]|(?:^|\s)[-\u2013\u2014](?:\s|$)")
 _POSSESSIVE = re.compile(r"['\u2019][sS]$")
 _MEASURE = re.compile(
@@ -87,18 +92,42 @@ def surface_words(text: str) -> Iterator[SurfaceWord]:
     """Yield the words of `text` as written, in order."""
     end = 0
     last = ""
-    for match in _WORD.finditer(text):
-        gap = text[end : match.start()]
+    for start, written in _written_words(text):
+        gap = text[end:start]
         opens = end == 0 or (gap != " " and _SENTENCE_END.search(gap) is not None)
         if opens and end and gap == ". " and is_abbreviation(last):
             opens = False
-        start, end = match.span()
-        written = match.group()
+        end = start + len(written)
         simple = written.isascii() and written.isalpha()
         last = surface = written if simple else _POSSESSIVE.sub("", written)
         simple = surface.isascii() and surface.isalpha()
         plain = surface.lower() if simple else " ".join(words(surface)) or surface
         yield SurfaceWord(surface, plain, start, start + len(surface), opens, surface != written)
+
+
+def _written_words(text: str) -> Iterator[tuple[int, str]]:
+    """Yield where each word begins, and the word; of text without blanks between words each word by itself."""
+    spaced = text.isascii() or _UNSPACED_RUN.search(text) is None
+    for match in _WORD.finditer(text):
+        if spaced:
+            yield match.start(), match.group()
+            continue
+        start = match.start()
+        for part in _UNSPACED_PART.finditer(match.group()):
+            for piece in split_words(part.group()) if part["run"] else [part.group()]:
+                yield start, piece
+                start += len(piece)
+
+
+def words_language(tokens: Iterable[SurfaceWord]) -> str:
+    """Return the language of a text by its words."""
+    return language_of([token.plain for token in tokens])
+
+
+@cache
+def empty_words(language: str) -> frozenset[str]:
+    """Return the words of a language that are no part of a name: stop words, and verbs of asking."""
+    return stop_words(language) | asking_words(language) | {"&"}
 
 
 def is_abbreviation(word: str) -> bool:
@@ -108,7 +137,8 @@ def is_abbreviation(word: str) -> bool:
 
 def naming_runs(text: str, tokens: list[SurfaceWord]) -> Iterator[list[SurfaceWord]]:
     """Yield the naming runs among `tokens`, the words of `text`; see the module for the rules."""
-    naming = _naming(tokens)
+    empty = empty_words(words_language(tokens))
+    naming = _naming(tokens, empty)
     run: list[SurfaceWord] = []
     waiting: list[SurfaceWord] = []
     for at, token in enumerate(tokens):
@@ -119,23 +149,23 @@ def naming_runs(text: str, tokens: list[SurfaceWord]) -> Iterator[list[SurfaceWo
             run += [*waiting, token]
             waiting = []
         else:
-            yield from _trimmed(run)
+            yield from _trimmed(run, empty)
             run, waiting = [token] if naming[at] else [], []
         if token.possessive:
-            yield from _trimmed(run)
+            yield from _trimmed(run, empty)
             run, waiting = [], []
-    yield from _trimmed(run)
+    yield from _trimmed(run, empty)
 
 
-def _naming(tokens: list[SurfaceWord]) -> list[bool]:
+def _naming(tokens: list[SurfaceWord], empty: frozenset[str]) -> list[bool]:
     """Apply rules 2 and 4 to each word."""
     shouting = _shouted(tokens)
     large = [token for token in tokens if token.capital]
     lower = {token.plain for token in tokens if not token.capital}
-    inside = {token.plain for token in large if not token.opens_sentence} - _EMPTY
+    inside = {token.plain for token in large if not token.opens_sentence} - empty
     return [
         _mixes_digits(token.surface)
-        or (not shouted and _capitalised(token) and (not _suspect(token, lower) or token.plain in inside))
+        or (not shouted and _capitalised(token) and (not _suspect(token, lower, empty) or token.plain in inside))
         for token, shouted in zip(tokens, shouting, strict=True)
     ]
 
@@ -147,14 +177,14 @@ def _capitalised(token: SurfaceWord) -> bool:
     return token.capital or (surface[-1].isalpha() and any(letter.isupper() for letter in surface[1:]))
 
 
-def _suspect(token: SurfaceWord, lower: set[str]) -> bool:
+def _suspect(token: SurfaceWord, lower: set[str], empty: frozenset[str]) -> bool:
     """Tell whether a capitalised word may owe its capital to the sentence that it opens."""
     if not token.opens_sentence or is_abbreviation(token.surface):
         return False
     if sum(letter.isupper() for letter in token.surface) > 1:
-        return token.plain in STOP_WORDS
+        return token.plain in stop_words(ENGLISH)
     plain = token.plain
-    if plain in _EMPTY or plain in lower or _ORDINARY_ENDING.match(plain):
+    if plain in empty or plain in lower or _ORDINARY_ENDING.match(plain):
         return True
     return not ordinary_words().isdisjoint((plain, stem(plain)))
 
@@ -192,18 +222,18 @@ def _short_number(token: SurfaceWord) -> bool:
     return token.surface.isdigit() and len(token.surface) <= 3
 
 
-def _trimmed(run: list[SurfaceWord]) -> Iterator[list[SurfaceWord]]:
+def _trimmed(run: list[SurfaceWord], empty: frozenset[str]) -> Iterator[list[SurfaceWord]]:
     """Yield the run without function words at its ends; nothing if only calendar words and numbers are left."""
     first, last = 0, len(run)
-    while first < last and _empty_word(run[first]):
+    while first < last and _empty_word(run[first], empty):
         first += 1
-    while last > first and _empty_word(run[last - 1]):
+    while last > first and _empty_word(run[last - 1], empty):
         last -= 1
     kept = run[first:last]
     if any(word.plain not in CALENDAR and not word.surface.isdigit() for word in kept):
         yield kept
 
 
-def _empty_word(word: SurfaceWord) -> bool:
+def _empty_word(word: SurfaceWord, empty: frozenset[str]) -> bool:
     """Tell whether it is a function word; `IT`, `US` and `WHO` in capitals are names."""
-    return word.plain in _EMPTY and not (word.plain in _NAMES_IF_CAPITALS and word.surface.isupper())
+    return word.plain in empty and not (word.plain in _NAMES_IF_CAPITALS and word.surface.isupper())

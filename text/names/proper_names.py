@@ -12,13 +12,17 @@ from recall_loop.text.names.name_spans import (
     CALENDAR,
     HONORIFICS,
     SurfaceWord,
+    empty_words,
     naming_runs,
     ordinary_words,
     surface_words,
+    words_language,
 )
+from recall_loop.text.words.folding import fold
+from recall_loop.text.words.languages import ENGLISH, language_of, stop_words
 from recall_loop.text.words.related_terms import proper_terms
-from recall_loop.text.words.stop_words import ASKING_WORDS, QUESTION_TAILS, STOP_WORDS, word_set
-from recall_loop.text.words.tokens import fold, words
+from recall_loop.text.words.stop_words import QUESTION_TAILS, word_set
+from recall_loop.text.words.tokens import words
 
 _LONGEST_TITLE_WORDS = 8
 _LONGEST_PHRASE_WORDS = 4
@@ -55,8 +59,10 @@ def find_noun_phrases(text: str) -> list[str]:
     phrases: list[str] = []
     run: list[SurfaceWord] = []
     before = ""
-    for token in surface_words(text):
-        content = _is_content(token, before)
+    tokens = list(surface_words(text))
+    empty = empty_words(words_language(tokens))
+    for token in tokens:
+        content = _is_content(token, before, empty)
         if run and (not content or _breaks(text[run[-1].end : token.start])):
             phrases += _pieces(run)
             run = []
@@ -83,20 +89,20 @@ def _title(quoted: re.Match[str]) -> str:
 
 def _is_title(text: str) -> bool:
     title = words(text)
-    return len(title) <= _LONGEST_TITLE_WORDS and not STOP_WORDS.issuperset(title)
+    return len(title) <= _LONGEST_TITLE_WORDS and not stop_words(language_of(title)).issuperset(title)
 
 
 def _breaks(gap: str) -> bool:
     return gap.strip(" '\u2019") != "" or len(gap) > 3
 
 
-def _is_content(token: SurfaceWord, before: str) -> bool:
+def _is_content(token: SurfaceWord, before: str, empty: frozenset[str]) -> bool:
     plain = token.plain
-    if plain in ASKING_WORDS or plain in QUESTION_TAILS.get(before, ()) or token.surface == "&":
+    if plain in QUESTION_TAILS.get(before, ()) or token.surface == "&":
         return False
     if len(plain) == 1 and plain.isascii() and not plain.isdigit():
         return False
-    return not set(plain.split()) <= STOP_WORDS
+    return not set(plain.split()) <= empty
 
 
 def _pieces(run: list[SurfaceWord]) -> list[str]:
@@ -230,7 +236,7 @@ def _travels(tokens: list[SurfaceWord], at: int) -> bool:
 def _is_organization(tokens: list[SurfaceWord], run: Sequence[SurfaceWord], at: int) -> bool:
     plain = [word.plain for word in run]
     if len(run) == 1 and run[0].acronym:
-        ordinary = STOP_WORDS | _NO_ORGANIZATION | ordinary_words() | proper_terms()
+        ordinary = stop_words(ENGLISH) | _NO_ORGANIZATION | ordinary_words() | proper_terms()
         return plain[0] not in ordinary
     if len(run) > 1 and _ORGANIZATION_WORDS & set(plain):
         return True

@@ -26,7 +26,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.text.words.tokens import fold, stem, words
+from recall_loop.text.words.folding import fold
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.tokens import words
 
 SYNONYM, ALSO, FORM, BROADER, NARROWER = "syn", "also", "form", "broader", "narrower"
 RELATIONS = (SYNONYM, ALSO, FORM, BROADER, NARROWER)

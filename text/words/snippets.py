@@ -13,14 +13,19 @@ from xml.sax.saxutils import escape
 
 import regex
 
-from recall_loop.text.words.tokens import MARKS, UNSPACED, stem, words
+from recall_loop.text.words.folding import MARKS, UNSPACED, fold
+from recall_loop.text.words.segmentation import placed_words
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.tokens import words
 
 ELLIPSIS = "\u2026"
 # Besides marks, these belong to the character before them: joiners, Japanese half-width voicing.
 _ATTACHED = "\u200d\u200c\uff9e\uff9f"
 # Signs of Burmese and Khmer writing that bind the consonants on both sides into one.
 _LINKERS = "\u1039\u17d2"
-_CHUNK = re.compile(rf"[{UNSPACED}](?:[{MARKS}{_ATTACHED}]|(?<=[{_LINKERS}])[{UNSPACED}])*|[^\s{UNSPACED}]+")
+_CLUSTER = rf"[{UNSPACED}](?:[{MARKS}{_ATTACHED}]|(?<=[{_LINKERS}])[{UNSPACED}])*"
+_CHUNK = re.compile(rf"(?P<run>(?:{_CLUSTER})+)|[^\s{UNSPACED}]+")
+_CHARACTER = re.compile(_CLUSTER)
 _PIECE = re.compile(rf"(?:[^\W_][{MARKS}{_ATTACHED}]*)+|[\W_]+")
 _GRAPHEME_CLUSTER = regex.compile(r"\X")
 _NOTHING: frozenset[str] = frozenset()
@@ -59,8 +64,22 @@ def _chunks(text: str, wanted: frozenset[str], size: int) -> Iterator[_Chunk]:
     """Yield the words of `text` with adjoining punctuation; one that is too long comes in pieces."""
     for chunk in _CHUNK.finditer(text):
         start, end = chunk.span()
+        if chunk["run"]:
+            yield from _characters(text, start, end, wanted)
+            continue
         for piece in [chunk] if end - start <= size else _PIECE.finditer(text, start, end):
             yield _Chunk(*piece.span(), _matching(piece.group(), wanted))
+
+
+def _characters(text: str, start: int, end: int, wanted: frozenset[str]) -> Iterator[_Chunk]:
+    """Yield the characters of a run without blanks, each with the terms whose words it stands in."""
+    held: dict[int, set[str]] = {}
+    for at, word in placed_words(text[start:end]) if wanted else ():
+        if (term := fold(word)) in wanted:
+            for place in range(start + at, start + at + len(word)):
+                held.setdefault(place, set()).add(term)
+    for character in _CHARACTER.finditer(text, start, end):
+        yield _Chunk(*character.span(), frozenset(held.get(character.start(), ())))
 
 
 def _matching(chunk: str, wanted: frozenset[str]) -> frozenset[str]:

@@ -4,40 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import pairwise
 
-import Stemmer
-
 from recall_loop.state.records.records import Record
 from recall_loop.state.types import ContentType
-from recall_loop.text.words.stop_words import QUESTION_TAILS, STOP_WORDS
+from recall_loop.text.words.folding import MARKS, UNSPACED, fold
+from recall_loop.text.words.languages import ENGLISH, language_of, stop_words
+from recall_loop.text.words.segmentation import index_words, split_words
+from recall_loop.text.words.stemming import LATIN_STEMMERS, stem, stemmed
+from recall_loop.text.words.stop_words import QUESTION_TAILS
 
-_LONGEST_STEMMED = 64
-_ACCENTS = re.compile("[\u0300-\u036f]+")
-# All kinds of apostrophes become one; characters without width vanish.
-_PLAIN = {ord(c): "'" for c in "\u2018\u2019\u201b\u02bc\u02b9\uff07\u0060\u00b4"} | {
-    code: None for code in (0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF)
-}
-# Thai, Lao, Myanmar, Khmer; kana; Han with its extensions.
-UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
-    "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
+# Raised whenever a text gets other stems: a store is indexed again when it is next opened for writing.
+WORDS_VERSION = 1
+
 _SPECIAL = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", ".net": "dotnet"}
 _NEGATED = {"can't": "can", "won't": "will", "shan't": "shall", "ain't": "is"}
-
-
-# All combining marks, for a character class: `\w` doesn't include them.
-MARKS = "".join(char for char in map(chr, range(0x300, 0x20000)) if unicodedata.category(char)[0] == "M")
 _LETTER = rf"[^\W_{UNSPACED}][{MARKS}]*"
 _TOKEN = re.compile(
     r"(?<!\w)(?:c\+\+|[cf]#|(?<!\.)\.net)(?![\w+#])"
     r"|(?<!\d)\d{1,3}(?:,\d{3})+(?![\d,])"
-    rf"|[{UNSPACED}](?<=\w)[{MARKS}]*"
+    rf"|(?:[{UNSPACED}](?<=\w)[{MARKS}]*)+"
     rf"|(?:{_LETTER})+(?:'(?:{_LETTER})+)*"
 )
 # The same rules for ASCII text, which the pattern for all scripts reads several times slower.
@@ -49,30 +38,30 @@ _ASCII_TOKEN = re.compile(
     re.ASCII,
 )
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
+_UNSPACED_RUN = re.compile(f"[{UNSPACED}]")
+# The article or pronoun that French and Italian join to the word it belongs to.
+_ELIDED = re.compile(r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quelqu|(?:d|n|s)?[aeu]ll|un|quest)'(?=\w{2})")
 _SUFFIX = re.compile(r"(?:n't|'(?:s|ll|re|ve|d|m))+$")
-_local = threading.local()
-
-
-def fold(text: str) -> str:
-    """Return `text` in one spelling: casefolded, compatibility forms and accents folded.
-
-    Typographic apostrophes become `'`, and characters without width vanish. The function is idempotent.
-    """
-    if text.isascii():
-        return text.lower().replace("`", "'")
-    for _ in range(2):  # casefolding may bring new accents, as with the Turkish dotted I
-        plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.translate(_PLAIN)))
-        text = unicodedata.normalize("NFKC", plain.casefold())
-    return text.translate(_PLAIN)
 
 
 def words(text: str) -> list[str]:
     """Return the word tokens of `text` in order, folded.
 
-    The possessive `'s` and contracted endings are dropped (`she'll` gives `she`, `don't` gives `do`), digit groups are
-    joined (`1,000` gives `1000`), hyphens and underscores separate words.
+    The possessive `'s` and contracted endings are dropped (`she'll` gives `she`, `don't` gives `do`), and so are French
+    and Italian articles that are joined to a word (`l'amie` gives `amie`). Digit groups are joined (`1,000` gives
+    `1000`), hyphens and underscores separate words. Text without blanks between words is segmented, outside of Chinese
+    into words that overlap.
     """
-    return [token if token.isalnum() else _plain(token) for token in _tokens(fold(text))]
+    return _words(text, index_words)
+
+
+def _words(text: str, cut: Callable[[str], list[str]]) -> list[str]:
+    """Return the words of `text`; `cut` gives those of a run without blanks."""
+    folded = fold(text)
+    tokens = _tokens(folded)
+    if not folded.isascii() and _UNSPACED_RUN.search(folded):
+        tokens = [word for token in tokens for word in (cut(token) if _UNSPACED_RUN.match(token) else [token])]
+    return [token if token.isalnum() else _plain(token) for token in tokens]
 
 
 def _tokens(folded: str) -> list[str]:
@@ -85,36 +74,52 @@ def _plain(token: str) -> str:
     if token in _SPECIAL:
         return _SPECIAL[token]
     if "'" in token:
+        token = _ELIDED.sub("", token)
         token = _NEGATED.get(token) or _SUFFIX.sub("", token) or token
     return token.replace("'", "").replace(",", "")
 
 
-@lru_cache(maxsize=65_536)
-def _stem(word: str) -> str:
-    # A PyStemmer object has a buffer and must not be shared between threads.
-    stemmer = getattr(_local, "stemmer", None)
-    if stemmer is None:
-        stemmer = _local.stemmer = Stemmer.Stemmer("english", 0)
-    return str(stemmer.stemWord(word))
-
-
-def stem(word: str) -> str:
-    """Return the English (Porter 2) stem of one folded word; words over 64 characters stay whole."""
-    return word if len(word) > _LONGEST_STEMMED else _stem(word)
-
-
-def stems(text: str) -> list[str]:
+def stems(text: str, language: str | None = None) -> list[str]:
     """Return the stems of all words but stop words, in order, with repeats.
 
-    Both documents and queries are indexed by these stems, so the two always agree.
+    The language is worked out unless it is given, as for a part of a text whose language is known.
     """
-    kept = [word for word in words(text) if word not in STOP_WORDS]
-    return [_stem(word) if len(word) <= _LONGEST_STEMMED else word for word in kept]
+    found = words(text)
+    language = language or language_of(found)
+    stop = stop_words(language)
+    return stemmed([word for word in found if word not in stop], language)
 
 
-def stem_set(texts: Iterable[str]) -> frozenset[str]:
-    """Return the distinct stems of all words of some texts but stop words."""
-    return frozenset(term for text in texts for term in stems(text))
+def word_forms(text: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the words but stop words, each with the stems that count for it: its own, and elsewhere the English one.
+
+    Names and loans stand in texts of several languages, and a few words don't tell theirs: by the second form they are
+    found all the same. In English text every word has one form.
+    """
+    found = words(text)
+    language = language_of(found)
+    stop = stop_words(language)
+    kept = [word for word in found if word not in stop]
+    own = stemmed(kept, language)
+    if language not in LATIN_STEMMERS or language == ENGLISH:
+        return [(word, (form,)) for word, form in zip(kept, own, strict=True)]
+    both = zip(own, stemmed(kept, ENGLISH), strict=True)
+    return [(word, tuple(dict.fromkeys(forms))) for word, forms in zip(kept, both, strict=True)]
+
+
+def index_stems(text: str) -> list[str]:
+    """Return all stems under which `text` is found, in order, with repeats: those of `word_forms`."""
+    return [form for _, forms in word_forms(text) for form in forms]
+
+
+def stem_set(texts: Iterable[str], language: str | None = None) -> frozenset[str]:
+    """Return the distinct stems of all words of some texts but stop words; `language` as in `stems`."""
+    return frozenset(term for text in texts for term in stems(text, language))
+
+
+def text_language(text: str) -> str:
+    """Return the language of `text`, as `language_of` says."""
+    return language_of(words(text))
 
 
 def content_words(text: str) -> list[str]:
@@ -123,8 +128,10 @@ def content_words(text: str) -> list[str]:
     Stop words and question words are left out, and so are words that belong to the question form: `long` in "how
     long", `knows` in "who knows".
     """
-    pairs = pairwise(["", *words(text)])
-    kept = (word for before, word in pairs if word not in STOP_WORDS and word not in QUESTION_TAILS.get(before, ()))
+    found = _words(text, split_words)
+    stop = stop_words(language_of(found))
+    pairs = pairwise(["", *found])
+    kept = (word for before, word in pairs if word not in stop and word not in QUESTION_TAILS.get(before, ()))
     return list(dict.fromkeys(kept))
 
 
@@ -165,11 +172,13 @@ def query_terms(query: str) -> frozenset[str]:
     any word (emoji, punctuation) gives its normalised parts, a blank one the empty set. Unlike `content_words` this
     ignores word order: a word that belongs to the question form (`long` with `how`) is dropped wherever it is.
     """
-    every = set(words(query))
+    found = words(query)
+    language = language_of(found)
+    every = set(found)
     tails = {tail for opener in every for tail in QUESTION_TAILS.get(opener, ())}
-    kept = every - STOP_WORDS
+    kept = every - stop_words(language)
     chosen = kept - tails or kept or every
-    return frozenset(map(stem, chosen)) or frozenset(normalise(query).split())
+    return frozenset(stem(word, language) for word in chosen) or frozenset(normalise(query).split())
 
 
 def fact_key(record: Record) -> str:

@@ -27,8 +27,10 @@ from cachetools import LRUCache
 from rapidfuzz.distance import OSA
 
 from recall_loop.memory.search.query.lexical import MAX_LENGTH, SpellingIndex, TermGroup, has_digit
-from recall_loop.text.words.stop_words import STOP_WORDS
-from recall_loop.text.words.tokens import fold, stem, words
+from recall_loop.text.words.folding import fold
+from recall_loop.text.words.languages import ENGLISH, stop_words
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.tokens import word_forms, words
 
 MOST_VARIANTS = 8
 # Of a variant at one and at two steps; an exact match has 1.
@@ -129,13 +131,18 @@ def expand_query(query: str, vocabulary: SpellingVocabulary, level: int) -> list
     """
     locked = _locked(query) if level else frozenset()
     groups: dict[str, TermGroup] = {}
-    for word in words(query):
-        text = stem(word)
-        if word in STOP_WORDS or text in groups:
-            continue
-        near = _variants(word, vocabulary, level, locked) if level else ()
-        groups[text] = TermGroup(text, ((text, 1.0), *((each.stem, WEIGHTS[each.steps]) for each in near)))
+    for word, forms in word_forms(query):
+        if forms[0] not in groups:
+            near = _variants(word, vocabulary, level, locked) if level else ()
+            typos = ((each.stem, WEIGHTS[each.steps]) for each in near if each.stem not in forms)
+            groups[forms[0]] = TermGroup(forms[0], (*((form, 1.0) for form in forms), *typos))
     return list(groups.values())
+
+
+def term_groups(query: str) -> list[TermGroup]:
+    """Return one group for each distinct stem of `query`, in order, without any variants but its other forms."""
+    forms = {forms[0]: forms for _, forms in reversed(word_forms(query))}
+    return [TermGroup(stem, tuple((form, 1.0) for form in forms[stem])) for stem in reversed(forms)]
 
 
 def corrected_query(query: str, vocabulary: SpellingVocabulary, level: int) -> str | None:
@@ -184,7 +191,7 @@ def _corrected(typed: str, vocabulary: SpellingVocabulary, level: int, locked: f
     if len(found) != 1 or not folded.startswith(found[0]) or len(folded) != len(typed):
         return typed
     word = found[0]
-    if word in STOP_WORDS or not _correctable(word, locked):
+    if word in stop_words(ENGLISH) or not _correctable(word, locked):
         return typed
     likely = vocabulary.likely_corrections(word, _most(word, level))
     if not likely:
@@ -241,4 +248,4 @@ def _repaired_ending(word: str) -> list[str]:
 
 @cache
 def _function_stems() -> frozenset[str]:
-    return frozenset(map(stem, STOP_WORDS))
+    return frozenset(map(stem, stop_words(ENGLISH)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.search.query.fuzzy import SpellingVocabulary, corrected_query, expand_query
+from recall_loop.memory.search.query.fuzzy import SpellingVocabulary, corrected_query, expand_query, term_groups
 from recall_loop.memory.search.query.lexical import TermGroup
 from recall_loop.memory.store.embed.embedders import TokenEmbedder, validate_vectors
 from recall_loop.state.errors import InvalidInputError, display_value
@@ -20,7 +20,6 @@ from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import DEFAULT_RERANK_POOL, MAX_RESULTS, SearchParams
 from recall_loop.state.types import ContentType, SearchMode, no_surrogates
 from recall_loop.text.time.time_expressions import TimeRange, split_time_suffix
-from recall_loop.text.words.tokens import stems
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,9 +77,9 @@ class ParsedQuery:
     time: TimeRange | None = None
 
     @cached_property
-    def stems(self) -> list[str]:
-        """The distinct stems of the query, in order."""
-        return list(dict.fromkeys(stems(self.text)))
+    def term_groups(self) -> list[TermGroup]:
+        """A group for each distinct stem of the query, in order, with the other forms that count for it."""
+        return term_groups(self.text)
 
     @cached_property
     def legs(self) -> tuple[str, ...]:
@@ -89,7 +88,7 @@ class ParsedQuery:
             return ("time",)
         if self.options.mode is SearchMode.FTS:
             return ("fts",)
-        if self.options.mode is SearchMode.VECTOR or not self.stems:
+        if self.options.mode is SearchMode.VECTOR or not self.term_groups:
             return ("vector",)
         return ("fts", "vector")
 
@@ -237,7 +236,7 @@ def _spelling(query: ParsedQuery, view: View) -> tuple[list[TermGroup], str | No
     """Return the query's groups of stems, and with fuzzy search the query with likely misspellings mended, if any."""
     level = query.options.fuzzy
     if not level or "fts" not in query.legs or not view.count():
-        return [TermGroup(stem, ((stem, 1.0),)) for stem in query.stems], None
+        return query.term_groups, None
     vocabulary = view.derived_from_vocabulary(SpellingVocabulary)
     return expand_query(query.text, vocabulary, level), corrected_query(query.embedded_text, vocabulary, level)
 

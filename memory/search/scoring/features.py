@@ -58,8 +58,8 @@ class TermStatistics:
         return sorted(found.items(), key=lambda item: -item[1])
 
     def intended_stems(self, query: PreparedQuery) -> set[str]:
-        """Return the query's stems, and the likeliest correction of those that the tenant doesn't have."""
-        found = {group.stem for group in query.groups}
+        """Return the query's stems in all their forms, and the likeliest correction of those that the tenant lacks."""
+        found = {stem for group in query.groups for stem, weight in group.variants if weight == 1.0}
         unknown = [group for group in query.groups if not self.frequencies[group.stem]]
         return found | {group.variants[1][0] for group in unknown if len(group.variants) > 1}
 

@@ -131,6 +131,11 @@ def _check_marker(files: OpenStoreFiles, embedder: Embedder, *, re_embed: bool) 
             f"{files.path}: made with schema {marker['schema']} and metric {marker['metric']}; "
             f"this version reads schema {SCHEMA_VERSION} and {METRIC}"
         )
+    if not files.read_only:
+        rebuilding.update_words(files.sqlite)
+    elif not recovery.has_current_words(files.sqlite):
+        made = "indexed by an earlier version"
+        raise StoreUnavailableError(f"{files.path}: {made}; open it once for writing to upgrade it")
     if re_embed and marker["fingerprint"] != embedder.fingerprint:
         rebuilding.re_embed(files.sqlite, embedder)
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import uuid
 from itertools import groupby
 from pathlib import Path
@@ -21,7 +22,14 @@ from recall_loop.memory.store.files.store_files import (
     quarantine_name,
     quarantined_sidecars,
 )
-from recall_loop.memory.store.recovery.recovery import CHUNK, ProgressCallback, count_records, new_marker
+from recall_loop.memory.store.recovery.recovery import (
+    CHUNK,
+    WORDS,
+    ProgressCallback,
+    count_records,
+    has_current_words,
+    new_marker,
+)
 from recall_loop.memory.store.sqlite.prepared_records import prepare_record
 from recall_loop.memory.store.sqlite.schema import DDL
 from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError, SqliteDatabase, set_meta
@@ -34,6 +42,7 @@ from recall_loop.memory.store.write.stored_tokens import (
     write_token_rows,
 )
 from recall_loop.state.records.records import RECORD_ADAPTER
+from recall_loop.text.words.tokens import WORDS_VERSION, index_stems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -98,7 +107,7 @@ def rebuild_sidecar(
                 records = [(RECORD_ADAPTER.validate_json(row.record), row.rowid) for row in part]
                 drafts = [prepare_record(tenant, record, rowid) for record, rowid in records]
                 write_records(database, embedder, dimension, drafts)
-        database.set_meta({**marker, **notes})
+        database.set_meta({**marker, **notes, WORDS: str(WORDS_VERSION)})
     finally:
         database.close()
     os.replace(building, file)
@@ -190,9 +199,33 @@ def rebuild_lexical_index(database: SqliteDatabase) -> None:
         for name in _SHADOWS:
             connection.execute(f"DROP TABLE IF EXISTS fts_{name}")
         connection.execute(_TABLE)
-        rowids = [row[0] for row in connection.execute("SELECT rowid FROM records ORDER BY rowid")]
-        for start in range(0, len(rowids), _CHUNK):
-            reindex(connection, rowids[start : start + _CHUNK], ())
-        for (tenant,) in connection.execute("SELECT tenant FROM tenants").fetchall():
-            bump_tenant_version(connection, tenant)
+        _index_all(connection)
     database.lexical_damage = None
+
+
+def _index_all(connection: sqlite3.Connection) -> None:
+    rowids = [row[0] for row in connection.execute("SELECT rowid FROM records ORDER BY rowid")]
+    for start in range(0, len(rowids), _CHUNK):
+        reindex(connection, rowids[start : start + _CHUNK], ())
+    for (tenant,) in connection.execute("SELECT tenant FROM tenants").fetchall():
+        bump_tenant_version(connection, tenant)
+
+
+def update_words(database: SqliteDatabase) -> None:
+    """Give every record the stems of this version, if an earlier one wrote it, and index it again (OPEN-4).
+
+    Raises:
+        StoreUnavailableError: SQLite fails; the store is as before.
+    """
+    if has_current_words(database):
+        return
+    with database.transaction() as connection:
+        rows = connection.execute("SELECT rowid, record FROM bodies ORDER BY rowid").fetchall()
+        for _, part in _chunks(rows):
+            made = [(index_stems(kind_and_text(body)[1]), rowid) for rowid, body in part]
+            texts = [(" ".join(terms), rowid) for terms, rowid in made]
+            connection.executemany("UPDATE bodies SET terms = ? WHERE rowid = ?", texts)
+            lengths = [(len(terms), rowid) for terms, rowid in made]
+            connection.executemany("UPDATE records SET terms = ? WHERE rowid = ?", lengths)
+        _index_all(connection)
+        set_meta(connection, {WORDS: str(WORDS_VERSION)})

@@ -30,12 +30,15 @@ from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.sqlite.schema import APPLIED, METRIC, PENDING, SCHEMA_VERSION
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.write.group_commit import mark_applied
+from recall_loop.text.words.tokens import WORDS_VERSION
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
 
 ProgressCallback = Callable[[int, int], None]
 CHUNK = 256
+# The version of the stems in a sidecar, which is no concern of Chroma's.
+WORDS = "words"
 MARKER_FIELDS = ("generation", "schema", "embedder", "fingerprint", "dimension", "metric")
 
 _PENDING_ROWS = """SELECT r.rowid, r.key, r.tenant, r.revision, b.record, v.context FROM records r
@@ -55,7 +58,13 @@ def new_marker(embedder: Embedder) -> dict[str, str]:
         "fingerprint": embedder.fingerprint,
         "dimension": str(embedder.dimension),
         "metric": METRIC,
+        WORDS: str(WORDS_VERSION),
     }
+
+
+def has_current_words(database: SqliteDatabase) -> bool:
+    """Tell whether the stems of a sidecar's records are those of this version."""
+    return database.meta().get(WORDS) == str(WORDS_VERSION)
 
 
 def flush_pending(database: SqliteDatabase, chroma: ChromaIndex | None) -> None:

@@ -32,7 +32,7 @@ from recall_loop.state.records.records import (
     Trajectory,
 )
 from recall_loop.state.types import Identifier
-from recall_loop.text.words.tokens import stems
+from recall_loop.text.words.tokens import index_stems
 
 _NOTHING, _ONLY_TIME = frozenset[str](), frozenset({CREATED_AT})
 _JSON = json.JSONEncoder(ensure_ascii=False)
@@ -209,7 +209,7 @@ def prepare_record(
         fields[CREATED_AT] = None  # stated as unknown: read and written again it stays so
     body = encode_body(fields)
     tags = tuple(dict.fromkeys(record.tags))
-    return PreparedRecord(record.id, columns, body, text, " ".join(stems(text)), tags, rowid, origin)
+    return PreparedRecord(record.id, columns, body, text, " ".join(index_stems(text)), tags, rowid, origin)
 
 
 def encode_body(fields: Mapping[str, Any]) -> str:

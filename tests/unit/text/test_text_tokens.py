@@ -4,8 +4,10 @@ import threading
 
 import pytest
 
+from recall_loop.text.words.folding import fold
+from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import QUESTION_WORDS, STOP_WORDS
-from recall_loop.text.words.tokens import content_words, fold, stem, stems, words
+from recall_loop.text.words.tokens import content_words, index_stems, stems, text_language, words
 
 
 @pytest.mark.parametrize(
@@ -17,7 +19,12 @@ from recall_loop.text.words.tokens import content_words, fold, stem, stems, word
         ("C++, C# and .NET but node.js", ["cpp", "csharp", "and", "dotnet", "but", "node", "js"]),
         ("1,000 steps at 5:30", ["1000", "steps", "at", "5", "30"]),
         ("O'Brien ill shed", ["obrien", "ill", "shed"]),
-        ("東京に行く", ["東", "京", "に", "行", "く"]),
+        ("東京に行く", ["東", "京", "東京", "に", "行", "く"]),
+        ("コーヒーを飲む", ["コーヒー", "を", "飲", "む"]),
+        ("我去年搬到了卑尔根。", ["我", "去年", "搬到", "了", "卑尔根"]),
+        ("วันนี้ฝนตก", ["วัน", "นนี้", "นี้ฝ", "ฝน", "นต", "ตก"]),
+        ("l'été dernier, j'habite", ["ete", "dernier", "habite"]),
+        ("мой ёлочный", ["мой", "елочный"]),
         ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
         ("ＡＢＣ soft\u00adhyphen Straße İstanbul", ["abc", "softhyphen", "strasse", "istanbul"]),
         ("👍 ... ' -", []),
@@ -95,3 +102,59 @@ def test_long_input_takes_no_quadratic_time() -> None:
 def test_fold_drops_what_prints_nothing() -> None:
     """Zero-width characters and typographic apostrophes don't part equal words. Proves: LOOP-4."""
     assert fold("Rock\u200b’n’ Roll") == "rock'n' roll"
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Wie heißt unser Hund?", "de"),
+        ("Die Katze hat Hunger", "de"),
+        ("¿Dónde vivo ahora?", "es"),
+        ("Où j'habite maintenant ?", "fr"),
+        ("Dov'è il mio gatto?", "it"),
+        ("Onde está o meu gato?", "pt"),
+        ("Waar is mijn fiets?", "nl"),
+        ("Где мои ключи?", "ru"),
+        ("我的钥匙在哪里？", "zh"),
+        ("鍵はどこですか", "ja"),
+        ("He was in the war, and will die in Los Angeles", "en"),
+        ("La La Land", "en"),
+        ("Die Hard", "en"),
+        ("I bought 3 kg of Gemüse", "en"),
+        ("", "en"),
+    ],
+)
+def test_language_is_told_by_script_and_stop_words(text: str, language: str) -> None:
+    """English is what nothing tells otherwise. Proves: OPEN-4."""
+    assert text_language(text) == language
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("Wir haben drei Hunde und spielten mit ihnen", "Mit welchem Hund spielt ihr?"),
+        ("Compré dos canciones nuevas", "¿Qué canción nueva compraste?"),
+        ("Il cherchait des maisons", "Quelle maison cherchez-vous ?"),
+        ("Я купил новые книги", "Какую новую книгу ты купила?"),
+        ("宋雅静早上开始快走计划", "快走计划是什么时候开始的？"),
+        ("昨日は東京駅で会いました", "東京で誰に会った？"),
+        ("ฉันชอบกินข้าวผัด", "กินข้าวที่ไหน"),
+    ],
+)
+def test_a_question_shares_stems_with_what_was_said(said: str, asked: str) -> None:
+    """In other word forms, and in scripts without blanks. Proves: OPEN-4."""
+    assert len(set(stems(asked)) & set(index_stems(said))) >= 2
+
+
+def test_words_of_a_few_words_without_language_are_found() -> None:
+    """A name that stands alone has an English stem, and the record it stands in has that form too. Proves: OPEN-4."""
+    assert text_language("Bergen") == "en"
+    assert set(stems("Bergen")) <= set(index_stems("Wir sind nach Bergen gezogen"))
+    assert index_stems("We moved to Bergen") == stems("We moved to Bergen")
+
+
+def test_content_words_leave_stop_words_of_the_language_out() -> None:
+    """Also verbs of asking and question words of other languages. Proves: OPEN-4, QUERY-3."""
+    assert content_words("Wann hat unser Hund Geburtstag?") == ["hund", "geburtstag"]
+    assert content_words("宋雅静的直接原因是什么？") == ["宋", "雅静", "直接", "原因"]
+    assert content_words("昨日は東京駅で") == ["昨日", "は", "東京駅", "で"]

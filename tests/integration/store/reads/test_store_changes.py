@@ -10,13 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recall_loop.memory.intake.conversations.fact_writing import write_facts
+from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
 from recall_loop.memory.store.encoding.indexing import acts_mask
+from recall_loop.memory.store.files.store_files import SIDECAR_FILE
 from recall_loop.memory.store.sqlite import changes as changing
 from recall_loop.memory.store.sqlite.changes import read_changes
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import StoreUnavailableError
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
+from recall_loop.state.search import SearchParams
+from recall_loop.state.types import SearchMode
 from tests.embedders import WordHashEmbedder
 from tests.lexical_rows import window_stems
 
@@ -260,3 +264,31 @@ def test_a_store_of_schema_3_is_upgraded_and_keeps_versions_from_then_on(tmp_pat
         store.delete(["m1"])
         assert store._session.sqlite.fetch("SELECT id, number FROM versions") == []
         assert store.maintenance.verify().sound
+
+
+def _earlier_words(folder):
+    """Bring a store to how an earlier version indexed it, one Chinese character after another."""
+    with sqlite3.connect(folder / SIDECAR_FILE) as connection:
+        connection.execute("DELETE FROM meta WHERE key = 'words'")
+        connection.execute("UPDATE bodies SET terms = '\u6211 \u642c'")
+        connection.execute("UPDATE records SET terms = 2")
+        connection.execute("DELETE FROM fts")
+    connection.close()
+
+
+def test_a_store_with_the_words_of_an_earlier_version_is_indexed_again(tmp_path):
+    """Opened for writing it is; opened for reading alone it says that it has to be. Proves: OPEN-4, STORE-4."""
+    fts = SearchParams(mode=SearchMode.FTS)
+    texts = ["\u6211\u53bb\u5e74\u642c\u5230\u4e86\u5351\u5c14\u6839\u3002", "Wir haben drei Hunde"]
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
+        store.upsert([turn(f"m{n}", text, position=n) for n, text in enumerate(texts)])
+        made = {n: row[:3] for n, row in read(store, DEFAULT_TENANT).items()}
+    _earlier_words(tmp_path)
+    with pytest.raises(StoreUnavailableError, match="indexed by an earlier version; open it once for writing"):
+        MemoryStore.open(tmp_path, embedder=WordHashEmbedder(), read_only=True)
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
+        assert {n: row[:3] for n, row in read(store, DEFAULT_TENANT).items()} == made
+        assert [hit.record.id for hit in search(store, "\u5351\u5c14\u6839", params=fts).hits][:1] == ["m0"]
+        assert [hit.record.id for hit in search(store, "unser Hund", params=fts).hits][:1] == ["m1"]
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder(), read_only=True) as store:
+        assert search(store, "\u53bb\u5e74", params=fts).hits

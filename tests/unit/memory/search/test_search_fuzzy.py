@@ -16,7 +16,8 @@ from recall_loop.memory.search.query.fuzzy import (
 from recall_loop.memory.search.query.lexical import SpellingIndex, has_digit
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.search import SearchParams
-from recall_loop.text.words.tokens import stem, stems
+from recall_loop.text.words.stemming import stem
+from recall_loop.text.words.tokens import stems
 
 WORDS = "paint research family run running adoption support group conference november camping running relationship"
 
@@ -125,7 +126,9 @@ def test_equal_stems_make_one_group():
     assert [group.stem for group in expand_query("running runs reserch running", vocabulary(), 1)] == ["run", "reserch"]
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("москав", "москва"), ("Αθηνα", "αθηναι"), ("조카들이", "조카들의")])
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("москав", "москва"), ("Θεσσαλονκη", "θεσσαλονικ"), ("조카들이", "조카들의")]
+)
 def test_other_scripts(typed, meant):
     """Proves: SEARCH-2."""
     assert added(typed, SpellingVocabulary({meant: 3})) == [meant]

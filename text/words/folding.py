@@ -1,0 +1,33 @@
+"""One spelling for each text, and the characters of scripts that put no blanks between words."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# Of the Cyrillic letters with an accent, `й` is one of its own, which endings are told by.
+_ACCENTS = re.compile("[\u0300-\u0305\u0307-\u036f]|(?<![\u0438\u0418])\u0306")
+# All kinds of apostrophes become one; characters without width vanish.
+_PLAIN = {ord(c): "'" for c in "\u2018\u2019\u201b\u02bc\u02b9\uff07\u0060\u00b4"} | {
+    code: None for code in (0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF)
+}
+# Thai, Lao, Myanmar, Khmer; kana; Han with its extensions.
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+# All combining marks, for a character class: `\w` doesn't include them.
+MARKS = "".join(char for char in map(chr, range(0x300, 0x20000)) if unicodedata.category(char)[0] == "M")
+
+
+def fold(text: str) -> str:
+    """Return `text` in one spelling: casefolded, compatibility forms and accents folded.
+
+    Typographic apostrophes become `'`, and characters without width vanish. The function is idempotent.
+    """
+    if text.isascii():
+        return text.lower().replace("`", "'")
+    for _ in range(2):  # casefolding may bring new accents, as with the Turkish dotted I
+        plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.translate(_PLAIN)))
+        text = unicodedata.normalize("NFKC", plain.casefold())
+    return text.translate(_PLAIN)

@@ -1,0 +1,131 @@
+"""The language of a text, recognised by script and stop words, and the words of each for no subject (OPEN-4).
+
+A text in Latin letters is of the language whose stop words it has most of, and English unless another has more. Nothing
+is read but its words, so that the same text always has the same language.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+from recall_loop.text.words.folding import fold
+from recall_loop.text.words.stop_words import ASKING_WORDS, STOP_WORDS
+
+ENGLISH = "en"
+# Of scripts that one language is taken for: its words can't be taken for another's.
+_SCRIPTS = (
+    ("zh", re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")),
+    ("ja", re.compile("[\u3041-\u30ff\u31f0-\u31ff]")),
+    ("ru", re.compile("[\u0400-\u04ff]")),
+    ("th", re.compile("[\u0e00-\u0e7f]")),
+)
+_UNMISTAKABLE = ("zh", "ru")
+# Further words change nothing.
+_READ_WORDS = 200
+# A stop word that English doesn't have says as much as two that it has.
+_SURE, _LOAN = 2, 1
+
+
+@dataclass(frozen=True)
+class LanguageWords:
+    """The words of one language, folded; see `languages.toml`.
+
+    Attributes:
+        stop: its stop words, question words included.
+        question: its question words.
+        asking: verbs of asking and reporting.
+        pronouns: pronouns of the third person.
+        numbers: numbers in words.
+        answers: patterns of questions by the kind of answer that they ask for, as they are written.
+        loans: its stop words that English text has too.
+    """
+
+    stop: frozenset[str]
+    question: frozenset[str]
+    asking: frozenset[str]
+    pronouns: frozenset[str]
+    numbers: frozenset[str]
+    answers: Mapping[str, str]
+    loans: frozenset[str]
+
+    @classmethod
+    def from_lists(cls, lists: Mapping[str, Any]) -> LanguageWords:
+        """Return the words of one table of `languages.toml`."""
+        names = ("question", "asking", "pronouns", "numbers", "loans")
+        found = {name: frozenset(fold(lists.get(name, "")).split()) for name in names}
+        stop = frozenset(fold(lists["stop"]).split()) | found["question"]
+        return cls(stop=stop, answers=MappingProxyType(lists.get("answers", {})), **found)
+
+
+@cache
+def language_words() -> Mapping[str, LanguageWords]:
+    """Return the words of each language but English, by its code (ISO 639-1)."""
+    text = files("recall_loop.text.words").joinpath("languages.toml").read_text(encoding="utf-8")
+    return {code: LanguageWords.from_lists(lists) for code, lists in tomllib.loads(text).items()}
+
+
+@cache
+def stop_words(language: str) -> frozenset[str]:
+    """Return the stop words of a language; those of English, Chinese and Russian are among them."""
+    return STOP_WORDS.union(*(known.stop for known in _applying(language)))
+
+
+@cache
+def asking_words(language: str) -> frozenset[str]:
+    """Return the verbs of asking and reporting of a language, and of those that `stop_words` always has."""
+    return ASKING_WORDS.union(*(known.asking for known in _applying(language)))
+
+
+def _applying(language: str) -> list[LanguageWords]:
+    known = language_words()
+    always = () if language == "ja" else _UNMISTAKABLE  # Han characters that mean little in Chinese may mean much there
+    return [known[code] for code in dict.fromkeys((*always, language)) if code in known]
+
+
+def language_of(words: Sequence[str]) -> str:
+    """Return the language of a text by its folded words: a code of ISO 639-1, `en` where nothing tells another."""
+    sample = frozenset(words[:_READ_WORDS])
+    foreign = [word for word in sample if not word.isascii()]
+    if foreign:
+        scripts = Counter(filter(None, map(_script, foreign)))
+        code, count = max(scripts.items(), key=lambda item: item[1], default=(ENGLISH, 0))
+        if 2 * count >= len(sample):
+            return "ja" if scripts["ja"] else code
+    return _latin_language(sample)
+
+
+def _script(word: str) -> str | None:
+    return next((code for code, pattern in _SCRIPTS if pattern.match(word)), None)
+
+
+def _latin_language(sample: Set[str]) -> str:
+    markers = _markers()
+    scores: Counter[str] = Counter()
+    for word in sample & markers.keys():
+        for code, weight in markers[word]:
+            scores[code] += weight
+    # Of languages with as many signs the first in the file.
+    best = max(markers[""], key=lambda pair: scores[pair[0]])[0]
+    english = _SURE * len(sample & STOP_WORDS)
+    return best if scores[best] > english and scores[best] >= _SURE else ENGLISH
+
+
+@cache
+def _markers() -> Mapping[str, tuple[tuple[str, int], ...]]:
+    """Return by stop word the languages in Latin letters that it is a sign of, and how much it says; by "" all."""
+    found: dict[str, list[tuple[str, int]]] = {"": []}
+    for code, known in language_words().items():
+        if code not in _UNMISTAKABLE:
+            found[""].append((code, 0))
+            for word in known.stop:
+                loan = len(word) == 1 or word in known.loans or word in STOP_WORDS
+                found.setdefault(word, []).append((code, _LOAN if loan else _SURE))
+    return {word: tuple(languages) for word, languages in found.items()}

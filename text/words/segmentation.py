@@ -1,0 +1,67 @@
+"""Words of scripts that put no blanks between them: Chinese, Japanese, Thai, Lao, Burmese, Khmer (OPEN-4).
+
+Chinese is cut into words by a dictionary, with a model for names that it doesn't hold; on labelled questions that finds
+more than pairs of characters do (docs/search-internals.md). The others are cut without one: each pair of neighbouring
+characters is a word, so that whatever word is asked for is found in any sentence; beside kana, Han characters are words
+by themselves as well, and a run of katakana is one word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from recall_loop.text.words.folding import MARKS
+
+_HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_HIRAGANA, _KATAKANA = "\u3041-\u30a0", "\u30a1-\u30ff\u31f0-\u31ff"
+_KANA = re.compile(f"[{_HIRAGANA}{_KATAKANA}]")
+_PART = re.compile(
+    f"(?P<han>[{_HAN}]+)|(?P<katakana>[{_KATAKANA}]+)|(?P<other>[{_HIRAGANA}]+|[^{_HAN}{_HIRAGANA}{_KATAKANA}]+)"
+)
+_CLUSTER = re.compile(f".[{MARKS}]*", re.DOTALL)
+
+
+def index_words(run: str) -> list[str]:
+    """Return the words under which an unbroken run of such characters is found, in order; they may overlap."""
+    return [word for _, word in placed_words(run)]
+
+
+def placed_words(run: str) -> Iterator[tuple[int, str]]:
+    """Yield the words of `index_words`, and where each begins in the run."""
+    japanese = _KANA.search(run) is not None
+    for part in _PART.finditer(run):
+        if part["han"] and not japanese:
+            yield from _placed(part.start(), _chinese_words(part.group()))
+        elif part["katakana"]:
+            yield part.start(), part.group()
+        else:
+            yield from _placed_pairs(part, singles=part["han"] is not None)
+
+
+def _placed_pairs(part: re.Match[str], *, singles: bool) -> Iterator[tuple[int, str]]:
+    characters = list(_placed(part.start(), _CLUSTER.findall(part.group())))
+    if singles or len(characters) == 1:
+        yield from characters
+    yield from ((start, first + second) for (start, first), (_, second) in pairwise(characters))
+
+
+def _placed(start: int, pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
+    for piece in pieces:
+        yield start, piece
+        start += len(piece)
+
+
+def split_words(run: str) -> list[str]:
+    """Return the words of a run as they stand in it, one after another; joined, they are the run itself."""
+    parts = list(_PART.finditer(run))
+    if _KANA.search(run) is not None:
+        return [part.group() for part in parts]
+    return [word for part in parts for word in (_chinese_words(part.group()) if part["han"] else [part.group()])]
+
+
+def _chinese_words(run: str) -> list[str]:
+    import rjieba  # which reads its dictionary: only where there is something to cut
+
+    return rjieba.cut(run)
