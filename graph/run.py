@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
@@ -22,6 +24,7 @@ from recall_loop.state.context import Context
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.result import RetrieveResult
+from recall_loop.state.run.cancellation import cancellable
 from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
@@ -31,6 +34,9 @@ RequestInput = RetrieveRequest | Mapping[str, Any] | str
 _MAX_GRAPHS = 16
 _RECURSION_LIMIT = 1000
 _RESULT_KEYS = frozenset(RetrieveResult.model_fields)
+# At once on one event loop; two, so that one computes in NumPy or ONNX while the other runs Python.
+_COMPUTING_RUNS = 2
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -82,10 +88,32 @@ async def aretrieve(
     conversation_id: str | None = None,
     tenant: str | None = None,
 ) -> RetrieveResult:
-    """As `retrieve`; nothing that blocks runs on the event loop."""
-    inputs = RunInputs(request_in_scope(request, user_id, agent_id, conversation_id, tenant), store, llm)
-    graph = await asyncio.to_thread(_graph, settings)
-    return _result(await graph.ainvoke(**_arguments(inputs, context)))
+    """As `retrieve`, in a thread: nothing of it runs on the event loop.
+
+    Without a chat model a run only computes, so that few run at once and the others wait for their turn: many at once
+    would take no less time, and the event loop would wait for the interpreter behind all of them. A call that is
+    cancelled ends at the run's next step.
+    """
+
+    def prepare() -> tuple[TracedGraph, RunInputs, Context, bool]:
+        inputs = RunInputs(request_in_scope(request, user_id, agent_id, conversation_id, tenant), store, llm)
+        chosen, resolved = settings or Settings.from_env(), Context.resolve(context)
+        waits = any(model is not None for model in (llm, resolved.llm_model, chosen.llm_model))
+        return _graph(chosen), inputs, resolved, waits
+
+    with cancellable(threading.Event()) as cancelled:
+        graph, inputs, resolved, waits = await asyncio.to_thread(prepare)
+        try:
+            async with nullcontext() if waits else _computing():
+                return await asyncio.to_thread(run_graph, graph, inputs, resolved)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+
+def _computing() -> asyncio.Semaphore:
+    """Return the semaphore of runs that only compute, on this event loop."""
+    return _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_COMPUTING_RUNS))
 
 
 def stream_retrieve(

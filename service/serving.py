@@ -133,10 +133,12 @@ def _serve_one(config: ServiceConfig, settings: Settings, *, access_log: bool, a
     from uvicorn import Server
 
     from recall_loop.service.app import create_app
+    from recall_loop.service.process.frozen_heap import freeze_heap
 
     app = create_app(config, settings=settings)
     with bind_socket(config) as sock:
         app.state.service.open()  # errors of the store are reported before the server starts
+        freeze_heap()
         announce(sock)
         Server(uvicorn_config(config, app, access_log=access_log, logs=settings)).run(sockets=[sock])
 

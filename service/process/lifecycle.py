@@ -24,6 +24,7 @@ from recall_loop.service.core.problems import ProblemError
 from recall_loop.service.core.rate_limits import PlaceLimiter, RateLimiter
 from recall_loop.service.core.request_log import RequestLog
 from recall_loop.service.core.service_metrics import Metrics
+from recall_loop.service.process.frozen_heap import freeze_heap
 from recall_loop.service.workers.remote_writer import open_service_store
 from recall_loop.service.workers.supervisor import watch_parent
 from recall_loop.state.errors import EmbedderError, InvalidInputError, RecallError, StoreError
@@ -179,6 +180,7 @@ class Service:
             self._pool, self._spare = pool, spare
             if self.config.parent is not None:
                 watch_parent(self.config.parent)
+                freeze_heap()
             tending = [asyncio.create_task(self._probe(spare)), asyncio.create_task(self._sweep(spare))]
             yield
         finally:

@@ -19,11 +19,11 @@ _cancellation_event: ContextVar[threading.Event | None] = ContextVar("recall_loo
 
 
 @contextmanager
-def cancellable(cancelled: threading.Event) -> Iterator[None]:
-    """Let runs that start inside end soon after `cancelled` is set."""
+def cancellable(cancelled: threading.Event) -> Iterator[threading.Event]:
+    """Let runs that start inside end soon after `cancelled`, which is given back, is set."""
     token = _cancellation_event.set(cancelled)
     try:
-        yield
+        yield cancelled
     finally:
         _cancellation_event.reset(token)
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -172,6 +174,58 @@ async def test_searches_never_run_on_the_event_loop():
         await build_graph(store).ainvoke(valley_request(TWO_HOPS))
     assert watching.threads
     assert threading.current_thread() not in watching.threads
+
+
+class Counting(WordHashEmbedder):
+    """Counts how many threads embed at once, and lets them wait if that is asked for."""
+
+    def __init__(self):
+        self.lock, self.now, self.most, self.calls = threading.Lock(), 0, 0, 0
+        self.entered, self.free = threading.Event(), threading.Event()
+        self.free.set()
+
+    def embed_queries(self, texts):
+        with self.lock:
+            self.now, self.calls = self.now + 1, self.calls + 1
+            self.most = max(self.most, self.now)
+        self.entered.set()
+        time.sleep(0.01)
+        assert self.free.wait(30)
+        with self.lock:
+            self.now -= 1
+        return super().embed_queries(texts)
+
+
+async def test_many_runs_at_once_take_turns():
+    """Proves: OPS-2 (a run that only computes doesn't crowd the event loop, and each has its own result)."""
+    counting = Counting()
+    with filled_store(counting) as store:
+        requests = [valley_request(question) for question in QUESTIONS * 4]
+        found = await asyncio.gather(*(aretrieve(request, store=store) for request in requests))
+        assert counting.most <= 2
+        alone = {question: comparable_json(retrieve(valley_request(question), store=store)) for question in QUESTIONS}
+    assert [comparable_json(one) for one in found] == [alone[question] for question in QUESTIONS * 4]
+
+
+async def test_a_call_that_is_cancelled_ends_at_its_next_step():
+    """Proves: OPS-2 (as with any coroutine; its thread doesn't go on with the run)."""
+    counting = Counting()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    with filled_store(counting) as store:
+        counting.entered.clear()
+        counting.free.clear()
+        running = asyncio.create_task(aretrieve(valley_request(TWO_HOPS), store=store))
+        while not counting.entered.is_set():
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        begun = counting.calls
+        counting.free.set()
+        await asyncio.to_thread(lambda: None)  # the only thread is free again
+        assert counting.calls == begun
+        await aretrieve(valley_request(TWO_HOPS), store=store)
+    assert counting.calls > begun + 1
 
 
 def test_each_iteration_happens_once(world):
