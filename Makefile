@@ -100,10 +100,10 @@ schema: setup  ## Fuzz the HTTP service by its own OpenAPI document for some min
 	SCHEMA_PHASES=examples,coverage,fuzzing,stateful SCHEMA_EXAMPLES=100 $(PYTHON) -m pytest -q tests/integration/service/test_service_schema.py
 
 load: setup  ## Load the service, and kill its Chroma server meanwhile; LOAD='--requests 500' for less
-	$(PYTHON) benchmarks/service_load.py $(LOAD)
+	$(PYTHON) benchmarks/service/service_load.py $(LOAD)
 
 overhead: setup  ## Measure what the HTTP service adds to a direct call
-	$(PYTHON) benchmarks/service_overhead.py $(OVERHEAD)
+	$(PYTHON) benchmarks/service/service_overhead.py $(OVERHEAD)
 
 dev: setup  ## Serve the graph locally for LangGraph Studio
 	LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)langgraph dev --no-browser

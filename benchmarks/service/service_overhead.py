@@ -1,6 +1,6 @@
 """What the HTTP service adds to a direct call of the graph, when a stream's first event comes, and what it takes idle.
 
-    python benchmarks/service_overhead.py [--rounds 200] [--records 1000]
+    python benchmarks/service/service_overhead.py [--rounds 200] [--records 1000]
 
 The service runs as users run it, in a process of its own. Each question is asked directly, of a graph in this process
 over the same store, and then over HTTP, on one kept connection; the difference of each pair is the overhead. On a busy
@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from measuring import resident_mb
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the service is started as the tests do it
+# The service is started as the tests do it.
+sys.path[:0] = [str(folder) for folder in Path(__file__).resolve().parents[1:3]]
+
+from measuring import resident_mb
 
 from recall_loop.graph.run import retrieve
 from recall_loop.memory.store.store import MemoryStore

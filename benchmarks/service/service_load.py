@@ -1,6 +1,6 @@
 """The service under load, and through the death of its Chroma server.
 
-    python benchmarks/service_load.py [--workers N] [--clients N] [--requests N] [--outage SECONDS]
+    python benchmarks/service/service_load.py [--workers N] [--clients N] [--requests N] [--outage SECONDS]
 
 `recall-loop serve` runs with several workers on a Chroma server, all on loopback. Clients of eight tenants write,
 search, retrieve and read at once. Then the Chroma server is killed and started again while they go on. Leaves with 1
@@ -25,7 +25,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the servers are those of the tests
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the servers are those of the tests
 
 from rich import box
 from rich.console import Console
