@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order confidence corrections tune kills tenants test-llm overhead batches schema load import-proof ray-proof peers store-conformance dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order confidence corrections tune kills tenants large test-llm overhead batches schema load import-proof ray-proof peers store-conformance dev
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -76,6 +76,9 @@ tune: setup  ## Tune the embedder on labelled conversations; TUNE='--talk DIR -o
 
 tenants: setup  ## Measure what a thousand tenants cost in one store
 	$(PYTHON) benchmarks/tenants.py
+
+large: setup  ## Measure what large records cost the requests beside them; LARGE='--cases texts'
+	$(PYTHON) benchmarks/large_texts.py $(LARGE)
 
 batches: setup  ## Measure how much faster batches are in threads and in processes; BATCHES='--rounds 20'
 	$(PYTHON) benchmarks/batch_speed.py $(BATCHES)

@@ -34,6 +34,7 @@ from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import ToolName
 from recall_loop.telemetry import names
 from recall_loop.telemetry.spans import record_error, set_attributes, set_content, span
+from recall_loop.text.words.passages import READ_CHARACTERS
 
 _log = logging.getLogger(__name__)
 
@@ -180,6 +181,8 @@ def _update(
 ) -> dict[str, Any]:
     plan, counters = state["plan"], state["counters"]
     found = [QueryHits(query, response.hits) for query, response in zip(plan["queries"], responses, strict=False)]
+    records = [hit.record for response in responses for hit in response.hits]
+    run.long_texts |= {record.id: record.text for record in records if len(record.text) > READ_CHARACTERS}
     if run.chat_client is not None:
         ranked = run.ranked_entries(state)
         found = weight_llm_queries(found, question_terms(run.question, run.request.messages, state["facets"]), ranked)

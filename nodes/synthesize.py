@@ -20,6 +20,7 @@ from recall_loop.nodes.runtime.resources import GraphResources
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.nodes.steps.corrected_facts import correct_facts
 from recall_loop.nodes.steps.past_experience import capture_finished_run
+from recall_loop.nodes.steps.stored_texts import read_sources, with_whole_texts
 from recall_loop.policy.confidence.confidence_mapping import Calibration
 from recall_loop.policy.confidence.confidence_score import (
     RAW_SCORE,
@@ -34,11 +35,9 @@ from recall_loop.policy.confidence.relevance import rate_relevance
 from recall_loop.policy.evidence.coverage import compute_coverage
 from recall_loop.policy.evidence.evidence_folding import (
     Supersession,
-    attach_sources,
     demote_superseded,
     fact_ids,
     fold_messages,
-    unread_source_ids,
 )
 from recall_loop.policy.evidence.ranking import RankedEntry, demote_duplicates
 from recall_loop.policy.evidence.repeats import fold_repeats
@@ -76,17 +75,18 @@ def synthesize(
 ) -> dict[str, Any]:
     """Return the update with the result; with `append_message` also with the context block as a message."""
     run = resources.run(state, runtime)
-    ranked = _attach_sources(_select_facts(state, run, run.settings.max_facts), run)
+    ranked = read_sources(_select_facts(state, run, run.settings.max_facts), run)
     confidence, abstains = _confidence(state, run, ranked, resources.calibration)
     ranked = rate_relevance(ranked, confidence["answerable"] if abstains else 1.0)
     stop = {"reason": state["stop_reason"], "iteration": state["iteration"], "detail": state["stop_detail"]}
     runtime.stream_writer({"type": "stopped", **stop})
+    whole = with_whole_texts(ranked, run)
     answer, step = write_answer(state, run, ranked, confidence["label"], runtime.stream_writer)
     noted = record_steps(state, *([step] if step else []))
     metadata = _metadata(state, run, confidence["score"], noted.pop("llm_steps", state["llm_steps"]))
     result: dict[str, Any] = {
-        "facts": [_fact(item, run.request.debug) for item in ranked],
-        "context": _context(run, ranked, confidence["label"], state["stop_reason"]),
+        "facts": [_fact(item, run.request.debug) for item in whole],
+        "context": _context(run, ranked, whole, confidence["label"], state["stop_reason"]),
         "answer": answer,
         "confidence": confidence,
         "stop": stop,
@@ -128,18 +128,6 @@ def _demote_superseded(ranked: list[RankedEntry], run: RunContext) -> list[Ranke
         _log.warning("superseded facts not read", extra={"error_type": type(error).__name__})
         return ranked
     return demote_superseded(ranked, {source: Supersession(*by) for source, by in found.items()})
-
-
-def _attach_sources(ranked: Sequence[RankedEntry], run: RunContext) -> list[RankedEntry]:
-    """Read the sources that the returned facts name and the loop didn't find, as far as the scope allows."""
-    wanted = unread_source_ids(ranked)
-    try:
-        found = run.store.get(wanted, scope=run.scope) if wanted else []
-    except StoreError as error:
-        _log.warning("sources not read", extra={"error_type": type(error).__name__})
-        return list(ranked)
-    records = {record.id: record.model_dump(mode="json", exclude={"attributes", "blocks"}) for record in found}
-    return attach_sources(ranked, records, run.terms)
 
 
 def _confidence(
@@ -228,19 +216,26 @@ def _repeats(entry: PoolEntry) -> dict[str, Any]:
     }
 
 
-def _context(run: RunContext, ranked: Sequence[RankedEntry], confidence: str, stop: str) -> str:
-    """Return the context block within the token budget; empty without facts.
+def _context(
+    run: RunContext, ranked: Sequence[RankedEntry], whole: Sequence[RankedEntry], confidence: str, stop: str
+) -> str:
+    """Return the context block within the token budget; empty without facts. `whole` are the facts to be shown.
 
     Facts below the floor, and what states nothing, are left out; where nothing else is left the block says so (LIVE-5).
     """
     if not ranked:
         return ""
     frame = {"confidence": confidence, "stop": stop}
-    ranked = [item for item in ranked if item.relevance >= run.settings.context_floor and run.states(item.entry)]
-    if not ranked:
+    floor = run.settings.context_floor
+    shown = [
+        full.entry
+        for item, full in zip(ranked, whole, strict=True)
+        if item.relevance >= floor and run.states(item.entry)
+    ]
+    if not shown:
         return render_template("context", memories=NOTHING_RELEVANT, **frame)
     budget = run.settings.max_context_tokens - estimate_tokens(render_template("context", memories="", **frame))
-    lines = render_memory_lines([item.entry for item in ranked], max(budget, 0), run.terms)
+    lines = render_memory_lines(shown, max(budget, 0), run.terms)
     return render_template("context", memories="\n".join(lines), **frame) if lines else ""
 
 

@@ -52,7 +52,8 @@ class RunContext:
     """One request as every node sees it, and what the nodes have worked out already.
 
     All of it is a pure function of the state: made again, as after a resume in another process, a run gives the same
-    result. It ends with its run, so no text outlasts the request that read it.
+    result. It ends with its run, so no text outlasts the request that read it. `long_texts` are by record id the texts
+    of which the pool has only a passage.
     """
 
     request: RetrieveRequest
@@ -64,6 +65,7 @@ class RunContext:
     chat_client: ChatClient | None = None
     parts: RetrievalParts = DEFAULT_RETRIEVAL_PARTS
     ordered: tuple[list[RankedEntry], list[RankedEntry]] | None = None
+    long_texts: dict[str, str] = field(default_factory=dict)
     _ranking: tuple[int, list[RankedEntry]] | None = None
     _supported: dict[str, tuple[dict[str, Any], str, frozenset[int]]] = field(default_factory=dict)
     _stating: dict[str, tuple[str, bool]] = field(default_factory=dict)

@@ -17,7 +17,6 @@ from typing import Any
 
 from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms, has_answer, synonym_stems
 from recall_loop.policy.evidence.ranking import RankedEntry
-from recall_loop.policy.question.periods import READ_CHARACTERS
 from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import ContentType, QuerySource
@@ -225,7 +224,7 @@ def _alignment_signals(facts: _SignalInputs) -> dict[str, float]:
 def _answer_sign(question: AnalysedQuestion, entry: PoolEntry) -> float:
     if question.asked is None:
         return 0.0
-    text = entry["record"]["text"][:READ_CHARACTERS]
+    text = entry["record"]["text"]
     if question.asked is AnswerKind.DATE:
         return 1.0 if has_date(text) else -1.0
     return 1.0 if has_answer(question.asked, entry, {*stems(question.text)}) else -1.0

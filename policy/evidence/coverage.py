@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from recall_loop.policy.question.periods import READ_CHARACTERS, matches_time
+from recall_loop.policy.question.periods import matches_time
 from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import Facet, PoolEntry
 from recall_loop.text.names.proper_names import find_entities
@@ -147,7 +147,7 @@ def _has_synonym(facet: Facet, term: str, window: frozenset[str], entry: PoolEnt
 
 
 def _parts(entry: PoolEntry) -> tuple[str, str]:
-    return entry_text(entry), entry["window"][: 3 * READ_CHARACTERS]
+    return entry_text(entry), entry["window"]
 
 
 @lru_cache(maxsize=1024)
@@ -158,7 +158,7 @@ def _stem_line(text: str) -> str:
 
 def has_answer(kind: str, entry: PoolEntry, question_terms: set[str]) -> bool:
     """Tell whether a record has what a question of a kind asks for: a date, a number, or a name that it doesn't say."""
-    text = entry["record"]["text"][:READ_CHARACTERS]
+    text = entry["record"]["text"]
     if kind == AnswerKind.DATE:
         return entry["record"].get("created_at") is not None or has_date(text)
     if kind == AnswerKind.NUMBER:
@@ -175,7 +175,7 @@ def _has_number(text: str) -> bool:
 def entry_text(entry: PoolEntry) -> str:
     """Return the text of a record with its author, subject and label."""
     record = entry["record"]
-    parts = [*map(record.get, ("author", "subject", "label")), record["text"][:READ_CHARACTERS]]
+    parts = [*map(record.get, ("author", "subject", "label")), record["text"]]
     return " ".join(part for part in parts if part)
 
 
@@ -186,7 +186,7 @@ def entry_terms(entry: PoolEntry) -> frozenset[str]:
 
 def entry_window_terms(entry: PoolEntry) -> frozenset[str]:
     """Return the stems of a record's window, including its own."""
-    return entry_terms(entry) | _terms(entry["window"][: 3 * READ_CHARACTERS])
+    return entry_terms(entry) | _terms(entry["window"])
 
 
 @lru_cache(maxsize=8192)
@@ -197,5 +197,5 @@ def _terms(text: str) -> frozenset[str]:
 def entry_entities(entry: PoolEntry) -> tuple[str, ...]:
     """Return the names in a record: its label first, then the entities of its text."""
     label = entry["record"].get("label")
-    names = find_entities(entry["record"]["text"][:READ_CHARACTERS])
+    names = find_entities(entry["record"]["text"])
     return tuple(dict.fromkeys([label, *names] if label else names))

@@ -76,7 +76,7 @@ def weight_llm_queries(found: Sequence[QueryHits], base: QuestionTerms, ranked: 
         if query_hits.query["source"] == QuerySource.LLM:
             waiting[index] = query_hits
         else:
-            seeds += _seeds(query_hits)
+            seeds += _seeds(query_hits, base.terms)
     weighed: dict[int, QueryHits] = {}
     while waiting:
         # The best connected goes first: its hits may connect the others.
@@ -85,17 +85,17 @@ def weight_llm_queries(found: Sequence[QueryHits], base: QuestionTerms, ranked: 
         grounding, weighed[best] = candidates[best]
         del waiting[best]
         if grounding >= GROUNDED_SHARE:
-            seeds += _seeds(weighed[best])
+            seeds += _seeds(weighed[best], base.terms)
     return [weighed.get(index, query_hits) for index, query_hits in enumerate(found)]
 
 
-def _seeds(query_hits: QueryHits) -> list[_Seed]:
+def _seeds(query_hits: QueryHits, terms: frozenset[str]) -> list[_Seed]:
     """Return the best hits of a query with their credit."""
     weight, ceiling = query_hits.query["weight"], query_hits.credit_ceiling or CreditCeiling(1.0, 1.0)
     best = sorted(query_hits.hits, key=lambda hit: -hit.score)[:SEED_HITS]
     return [
         _Seed(
-            entry_terms(entry_of_hit(hit)),
+            entry_terms(entry_of_hit(hit, terms)),
             min(weight * hit.score, ceiling.relevance),
             min(weight * hit.similarity, ceiling.similarity),
         )

@@ -21,6 +21,7 @@ from recall_loop.policy.evidence.coverage import entry_terms, entry_window_terms
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry, QueryMatch
 from recall_loop.state.records.records import Record, SearchHit
 from recall_loop.state.types import QuerySource
+from recall_loop.text.words.passages import READ_CHARACTERS, passage
 from recall_loop.text.words.snippets import best_snippet
 from recall_loop.text.words.tokens import fact_key, stem_set, stems
 
@@ -75,13 +76,15 @@ def merge_hits(
         terms: stems of the question, which the evidence snippets should show.
     """
     merged = dict(pool)
+    # A key is made of a whole text, which takes long where the text does: once for each record.
+    keys = {name: key for key, entry in pool.items() for name, _ in entry["said"] if name}
     added: set[str] = set()
     new_evidence = duplicates = 0
     for query_hits in found:
         for hit, match in _credited_hits(query_hits, pool, iteration):
-            key = fact_key(hit.record)
+            key = keys.get(hit.record.id) or keys.setdefault(hit.record.id, fact_key(hit.record))
             old = merged.get(key)
-            entry = _entry(key, hit, iteration) if old is None else _merge_evidence(old, hit, terms)
+            entry = _entry(key, hit, iteration, terms) if old is None else _merge_evidence(old, hit, terms)
             if old is None:
                 added.add(key)
             else:
@@ -125,7 +128,7 @@ def _bridge_credits(
     about = next((hit for hit in others if hit.record.label and frozenset(stems(hit.record.label)) == entity), None)
     rest = [hit for hit in others if hit is not about][:BRIDGE_DEPTH]
     for rank, hit in enumerate([about, *rest] if about else rest, 1):
-        entry = entry_of_hit(hit)
+        entry = entry_of_hit(hit, entity | missing)
         if entity <= entry_terms(entry):
             credit = BRIDGE_SHARE * seed["relevance"] / others[0].score / rank**BRIDGE_DECAY
             if hit is about:
@@ -140,19 +143,21 @@ def _beside(seed: PoolEntry, hit: SearchHit) -> bool:
     return hit.record.id == seed["record"]["id"] or bool(seed["window"] and hit.record.text in seed["window"])
 
 
-def entry_of_hit(hit: SearchHit) -> PoolEntry:
-    """Return a hit in the shape of a pool entry, for reading its terms."""
-    return _entry("", hit, 0)
+def entry_of_hit(hit: SearchHit, terms: frozenset[str]) -> PoolEntry:
+    """Return a hit in the shape of a pool entry, for reading its terms; `terms` are stems that matter."""
+    return _entry("", hit, 0, terms)
 
 
-def _entry(key: str, hit: SearchHit, iteration: int) -> PoolEntry:
+def _entry(key: str, hit: SearchHit, iteration: int, terms: frozenset[str]) -> PoolEntry:
+    """Return the entry of a hit, with no more than a passage of a long text: the one place where texts are bounded."""
     # The entry's own snippets are cut when it is returned: most entries never are.
     evidence = _evidence(hit.record, None)
+    # Attributes may hold numbers that no checkpoint takes, and blocks repeat the text: neither is used here.
+    fields = hit.record.model_dump(mode="json", exclude_none=True, exclude={"attributes", "blocks", "tags"})
     return {
         "key": key,
-        # Attributes may hold numbers that no checkpoint takes, and blocks repeat the text: neither is used here.
-        "record": hit.record.model_dump(mode="json", exclude_none=True, exclude={"attributes", "blocks"}),
-        "window": hit.window,
+        "record": {**fields, "text": passage(hit.record.text, terms)},
+        "window": passage(hit.window, terms, 3 * READ_CHARACTERS),
         "similarity": 0.0,
         "relevance": 0.0,
         "alignment": [],
@@ -171,7 +176,8 @@ def _merge_evidence(old: PoolEntry, hit: SearchHit, terms: frozenset[str]) -> Po
     if old["record"]["id"] == hit.record.id:
         return old
     if old["record"].get("superseded_by") and getattr(hit.record, "superseded_by", None) is None:
-        current = _entry(old["key"], hit, old["first_iteration"])  # said again later: the same fact holds once more
+        # Said again later: the same fact holds once more.
+        current = _entry(old["key"], hit, old["first_iteration"], terms)
         old = {**old, "record": current["record"], "window": current["window"], "legs": current["legs"]}
     keys, evidence = list(old["evidence_keys"]), list(old["evidence"])
     for item in _evidence(hit.record, terms):

@@ -11,7 +11,6 @@ from itertools import chain, zip_longest
 
 from recall_loop.policy.evidence.coverage import entry_entities, entry_terms
 from recall_loop.policy.planning.query_forms import main_query, make_query, shorten_query, with_anchor
-from recall_loop.policy.question.periods import READ_CHARACTERS
 from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import PlannedQuery, PoolEntry
 from recall_loop.state.types import ContentType, QuerySource
@@ -79,7 +78,7 @@ def _entities_by_closeness(seed: PoolEntry, asked: frozenset[str]) -> list[str]:
     Only few of the names in a long record have to do with the question. The label represents the whole record.
     """
     shared = entry_terms(seed) & asked
-    lines = [(line, len(terms & shared)) for line, terms in _sentences(seed["record"]["text"][:READ_CHARACTERS])]
+    lines = [(line, len(terms & shared)) for line, terms in _sentences(seed["record"]["text"])]
     label = seed["record"].get("label")
 
     def closeness(entity: str) -> float:

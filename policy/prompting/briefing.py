@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 from typing import TypeVar
 
 from recall_loop.state.agent_state import PoolEntry, QueryOutcome
 from recall_loop.state.display import truncate
 from recall_loop.state.request import ChatMessage
 from recall_loop.state.types import ContentType
-from recall_loop.text.words.snippets import best_snippet, escape_text, estimate_tokens, fit_to_budget
+from recall_loop.text.words.snippets import (
+    CHARACTERS_PER_TOKEN,
+    best_snippet,
+    escape_text,
+    estimate_tokens,
+    fit_to_budget,
+)
 
 FACT_CHARACTERS = 200
 MESSAGE_CHARACTERS = 500
@@ -115,7 +122,7 @@ _TAG = re.compile(r"<(?=\s*/?\s*memories)", re.IGNORECASE)
 # A message may say other things besides the superseded one.
 _ENDS = {True: "no longer true from ", False: "partly out of date since "}
 # Tried in turn: scripts other than Latin take up to a token for each character, and more.
-_CHARACTERS_PER_TOKEN = (3.0, 1.5, 0.9, 0.4)
+_SHORTENED_CHARACTERS_PER_TOKEN = (3.0, 1.5, 0.9, 0.4)
 
 
 def render_memory_lines(entries: Sequence[PoolEntry], budget: int, terms: frozenset[str]) -> list[str]:
@@ -123,12 +130,13 @@ def render_memory_lines(entries: Sequence[PoolEntry], budget: int, terms: frozen
 
     If the first fact alone is too long, it is cut to the window with the most question `terms`.
     """
-    lines = [_line(entry, entry["record"]["text"]) for entry in entries]
-    kept = fit_to_budget(lines, budget)
+    most = CHARACTERS_PER_TOKEN * budget  # a longer text can't fit, and takes long to be measured
+    fitting = takewhile(lambda entry: len(entry["record"]["text"]) <= most, entries)
+    kept = fit_to_budget((_line(entry, entry["record"]["text"]) for entry in fitting), budget)
     if kept or not entries:
         return kept
     tokens = budget - estimate_tokens(_line(entries[0], ""))
-    for characters in _CHARACTERS_PER_TOKEN:
+    for characters in _SHORTENED_CHARACTERS_PER_TOKEN:
         cut = best_snippet(entries[0]["record"]["text"], terms, max(int(characters * tokens), 0))
         kept = fit_to_budget([_line(entries[0], cut)], budget) if cut else []
         if kept:

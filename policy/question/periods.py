@@ -17,8 +17,6 @@ from recall_loop.state.scope import Filters
 from recall_loop.text.time.dates import LATEST
 from recall_loop.text.time.time_expressions import TimeExpression, parse_times
 
-READ_CHARACTERS = 20_000
-"""Longer texts are read up to here."""
 _LEAST_AFTER, _MOST_AFTER = timedelta(days=1), timedelta(days=7)
 _SOON_AFTER = 0.5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -110,7 +108,7 @@ def entry_created_at(entry: PoolEntry) -> datetime | None:
 
 def _named_times(entry: PoolEntry, made: datetime | None) -> tuple[TimeExpression, ...]:
     """Return the times that a record's text names; relative ones count from when it was made."""
-    return parse_times(entry["record"]["text"][:READ_CHARACTERS], made or _EPOCH)
+    return parse_times(entry["record"]["text"], made or _EPOCH)
 
 
 def _fit(entry: PoolEntry, made: datetime | None, time: TimeExpression) -> float:

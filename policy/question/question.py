@@ -17,6 +17,7 @@ from recall_loop.text.names.proper_names import find_entities, find_noun_phrases
 from recall_loop.text.speech.speech_acts import is_about_questions
 from recall_loop.text.time.dates import to_utc
 from recall_loop.text.time.time_expressions import TimeExpression, parse_times
+from recall_loop.text.words.passages import READ_CHARACTERS
 from recall_loop.text.words.related_terms import RelatedTermsTable
 from recall_loop.text.words.stop_words import word_set
 from recall_loop.text.words.tokens import content_words, stem_set, stems, words
@@ -113,9 +114,9 @@ def analyse_question(
     at = _question_index(request.messages)
     text = _focus(request.messages[at].content)
     before = request.messages[max(0, at - _WINDOW_MESSAGES) : at]
-    window = tuple(message.content for message in before)
-    asked_before = next((message.content for message in reversed(before) if message.role is Role.USER), "")
-    analysed = _analyse(text, window, asked_before, request.goal, reference)
+    window = tuple(_focus(message.content) for message in before)
+    asked_before = next((_focus(message.content) for message in reversed(before) if message.role is Role.USER), "")
+    analysed = _analyse(text, window, asked_before, request.goal and _focus(request.goal), reference)
     period = period_filters(analysed.event_times, request.filters, to_utc(reference))
     return replace(analysed, period=period, table=table)
 
@@ -130,9 +131,9 @@ def _analyse(
     follows_up = _follows_up(text, named)
     referents = _referents(window) if follows_up else ()
     names = tuple(unique_folded([*named, *referents]))
-    phrases = find_noun_phrases(text) + (find_noun_phrases(_focus(goal)) if goal else [])
+    phrases = find_noun_phrases(text) + (find_noun_phrases(goal) if goal else [])
     if not named and not phrases and window:
-        phrases = find_noun_phrases(_focus(window[-1]))
+        phrases = find_noun_phrases(window[-1])
     taken = time_terms | stem_set(names)
     return AnalysedQuestion(
         text=text,
@@ -144,7 +145,7 @@ def _analyse(
         event_times=event_times(text, times),
         asked=next((kind for kind, pattern in _ANSWER_PATTERNS if pattern.search(text)), None),
         goal=goal,
-        topic=tuple(find_noun_phrases(_focus(asked_before))) if follows_up else (),
+        topic=tuple(find_noun_phrases(asked_before)) if follows_up else (),
         about_questions=is_about_questions(text),
     )
 
@@ -156,7 +157,12 @@ def _question_index(messages: Sequence[ChatMessage]) -> int:
 
 
 def _focus(text: str) -> str:
-    """Return at most 1,000 characters of a text: all of it, else its question sentences, else its start and end."""
+    """Return at most 1,000 characters of a text: all of it, else its question sentences, else its start and end.
+
+    Of a text of more than 16,000 characters only the first and last 8,000 are read.
+    """
+    if len(text) > 2 * READ_CHARACTERS:
+        text = f"{text[:READ_CHARACTERS]}\n{text[-READ_CHARACTERS:]}"
     text = " ".join(text.split())
     if len(text) <= _FOCUS_CHARACTERS:
         return text
@@ -181,7 +187,7 @@ def _without_terms(phrase: str, taken: frozenset[str]) -> str:
 
 def _referents(window: Sequence[str]) -> tuple[str, ...]:
     """Return the entities of the window that pronouns may refer to, newest first."""
-    entities = (entity for message in reversed(window) for entity in find_entities(_focus(message)))
+    entities = (entity for message in reversed(window) for entity in find_entities(message))
     return tuple(unique_folded(entities)[:_MOST_REFERENTS])
 
 

@@ -8,9 +8,8 @@ import unicodedata
 # Of the Cyrillic letters with an accent, `й` is one of its own, which endings are told by.
 _ACCENTS = re.compile("[\u0300-\u0305\u0307-\u036f]|(?<![\u0438\u0418])\u0306")
 # All kinds of apostrophes become one; characters without width vanish.
-_PLAIN = {ord(c): "'" for c in "\u2018\u2019\u201b\u02bc\u02b9\uff07\u0060\u00b4"} | {
-    code: None for code in (0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF)
-}
+_APOSTROPHES = re.compile("[\u2018\u2019\u201b\u02bc\u02b9\uff07\u0060\u00b4]")
+_WITHOUT_WIDTH = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
 # Thai, Lao, Myanmar, Khmer; kana; Han with its extensions.
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
@@ -28,6 +27,10 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower().replace("`", "'")
     for _ in range(2):  # casefolding may bring new accents, as with the Turkish dotted I
-        plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.translate(_PLAIN)))
+        plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", _without_variants(text)))
         text = unicodedata.normalize("NFKC", plain.casefold())
-    return text.translate(_PLAIN)
+    return _without_variants(text)
+
+
+def _without_variants(text: str) -> str:
+    return _WITHOUT_WIDTH.sub("", _APOSTROPHES.sub("'", text))

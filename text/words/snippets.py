@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape
 import regex
 
 from recall_loop.text.words.folding import MARKS, UNSPACED, fold
+from recall_loop.text.words.passages import READ_CHARACTERS, passage
 from recall_loop.text.words.segmentation import placed_words
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.tokens import words
@@ -41,7 +42,7 @@ def best_snippet(text: str, terms: Collection[str], limit: int) -> str:
     """Return the part of `text` with the most different `terms`, in at most `limit` characters.
 
     Args:
-        text: The text to cut; outer white space is dropped.
+        text: The text to cut; outer white space is dropped. Of a long one only a passage is read.
         terms: Query terms as stems (`query_terms`).
         limit: Most characters (code points) of the result, including ellipses; below 1 gives "".
 
@@ -54,6 +55,7 @@ def best_snippet(text: str, terms: Collection[str], limit: int) -> str:
         return whole
     if limit < 1:
         return ""
+    whole = passage(whole, terms, max(READ_CHARACTERS, limit))
     size = max(limit - 2 * len(ELLIPSIS), 1)
     chunks = list(_chunks(whole, frozenset(terms), size))
     first, last = _widened(chunks, *_best_window(chunks, size), limit)
@@ -150,7 +152,8 @@ def escape_text(text: str) -> str:
 
 
 _TOKENS_PER_WORD = 1.3
-_CHARACTERS_PER_TOKEN = 4
+CHARACTERS_PER_TOKEN = 4
+"""Characters for which `estimate_tokens` counts at least one token."""
 _LINE_BREAK_TOKENS = 1
 _WORD = re.compile(r"\w+")
 _SIGN = re.compile(r"[^\w\s]")
@@ -166,18 +169,19 @@ def estimate_tokens(text: str) -> int:
     """
     narrow, wide = (text, 0) if text.isascii() else _WIDE.subn(" ", text)
     words, signs = len(_WORD.findall(narrow)), len(_SIGN.findall(narrow))
-    by_length = (len(text) - wide) / _CHARACTERS_PER_TOKEN
+    by_length = (len(text) - wide) / CHARACTERS_PER_TOKEN
     return math.ceil(max(words * _TOKENS_PER_WORD, words + signs, by_length)) + wide
 
 
-def fit_to_budget(texts: Sequence[str], budget: int) -> list[str]:
+def fit_to_budget(texts: Iterable[str], budget: int) -> list[str]:
     """Return the longest prefix of `texts` whose estimate, one a line, is within `budget` tokens.
 
     Nothing is cut or skipped: the order is a ranking. A budget below the first text's estimate gives an empty list.
     """
-    used = -_LINE_BREAK_TOKENS
-    for at, text in enumerate(texts):
+    used, fitting = -_LINE_BREAK_TOKENS, list[str]()
+    for text in texts:
         used += _LINE_BREAK_TOKENS + estimate_tokens(text)
         if used > budget:
-            return list(texts[:at])
-    return list(texts)
+            break
+        fitting.append(text)
+    return fitting

@@ -13,6 +13,7 @@ from recall_loop.state.records.records import Record
 from recall_loop.state.types import ContentType
 from recall_loop.text.words.folding import MARKS, UNSPACED, fold
 from recall_loop.text.words.languages import ENGLISH, language_of, stop_words
+from recall_loop.text.words.passages import READ_CHARACTERS
 from recall_loop.text.words.segmentation import index_words, split_words
 from recall_loop.text.words.stemming import LATIN_STEMMERS, stem, stemmed
 from recall_loop.text.words.stop_words import QUESTION_TAILS
@@ -65,9 +66,15 @@ def _words(text: str, cut: Callable[[str], list[str]]) -> list[str]:
 
 
 def _tokens(folded: str) -> list[str]:
-    if not folded.isascii():
-        return _TOKEN.findall(folded)
-    return (_ASCII_TOKEN if _SPECIAL_HINT.search(folded) else _ASCII_WORD).findall(folded)
+    if folded.isascii():
+        return (_ASCII_TOKEN if _SPECIAL_HINT.search(folded) else _ASCII_WORD).findall(folded)
+    # No token has white space in it. Most runs are ASCII; of the others each match lets other threads have their turn.
+    runs = folded.split()
+    return [
+        token
+        for run in runs
+        for token in (_tokens(run) if run.isascii() else (match.group() for match in _TOKEN.finditer(run)))
+    ]
 
 
 def _plain(token: str) -> str:
@@ -186,16 +193,17 @@ def fact_key(record: Record) -> str:
 
     A fact with subject and type is identified by these and its object, or its text if it has no object. Any other
     fact is identified by its normalised text, a message by its id, and an archival entry or a trajectory by its kind,
-    label and text.
+    label and text. A text of more than 8,000 characters is compared as it is written: its normalised form would take a
+    hundred times as long (GUARD-2).
     """
     if record.kind is ContentType.MESSAGE:
         return f"{record.kind.value}:{record.id}"
     if record.kind is not ContentType.FACT:
-        parts = [normalise(record.label or ""), _digest(normalise(record.text))]
+        parts = [_comparable(record.label or ""), _digest(_comparable(record.text))]
     elif record.subject and record.fact_type:
-        parts = [normalise(part) for part in (record.subject, record.fact_type, record.object or record.text)]
+        parts = [_comparable(part) for part in (record.subject, record.fact_type, record.object or record.text)]
     else:
-        parts = [normalise(record.text)]
+        parts = [_comparable(record.text)]
     return f"{record.kind.value}:{_short(_SEPARATOR.join(parts))}"
 
 
@@ -204,6 +212,10 @@ def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
     shared = len(a & b)
     union = len(a) + len(b) - shared
     return shared / union if union else 0.0
+
+
+def _comparable(text: str) -> str:
+    return normalise(text) if len(text) <= READ_CHARACTERS else text
 
 
 def _short(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.embed.embedders import normalise_vectors
 from recall_loop.memory.store.embed.weight_patch import SHIPPED_PATCH, WeightPatch, apply_patch, read_verified
+from recall_loop.text.words.passages import READ_CHARACTERS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +32,7 @@ class MiniLmModel:
     """all-MiniLM-L6-v2 with 8-bit weights, run by onnxruntime on the CPU; nothing is downloaded.
 
     The model is loaded at the first embedding, once per process and file of weights, and shared by all instances and
-    threads. Texts longer than 256 tokens are cut.
+    threads. Texts longer than 8,000 characters or 256 tokens are cut.
 
     Args:
         weights: replacements for the weights of the model's authors.
@@ -74,7 +75,7 @@ class MiniLmModel:
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
         loaded = _shared_model(self._weights)
-        encoded = loaded.tokenizer.encode_batch(list(texts))
+        encoded = loaded.tokenizer.encode_batch([text[:READ_CHARACTERS] for text in texts])
         order = sorted(range(len(texts)), key=lambda index: len(encoded[index].ids))
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         if tokens is not None:

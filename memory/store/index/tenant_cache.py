@@ -23,7 +23,7 @@ from recall_loop.memory.store.index.vectors import VectorTable
 from recall_loop.memory.store.sqlite.changes import read_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -45,7 +45,9 @@ READ_ROWS = 2_000
 # So many changed rows are kept beside the index before it is made again.
 _LEAST_DIRTY = 256
 _DIRTY_SHARE = 0.05
-_ROW_BYTES = 2_000
+# Rows are kept up to the size of 20,000 rows of so many characters: few of them where texts are long.
+_ROW_CHARACTERS = 2_000
+_ROW_OVERHEAD = 500
 # Up to so many rows are asked for a tag one by one; above, all rows with the tag are read.
 _FEW_ROWS = 10_000
 _MAX_SELECTIONS = 64
@@ -58,6 +60,10 @@ _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 def scan_row_limit(vectors: int) -> int:
     """Return up to how many rows, held in memory, it is cheaper to compare with so many vectors than to ask Chroma."""
     return int(SCANNED_ROWS * vectors * (1.0 + EXTRA_VECTOR_COST) / (1.0 + EXTRA_VECTOR_COST * vectors))
+
+
+def _row_size(row: Row) -> int:
+    return row.characters + _ROW_OVERHEAD
 
 
 @dataclass
@@ -85,7 +91,9 @@ class TenantCache:
     dimension: int
     version: int
     corpus: CorpusStatistics | None = None
-    rows: dict[int, Row] = field(default_factory=dict)
+    rows: LRUCache[int, Row] = field(
+        default_factory=lambda: LRUCache(CACHED_ROWS * _ROW_CHARACTERS, getsizeof=_row_size)
+    )
     frequencies: dict[str, int] = field(default_factory=dict)
     postings: LRUCache[tuple[str, str], NDArray[np.int64]] = field(
         default_factory=lambda: LRUCache(_MAX_POSTING_ROWS, getsizeof=len)
@@ -229,6 +237,13 @@ class TenantCache:
                 self._derived[make] = make(self.vocabulary())
             return cast("_T", self._derived[make])
 
+    def keep_rows(self, rows: Mapping[int, Row]) -> None:
+        """Keep rows, the least recently used of which go first; one that is larger than all of them isn't kept."""
+        with self.lock:
+            for rowid, row in rows.items():
+                if _row_size(row) <= self.rows.maxsize:
+                    self.rows[rowid] = row
+
     def posting(self, facets: str, token: str) -> NDArray[np.int64]:
         """Return the rowids of `row_queries.read_posting`; the last ones are kept, up to four million rows in all."""
         with self.lock:
@@ -311,7 +326,7 @@ class TenantCache:
     def nbytes(self) -> int:
         """Return a rough number of bytes."""
         with self.lock:
-            total = len(self.rows) * _ROW_BYTES + sum(found.rowids.nbytes for found in self._selections.values())
+            total = int(self.rows.currsize) + sum(found.rowids.nbytes for found in self._selections.values())
             total += _NONE.itemsize * int(self.postings.currsize)
             total += 0 if self._vectors is None else self._vectors.nbytes()
             return total + (0 if self._index is None else self._index.nbytes())

@@ -222,9 +222,7 @@ class View:
             for rowid in cache.beside_expired.intersection(loaded):
                 loaded[rowid].window = loaded[rowid].index_text
             found |= loaded
-            with cache.lock:
-                if len(cache.rows) + len(loaded) <= caching.CACHED_ROWS:
-                    cache.rows |= loaded
+            cache.keep_rows(loaded)
         return {rowid: found[rowid] for rowid in wanted if rowid in found}
 
     def document_frequency(self, stems: Collection[str]) -> dict[str, int]:

@@ -265,6 +265,11 @@ class Row:
         """The text that the record is indexed with: author, subject or label first (STORE-7)."""
         return kind_and_text(self._body)[1]
 
+    @property
+    def characters(self) -> int:
+        """Characters that the row holds in memory."""
+        return len(self._body) + len(self._terms) + len(self.window)
+
     @cached_property
     def terms(self) -> list[str]:
         """Stems of the record's own index text, in order, with repeats."""

@@ -43,3 +43,17 @@ def test_loaded_vectors_are_held_to_the_memory_limit_of_the_caches(
         assert list(held) == ["far", "near"]
         search(store, "ferry", scope=near, params=VECTOR)
         assert list(held) == ["near"]
+
+
+def test_cached_rows_are_held_to_a_number_of_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows are kept where texts are long, and one that is longer than all of them isn't. Proves: GUARD-2, OPS-2."""
+    monkeypatch.setattr(tenant_cache, "CACHED_ROWS", 10)
+    with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
+        texts = [f"ferry {at} " + "island bread " * size for at, size in enumerate([100] * 12 + [5_000])]
+        store.upsert({"id": str(at), "kind": "archival", "text": text} for at, text in enumerate(texts))
+        for _ in range(2):
+            hits = search(store, "ferry", params=SearchParams(limit=20)).hits
+            assert sorted(hit.record.text for hit in hits) == sorted(texts)
+        rows = next(iter(store._session.cache._tenants.values())).rows
+        assert 0 < len(rows) < 12
+        assert rows.currsize <= 20_000
