@@ -163,7 +163,7 @@ def _call(
     top = sorted(best.values(), reverse=True)[:_TOP_HITS]
     return {
         "name": plan["tool"],
-        "input": {"queries": [query["text"] for query in plan["queries"]], **plan["parameters"]},
+        "input": {"queries": [query["text"] for query in plan["queries"]], **plan["parameters"], **plan["refinement"]},
         "strategy": plan["strategy"],
         "iteration": iteration,
         "result_count": len(best),

@@ -128,7 +128,8 @@ class PoolEntry(TypedDict):
 class Plan(TypedDict):
     """The next tool call: set by plan_queries or refine, spent by execute_tool.
 
-    `missing` says which parts of the question are still uncovered (LOOP-6).
+    `missing` says which parts of the question are still uncovered, `refinement` why a refinement is made and what it
+    changes: reasons, corrected, fuzzy, min_similarity, dropped_filters, each only where it has a value (LOOP-6).
     """
 
     tool: str
@@ -136,6 +137,7 @@ class Plan(TypedDict):
     queries: list[PlannedQuery]
     parameters: dict[str, Any]
     origin: str
+    refinement: dict[str, Any]
     missing: list[str]
 
 

@@ -160,6 +160,9 @@ class RunScreen(Screen):
         self.line()
         heading = f"Iteration {event.get('iteration')}: {event.get('strategy')} with {event.get('tool')}"
         self.line(f"{heading}{' (refined)' if event.get('origin') == 'refine' else ''}", "bold cyan")
+        corrected = (event.get("refinement") or {}).get("corrected")
+        if corrected:
+            self.line(f"asked again as: {corrected}", "dim", 3)
         self._planned = event
 
     def _write_queries(self, yields: Sequence[Mapping[str, Any]]) -> None:

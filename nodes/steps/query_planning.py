@@ -7,20 +7,31 @@ from typing import Any
 
 from langgraph.types import StreamWriter
 
+from recall_loop.memory.search.query.fuzzy import SpellingVocabulary, corrected_query
 from recall_loop.nodes.model.llm_answer import request_advice
 from recall_loop.nodes.model.llm_step import record_steps
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.planning.bridges import bridge_candidates, candidate_terms
+from recall_loop.policy.planning.refinement import (
+    NO_REFINEMENT,
+    SPELLING_LEVEL,
+    Refinement,
+    may_be_misspelt,
+    plan_refinement,
+)
 from recall_loop.policy.planning.round_plan import (
+    REFINE_ORIGIN,
     PlanningContext,
     PlanningResult,
     plan_next,
 )
 from recall_loop.policy.planning.strategies import Experience
+from recall_loop.policy.stopping import refine_reasons
 from recall_loop.state.agent_state import AgentState, PlannedQuery, PoolEntry
 from recall_loop.state.errors import StoreError
 from recall_loop.state.run.events import QueriesPlanned
 from recall_loop.state.scope import Scope
+from recall_loop.text.words.tokens import stems
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +47,7 @@ def make_plan(state: AgentState, run: RunContext, write: StreamWriter, origin: s
         bridges=_bridges(state, run, ranked),
         uncovered=state["uncovered"],
         experience=Experience(**state["experience"]) if state["experience"] else None,
+        refinement=_refinement(state, run) if origin == REFINE_ORIGIN else NO_REFINEMENT,
     )
     advice, step = request_advice(state, run, known, origin) if run.chat_client and state["in_scope"] else (None, None)
     planned = plan_next(
@@ -54,6 +66,30 @@ def make_plan(state: AgentState, run: RunContext, write: StreamWriter, origin: s
             "queries_dropped": counters["queries_dropped"] + len(planned.repeats),
         },
     }
+
+
+def _refinement(state: AgentState, run: RunContext) -> Refinement:
+    """Return what a refinement changes, beside its queries, and why."""
+    pool, settings = state["evidence_pool"], run.settings
+    reasons = refine_reasons(state["tool_calls"], pool, state["new_facts_last_iteration"], settings)
+    best = max((entry["similarity"] for entry in pool.values()), default=0.0)
+    corrected = _corrected_question(run) if may_be_misspelt(reasons, settings) else None
+    return plan_refinement(run.question, reasons, corrected, best, settings)
+
+
+def _corrected_question(run: RunContext) -> str | None:
+    """Return the question with words of the memory in place of likely misspellings; None without any.
+
+    The corrections come from the tenant's words, so each must stand in a record that the request may read.
+    """
+    view, asked = run.store.view(run.scope), run.question.text
+    try:
+        corrected = corrected_query(asked, view.derived_from_vocabulary(SpellingVocabulary), SPELLING_LEVEL)
+        new = set(stems(corrected or "")) - set(stems(asked))
+        return corrected if all(len(view.top_by_stems([(stem, 1.0)], 1)) for stem in new) else None
+    except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
+        _log.warning("spelling not checked", extra={"error_type": type(error).__name__})
+        return None
 
 
 def _bridges(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -> list[PlannedQuery]:
@@ -80,6 +116,7 @@ def _event(state: AgentState, planned: PlanningResult) -> QueriesPlanned:
         "strategy": plan["strategy"],
         "origin": plan["origin"],
         "tool": plan["tool"],
+        "refinement": plan["refinement"],
         "queries": [dict(query) for query in plan["queries"]],
         "missing": plan["missing"],
         "dropped_repeats": len(planned.repeats),

@@ -18,8 +18,8 @@ Near-duplicates of a better fact go behind everything else, so that they never c
 facts with two better ones of the same title lose the crowding weight's share of their score.
 
 Novelty: the facts that an iteration really added (STOP-1). A vector search always returns something unseen. So a fact
-is new only if its key is unseen, its similarity reaches the minimum, and it either enters the current best `max_facts`
-or raises the coverage.
+is new only if its key is unseen among those that were similar enough, its similarity reaches the minimum, and it either
+enters the current best `max_facts` or raises the coverage.
 """
 
 from __future__ import annotations
@@ -237,17 +237,21 @@ def new_facts(
     *,
     most: int,
     least_similarity: float,
+    usual_similarity: float,
     states: Callable[[PoolEntry], bool],
     supports: Callable[[PoolEntry], Set[int]],
     covered_before: frozenset[int],
 ) -> frozenset[str]:
     """Return the keys of the facts that are new in `iteration`.
 
+    What was only seen below NOVELTY_MIN_SIMILARITY so far, as by a misspelt query, is still unseen.
+
     Args:
         ranked: the pool, best first.
         iteration: the current iteration, from 1.
         most: the request's max_facts.
-        least_similarity: NOVELTY_MIN_SIMILARITY, in [0,1].
+        least_similarity: similarity from which facts count, in [0,1]; lower than usual where a refinement asks for it.
+        usual_similarity: NOVELTY_MIN_SIMILARITY, in [0,1].
         states: tells whether an entry states something; what doesn't is never new.
         supports: returns the indices of the facets that an entry supports.
         covered_before: indices of the facets that were supported before this iteration.
@@ -255,11 +259,19 @@ def new_facts(
     return frozenset(
         item.entry["key"]
         for rank, item in enumerate(ranked)
-        if item.entry["first_iteration"] == iteration
+        if _is_unseen(item.entry, iteration, usual_similarity)
         and item.entry["similarity"] >= least_similarity
         and states(item.entry)
         and (rank < most or supports(item.entry) - covered_before)
     )
+
+
+def _is_unseen(entry: PoolEntry, iteration: int, least: float) -> bool:
+    """Tell whether earlier iterations didn't find a fact, or found it too dissimilar to count."""
+    if entry["first_iteration"] == iteration:
+        return True
+    before = (match["similarity"] for match in entry["matches"] if match["iteration"] < iteration)
+    return not entry["is_new"] and max(before, default=0.0) < least
 
 
 def streak_without_gain(streak: int, new: int, least_new: int) -> int:

@@ -6,9 +6,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Any
 
 from recall_loop.policy.planning.bridges import BridgeCandidate, bridge_queries, feedback_queries, uncovered_queries
 from recall_loop.policy.planning.query_forms import RepeatFilter, fallback_queries
+from recall_loop.policy.planning.refinement import NO_REFINEMENT, Refinement, refined_queries
 from recall_loop.policy.planning.strategies import (
     DirectQueries,
     Experience,
@@ -59,7 +61,10 @@ DEFAULT_PLANNING_PARTS = PlanningParts()
 
 @dataclass(frozen=True)
 class PlanningContext:
-    """The inputs of planning (LOOP-3): everything tried with its yield, and everything found, best first."""
+    """The inputs of planning (LOOP-3): everything tried with its yield, and everything found, best first.
+
+    `refinement` is what a refinement changes (LOOP-6).
+    """
 
     question: AnalysedQuestion
     ranked: Sequence[PoolEntry]
@@ -68,6 +73,7 @@ class PlanningContext:
     bridges: Sequence[PlannedQuery]
     uncovered: Sequence[str] = ()
     experience: Experience | None = None
+    refinement: Refinement = NO_REFINEMENT
 
 
 @dataclass(frozen=True)
@@ -138,10 +144,10 @@ def plan_next(
 ) -> PlanningResult:
     """Return the next plan; it has no queries if nothing untried is left.
 
-    Bridges come first, then the queries of the next strategy that has an untried one. A refinement adds a query for
-    each uncovered part of the question and feedback queries, and looks deeper; a first iteration takes the whole
-    fallback set. The queries of a language model come last: they pass the same repeat filter, and take no room from
-    the others.
+    What a refinement changes comes first, then bridges, then the queries of the next strategy that has an untried one.
+    A refinement adds a query for each uncovered part of the question and feedback queries, and looks deeper; a first
+    iteration takes the whole fallback set. The queries of a language model come last: they pass the same repeat filter,
+    and take no room from the others.
     """
     advice = advice or LlmAdvice()
     tool = tool_for(content_types).value
@@ -150,7 +156,8 @@ def plan_next(
     most, longest = settings.fallback_max_queries, settings.fallback_max_length
     chosen: list[PlannedQuery] = []
     if known.outcomes:
-        chosen += repeats.keep(known.bridges, most - min(_STRATEGY_QUERIES, most - 1))
+        room = most - min(_STRATEGY_QUERIES, most - 1)
+        chosen += repeats.keep([*refined_queries(known.question, known.refinement, longest), *known.bridges], room)
     strategy, rotated, offered = _next_strategy(known, settings, repeats, most - len(chosen), advice.strategy, parts)
     chosen += rotated
     generated = len(known.bridges) + offered + len(advice.queries)
@@ -164,8 +171,9 @@ def plan_next(
         "tool": tool,
         "strategy": strategy.value,
         "queries": [{**query, "rank": rank} for rank, query in enumerate([*chosen, *advised], 1)],
-        "parameters": _parameters(settings, origin, advice),
+        "parameters": _parameters(settings, origin, advice, known.refinement),
         "origin": origin,
+        "refinement": known.refinement.notes(),
         "missing": list(dict.fromkeys([*advice.missing, *known.uncovered])),
     }
     return PlanningResult(plan, generated, tuple(repeats.dropped), len(advised))
@@ -205,11 +213,12 @@ def limit_parameter(weight: float) -> str:
     return "limit" if weight >= _MAJOR_WEIGHT else "minor_limit"
 
 
-def _parameters(settings: Settings, origin: str, advice: LlmAdvice) -> dict[str, int]:
+def _parameters(settings: Settings, origin: str, advice: LlmAdvice, refinement: Refinement) -> dict[str, Any]:
     """Return the search parameters; a refinement looks twice as deep, and twice again on a model's advice."""
     factor = (2 if origin == REFINE_ORIGIN else 1) * (2 if advice.wider else 1)
     limits = {"limit": settings.search_limit, "minor_limit": min(settings.search_limit, _MINOR_LIMIT)}
-    parameters = {name: min(factor * limit, MAX_LIMIT) for name, limit in limits.items()}
+    parameters: dict[str, Any] = {name: min(factor * limit, MAX_LIMIT) for name, limit in limits.items()}
+    parameters |= refinement.parameters()
     if advice.fuzzy and settings.search_mode is not SearchMode.VECTOR:  # vectors know no typos
         parameters["fuzzy"] = advice.fuzzy
     return parameters

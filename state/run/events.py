@@ -13,7 +13,8 @@ from typing_extensions import TypedDict
 class QueriesPlanned(TypedDict):
     """Queries chosen for the coming call.
 
-    `dropped_repeats` counts what the repeat filter left out; `repeats` has their texts, each once.
+    `dropped_repeats` counts what the repeat filter left out; `repeats` has their texts, each once. `refinement` has the
+    reasons of a refinement and what it changes, as `Plan` says; it is empty for other rounds.
     """
 
     type: Literal["queries_planned"]
@@ -21,6 +22,7 @@ class QueriesPlanned(TypedDict):
     strategy: str
     origin: str
     tool: str
+    refinement: dict[str, Any]
     queries: list[dict[str, Any]]
     missing: list[str]
     dropped_repeats: int

@@ -129,6 +129,10 @@ class Settings(BaseSettings):
 
     refine_min_similarity: UnitFloat = Field(0.5, description="Refine below this mean similarity (LOOP-5).")
     refine_min_confidence: UnitFloat = Field(0.5, description="Refine below this mean fact confidence (LOOP-5).")
+    refine_relaxation: UnitFloat = Field(
+        0.8,
+        description="Share of `novelty_min_similarity` that a refinement asks for while nothing reaches it (LOOP-6).",
+    )
     refine_drop: UnitFloat = Field(0.5, description="Refine when results fall by more than this share (LOOP-5).")
     repeat_similarity: UnitFloat = Field(
         0.9, description="Queries whose terms overlap by at least this share are repeats (LOOP-4)."

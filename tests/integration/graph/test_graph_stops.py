@@ -231,6 +231,25 @@ def test_a_run_that_refines(world):
     assert calls[refined["iteration"] - 1]["input"]["queries"] == [query["text"] for query in refined["queries"]]
 
 
+def test_a_misspelt_question_finds_what_it_means(world):
+    """Proves: LOOP-6, LOOP-5, STOP-1 (asked again as the memory spells it; what that finds is new, and traced)."""
+    result = run(world, "What does Qiust count at the lihgthouse?")
+    assert result.facts[0].text == "Quist counted forty-one seals near the lighthouse."
+    assert result.facts[0].similarity >= 0.6
+    first, second, *_ = result.metadata["new_facts_by_iteration"]
+    assert first == 0 and second > 0
+    call = result.metadata["trace"]["tool_calls"][1]["input"]
+    assert call["corrected"] == "What does Quist count at the lighthouse?"
+    assert call["fuzzy"] == 1 and "nothing_new" in call["reasons"]
+    assert "Quist count" in " ".join(call["queries"]) or "quist count lighthouse" in call["queries"]
+
+
+def test_no_correction_comes_from_records_that_the_request_may_not_read(world):
+    """Proves: LOOP-6, STORE-3 (another user's words are no suggestions)."""
+    result = run(world, "What does Qiust count at the lihgthouse?", user_id="u-joel")
+    assert "quist" not in result.model_dump_json().lower()
+
+
 def test_good_results_go_on_with_the_next_strategy(world):
     """Proves: LOOP-5, LOOP-7."""
     knobs = {**PATIENT, "refine_min_similarity": 0, "refine_min_confidence": 0, "refine_drop": 1}

@@ -9,6 +9,7 @@ import pytest
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
 from recall_loop.policy.planning.bridges import feedback_queries
 from recall_loop.policy.planning.query_forms import RepeatFilter, make_query
+from recall_loop.policy.planning.refinement import may_be_misspelt, plan_refinement
 from recall_loop.policy.planning.round_plan import (
     PLAN_ORIGIN,
     REFINE_ORIGIN,
@@ -324,6 +325,65 @@ def test_a_refinement_never_looks_less_deep(limit):
     """Proves: LOOP-6."""
     refined = plan(known(outcomes=tried("x")), REFINE_ORIGIN, search_limit=limit).plan["parameters"]["limit"]
     assert limit <= refined <= 1000
+
+
+MISSPELT = "Where does the docter Ruth Meyer teach?"
+
+
+def refined(reasons=("low_similarity", "nothing_new"), corrected=None, best=0.3, text=TEXT, **knobs):
+    """Return the plan of a refinement after a first round."""
+    asked = question(text)
+    changes = plan_refinement(asked, reasons, corrected, best, Settings(**knobs))
+    seen = PlanningContext(asked, [], tried("something else"), ["direct"], [], refinement=changes)
+    return plan_next(seen, DEFAULT_CONTENT_TYPES, Settings(**knobs), REFINE_ORIGIN).plan
+
+
+def test_a_refinement_asks_again_with_the_spelling_that_the_memory_knows():
+    """Proves: LOOP-6 (the mended question comes first, the call tolerates slips, and the plan says so)."""
+    made = refined(text=MISSPELT, corrected="Where does the doctor Ruth Meyer teach?")
+    first = made["queries"][0]
+    assert "doctor" in first["text"] and first["spoken"] == "Where does the doctor Ruth Meyer teach?"
+    assert made["parameters"]["fuzzy"] == made["refinement"]["fuzzy"] == 1
+    assert made["refinement"]["corrected"] == "Where does the doctor Ruth Meyer teach?"
+    assert made["refinement"]["reasons"] == ["low_similarity", "nothing_new"]
+    assert "fuzzy" not in refined(text=MISSPELT)["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "reasons", "may"),
+    [
+        ("auto", ["nothing_new"], True),
+        ("auto", ["fewer_results", "low_confidence"], False),
+        ("vector", ["nothing_new"], False),
+    ],
+)
+def test_misspellings_are_looked_for_where_words_are_searched_and_found_nothing(mode, reasons, may):
+    """Proves: LOOP-6, SEARCH-2."""
+    assert may_be_misspelt(reasons, Settings(search_mode=mode)) is may
+
+
+def test_a_refinement_lowers_the_threshold_within_bounds_while_nothing_reaches_it():
+    """Proves: LOOP-6."""
+    assert (
+        refined(best=0.3)["parameters"]["min_similarity"] == refined(best=0.3)["refinement"]["min_similarity"] == 0.28
+    )
+    assert "min_similarity" not in refined(best=0.5)["parameters"]
+    assert "min_similarity" not in refined(best=0.3, refine_relaxation=1)["parameters"]
+    assert refined(best=0.0, novelty_min_similarity=0.5, refine_relaxation=0.5)["parameters"]["min_similarity"] == 0.25
+
+
+def test_a_refinement_drops_the_filters_that_the_question_implied():
+    """Proves: LOOP-6 (records of all times are looked at, without the time's words; the request's filters stay)."""
+    made = refined(text="What did Ruth Meyer teach in May 2023?", best=0.6)
+    assert made["refinement"]["dropped_filters"] == ["start_time", "end_time"]
+    anytime = next(query for query in made["queries"] if query["source"] == QuerySource.TEMPORAL)
+    assert anytime["narrowed"] is None and "2023" not in anytime["text"] and "ruth" in anytime["text"]
+
+
+def test_a_round_that_is_no_refinement_changes_nothing():
+    """Proves: LOOP-6."""
+    assert plan(known()).plan["refinement"] == {}
+    assert not {"fuzzy", "min_similarity"} & plan(known()).plan["parameters"].keys()
 
 
 def test_the_tool_follows_the_content_types():

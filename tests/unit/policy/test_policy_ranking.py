@@ -50,7 +50,10 @@ def entry(name, relevance=0.5, sources=1, queries=1, iteration=1, text=None, sim
         "relevance": relevance,
         "alignment": [],
         "said": [[name, None]],
-        "matches": [{"query": f"q{at}", "score": relevance} for at in range(queries)],
+        "matches": [
+            {"query": f"q{at}", "score": relevance, "similarity": similarity, "iteration": iteration}
+            for at in range(queries)
+        ],
         "evidence": [],
         "evidence_keys": [f"{name}:{at}" for at in range(sources)],
         "first_iteration": iteration,
@@ -277,13 +280,14 @@ def test_ranking_an_empty_pool_gives_nothing():
 # Novelty
 
 
-def novel(entries, iteration=2, most=2, supports=None, before=frozenset()):
+def novel(entries, iteration=2, most=2, supports=None, before=frozenset(), least=0.35):
     ranked = rank_entries(entries, SETTINGS, NOW)
     return new_facts(
         ranked,
         iteration,
         most=most,
-        least_similarity=0.35,
+        least_similarity=least,
+        usual_similarity=0.35,
         states=states_something,
         supports=supports or (lambda found: set()),
         covered_before=before,
@@ -295,6 +299,19 @@ def test_a_fact_among_the_best_is_new_in_the_iteration_that_found_it():
     entries = [entry("old", 0.9), entry("new", 0.8, iteration=2)]
     assert novel(entries) == {"key:new"}
     assert novel(entries, iteration=3) == frozenset()
+
+
+def test_what_was_seen_too_dissimilar_to_count_is_new_once_it_counts():
+    """Proves: STOP-1, LOOP-6 (by another spelling, or where a refinement lowers the threshold)."""
+    before = {"query": "qiust", "source": "phrase", "iteration": 1, "score": 0.3, "similarity": 0.3}
+    found = entry("quist", 0.8, similarity=0.8)
+    spelt = {**found, "matches": [before, {**before, "query": "quist", "iteration": 2, "similarity": 0.8}]}
+    assert novel([spelt]) == {"key:quist"}
+    assert novel([{**spelt, "is_new": True}], iteration=3) == frozenset()
+    assert novel([{**spelt, "matches": [{**before, "similarity": 0.4}]}]) == frozenset()
+    near = {**entry("near", 0.3, similarity=0.3), "matches": [before]}
+    assert novel([near]) == frozenset()
+    assert novel([near], least=0.28) == {"key:near"}
 
 
 def test_something_unseen_and_dissimilar_is_not_new():

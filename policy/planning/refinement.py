@@ -1,0 +1,105 @@
+"""What a refinement changes beside its queries, without a language model, and why (LOOP-6).
+
+- spelling: where the memory has no record with a word of the question, and words near it, the question is asked again
+  with these, and the call's words are looked up with the same tolerance;
+- threshold: while nothing found reaches `novelty_min_similarity`, facts count from `refine_relaxation` of it on;
+- inferred filters: what was looked up in a time that the question names is looked up in all times. The caller's own
+  filters always stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from recall_loop.policy.planning.query_forms import (
+    PART_WEIGHT,
+    content_query,
+    main_query,
+    make_query,
+    shorten_query,
+    without_times,
+)
+from recall_loop.policy.question.question import AnalysedQuestion
+from recall_loop.state.agent_state import PlannedQuery
+from recall_loop.state.settings.settings import Settings
+from recall_loop.state.types import QuerySource, SearchMode
+
+# One slip in a word. At two, a rare name that was never told would soon become another that was.
+SPELLING_LEVEL = 1
+# Reasons that a misspelt question may have; fewer results, or facts of low confidence, are none of its doing.
+_SPELLING_REASONS = frozenset(("no_results", "low_similarity", "nothing_new"))
+_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """The changes of one refinement.
+
+    Attributes:
+        reasons: why it is made (LOOP-5).
+        corrected: the question with likely misspellings mended, if there are any.
+        min_similarity: similarity from which facts count, in [0,1]; None = the settings' own.
+        unfiltered: names of the inferred filters that are dropped.
+    """
+
+    reasons: tuple[str, ...] = ()
+    corrected: str | None = None
+    min_similarity: float | None = None
+    unfiltered: tuple[str, ...] = ()
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the call that it changes."""
+        values = {"fuzzy": SPELLING_LEVEL if self.corrected else None, "min_similarity": self.min_similarity}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def notes(self) -> dict[str, Any]:
+        """Return reasons and changes as plans, events and traces hold them, without empty ones."""
+        notes = {"reasons": list(self.reasons), "corrected": self.corrected, "dropped_filters": list(self.unfiltered)}
+        return {name: value for name, value in notes.items() if value} | self.parameters()
+
+
+NO_REFINEMENT = Refinement()
+
+
+def may_be_misspelt(reasons: Sequence[str], settings: Settings) -> bool:
+    """Tell whether a refinement should look for misspellings: vectors know none, and not every reason hints at one."""
+    return settings.search_mode is not SearchMode.VECTOR and not _SPELLING_REASONS.isdisjoint(reasons)
+
+
+def plan_refinement(
+    question: AnalysedQuestion,
+    reasons: Sequence[str],
+    corrected: str | None,
+    best_similarity: float,
+    settings: Settings,
+) -> Refinement:
+    """Return what the next call changes.
+
+    Args:
+        question: the analysed request.
+        reasons: why a refinement is made (LOOP-5).
+        corrected: the question with likely misspellings mended, or None.
+        best_similarity: highest similarity of anything found so far, in [0,1].
+        settings: holds the thresholds.
+    """
+    floor = settings.novelty_min_similarity
+    lowered = round(floor * settings.refine_relaxation, _DIGITS) if best_similarity < floor else floor
+    return Refinement(
+        reasons=tuple(reasons),
+        corrected=corrected,
+        min_similarity=lowered if lowered < floor else None,
+        unfiltered=tuple(question.period or ()),
+    )
+
+
+def refined_queries(question: AnalysedQuestion, refinement: Refinement, longest: int) -> Iterator[PlannedQuery]:
+    """Yield the queries that a refinement's changes make, of at most `longest` characters."""
+    if refinement.corrected:
+        text = " ".join([*question.referents, content_query(refinement.corrected)])
+        spoken = None if question.referents else refinement.corrected
+        yield {**make_query(shorten_query(text, longest), QuerySource.PHRASE, PART_WEIGHT), "spoken": spoken}
+    if refinement.unfiltered:
+        text = without_times(main_query(question), question)
+        yield make_query(shorten_query(text, longest), QuerySource.TEMPORAL)
