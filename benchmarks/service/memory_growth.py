@@ -19,7 +19,8 @@ from threading import local
 
 import httpx
 
-sys.path[:0] = [str(folder) for folder in Path(__file__).resolve().parents[1:3]]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from measuring import resident_mb
 from rich import box

@@ -21,7 +21,8 @@ from typing import Any
 import httpx
 
 # The service is started as the tests do it.
-sys.path[:0] = [str(folder) for folder in Path(__file__).resolve().parents[1:3]]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from measuring import resident_mb
 
