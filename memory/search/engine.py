@@ -104,7 +104,8 @@ def search_many(
             vectors = _given_vectors(store, vectors, len(queries), params.mode)
         stage = make_rerank_stage(store, scope, params, reranker, given=vectors is not None, gains=parts.gains)
         views = [searches[query.filters].view for query in parsed]
-        prepared = prepare_queries(store, views, parsed, vectors, with_tokens=stage.with_tokens)
+        readable = store.view(scope).snapshot_view(views[0]) if views else store.view(scope)
+        prepared = prepare_queries(store, views, readable, parsed, vectors, with_tokens=stage.with_tokens)
         answers: dict[PreparedQuery, SearchResponse] = {}
         for narrowed, filtered in searches.items():
             answers |= filtered.answer([query for query in prepared if query.parsed.filters == narrowed], stage)

@@ -17,7 +17,8 @@ letter, which typos rarely touch, then the more frequent, then by alphabet.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock, local
@@ -47,6 +48,7 @@ _INFLECTIONS = (
     *("er", "ly", "ion", "ation", "ity", "ment", "ness", "al", "ful", "ence", "ance", "able", "ive", "ous"),
 )
 _MAX_CACHED = 4096
+_MOST_COMPARED = 100
 # A digit, a sign of addresses and names of code, or a path: `/` with another or a dot behind it.
 _LOCKED = re.compile(r"[\d@_\\]|/.*[/.]\w")
 _local = local()  # a stemmer must not be shared between threads
@@ -59,7 +61,62 @@ class _Variant:
     steps: int
 
 
-class SpellingVocabulary:
+class Vocabulary(ABC):
+    """Stems, each with the number of rows that have it."""
+
+    @abstractmethod
+    def frequency(self, stem: str) -> int:
+        """Return the number of rows that have `stem`, 0 when none has."""
+
+    @abstractmethod
+    def variants(self, word: str, most: int) -> tuple[_Variant, ...]:
+        """Return the stems at 1 to `most` steps (1 or 2) from a folded word, best first, its own left out.
+
+        `most` = 0 gives frequent stems at one step.
+        """
+
+    def likely_corrections(self, word: str, most: int) -> tuple[_Variant, ...]:
+        """Return the variants that make `word` look misspelt, best first.
+
+        For a word whose stem no row has these are all; for a known one those at one step whose stem is in at
+        least 50 times as many rows.
+        """
+        rows = self.frequency(stem(word))
+        if not rows:
+            return self.variants(word, most)
+        return tuple(each for each in self.variants(word, 0) if self.frequency(each.stem) >= RARITY_RATIO * rows)
+
+
+class ReadableVocabulary(Vocabulary):
+    """The stems of the rows that a caller may read: what it is told comes from no others (GUARD-3).
+
+    Variants are looked up among the tenant's stems, and those that stand in none of the rows are left out. Of a word's
+    variants the 100 best are looked at, so that a narrow scope costs about as much as the whole tenant.
+
+    Args:
+        whole: the stems of the tenant.
+        count: returns for stems the number of rows that have each.
+    """
+
+    def __init__(self, whole: Vocabulary, count: Callable[[Collection[str]], Mapping[str, int]]) -> None:
+        self._whole, self._count = whole, count
+
+    def frequency(self, stem: str) -> int:
+        """Return the number of rows that have `stem`, 0 when none has."""
+        return self._count([stem])[stem]
+
+    def variants(self, word: str, most: int) -> tuple[_Variant, ...]:
+        """Return the stems at 1 to `most` steps from a folded word, best first; see `Vocabulary`."""
+        near = self._whole.variants(word, most)[:_MOST_COMPARED]
+        rows = self._count([each.stem for each in near])
+        return tuple(sorted((each for each in near if rows[each.stem]), key=lambda each: _order(each, word, rows)))
+
+
+def _order(variant: _Variant, word: str, rows: Mapping[str, int]) -> tuple[int, bool, int, str]:
+    return variant.steps, variant.stem[0] != word[0], -rows.get(variant.stem, 0), variant.stem
+
+
+class SpellingVocabulary(Vocabulary):
     """The stems of a tenant, and for each the number of its rows that have it.
 
     `frequencies` must not change while the vocabulary is in use. The tables that stems are compared by are
@@ -76,22 +133,8 @@ class SpellingVocabulary:
         """Return the number of rows that have `stem`, 0 when none has."""
         return self._frequencies.get(stem, 0)
 
-    def likely_corrections(self, word: str, most: int) -> tuple[_Variant, ...]:
-        """Return the variants that make `word` look misspelt, best first.
-
-        For a word whose stem no row has these are all; for a known one those at one step whose stem is in at
-        least 50 times as many rows.
-        """
-        rows = self.frequency(stem(word))
-        if not rows:
-            return self.variants(word, most)
-        return tuple(each for each in self.variants(word, 0) if self.frequency(each.stem) >= RARITY_RATIO * rows)
-
     def variants(self, word: str, most: int) -> tuple[_Variant, ...]:
-        """Return the stems at 1 to `most` steps (1 or 2) from a folded word, best first, its own left out.
-
-        `most` = 0 gives frequent stems at one step.
-        """
+        """Return the stems at 1 to `most` steps from a folded word, best first; see `Vocabulary`."""
         with self._lock:
             known = self._variants.get((word, most))
             if known is not None:
@@ -114,14 +157,11 @@ class SpellingVocabulary:
         if most and word.isascii():
             steps |= {text: 1 for text in _stem_spellings(_repaired_ending(word)) if self.frequency(text)}
         steps.pop(own, None)
-
-        def order(text: str) -> tuple[int, bool, int, str]:
-            return steps[text], text[0] != word[0], -self.frequency(text), text
-
-        return tuple(_Variant(text, steps[text]) for text in sorted(steps, key=order))
+        found = (_Variant(text, distance) for text, distance in steps.items())
+        return tuple(sorted(found, key=lambda each: _order(each, word, self._frequencies)))
 
 
-def expand_query(query: str, vocabulary: SpellingVocabulary, level: int) -> list[TermGroup]:
+def expand_query(query: str, vocabulary: Vocabulary, level: int) -> list[TermGroup]:
     """Return one group for each distinct stem of `query`, in order (SEARCH-2).
 
     Level 0 gives each stem alone. Level 1 adds stems at one step from words of four letters or more
@@ -145,7 +185,7 @@ def term_groups(query: str) -> list[TermGroup]:
     return [TermGroup(stem, tuple((form, 1.0) for form in forms[stem])) for stem in reversed(forms)]
 
 
-def corrected_query(query: str, vocabulary: SpellingVocabulary, level: int) -> str | None:
+def corrected_query(query: str, vocabulary: Vocabulary, level: int) -> str | None:
     """Return `query` with the words that are likely misspelt replaced by their best variant, else None.
 
     Only words that the vocabulary hardly knows are replaced, at level 2 as at level 1, so that a clean
@@ -168,7 +208,7 @@ def _locked(query: str) -> frozenset[str]:
     return frozenset(word for run in query.split() if _LOCKED.search(run) for word in words(run))
 
 
-def _variants(word: str, vocabulary: SpellingVocabulary, level: int, locked: frozenset[str]) -> tuple[_Variant, ...]:
+def _variants(word: str, vocabulary: Vocabulary, level: int, locked: frozenset[str]) -> tuple[_Variant, ...]:
     if not _correctable(word, locked):
         return ()
     if level == 1:
@@ -185,7 +225,7 @@ def _most(word: str, level: int) -> int:
     return 2 if level == 2 and len(word) >= SHORTEST_FOR_TWO else 1
 
 
-def _corrected(typed: str, vocabulary: SpellingVocabulary, level: int, locked: frozenset[str]) -> str:
+def _corrected(typed: str, vocabulary: Vocabulary, level: int, locked: frozenset[str]) -> str:
     """Return one run of the query as it should be spelt; what follows an apostrophe is kept."""
     folded, found = fold(typed), words(typed)
     if len(found) != 1 or not folded.startswith(found[0]) or len(folded) != len(typed):

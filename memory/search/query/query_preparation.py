@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.search.query.fuzzy import SpellingVocabulary, corrected_query, expand_query, term_groups
+from recall_loop.memory.search.query.fuzzy import (
+    ReadableVocabulary,
+    SpellingVocabulary,
+    corrected_query,
+    expand_query,
+    term_groups,
+)
 from recall_loop.memory.search.query.lexical import TermGroup
 from recall_loop.memory.store.embed.embedders import TokenEmbedder, validate_vectors
 from recall_loop.state.errors import InvalidInputError, display_value
@@ -189,6 +195,7 @@ class PreparedQuery:
 def prepare_queries(
     store: MemoryStore,
     views: Sequence[View],
+    readable: View,
     queries: Sequence[ParsedQuery],
     given: NDArray[np.float32] | None,
     *,
@@ -196,12 +203,14 @@ def prepare_queries(
 ) -> list[PreparedQuery]:
     """Prepare queries; `views` are where each is looked up, `given` their vectors if they needn't be embedded.
 
+    Words are corrected by those of the view `readable`: all that the caller may read, whatever the filters.
+
     Corrections are embedded beside them, and with `with_tokens` the token vectors of each wording are kept.
 
     Raises:
         EmbedderError: the embedder fails and the mode needs it.
     """
-    spelt = [_spelling(query, view) for query, view in zip(queries, views, strict=True)]
+    spelt = [_spelling(query, view, readable) for query, view in zip(queries, views, strict=True)]
     texts = [
         _texts_to_embed(query, view, corrected, with_wording=given is None)
         for query, view, (_, corrected) in zip(queries, views, spelt, strict=True)
@@ -232,12 +241,13 @@ def _embed(store: MemoryStore, texts: list[str], *, with_tokens: bool) -> dict[s
     return dict(zip(texts, zip(vectors, tokens, strict=True), strict=True))
 
 
-def _spelling(query: ParsedQuery, view: View) -> tuple[list[TermGroup], str | None]:
+def _spelling(query: ParsedQuery, view: View, readable: View) -> tuple[list[TermGroup], str | None]:
     """Return the query's groups of stems, and with fuzzy search the query with likely misspellings mended, if any."""
     level = query.options.fuzzy
     if not level or "fts" not in query.legs or not view.count():
         return query.term_groups, None
-    vocabulary = view.derived_from_vocabulary(SpellingVocabulary)
+    whole = readable.derived_from_vocabulary(SpellingVocabulary)
+    vocabulary = ReadableVocabulary(whole, readable.frequency_within)
     return expand_query(query.text, vocabulary, level), corrected_query(query.embedded_text, vocabulary, level)
 
 

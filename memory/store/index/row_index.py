@@ -156,6 +156,17 @@ class RowIndex:
                 total += len(posting.positions) if whole else int(self.alive[start + posting.positions].sum())
         return total
 
+    def frequency_within(self, stem: str, allowed: NDArray[np.bool_]) -> int:
+        """Return the number of allowed rows whose window has a stem; 0 unless one of them has it in its own text."""
+        total, own = 0, False
+        for start, terms in self._terms:
+            posting = terms.posting(stem)
+            if posting is not None:
+                present = allowed[start + posting.positions]
+                total += int(present.sum())
+                own = own or bool(posting.own[present].any())
+        return total if own else 0
+
     def frequencies(self) -> dict[str, int]:
         """Return for every stem that any row has the number of rows whose window has it."""
         found: dict[str, int] = {}

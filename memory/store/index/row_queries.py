@@ -204,6 +204,12 @@ def read_posting(sidecar: SqliteDatabase, facets: str, token: str) -> NDArray[np
     return _column(sidecar.fetch("SELECT rowid FROM fts WHERE fts MATCH ? ORDER BY rowid", (match,)))
 
 
+def has_own_stem(sidecar: SqliteDatabase, rowids: NDArray[np.int64], stem: str) -> bool:
+    """Return whether one of some rows has a stem in its own text."""
+    query = f"SELECT 1 FROM bodies WHERE rowid {_AMONG} AND instr(' ' || terms || ' ', ?) LIMIT 1"
+    return bool(sidecar.fetch(query, (ids_json(rowids), f" {stem} ")))
+
+
 def last_rowid(sidecar: SqliteDatabase) -> int:
     """Return the highest rowid: about the number of rows of all tenants."""
     return int(sidecar.fetch("SELECT coalesce(max(rowid), 0) FROM records")[0][0])

@@ -95,6 +95,9 @@ class TenantCache:
         default_factory=lambda: LRUCache(CACHED_ROWS * _ROW_CHARACTERS, getsizeof=_row_size)
     )
     frequencies: dict[str, int] = field(default_factory=dict)
+    frequencies_within: LRUCache[tuple[object, ...], dict[str, int]] = field(
+        default_factory=lambda: LRUCache(_MAX_SELECTIONS)
+    )
     postings: LRUCache[tuple[str, str], NDArray[np.int64]] = field(
         default_factory=lambda: LRUCache(_MAX_POSTING_ROWS, getsizeof=len)
     )
@@ -150,6 +153,7 @@ class TenantCache:
         self._state += 1
         self.corpus, self._size, self._vocabulary = None, None, None
         self.frequencies.clear()
+        self.frequencies_within.clear()
         self.postings.clear()
         self._derived.clear()
         if rowids is None or len(rowids) + len(self._dirty) > self._most_dirty():

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # Each is a statement.
 _MOST_STEMS = 400
+# Rows that are read to see whether a word is a row's own or a neighbour's.
+_MOST_LOOKED_AT = 64
 
 
 _T = TypeVar("_T")
@@ -252,6 +254,37 @@ class View:
         if not self._tenant_dominates():
             return row_queries.window_frequency(self._source.sqlite, self.tenant, token)
         return int(find_sorted(self._cache().selection(every), self._cache().posting("", token))[1].sum())
+
+    def frequency_within(self, stems: Collection[str]) -> dict[str, int]:
+        """Return for each stem the number of allowed rows whose window has it; 0 unless one has it in its own text.
+
+        Unlike `document_frequency` this tells nothing of rows that the view doesn't allow: neighbours in a window may
+        be another agent's (GUARD-3).
+        """
+        cache = self._cache()
+        with cache.lock:
+            known = cache.frequencies_within.setdefault((self.predicate.where, self.predicate.params), {})
+        missing = [stem for stem in dict.fromkeys(stems) if stem not in known]
+        if missing:
+            known |= self._count_within(cache, missing)
+        return {stem: known[stem] for stem in stems}
+
+    def _count_within(self, cache: TenantCache, stems: Sequence[str]) -> dict[str, int]:
+        index = cache.index()
+        if index is not None:
+            allowed = cache.allowed(self.predicate, index)
+            return {stem: index.frequency_within(stem, allowed) for stem in stems}
+        rows, facets = self.rowids(), self._narrowing()
+        found: dict[str, int] = {}
+        for stem in stems:
+            try:
+                having = cache.posting(facets, encode_token(stem))
+            except LexicalIndexError:
+                having = rows[:0]
+            within = having[find_sorted(rows, having)[1]]
+            own = row_queries.has_own_stem(self._source.sqlite, within[:_MOST_LOOKED_AT], stem)
+            found[stem] = len(within) if own else 0
+        return found
 
     def corpus(self) -> CorpusStatistics:
         """Return size and mean lengths of the tenant's corpus."""

@@ -218,6 +218,7 @@ VIEW_READS: dict[str, Callable[[View], Any]] = {
     "nearest": lambda view: view.nearest(asked_vectors(), 100),
     "newest": lambda view: view.newest(100),
     "document_frequency": lambda view: view.document_frequency(["ferri", f"{SECRET}text", "lamp"]).values(),
+    "frequency_within": lambda view: view.frequency_within(["ferri", f"{SECRET}text", "lamp"]).values(),
     "corpus": lambda view: view.corpus(),
 }
 # Functions over a store that give records.
