@@ -6,7 +6,7 @@ same range and description everywhere.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -190,6 +190,15 @@ def _to_utc(value: datetime) -> datetime:
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except OverflowError as error:
         raise ValueError("a date-time between the years 1 and 9999 in UTC") from error
+
+
+MAX_CLOCK_SKEW = timedelta(days=1)
+"""Clocks differ; a time that is further ahead than this can't be when something was said (GUARD-5)."""
+
+
+def is_to_come(moment: datetime | None, now: datetime) -> bool:
+    """Tell whether a time is more than a day ahead of `now`."""
+    return moment is not None and moment > now + MAX_CLOCK_SKEW
 
 
 def unique(values: tuple[Any, ...]) -> tuple[Any, ...]:

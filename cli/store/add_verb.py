@@ -74,7 +74,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         return 1 if failure else 0
     screen = Screen()
     for outcome in added.outcomes:
-        screen.line(f"{outcome.status} {outcome.id}")
+        screen.line(f"{outcome.status} {outcome.id}" + (f" ({outcome.warning})" if outcome.warning else ""))
     for record_id in added.facts.created if added.facts else []:
         screen.line(f"fact {record_id}")
     for one in added.skipped:

@@ -176,7 +176,7 @@ def _outcomes(
     statuses: Sequence[WriteStatus],
 ) -> list[WriteOutcome]:
     written = {
-        index: WriteOutcome(index, laid_out.id, status)
+        index: WriteOutcome(index, laid_out.id, status, warning=laid_out.warning)
         for (index, laid_out), status in zip(drafts.items(), statuses, strict=True)
     }
     return [written.get(index) or rejected[index] for index, _ in chunk]

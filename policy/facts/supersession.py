@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from recall_loop.state.records.records import Fact
+from recall_loop.state.types import is_to_come
 from recall_loop.text.words.tokens import normalise, query_terms, stem_set
 
 _LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
@@ -18,12 +19,17 @@ def fact_value(fact: Fact) -> str:
     return normalise(fact.object or fact.text)
 
 
-def chronological(facts: Iterable[Fact]) -> list[Fact]:
+def chronological(facts: Iterable[Fact], now: datetime) -> list[Fact]:
     """Return facts in the order in which they were said: by time, then position, then as given.
 
-    Facts without a time come before all others.
+    Facts without a time come before all others, and so do those of a time to come: nobody has said them then
+    (GUARD-5).
     """
-    return sorted(facts, key=lambda fact: _said_at(fact.created_at, fact.position))
+    return sorted(facts, key=lambda fact: _said_at(_known_time(fact, now), fact.position))
+
+
+def _known_time(fact: Fact, now: datetime) -> datetime | None:
+    return None if is_to_come(fact.created_at, now) else fact.created_at
 
 
 def said_before(older: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
@@ -43,29 +49,29 @@ def _said_at(created_at: datetime | None, position: int | None) -> tuple[datetim
     return created_at or _LONG_AGO, position or 0
 
 
-def supersession_changes(facts: Sequence[Fact]) -> list[Fact]:
+def supersession_changes(facts: Sequence[Fact], now: datetime) -> list[Fact]:
     """Return the facts of a single-valued slot that have to change, with their new end.
 
     The function is idempotent, and the order in which facts were written doesn't matter: a fact that becomes known
     late takes its place among the others. Facts of equal value don't supersede each other. An end that was set by
-    hand, without a successor or with one outside the slot, stays.
+    hand, without a successor or with one outside the slot, stays. A fact of a time to come supersedes nothing.
     """
-    ordered = chronological(facts)
+    ordered = chronological(facts, now)
     ids = {fact.id for fact in ordered}
     changed = []
     for at, fact in enumerate(ordered):
         if fact.superseded_by not in ids and (fact.superseded_by or fact.valid_until):
             continue
-        successor = _successor(fact, ordered[at + 1 :])
+        successor = _successor(fact, ordered[at + 1 :], now)
         by, until = (successor.id, successor.created_at) if successor else (None, None)
         if (fact.superseded_by, fact.valid_until) != (by, until):
             changed.append(fact.model_copy(update={"superseded_by": by, "valid_until": until}))
     return changed
 
 
-def _successor(fact: Fact, later: Sequence[Fact]) -> Fact | None:
+def _successor(fact: Fact, later: Sequence[Fact], now: datetime) -> Fact | None:
     value = fact_value(fact)
-    return next((other for other in later if other.created_at is not None and fact_value(other) != value), None)
+    return next((other for other in later if _known_time(other, now) and fact_value(other) != value), None)
 
 
 MIN_SHARE = 0.6

@@ -96,6 +96,7 @@ class RecordOutcome(BaseModel):
     id: str | None = Field(None, description="Its id, as far as it could be read.")
     status: RecordStatus = Field(description="`unchanged`: the very same record was there already.")
     error: str | None = Field(None, description="Why it was rejected: field, value and what is allowed.")
+    warning: str | None = Field(None, description="What was written otherwise than given, such as a time to come.")
 
 
 class BatchResult(BaseModel):
@@ -113,6 +114,7 @@ class WriteResult(BaseModel):
 
     id: str
     status: Literal["created", "replaced", "unchanged"]
+    warning: str | None = Field(None, description="What was written otherwise than given, such as a time to come.")
 
 
 class RecordIds(BaseModel):

@@ -50,7 +50,10 @@ def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Res
     A bad record rejects itself only. Of several with one id the last wins. The answer is the acknowledgement.
     """
     rows = store.upsert(batch.records, tenant=caller.tenant, on_reject="report")
-    outcomes = [RecordOutcome(index=row.index, id=row.id, status=row.status, error=row.error) for row in rows]
+    outcomes = [
+        RecordOutcome(index=row.index, id=row.id, status=row.status, error=row.error, warning=row.warning)
+        for row in rows
+    ]
     statuses = [row.status for row in rows]
     counts = {status: statuses.count(status) for status in get_args(WriteStatus)}
     return json_response(BatchResult(**counts, outcomes=outcomes))
@@ -113,7 +116,8 @@ def write_record(record_id: RecordId, body: RecordBody, caller: WriterDep, store
     outcome = store.upsert([body.to_record(record_id)], tenant=caller.tenant, on_reject="report")[0]
     if outcome.status == "rejected":  # what the model lets through and SQLite can't hold
         raise ProblemError(422, (outcome.error or "").removeprefix("records.0."), kind="invalid_input")
-    return json_response(WriteResult(id=record_id, status=outcome.status), 201 if outcome.status == "created" else 200)
+    written = WriteResult(id=record_id, status=outcome.status, warning=outcome.warning)
+    return json_response(written, 201 if outcome.status == "created" else 200)
 
 
 @router.patch(_ONE, summary="Change a record", response_model=Record, responses=problem_responses(404))

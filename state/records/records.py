@@ -19,6 +19,7 @@ from recall_loop.state.types import (
     Timestamp,
     UnitFloat,
     Utf8Text,
+    is_to_come,
     no_surrogates,
 )
 
@@ -199,7 +200,8 @@ def with_changes(record: Record, changes: Mapping[str, Any], now: datetime) -> R
     itself is returned.
 
     Raises:
-        InvalidInputError: `changes` is no mapping or empty, or the record would not be valid; names the field.
+        InvalidInputError: `changes` is no mapping or empty, or the record would not be valid, or of a time to come
+            (GUARD-5); names the field.
     """
     given: object = changes
     if not isinstance(given, Mapping) or not given:
@@ -215,6 +217,9 @@ def with_changes(record: Record, changes: Mapping[str, Any], now: datetime) -> R
     changed = parse_record({"created_at": None, **known})  # said to be unknown, lest it be derived again
     if changed == record:
         return record
+    for name in ("created_at", "updated_at"):
+        if name in new and is_to_come(getattr(changed, name), now):
+            raise InvalidInputError(name, new[name], "a time at most a day ahead of the clock")
     return changed if "updated_at" in new else changed.model_copy(update={"updated_at": now})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_message, parse_messages
@@ -21,7 +21,7 @@ from recall_loop.state.errors import validate_model
 from recall_loop.state.records.records import Message
 from recall_loop.state.records.trajectories import run_from_record, trajectory_record
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
-from recall_loop.state.types import MAX_TEXT_CHARS, Role
+from recall_loop.state.types import MAX_TEXT_CHARS, Role, is_to_come
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.store import MemoryStore
@@ -31,8 +31,6 @@ CONVERSATION_ROLES = (Role.USER, Role.ASSISTANT)
 # Keys of a message's attributes: its own id in the thread, the facts that were drawn from it, and those that were
 # drawn from an earlier text of it.
 MESSAGE_ID_ATTRIBUTE, FACTS_ATTRIBUTE, STALE_FACTS_ATTRIBUTE = "message_id", "facts", "stale_facts"
-# Clocks differ, but a message from later than this would outlast every correction.
-_MAX_CLOCK_SKEW = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -156,7 +154,7 @@ def _created_at(message: SourceMessage, now: datetime, warnings: list[str]) -> d
     moment = to_datetime(given)
     if moment is None:
         warnings.append("a message's timestamp is invalid; the current time was used")
-    elif moment > now + _MAX_CLOCK_SKEW:
+    elif is_to_come(moment, now):
         warnings.append("a message's timestamp is in the future; the current time was used")
         return now
     return moment or now

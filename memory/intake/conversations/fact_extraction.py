@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -268,7 +269,7 @@ class _FactExtractor:
             return False
         facts = {fact.id: fact for fact in self.store.facts_by_key(self.owner.tenant, [key]).get(key, [])}
         facts |= {fact.id: fact for fact in new.values() if supersession_key(fact) == key} | {known.id: known}
-        ordered = chronological(facts.values())
+        ordered = chronological(facts.values(), datetime.now(UTC))
         later = ordered[[fact.id for fact in ordered].index(known.id) + 1 :]
         return any(fact_value(fact) != fact_value(known) for fact in later)
 

@@ -20,6 +20,7 @@ from recall_loop.policy.facts.supersession import supersession_changes
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Fact, Record
 from recall_loop.state.scope import DEFAULT_TENANT
+from recall_loop.state.types import is_to_come
 from recall_loop.text.words.tokens import normalise
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def write_facts(
 
     Args:
         store: the store, open for writing.
-        facts: facts; without a `created_at` they are of now.
+        facts: facts; without a `created_at`, or with one more than a day ahead of the clock, they are of now.
         tenant: whose they are.
         single_valued: fact types that have one value at a time; `Lives in` and `lives_in` are one type.
         single_ids: ids of those of `facts` whose slot has one value at a time, whatever the type.
@@ -72,7 +73,7 @@ def write_facts(
     with store.exclusive():
         new = {fact.id: fact for fact in given}
         single = [fact for fact in new.values() if fact.id in single_ids or normalise(fact.fact_type or "") in types]
-        older = _apply_supersession(store, tenant, new, single)
+        older = _apply_supersession(store, tenant, new, single, now)
         outcomes = dict(zip(new, store.upsert([*new.values(), *older, *along], tenant=tenant), strict=False))
     superseded = tuple(fact.id for fact in older if fact.superseded_by)
     return FactWriteResult(tuple(outcomes[fact.id] for fact in given), superseded)
@@ -82,10 +83,13 @@ def _parse_fact(fact: Fact | Mapping[str, Any], where: str, now: datetime) -> Fa
     if not isinstance(fact, Mapping | Fact):
         raise InvalidInputError("facts", fact, "facts, or mappings with their fields")
     parsed = fact if isinstance(fact, Fact) else validate_model(Fact, {"id": derive_id(), **fact}, where)
-    return parsed if parsed.created_at is not None else parsed.model_copy(update={"created_at": now})
+    unknown = parsed.created_at is None or is_to_come(parsed.created_at, now)
+    return parsed.model_copy(update={"created_at": now}) if unknown else parsed
 
 
-def _apply_supersession(store: MemoryStore, tenant: str, new: dict[str, Fact], single: Sequence[Fact]) -> list[Fact]:
+def _apply_supersession(
+    store: MemoryStore, tenant: str, new: dict[str, Fact], single: Sequence[Fact], now: datetime
+) -> list[Fact]:
     """Put the ends of new single-valued facts into `new`, and return the older facts that have to change."""
     by_key: dict[str, list[Fact]] = {}
     for fact in single:
@@ -95,7 +99,7 @@ def _apply_supersession(store: MemoryStore, tenant: str, new: dict[str, Fact], s
     older: list[Fact] = []
     for key, facts in sorted(by_key.items()):
         others = [fact for fact in known.get(key, []) if fact.id not in new]
-        for fact in supersession_changes([*others, *facts]):
+        for fact in supersession_changes([*others, *facts], now):
             if fact.id in new:
                 new[fact.id] = fact
             else:

@@ -31,7 +31,7 @@ from recall_loop.state.records.records import (
     Record,
     Trajectory,
 )
-from recall_loop.state.types import Identifier
+from recall_loop.state.types import Identifier, is_to_come
 from recall_loop.text.words.tokens import index_stems
 
 _NOTHING, _ONLY_TIME = frozenset[str](), frozenset({CREATED_AT})
@@ -68,12 +68,14 @@ class WriteOutcome:
         id: its id, as far as it could be read.
         status: created, replaced, unchanged (the very same record is there) or rejected.
         error: why it was rejected.
+        warning: how what was written deviates from what was given.
     """
 
     index: int
     id: str | None
     status: WriteStatus
     error: str | None = None
+    warning: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class PreparedRecord:
         rowid: the row to be taken; None for the next free one.
         origin: who changes the record, and how.
         derived: the record, where its time or position is derived: what is stored under its id has them already.
+        warning: how it deviates from what was given.
     """
 
     id: str
@@ -113,6 +116,7 @@ class PreparedRecord:
     rowid: int | None = None
     origin: ChangeOrigin = _UNSAID
     derived: DerivedRecord | None = None
+    warning: str | None = None
 
     @property
     def tenant(self) -> str:
@@ -155,12 +159,29 @@ def validate_and_prepare(
     Raises:
         RejectedRecordsError: names each field that is wrong, its value and what is allowed.
     """
-    record, derived = complete_record(given, index, now)
-    prepared = prepare_record(tenant, record, origin=origin)
+    complete, derived = complete_record(given, index, now)
+    record, warning = _of_the_past(complete, now)
+    derived |= _ONLY_TIME if record.created_at != complete.created_at else _NOTHING
+    prepared = replace(prepare_record(tenant, record, origin=origin), warning=warning)
     if CREATED_AT not in derived:
         return prepared
     places = record.position is None and prepared.columns["thread"] is not None
     return replace(prepared, derived=DerivedRecord(record, places))
+
+
+def _of_the_past(record: Record, now: datetime) -> tuple[Record, str | None]:
+    """Return a record without times to come, and a warning where it had one: they count as if it didn't state them.
+
+    What was written in the year 9999 would be the newest for good (GUARD-5).
+    """
+    names = [name for name in (CREATED_AT, "updated_at") if is_to_come(getattr(record, name), now)]
+    if not names:
+        return record, None
+    changes = {name: now if name == CREATED_AT else None for name in names}
+    warning = "; ".join(
+        f"{name}: got {getattr(record, name).isoformat()}, which is to come: left out" for name in names
+    )
+    return record.model_copy(update=changes), warning
 
 
 def settle_derived(draft: PreparedRecord, stored: Record | None, position: int | None) -> PreparedRecord:

@@ -13,6 +13,7 @@ from recall_loop.policy.facts.supersession import CitedContext, fact_value, is_s
 from recall_loop.state.records.records import Fact
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
+LATER = NOW + timedelta(days=30)
 
 
 def fact(number, value, day, **more):
@@ -21,7 +22,7 @@ def fact(number, value, day, **more):
 
 
 def applied(facts):
-    changed = {fact.id: fact for fact in supersession_changes(facts)}
+    changed = {fact.id: fact for fact in supersession_changes(facts, LATER)}
     return [changed.get(fact.id, fact) for fact in facts]
 
 
@@ -47,7 +48,7 @@ def test_each_fact_ends_when_the_next_one_with_another_value_begins(facts, seed)
 @given(SLOTS)
 def test_ending_facts_again_changes_nothing_and_writing_one_by_one_gives_the_same(facts):
     """Proves: OPS-5."""
-    assert supersession_changes(applied(facts)) == []
+    assert supersession_changes(applied(facts), LATER) == []
     told = []
     for fact in facts:
         told = applied([*told, fact])
@@ -61,14 +62,23 @@ def test_an_end_given_by_hand_stays():
     """Proves: OPS-5."""
     ended = fact(1, "Oslo", 1, valid_until=NOW + timedelta(days=2))
     elsewhere = fact(2, "Oslo", 1, valid_until=NOW, superseded_by="other")
-    assert supersession_changes([ended, elsewhere, fact(3, "Bergen", 3)]) == []
+    assert supersession_changes([ended, elsewhere, fact(3, "Bergen", 3)], LATER) == []
 
 
 def test_a_fact_without_a_time_was_there_before():
     """Proves: OPS-5."""
-    (old,) = supersession_changes([fact(1, "Bergen", 1), fact(2, "Oslo", None)])
+    (old,) = supersession_changes([fact(1, "Bergen", 1), fact(2, "Oslo", None)], LATER)
     assert (old.id, old.superseded_by) == ("f2", "f1")
-    assert supersession_changes([fact(1, "Bergen", None), fact(2, "Oslo", None)]) == []
+    assert supersession_changes([fact(1, "Bergen", None), fact(2, "Oslo", None)], LATER) == []
+
+
+def test_a_fact_of_a_time_to_come_supersedes_nothing_and_is_superseded():
+    """As one without a time; a clock may be a day ahead. Proves: GUARD-5."""
+    ages = fact(9, "Oslo", 2_000_000)
+    (changed,) = supersession_changes([fact(1, "Bergen", 1), ages], LATER)
+    assert (changed.id, changed.superseded_by) == ("f9", "f1")
+    (changed,) = supersession_changes([fact(1, "Bergen", 1), fact(2, "Oslo", 30.9)], LATER)
+    assert (changed.id, changed.superseded_by) == ("f1", "f2")
 
 
 @pytest.mark.parametrize(
