@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order confidence corrections tune kills tenants large test-llm overhead batches schema load import-proof ray-proof peers store-conformance dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order confidence corrections tune kills damage tenants large test-llm overhead batches schema load import-proof ray-proof peers store-conformance dev
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -53,7 +53,7 @@ million: setup  ## The same at 1,000,000 records: an hour and 13 GB for the firs
 	$(PYTHON) benchmarks/search/search_speed.py --records 1000000 --no-bare --no-writes --rounds 30 $(SPEED)
 
 kills: setup  ## Kill 500 writers at random moments and look whether anything was lost; KILLS='--moments 50' for fewer
-	$(PYTHON) benchmarks/kill_nine.py $(KILLS)
+	$(PYTHON) benchmarks/kills/kill_nine.py $(KILLS)
 
 order: setup  ## Fit the learned order of the reranking stage on ../shared/data; ORDER='--stores DIR' keeps the stores
 	$(PYTHON) -m pip install -q lightgbm
@@ -73,6 +73,9 @@ corrections: setup  ## Fit what tells a correction from another statement on ../
 tune: setup  ## Tune the embedder on labelled conversations; TUNE='--talk DIR -o FILE' (docs/tuning.md)
 	$(PYTHON) -m pip install -q torch onnx
 	$(PYTHON) benchmarks/weights/tune_embedder.py $(TUNE)
+
+damage: setup  ## Damage one side of killed stores in every way and look whether anything was lost; DAMAGE='--flips 5' for less
+	$(PYTHON) benchmarks/kills/damage_matrix.py $(DAMAGE)
 
 tenants: setup  ## Measure what a thousand tenants cost in one store
 	$(PYTHON) benchmarks/tenants.py

@@ -30,6 +30,7 @@ from recall_loop.memory.store.sqlite.attribute_index import checked_paths, decla
 from recall_loop.memory.store.sqlite.predicate import NO_PATHS, Predicate, compile_predicate
 from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome, change_origin
 from recall_loop.memory.store.sqlite.record_queries import RecordPage
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError
 from recall_loop.memory.store.sqlite.versions import DEFAULT_HISTORY_DAYS, check_history_days, read_versions
 from recall_loop.memory.store.write.stored_tokens import StoredTokens
 from recall_loop.state.errors import (
@@ -141,13 +142,15 @@ class MemoryStore:
         days, rules = check_history_days(history_days), check_rules(retention)
         server = ChromaServer(url) if isinstance(url, str) else url
         embedder = as_embedder(embedder)
-        files = opening.open_folder(
-            Path(path), embedder, server, create=create, read_only=read_only, re_embed=re_embed, move=move
-        )
-        _declare(files, indexed_attributes)
-        store = cls(files, embedder, history_days=days, retention=rules)
+        how = {"create": create, "read_only": read_only, "re_embed": re_embed, "move": move}
+        made = partial(_opened_files, Path(path), embedder, server, indexed_attributes, **how)
+        store = cls(made(), embedder, history_days=days, retention=rules)
         if not read_only and not defer:
-            store._connect()
+            try:
+                store._connect()
+            except SqliteDamagedError:  # Chroma showed it to be damaged; opened again, it is rebuilt
+                store = cls(made(), embedder, history_days=days, retention=rules)
+                store._connect()
             store._sweep()
         return store
 
@@ -571,6 +574,14 @@ class MemoryStore:
         """
         codec = codec_for_embedder(self.embedder)
         return None if codec is None else StoredTokens(self._session.sqlite, tenant, codec)
+
+
+def _opened_files(
+    path: Path, embedder: Embedder, server: ChromaServer | None, paths: Iterable[str] | None, **how: bool
+) -> OpenStoreFiles:
+    files = opening.open_folder(path, embedder, server, **how)
+    _declare(files, paths)
+    return files
 
 
 def _declare(files: OpenStoreFiles, paths: Iterable[str] | None) -> None:

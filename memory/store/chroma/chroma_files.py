@@ -16,7 +16,14 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from recall_loop.memory.store.files.store_files import BUILDING_FOLDER, CHROMA_DATABASE, CHROMA_FOLDER, OLD_FOLDER
+from recall_loop.memory.store.files.store_files import (
+    ASIDE_FOLDER,
+    BUILDING_FOLDER,
+    CHROMA_DATABASE,
+    CHROMA_FOLDER,
+    OLD_FOLDER,
+    SALVAGE_FOLDER,
+)
 
 _VECTOR_FILES = ("*.bin", "*.pickle")
 _CHUNK = 1 << 20
@@ -201,21 +208,46 @@ def begin_rebuild(store: Path) -> Path:
     return store / BUILDING_FOLDER
 
 
-def swap_in_rebuilt(store: Path) -> None:
-    """Let the newly made files take the place of the old ones. A crash at any point leaves one whole set."""
+def swap_in_rebuilt(store: Path, *, keep: bool = False) -> None:
+    """Let the newly made files take the place of the old ones. A crash at any point leaves one whole set.
+
+    With `keep` the old ones are kept aside, for they may hold what the new ones don't.
+    """
     remove_path(store / OLD_FOLDER)
     if (store / CHROMA_FOLDER).exists():
-        (store / CHROMA_FOLDER).rename(store / OLD_FOLDER)
+        (store / CHROMA_FOLDER).rename(_free_name(store) if keep else store / OLD_FOLDER)
     (store / BUILDING_FOLDER).rename(store / CHROMA_FOLDER)
     remove_path(store / OLD_FOLDER)
+
+
+def folders_aside(store: Path) -> list[Path]:
+    """Return the folders of Chroma that were kept aside."""
+    return sorted(store.glob(f"{ASIDE_FOLDER}*"))
+
+
+def _free_name(store: Path) -> Path:
+    number = 1
+    while (store / f"{ASIDE_FOLDER}{number}").exists():
+        number += 1
+    return store / f"{ASIDE_FOLDER}{number}"
+
+
+def copy_database(folder: Path) -> Path:
+    """Copy Chroma's database, and what SQLite keeps beside it, without the vector files; return the copy's folder."""
+    copy = folder.with_name(SALVAGE_FOLDER)
+    remove_path(copy)
+    copy.mkdir()
+    for file in folder.glob(f"{CHROMA_DATABASE}*"):
+        shutil.copyfile(file, copy / file.name)
+    return copy
 
 
 def finish_interrupted_swap(store: Path) -> None:
     """After a crash: put the old files back if no new ones took their place, and clear what is left over."""
     if not (store / CHROMA_FOLDER).exists() and (store / OLD_FOLDER).exists():
         (store / OLD_FOLDER).rename(store / CHROMA_FOLDER)
-    remove_path(store / BUILDING_FOLDER)
-    remove_path(store / OLD_FOLDER)
+    for name in (BUILDING_FOLDER, OLD_FOLDER, SALVAGE_FOLDER):
+        remove_path(store / name)
 
 
 def remove_path(folder: Path) -> None:

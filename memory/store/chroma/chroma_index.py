@@ -8,16 +8,15 @@ that couldn't start is handed out again for the same folder.
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.chroma.chroma_files import DatabaseLockMonitor, database_identity
+from recall_loop.memory.store.chroma.chroma_rows import ChromaRow, join_row, split_row
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer, http_sessions, open_client
 from recall_loop.memory.store.sqlite.schema import METRIC
 from recall_loop.state.errors import RecallError, StoreError
@@ -31,8 +30,6 @@ UPSERT_BATCH = 1000
 # Candidates that a search of the graph keeps: recall .994 instead of .979 at 100,000 rows, for 1-2 ms.
 _SEARCH_WIDTH = 400
 _COMPLETE = "complete"
-# Within the JSON of a row: its number and revision. No field of a record is called that.
-_ROW = "row"
 # Most results of one query of Chroma Cloud, unless more was agreed with it.
 _CLOUD_RESULTS = 300
 # Chroma walks over all rows before an offset: thousand by thousand, a million rows take it most of an hour. So a
@@ -48,20 +45,8 @@ class CollectionMissingError(ChromaError):
     """Chroma is there, and the store's collection isn't."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChromaRow:
-    """One row as Chroma holds it; `record` is the record's JSON."""
-
-    key: str
-    tenant: str
-    rowid: int
-    revision: int
-    record: str
-    vector: Any = None
-
-
 @contextmanager
-def _guard(action: str) -> Iterator[None]:
+def guard(action: str) -> Iterator[None]:
     """Turn whatever Chroma raises into `ChromaError`; panics of its core aren't even `Exception`."""
     try:
         yield
@@ -88,13 +73,14 @@ class ChromaIndex:
         self.location = location
         self._process = os.getpid()
         self._size: int | None = None
+        self._companion: Any = None
         self._name = _collection_name(location)
         self._lock_monitor = DatabaseLockMonitor(location) if isinstance(location, Path) else None
         try:
             self._check_lock()
             if self._lock_monitor is not None and self._lock_monitor.has_unreadable_names():
                 raise ChromaError("Chroma can't be opened: its database is malformed")
-            with _guard("be reached" if isinstance(location, ChromaServer) else "be opened"):
+            with guard("be reached" if isinstance(location, ChromaServer) else "be opened"):
                 self._client = open_client(location)
                 self._batch = min(UPSERT_BATCH, self._client.get_max_batch_size())
         except BaseException:
@@ -105,8 +91,8 @@ class ChromaIndex:
         if self._lock_monitor is not None:
             self._lock_monitor.attach()
         try:
-            with _guard("open its collection"):
-                self._collection: Any = self._get_or_make(marker, create=create)
+            with guard("open its collection"):
+                self.collection: Any = self._get_or_make(marker, create=create)
         except ChromaError:
             self._close_client()
             raise
@@ -147,27 +133,27 @@ class ChromaIndex:
         Raises:
             ChromaError: none came.
         """
-        with _guard("be reached"):
+        with guard("be reached"):
             self._client.heartbeat()
 
     def marker(self) -> dict[str, str]:
         """Return the generation marker; empty if the collection was never completely filled."""
-        return self.stored_marker() if (self._collection.metadata or {}).get(_COMPLETE) else {}
+        return self.stored_marker() if (self.collection.metadata or {}).get(_COMPLETE) else {}
 
     def stored_marker(self) -> dict[str, str]:
         """Return the marker as it was noted, whether the collection is complete or not."""
-        found = dict(self._collection.metadata or {})
+        found = dict(self.collection.metadata or {})
         return {key: str(value) for key, value in found.items() if key != _COMPLETE}
 
     def mark_complete(self, marker: Mapping[str, str]) -> None:
         """Note that the collection holds every row."""
-        with _guard("be marked"):
-            self._collection.modify(metadata={**marker, _COMPLETE: True})
+        with guard("be marked"):
+            self.collection.modify(metadata={**marker, _COMPLETE: True})
 
     def count(self) -> int:
         """Return the number of rows."""
-        with _guard("count"):
-            return int(self._collection.count())
+        with guard("count"):
+            return int(self.collection.count())
 
     def size(self) -> int:
         """Return the number of rows as far as this client knows; counting takes Chroma longer than searching."""
@@ -178,11 +164,11 @@ class ChromaIndex:
     def upsert(self, rows: Sequence[ChromaRow]) -> None:
         """Write rows; one that is there is replaced."""
         self._size = None
-        with _guard("be written"):
+        with guard("be written"):
             for start in range(0, len(rows), self._batch):
                 part = rows[start : start + self._batch]
-                bodies = [_split(row) for row in part]
-                self._collection.upsert(
+                bodies = [split_row(row) for row in part]
+                self.collection.upsert(
                     ids=[row.key for row in part],
                     embeddings=[row.vector for row in part],
                     documents=[text for text, _ in bodies],
@@ -192,9 +178,9 @@ class ChromaIndex:
     def delete(self, keys: Sequence[str]) -> None:
         """Delete rows; unknown keys are fine."""
         self._size = None
-        with _guard("delete"):
+        with guard("delete"):
             for start in range(0, len(keys), self._batch):
-                self._collection.delete(ids=list(keys[start : start + self._batch]))
+                self.collection.delete(ids=list(keys[start : start + self._batch]))
 
     def nearest(self, vectors: NDArray[np.float32], limit: int) -> list[list[tuple[str, float]]]:
         """Return (key, cosine distance) per query, nearest first."""
@@ -202,25 +188,47 @@ class ChromaIndex:
             raise ChromaError("Chroma was opened in another process; open the store after the fork")
         if isinstance(self.location, ChromaServer) and self.location.api_key:
             limit = min(limit, _CLOUD_RESULTS)
-        with _guard("be searched"):
-            found = self._collection.query(query_embeddings=vectors, n_results=limit, include=["distances"])
+        with guard("be searched"):
+            found = self.collection.query(query_embeddings=vectors, n_results=limit, include=["distances"])
         pairs = zip(found["ids"], found["distances"], strict=True)
         return [list(zip(keys, distances, strict=True)) for keys, distances in pairs]
 
     def ensure_index_files(self) -> None:
         """Search once, which makes the files of the vector index if they weren't there yet."""
         dimension = int(self.stored_marker()["dimension"])
-        with _guard("be searched"):
-            self._collection.query(query_embeddings=[[1.0] * dimension], n_results=1, include=[])
+        with guard("be searched"):
+            self.collection.query(query_embeddings=[[1.0] * dimension], n_results=1, include=[])
+
+    def companion(self, ending: str, *, create: bool) -> Any:
+        """Return the collection whose name ends so and is else this one's, or None where it isn't there and not made.
+
+        Errors are Chroma's own.
+        """
+        from chromadb.errors import NotFoundError
+
+        if self._companion is None:
+            name = self._name + ending
+            try:
+                self._companion = self._client.get_collection(name, embedding_function=None)
+            except NotFoundError:
+                if create:
+                    self._companion = self._client.create_collection(name, embedding_function=None)
+        return self._companion
+
+    def get(self, keys: Sequence[str]) -> list[ChromaRow]:
+        """Return the rows of up to 1,000 keys, without vectors; those that aren't there are left out."""
+        with guard("be read"):
+            page = self.collection.get(ids=list(keys), include=["documents", "metadatas"])
+        return list(map(join_row, page["ids"], page["documents"], page["metadatas"], [None] * len(page["ids"])))
 
     def rows(self, *, vectors: bool = False) -> Iterator[ChromaRow]:
         """Yield every row, without its vector unless asked for."""
         include = ["documents", "metadatas", *(["embeddings"] if vectors else [])]
         for chosen in self._pages():
-            with _guard("be read"):
-                page = self._collection.get(**chosen, include=include)
+            with guard("be read"):
+                page = self.collection.get(**chosen, include=include)
             found = page["embeddings"] if vectors else [None] * len(page["ids"])
-            yield from map(_join, page["ids"], page["documents"], page["metadatas"], found)
+            yield from map(join_row, page["ids"], page["documents"], page["metadatas"], found)
 
     def _pages(self) -> Iterator[dict[str, Any]]:
         """Yield which rows to get, call by call: a server's by their places, a folder's by their ids."""
@@ -229,18 +237,20 @@ class ChromaIndex:
             if not local:
                 yield {"limit": self._batch, "offset": start}
                 continue
-            with _guard("be read"):
-                ids = self._collection.get(limit=_IDS, offset=start, include=[])["ids"]
+            with guard("be read"):
+                ids = self.collection.get(limit=_IDS, offset=start, include=[])["ids"]
             yield from ({"ids": ids[at : at + self._batch]} for at in range(0, len(ids), self._batch))
 
     def drop(self) -> None:
-        """Delete the collection and everything in it."""
-        with _guard("drop its collection"):
-            self._client.delete_collection(self._name)
+        """Delete the collection, what is beside it, and everything in them."""
+        with guard("drop its collection"):
+            for collection in self._client.list_collections():
+                if collection.name.startswith(self._name):
+                    self._client.delete_collection(collection.name)
 
     def close(self) -> None:
         """Close the client; an in-memory collection is dropped first."""
-        with _guard("be closed"):
+        with guard("be closed"):
             try:
                 if self.location is None:
                     self._client.delete_collection(self._name)
@@ -259,24 +269,3 @@ def _collection_name(location: ChromaLocation) -> str:
     if isinstance(location, ChromaServer) and location.collection:
         return location.collection
     return COLLECTION_NAME if isinstance(location, Path) else f"{COLLECTION_NAME}-{uuid.uuid4().hex}"
-
-
-def _split(row: ChromaRow) -> tuple[str, dict[str, str]]:
-    """Return document and metadata: the text is kept once, the rest of the record as JSON.
-
-    Chroma indexes every key of every row, at a twentieth of the price of a whole row: there are only two.
-    """
-    record = json.loads(row.record)
-    text = record.pop("text")
-    return text, {
-        "tenant": row.tenant,
-        "record": json.dumps(record | {_ROW: [row.rowid, row.revision]}, ensure_ascii=False),
-    }
-
-
-def _join(key: str, text: str, metadata: Mapping[str, Any], vector: Any) -> ChromaRow:
-    record = json.loads(metadata["record"]) | {"text": text}
-    # Rows of schema 1 have these two as keys of their own, and keep them when they are written again.
-    rowid, revision = record.pop(_ROW, None) or (metadata["rowid"], metadata["revision"])
-    body = json.dumps(record, ensure_ascii=False)
-    return ChromaRow(key, metadata["tenant"], int(rowid), int(revision), body, vector)

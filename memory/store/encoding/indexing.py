@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -42,6 +43,11 @@ def text_hash(text: str, size: int = 16) -> bytes:
 def record_key(tenant: str, record_id: str) -> str:
     """Return the id under which Chroma holds a record."""
     return digest(tenant, record_id)
+
+
+def body_checksum(body: str) -> int:
+    """Return the checksum of a record's JSON (GUARD-6)."""
+    return zlib.crc32(body.encode())
 
 
 def now_microseconds() -> int:

@@ -17,9 +17,13 @@ SIDECAR_FILE = "sidecar.sqlite3"
 SIDECAR_BUILDING_FILE = "sidecar.building.sqlite3"
 # Stands beside a sidecar in which damage was met: the next open for writing examines it.
 SUSPECT_FILE = "sidecar.suspect"
+# What it says where a text was damaged: both sides have to be compared.
+SUSPECT_TEXTS = "texts"
 LOCK_FILE = "writer.lock"
 SERVER_FILE = "server.json"
 CHROMA_FOLDER, BUILDING_FOLDER, OLD_FOLDER = "chroma", "chroma.building", "chroma.old"
+# A copy of Chroma's database that is being read, and the beginning of the names of folders that are kept aside.
+SALVAGE_FOLDER, ASIDE_FOLDER = "chroma.salvage", "chroma.aside-"
 CHROMA_DATABASE = "chroma.sqlite3"
 # SQLite's files beside a database.
 DATABASE_ENDINGS = ("-wal", "-shm", "")
@@ -124,6 +128,10 @@ INCOMPLETE_ROWS = {
     "records without a body": "SELECT count(*) FROM records WHERE rowid NOT IN (SELECT rowid FROM bodies)",
     "records without vectors": "SELECT count(*) FROM records WHERE rowid NOT IN (SELECT rowid FROM vectors)",
 }
+SURPLUS_ROWS = {
+    "bodies without a record": "SELECT count(*) FROM bodies WHERE rowid NOT IN (SELECT rowid FROM records)",
+    "vectors without a record": "SELECT count(*) FROM vectors WHERE rowid NOT IN (SELECT rowid FROM records)",
+}
 _DAMAGED_VECTORS = """SELECT count(*) FROM vectors
 WHERE typeof(own) != 'blob' OR typeof(context) != 'blob' OR length(own) != length(context)"""
 
@@ -137,17 +145,27 @@ def malformed_pages(connection: sqlite3.Connection) -> list[str]:
 def check_integrity(connection: sqlite3.Connection) -> str | None:
     """Return the damage of a sidecar's file or rows, or None. Reads all of it: seconds per 100,000 records."""
     try:
-        pages = malformed_pages(connection)
-        return f"malformed: {'; '.join(pages)}" if pages else _damaged_rows(connection)
+        return structural_damage(connection) or _damaged_rows(connection)
     except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
         return f"malformed: {error}"
 
 
-def _damaged_rows(connection: sqlite3.Connection) -> str | None:
-    queries = {**INCOMPLETE_ROWS, "damaged vectors": _DAMAGED_VECTORS}
+def structural_damage(connection: sqlite3.Connection) -> str | None:
+    """Return the damage of a sidecar's file or tables, whatever its texts are, or None. Reads all of it."""
+    try:
+        pages = malformed_pages(connection)
+        return f"malformed: {'; '.join(pages)}" if pages else _incomplete_rows(connection)
+    except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
+        return f"malformed: {error}"
+
+
+def _incomplete_rows(connection: sqlite3.Connection) -> str | None:
+    queries = {**INCOMPLETE_ROWS, **SURPLUS_ROWS, "damaged vectors": _DAMAGED_VECTORS}
     counts = {words: connection.execute(query).fetchone()[0] for words, query in queries.items()}
-    if any(counts.values()):
-        return ", ".join(f"{words}: {count}" for words, count in counts.items() if count)
+    return ", ".join(f"{words}: {count}" for words, count in counts.items() if count) or None
+
+
+def _damaged_rows(connection: sqlite3.Connection) -> str | None:
     for rowid, body in connection.execute("SELECT rowid, record FROM bodies"):
         try:
             RECORD_ADAPTER.validate_json(body)

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_files
-from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, ChromaRow
-from recall_loop.memory.store.recovery import opening, recovery
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
+from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
+from recall_loop.memory.store.recovery import chroma_opening, chroma_rebuild, opening, recovery
 from recall_loop.memory.store.write.group_commit import mark_applied
 from recall_loop.state.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
+    from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 
 # Searches try a failed Chroma again after so long; writes try it at once.
@@ -32,13 +34,15 @@ class ChromaConnection:
     doesn't see what another process adds.
 
     Attributes:
+        embedder: embeds records that are taken over from Chroma.
         chroma: the open side, if any.
         reason: why the store works without it, or None; names neither path nor address.
         detail: the same in Chroma's own words, for operators.
     """
 
-    def __init__(self, files: OpenStoreFiles, lock: threading.RLock) -> None:
+    def __init__(self, files: OpenStoreFiles, embedder: Embedder, lock: threading.RLock) -> None:
         self._files = files
+        self.embedder = embedder
         self._lock = lock
         self._seen: object = None
         self._failed_at = 0.0
@@ -61,7 +65,7 @@ class ChromaConnection:
             ChromaError: it can't be opened or written, or would have to be rebuilt without `may_rebuild`.
         """
         if self.chroma is None:
-            self.chroma = recovery.open_chroma(self._files, may_rebuild=may_rebuild)
+            self.chroma = chroma_opening.open_chroma(self._files, self.embedder, may_rebuild=may_rebuild)
             self._files.unclean_shutdown = self._files.files_changed = False
 
     def disconnect(self) -> None:
@@ -82,7 +86,7 @@ class ChromaConnection:
         self.disconnect()
         try:
             if self._files.path is not None:
-                self.chroma = recovery.rebuild_chroma(self._files, progress)
+                self.chroma = chroma_rebuild.rebuild_chroma(self._files, self.embedder, progress)
                 self._files.unclean_shutdown = self._files.files_changed = False
         except ChromaError as error:
             self.degrade(error)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, server_from_meta
-from recall_loop.memory.store.files.store_files import CHROMA_FOLDER, WriterLock
+from recall_loop.memory.store.files.store_files import CHROMA_FOLDER, SUSPECT_FILE, SUSPECT_TEXTS, WriterLock
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.state.errors import StoreUnavailableError
 
@@ -77,9 +77,25 @@ class OpenStoreFiles:
             same = False
         return "closed" if same else "changed"
 
+    def texts_are_suspect(self) -> bool:
+        """Return whether a damaged text was met, on either side: the next open for writing compares all of them."""
+        file = None if self.path is None else self.path / SUSPECT_FILE
+        return file is not None and file.exists() and file.read_text(encoding="utf-8") == SUSPECT_TEXTS
+
+    def forget_suspicion(self) -> None:
+        """Note that both sides have been compared."""
+        if self.path is not None:
+            (self.path / SUSPECT_FILE).unlink(missing_ok=True)
+
     def chroma_location(self) -> ChromaLocation:
         """Return where the store's Chroma is, as its sidecar notes it."""
         known = server_from_meta(self.sqlite.meta())
         if known is not None:
             return replace(known, api_key=self.api_key)
         return None if self.path is None else self.path / CHROMA_FOLDER
+
+
+def record_repair(repairs: list[str], words: str) -> None:
+    """Keep the words of a repair, and log them."""
+    repairs.append(words)
+    _LOG.warning("%s", words)

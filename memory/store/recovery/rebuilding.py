@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import uuid
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from recall_loop.memory.store.chroma import chroma_files
+from recall_loop.memory.store.chroma.chroma_tombstones import read_tombstones
 from recall_loop.memory.store.encoding.indexing import kind_and_text
 from recall_loop.memory.store.files.store_files import (
     DATABASE_ENDINGS,
@@ -22,6 +22,7 @@ from recall_loop.memory.store.files.store_files import (
     quarantine_name,
     quarantined_sidecars,
 )
+from recall_loop.memory.store.recovery.reconciling import drafts_of, note_state, set_commit
 from recall_loop.memory.store.recovery.recovery import (
     CHUNK,
     WORDS,
@@ -30,7 +31,6 @@ from recall_loop.memory.store.recovery.recovery import (
     has_current_words,
     new_marker,
 )
-from recall_loop.memory.store.sqlite.prepared_records import prepare_record
 from recall_loop.memory.store.sqlite.schema import DDL
 from recall_loop.memory.store.sqlite.sqlite_store import LexicalIndexError, SqliteDatabase, set_meta
 from recall_loop.memory.store.write.commits import bump_tenant_version, write_records
@@ -41,13 +41,13 @@ from recall_loop.memory.store.write.stored_tokens import (
     embed_with_tokens,
     write_token_rows,
 )
-from recall_loop.state.records.records import RECORD_ADAPTER
 from recall_loop.text.words.tokens import WORDS_VERSION, index_stems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
+    from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
     from recall_loop.memory.store.embed.embedders import Embedder
 
 
@@ -78,7 +78,9 @@ def re_embed(database: SqliteDatabase, embedder: Embedder, progress: ProgressCal
             reindex(connection, {rowid for rowid, _ in part}, ())
         for (tenant,) in connection.execute("SELECT tenant FROM tenants").fetchall():
             bump_tenant_version(connection, tenant)
-        set_meta(connection, new_marker(embedder))
+        changed = new_marker(embedder)
+        del changed["store"]
+        set_meta(connection, changed)
 
 
 def _chunks(items: Sequence[_T]) -> Iterator[tuple[int, Sequence[_T]]]:
@@ -89,8 +91,8 @@ def _chunks(items: Sequence[_T]) -> Iterator[tuple[int, Sequence[_T]]]:
 
 def rebuild_sidecar(
     file: Path, chroma: ChromaIndex, marker: dict[str, str], embedder: Embedder, notes: Mapping[str, str]
-) -> int:
-    """Rebuild a lost sidecar from Chroma; return its number of records.
+) -> tuple[int, list[str]]:
+    """Rebuild a lost sidecar from Chroma; return its number of records, and the ids of those that are damaged.
 
     Own vectors are embedded again. It is built under another name and moved into place when whole. Its
     rows are left pending, and so are sent back to Chroma with new windows. `notes` are the
@@ -100,18 +102,24 @@ def rebuild_sidecar(
     remove_building(building)
     database = SqliteDatabase(building)
     try:
-        rows = sorted(chroma.rows(), key=lambda row: (row.tenant, row.rowid))
+        deleted, damaged = read_tombstones(chroma), list[str]()
+        rows = sorted(_living(chroma.rows(), deleted), key=lambda row: (row.tenant, row.rowid))
+        set_commit(database, max((row.commit_number for row in rows), default=0), deleted)
         dimension = int(marker["dimension"])
-        for tenant, group in groupby(rows, key=lambda row: row.tenant):
-            for _, part in _chunks(list(group)):
-                records = [(RECORD_ADAPTER.validate_json(row.record), row.rowid) for row in part]
-                drafts = [prepare_record(tenant, record, rowid) for record, rowid in records]
-                write_records(database, embedder, dimension, drafts)
+        for _, part in _chunks(rows):
+            drafts = drafts_of(part, damaged)
+            write_records(database, embedder, dimension, drafts)
+            note_state(database, drafts, part)
         database.set_meta({**marker, **notes, WORDS: str(WORDS_VERSION)})
+        kept = count_records(database)
     finally:
         database.close()
     os.replace(building, file)
-    return len(rows)
+    return kept, damaged
+
+
+def _living(rows: Iterable[ChromaRow], deleted: Mapping[str, int]) -> Iterator[ChromaRow]:
+    return (row for row in rows if deleted.get(row.key, -1) <= row.commit_number)
 
 
 def remove_building(building: Path) -> None:
@@ -158,7 +166,8 @@ def remove_leftovers(store: Path) -> None:
     for file in quarantined_sidecars(store):
         file.unlink()
     remove_building(store / SIDECAR_BUILDING_FILE)
-    chroma_files.remove_path(store / OLD_FOLDER)
+    for folder in (store / OLD_FOLDER, *chroma_files.folders_aside(store)):
+        chroma_files.remove_path(folder)
 
 
 _CHUNK = 256

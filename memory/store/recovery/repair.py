@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_server
-from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
+from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
 from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.files import store_files
@@ -20,6 +19,8 @@ from recall_loop.memory.store.files.store_files import (
     SUSPECT_FILE,
 )
 from recall_loop.memory.store.recovery import rebuilding, recovery
+from recall_loop.memory.store.recovery.chroma_rebuild import readable_chroma
+from recall_loop.memory.store.recovery.open_files import record_repair
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, SqliteDatabase
 from recall_loop.state.errors import EmbedderMismatchError, StoreUnavailableError
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from recall_loop.memory.store.embed.embedders import Embedder
-
-_LOG = logging.getLogger(__name__)
 
 
 def is_rebuildable(path: Path) -> bool:
@@ -68,7 +67,7 @@ def _examine(path: Path, database: SqliteDatabase, repairs: list[str]) -> None:
     if not (path / SUSPECT_FILE).exists():
         return
     with database.reading() as connection:
-        found = store_files.check_integrity(connection)
+        found = store_files.structural_damage(connection)
     if found is not None:
         raise SqliteDamagedError(f"{path / SIDECAR_FILE}: {found}")
     repair_lexical_index(path, database, repairs)
@@ -85,14 +84,9 @@ def repair_lexical_index(path: Path | None, database: SqliteDatabase, repairs: l
         rebuilding.rebuild_lexical_index(database)
         record_repair(repairs, f"{path}: the lexical index was damaged ({complaint}) and was rebuilt")
     database.lexical_damage = None
-    if path is not None:
-        (path / SUSPECT_FILE).unlink(missing_ok=True)
-
-
-def record_repair(repairs: list[str], words: str) -> None:
-    """Keep the words of a repair, and log them."""
-    repairs.append(words)
-    _LOG.warning("%s", words)
+    note = None if path is None else path / SUSPECT_FILE
+    if note is not None and note.exists() and not note.read_text(encoding="utf-8"):
+        note.unlink()
 
 
 def _rebuilt(
@@ -102,27 +96,29 @@ def _rebuilt(
     file, state = path / SIDECAR_FILE, "missing" if damage is None else "damaged"
     location, notes = _location_without_sidecar(path, given)
     try:
-        if isinstance(location, Path) and not (
-            (location / CHROMA_DATABASE).exists() and vector_files_readable(location)
-        ):
-            raise ChromaError("Chroma's files are missing or damaged too")
-        chroma = ChromaIndex(location, {}, create=False)
-        try:
+        if isinstance(location, Path) and not (location / CHROMA_DATABASE).exists():
+            raise ChromaError("Chroma's files are missing too")
+        trusted = not isinstance(location, Path) or vector_files_readable(location)
+        with readable_chroma(location, trusted=trusted) as chroma:
             found = chroma.marker() if damage else chroma.stored_marker()
             if damage and not found:
                 raise ChromaError("Chroma was never completely filled")
             marker = {**recovery.new_marker(embedder), **found}
             check_embedder(path, marker, embedder)
             aside = f"; the old file is kept as {rebuilding.quarantine_sidecar(path)}" if damage else ""
-            records = rebuilding.rebuild_sidecar(file, chroma, marker, embedder, notes)
-        finally:
-            chroma.close()
+            records, spoilt = rebuilding.rebuild_sidecar(file, chroma, marker, embedder, notes)
     except ChromaError as error:
         why = f" ({damage})" if damage else ""
         raise StoreUnavailableError(
             f"{path}: the sidecar is {state}{why} and can't be rebuilt from Chroma: {error}"
         ) from error
-    record_repair(repairs, f"{path}: the sidecar was {state} and was rebuilt from Chroma with {records} records{aside}")
+    record_repair(
+        repairs,
+        f"{path}: the sidecar was {state} and was rebuilt from Chroma with {records} records, "
+        f"without the versions that `history` gives{aside}",
+    )
+    if spoilt:
+        record_repair(repairs, f"{path}: records that are damaged in Chroma too: {', '.join(spoilt)}")
     return SqliteDatabase(file)
 
 

@@ -49,7 +49,7 @@ class StoreSession:
         self.embedder = embedder
         self.cache = TenantCaches()
         self.lock = threading.RLock()
-        self.connection = ChromaConnection(files, self.lock)
+        self.connection = ChromaConnection(files, embedder, self.lock)
         self.marker = recovery.marker_of(files.sqlite)
         self.history_days, self.retention = history_days, retention
         self.failed_write: str | None = None
@@ -109,7 +109,7 @@ class StoreSession:
 
     def reset(self, embedder: Embedder | None = None) -> None:
         """Take over a new generation, with another embedder if one is given, and forget everything in memory."""
-        self.embedder = embedder or self.embedder
+        self.embedder = self.connection.embedder = embedder or self.embedder
         self.marker = recovery.marker_of(self.sqlite)
         self.cache.clear()
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recall_loop.memory.store.chroma import chroma_files
-from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, ChromaRow, CollectionMissingError
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, CollectionMissingError
+from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation
 from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.files import store_files
@@ -42,8 +43,7 @@ _SAME = 0.999
 # Each counts rows that stand alone.
 _ALONE = {
     **store_files.INCOMPLETE_ROWS,
-    "bodies without a record": "SELECT count(*) FROM bodies WHERE rowid NOT IN (SELECT rowid FROM records)",
-    "vectors without a record": "SELECT count(*) FROM vectors WHERE rowid NOT IN (SELECT rowid FROM records)",
+    **store_files.SURPLUS_ROWS,
     "tags without a record": "SELECT count(*) FROM record_tags WHERE record NOT IN (SELECT rowid FROM records)",
     "versions without a record": """SELECT count(*) FROM versions v
         WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.tenant = v.tenant AND r.id = v.id)""",
@@ -52,6 +52,7 @@ _ALONE = {
         EXCEPT SELECT tenant, agent_id, group_id, count(*) FROM records
         WHERE agent_id IS NOT NULL AND group_id IS NOT NULL GROUP BY 1, 2, 3)""",
 }
+_WAITING = "SELECT key FROM records WHERE state = 1 UNION SELECT key FROM tombstones WHERE state = 1"
 _LENGTHS = "SELECT count(*) FROM vectors WHERE length(own) != ? OR length(context) != ?"
 _ROWS = """SELECT r.key, r.rowid, r.revision, r.id, v.context FROM records r LEFT JOIN vectors v ON v.rowid = r.rowid
 WHERE r.key IN (SELECT value FROM json_each(?))"""
@@ -175,7 +176,7 @@ def _lexical(report: _Findings, database: SqliteDatabase) -> None:
                 report.findings.append(f"{words}: {count}")
         odd = connection.execute(_LENGTHS, (2 * dimension, 2 * dimension)).fetchone()[0]
         pending, gone = connection.execute(
-            "SELECT (SELECT count(*) FROM records WHERE state = 1), (SELECT count(*) FROM tombstones)"
+            "SELECT (SELECT count(*) FROM records WHERE state = 1), (SELECT count(*) FROM tombstones WHERE state = 1)"
         ).fetchone()
     if odd:
         report.findings.append(f"vectors with a length other than {dimension}: {odd}")
@@ -243,9 +244,7 @@ def _compare(report: _Findings, database: SqliteDatabase, chroma: ChromaIndex) -
         words = f"generation {side['generation']}" if side else "never completely filled"
         report.findings.append(f"Chroma doesn't match the sidecar: {words}")
         return
-    waiting = {
-        row[0] for row in database.fetch("SELECT key FROM records WHERE state = 1 UNION SELECT key FROM tombstones")
-    }
+    waiting = {row[0] for row in database.fetch(_WAITING)}
     settled = database.fetch("SELECT count(*) FROM records WHERE state = 0")[0][0]
     wrong: dict[str, list[str]] = {}
     report.chroma_rows = seen = 0

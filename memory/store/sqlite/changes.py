@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.store.encoding.indexing import acts_mask, supersession_key_of, to_microseconds
+from recall_loop.memory.store.encoding.indexing import acts_mask, body_checksum, supersession_key_of, to_microseconds
 from recall_loop.memory.store.sqlite.prepared_records import ChangeOrigin, encode_body
-from recall_loop.memory.store.sqlite.schema import SCHEMA_VERSION, UPGRADE_1_TO_2, UPGRADE_2_TO_3, UPGRADE_3_TO_4
+from recall_loop.memory.store.sqlite.schema import (
+    SCHEMA_VERSION,
+    UPGRADE_1_TO_2,
+    UPGRADE_2_TO_3,
+    UPGRADE_3_TO_4,
+    UPGRADE_4_TO_5,
+)
 from recall_loop.memory.store.sqlite.versions import RecordChange, forget_successors, record_versions
 
 if TYPE_CHECKING:
@@ -24,12 +30,15 @@ if TYPE_CHECKING:
 
 KEPT_DELETIONS = 10_000
 # Schemas that are upgraded when the store is opened for writing.
-UPGRADABLE_SCHEMAS = ("1", "2", "3")
+UPGRADABLE_SCHEMAS = ("1", "2", "3", "4")
 
 # One statement sees one state of the data. Rows of records and of deletions never share a number.
 _CHANGED = """SELECT 0, version, horizon FROM tenants WHERE tenant = :tenant
 UNION ALL SELECT 1, rowid, 0 FROM records WHERE tenant = :tenant AND changed > :since
 UNION ALL SELECT 1, rowid, 0 FROM deleted WHERE tenant = :tenant AND version > :since"""
+COMMIT_META_KEY = "commit_number"
+_NEXT_COMMIT = f"""INSERT INTO meta VALUES ('{COMMIT_META_KEY}', '1')
+ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1 RETURNING value"""
 _NEXT = "SELECT version + 1 FROM tenants WHERE tenant = ?"
 _FIRST_TOO_MANY = """SELECT version FROM deleted WHERE tenant = ?
 ORDER BY version DESC, rowid DESC LIMIT 1 OFFSET ?"""
@@ -71,6 +80,16 @@ def next_version(connection: sqlite3.Connection, tenant: str) -> int:
     return int(found[0]) if found else 1
 
 
+def next_commit(connection: sqlite3.Connection) -> int:
+    """Return the number of the commit that the current transaction leads to; every call takes one."""
+    return int(connection.execute(_NEXT_COMMIT).fetchone()[0])
+
+
+def last_commit(database: SqliteDatabase) -> int:
+    """Return the number of the last commit; 0 where no record was written since commits are counted."""
+    return int(database.meta().get(COMMIT_META_KEY, "0"))
+
+
 def record_deletions(connection: sqlite3.Connection, tenant: str, rowids: Iterable[int]) -> None:
     """Note rows that this transaction deletes; forget the oldest deletions beyond 10,000."""
     version = next_version(connection, tenant)
@@ -104,6 +123,12 @@ def upgrade_schema(database: SqliteDatabase) -> None:
             for statement in UPGRADE_3_TO_4:
                 connection.execute(statement)
             _backfill_speech_acts(connection)
+        if "checksum" not in columns:
+            for statement in UPGRADE_4_TO_5:
+                connection.execute(statement)
+            _backfill_checksums(connection)
+        # Stores had no id of their own before: the generation that both sides are of takes its place.
+        connection.execute("INSERT OR IGNORE INTO meta SELECT 'store', value FROM meta WHERE key = 'generation'")
         connection.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(SCHEMA_VERSION),))
 
 
@@ -118,6 +143,14 @@ def _backfill_speech_acts(connection: sqlite3.Connection) -> None:
         (acts_mask(json.loads(body)), rowid) for rowid, body in connection.execute("SELECT rowid, record FROM bodies")
     ]
     connection.executemany("UPDATE records SET acts = ? WHERE rowid = ?", [pair for pair in acts if pair[0]])
+
+
+def _backfill_checksums(connection: sqlite3.Connection) -> None:
+    sums = [(body_checksum(body), rowid) for rowid, body in connection.execute("SELECT rowid, record FROM bodies")]
+    connection.executemany("UPDATE records SET checksum = ? WHERE rowid = ?", sums)
+    numbered = "UPDATE tombstones SET commit_number = ?"
+    if connection.execute("SELECT 1 FROM tombstones LIMIT 1").fetchone():
+        connection.execute(numbered, (next_commit(connection),))
 
 
 _DELETED = """SELECT r.id, r.superseded_by, json_extract(b.record, '$.valid_until')
@@ -153,6 +186,7 @@ def undo_supersession(
             record[name] = value
         new = encode_body({name: value for name, value in record.items() if value is not None})
         connection.execute("UPDATE bodies SET record = ? WHERE rowid = ?", (new, rowid))
+        connection.execute("UPDATE records SET checksum = ? WHERE rowid = ?", (body_checksum(new), rowid))
         if keep_history and end is not None:
             current = {name: value for name, value in record.items() if name not in _ENDS}
             history.append(RecordChange(tenant, record["id"], encode_body(current), new, ChangeOrigin()))

@@ -118,6 +118,10 @@ class PreparedRecord:
     derived: DerivedRecord | None = None
     warning: str | None = None
 
+    def without_rowid(self) -> PreparedRecord:
+        """Return the same for the next free row."""
+        return replace(self, rowid=None)
+
     @property
     def tenant(self) -> str:
         """The tenant."""

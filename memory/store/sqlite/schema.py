@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 METRIC = "cosine"
 APPLIED, PENDING = 0, 1
 
@@ -10,7 +10,11 @@ APPLIED, PENDING = 0, 1
 # bodies: the record itself (JSON), its own stems, and the text of its window.
 # fts.window: the window's stems, encoded; fts.facets: who and what the row belongs to.
 # tokens: token vectors of the record's own text, where the embedder gives them; can be made again at any time.
-# tombstones: Chroma ids that are deleted here and may still stand there.
+# records.commit_number: of the commit that last wrote the row, its window or its vectors; `meta` has the last one.
+# Chroma has these numbers too, so that either side knows when the other is older (GUARD-1).
+# records.checksum: of the record's JSON in `bodies` (GUARD-6).
+# tombstones: keys of deleted records, and the commit that deleted each; state 1 = Chroma has still to hear of it. They
+# are kept for good: whatever an older copy of either side brings back is deleted again.
 # records.valid_until, superseded_by, slot: of facts; facts of one slot say something about the same thing.
 # records.expires_at: from when on a record is forgotten, in microseconds since 1970.
 # records.acts: mask of the speech acts of its sentences.
@@ -66,6 +70,7 @@ CREATE TABLE records (
   revision INTEGER NOT NULL DEFAULT 1, state INTEGER NOT NULL DEFAULT 1,
   changed INTEGER NOT NULL DEFAULT 0,
   expires_at INTEGER, acts INTEGER NOT NULL DEFAULT 0,
+  commit_number INTEGER NOT NULL DEFAULT 0, checksum INTEGER,
   UNIQUE (tenant, id)
 );
 CREATE INDEX records_tenant ON records (tenant);
@@ -94,7 +99,10 @@ CREATE TABLE memberships (
   PRIMARY KEY (tenant, agent_id, group_id)
 ) WITHOUT ROWID;
 CREATE INDEX memberships_group ON memberships (tenant, group_id, agent_id);
-CREATE TABLE tombstones (key TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE tombstones (
+  key TEXT PRIMARY KEY, commit_number INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 1
+) WITHOUT ROWID;
+CREATE INDEX tombstones_pending ON tombstones (state) WHERE state = 1;
 CREATE TABLE deleted (
   tenant TEXT NOT NULL, version INTEGER NOT NULL, rowid INTEGER NOT NULL, PRIMARY KEY (tenant, version, rowid)
 ) WITHOUT ROWID;
@@ -152,4 +160,14 @@ UPGRADE_3_TO_4 = (
     *_VERSIONS,
     "DROP TRIGGER leaves",
     _DELETE_TRIGGER,
+)
+
+# Of the deletions before it only those are known that Chroma has still to hear of. Checksums are worked out.
+UPGRADE_4_TO_5 = (
+    "ALTER TABLE records ADD COLUMN commit_number INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE records ADD COLUMN checksum INTEGER",
+    "ALTER TABLE tombstones ADD COLUMN commit_number INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE tombstones ADD COLUMN state INTEGER NOT NULL DEFAULT 1",
+    "CREATE INDEX tombstones_pending ON tombstones (state) WHERE state = 1",
+    "DELETE FROM tombstones WHERE key IN (SELECT key FROM records)",
 )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from recall_loop.memory.store.files import store_files
-from recall_loop.memory.store.files.store_files import SUSPECT_FILE
+from recall_loop.memory.store.files.store_files import SUSPECT_FILE, SUSPECT_TEXTS
 from recall_loop.memory.store.sqlite.schema import DDL
 from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError
 
@@ -207,17 +207,19 @@ class SqliteDatabase:
         text = f"{words}: {error}"
         if lexical:
             self.lexical_damage = f"the lexical index is damaged: {error}"
-            self.mark_suspect()
+            self.mark_suspect(texts=False)
             return LexicalIndexError(text)
         if _is_damage(error):
             self.mark_suspect()
             return SqliteDamagedError(text)
         return StoreUnavailableError(text)
 
-    def mark_suspect(self) -> None:
-        """Note that damage was met: the next open for writing examines the file, and repairs it."""
+    def mark_suspect(self, *, texts: bool = True) -> None:
+        """Note that damage was met, in the file or in texts: the next open for writing looks for it, and repairs it."""
         if self.file is not None and os.access(self.file.parent, os.W_OK):
-            self.file.with_name(SUSPECT_FILE).touch()
+            with self.file.with_name(SUSPECT_FILE).open("a", encoding="utf-8") as note:
+                if texts and note.tell() == 0:
+                    note.write(SUSPECT_TEXTS)
 
     def has_table(self, name: str) -> bool:
         """Return whether a table exists; a file that a crash left empty has none."""

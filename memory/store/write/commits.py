@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recall_loop.memory.store.encoding.indexing import kind_and_text, now_microseconds
-from recall_loop.memory.store.sqlite.changes import next_version, record_deletions, undo_supersession
+from recall_loop.memory.store.encoding.indexing import body_checksum, kind_and_text, now_microseconds
+from recall_loop.memory.store.sqlite.changes import next_commit, next_version, record_deletions, undo_supersession
 from recall_loop.memory.store.sqlite.prepared_records import PreparedRecord, WriteStatus
 from recall_loop.memory.store.sqlite.record_queries import neighbour_rowids, neighbours
 from recall_loop.memory.store.sqlite.versions import RecordChange, forget_versions, record_versions
@@ -32,7 +32,7 @@ from recall_loop.memory.store.write.stored_tokens import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.chroma.chroma_index import ChromaRow
+    from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.embed.token_vectors import TokenCodec
     from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
@@ -73,12 +73,14 @@ def write_records(
     *,
     context_windows: bool = True,
     keep_history: bool = False,
+    rewrite: bool = False,
 ) -> ChunkResult:
     """Write drafts of any tenants in one transaction, as if one after another; return the outcome of each.
 
     Of several drafts with one id the last is written. The same record again is left as it is, and a
     text is embedded again only if it has changed. A record that has expired counts as none. Without `context_windows`
-    every record stands alone; with `keep_history` each change of a record that was there is kept as a version.
+    every record stands alone; with `keep_history` each change of a record that was there is kept as a version. With
+    `rewrite` every draft is written and embedded, whatever stands under its id.
 
     Raises:
         EmbedderError: the embedder fails, or gives vectors of another length; nothing was written.
@@ -99,11 +101,11 @@ def write_records(
         if keep_history and old is not None and old != draft.body:
             history.append(RecordChange(draft.tenant, draft.id, old, draft.body, draft.origin))
         final[draft.key] = draft
-    changed = [draft for draft in final.values() if bodies.get(draft.key) != draft.body]
+    changed = [draft for draft in final.values() if rewrite or bodies.get(draft.key) != draft.body]
     if not changed:
         return ChunkResult(statuses, [])
     codec = active_codec(database, embedder)
-    made = _own_vectors(embedder, codec, dimension, changed, stored)
+    made = _own_vectors(embedder, codec, dimension, changed, {} if rewrite else stored)
     pending: list[ChromaRow] = []
     with database.transaction() as connection:
         drop_stale_tokens(connection, codec)
@@ -160,8 +162,9 @@ def delete_records(database: SqliteDatabase, tenant: str, ids: Sequence[str], *,
         touched = neighbour_rowids(neighbours(connection, found)) - found.keys()
         restored = undo_supersession(connection, tenant, found, keep_history=keep_history)
         connection.executemany("DELETE FROM records WHERE rowid = ?", [(rowid,) for rowid in found])
-        keys = [(key,) for key in found.values()]
-        connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?)", keys)
+        number = next_commit(connection)
+        keys = [(key, number) for key in found.values()]
+        connection.executemany("INSERT OR REPLACE INTO tombstones (key, commit_number) VALUES (?, ?)", keys)
         reindex(connection, restored, touched)
         record_deletions(connection, tenant, found)
         bump_tenant_version(connection, tenant)
@@ -235,5 +238,14 @@ def _write_rows(
 
 def _window_row(draft: PreparedRecord, vector: NDArray[np.float16], old: _Stored | None) -> WindowRow:
     facets = facet_tokens(draft.tenant, [draft.columns[name] for name in _OWNERS])
-    revision = old.revision if old is not None else 0
-    return WindowRow(draft.tenant, draft.key, revision, draft.body, draft.text, draft.terms, vector, facets)
+    return WindowRow(
+        draft.tenant,
+        draft.key,
+        old.revision if old is not None else 0,
+        draft.body,
+        body_checksum(draft.body),
+        draft.text,
+        draft.terms,
+        vector,
+        facets,
+    )

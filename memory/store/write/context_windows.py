@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recall_loop.memory.store.chroma.chroma_index import ChromaRow
+from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
 from recall_loop.memory.store.encoding.indexing import (
     context_vectors,
     encode_tokens,
@@ -19,17 +19,19 @@ from recall_loop.memory.store.encoding.indexing import (
     join_window_terms,
     kind_and_text,
 )
+from recall_loop.memory.store.sqlite.changes import next_commit
 from recall_loop.memory.store.sqlite.record_queries import ThreadLinks, context_links, neighbour_rowids, neighbours
 from recall_loop.memory.store.sqlite.schema import PENDING
 from recall_loop.memory.store.sqlite.sqlite_store import ids_json
 
-_PARTS = """SELECT r.rowid, r.tenant, r.key, r.revision, b.record, b.terms, b.window, v.own, v.context,
+_PARTS = """SELECT r.rowid, r.tenant, r.key, r.revision, b.record, r.checksum, b.terms, b.window, v.own, v.context,
  r.agent_id, r.user_id, r.conversation_id, r.session
 FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
 WHERE r.rowid IN (SELECT value FROM json_each(?))"""
 
 # The version that the transaction leads to: it is raised at the transaction's end.
 _VERSION = "coalesce((SELECT t.version FROM tenants t WHERE t.tenant = records.tenant), 0) + 1"
+_INDEXED = "UPDATE records SET window_terms = ?, commit_number = ?, checksum = ? WHERE rowid = ?"
 _NOTE = f"UPDATE records SET revision = ?, state = {PENDING}, changed = {_VERSION} WHERE rowid = ?"
 
 
@@ -39,6 +41,7 @@ class WindowRow:
 
     Attributes:
         revision: of the row as it stands; 0 for a row that wasn't there before.
+        checksum: of `body`, as it was when it was written; None in a store from before there were any.
         text: index text.
         terms: its stems, joined by blanks.
         own: own vector, as it is stored.
@@ -50,6 +53,7 @@ class WindowRow:
     key: str
     revision: int
     body: str
+    checksum: int | None
     text: str
     terms: str
     own: NDArray[np.float16]
@@ -104,22 +108,34 @@ def reindex(
     links = context_links(connection, affected) if context_windows else {}
     parts = _load(connection, (affected | neighbour_rowids(links)) - known.keys()) | known
     stale = _stale(sorted(affected & parts.keys()), links, parts, changed)
-    _save(connection, stale)
+    if not stale:
+        return []
+    number = next_commit(connection)
+    _save(connection, stale, number)
     return [
-        ChromaRow(row.part.key, row.part.tenant, row.rowid, row.part.revision + 1, row.part.body, row.vector)
+        ChromaRow(
+            row.part.key,
+            row.part.tenant,
+            row.rowid,
+            row.part.revision + 1,
+            row.part.body,
+            row.vector,
+            number,
+            row.part.checksum,
+        )
         for row in stale
     ]
 
 
 def _load(connection: sqlite3.Connection, rowids: Iterable[int]) -> dict[int, WindowRow]:
     found: dict[int, WindowRow] = {}
-    for rowid, tenant, key, revision, body, terms, window, own, context, *owners in connection.execute(
+    for rowid, tenant, key, revision, body, checksum, terms, window, own, context, *owners in connection.execute(
         _PARTS, (ids_json(rowids),)
     ):
         vector = np.frombuffer(own, dtype=np.float16)
         facets = facet_tokens(tenant, owners)
         found[rowid] = WindowRow(
-            tenant, key, revision, body, kind_and_text(body)[1], terms, vector, facets, window, context
+            tenant, key, revision, body, checksum, kind_and_text(body)[1], terms, vector, facets, window, context
         )
     return found
 
@@ -163,8 +179,8 @@ def _contexts(
     return halves.astype(np.float32), halves
 
 
-def _save(connection: sqlite3.Connection, rows: Sequence[_Indexed]) -> None:
-    """Write what was worked out; the index's old entry is taken out where there was one."""
+def _save(connection: sqlite3.Connection, rows: Sequence[_Indexed], number: int) -> None:
+    """Write what was worked out, as commit `number`; the index's old entry is taken out where there was one."""
     whole = [row for row in rows if row.part.window is None]
     rest = [row for row in rows if row.part.window is not None]
     connection.executemany(
@@ -182,8 +198,8 @@ def _save(connection: sqlite3.Connection, rows: Sequence[_Indexed]) -> None:
         "INSERT INTO fts (rowid, facets, window) VALUES (?, ?, ?)",
         [(row.rowid, row.part.facets, row.tokens) for row in rows],
     )
-    lengths = [(_count(row.tokens), row.rowid) for row in rows]
-    connection.executemany("UPDATE records SET window_terms = ? WHERE rowid = ?", lengths)
+    values = [(_count(row.tokens), number, row.part.checksum, row.rowid) for row in rows]
+    connection.executemany(_INDEXED, values)
     connection.executemany(_NOTE, [(row.part.revision + 1, row.rowid) for row in rows if row.part.revision])
 
 

@@ -14,7 +14,7 @@ from recall_loop.memory.store.sqlite.prepared_records import PreparedRecord, Wri
 from recall_loop.memory.store.sqlite.schema import APPLIED
 
 if TYPE_CHECKING:
-    from recall_loop.memory.store.chroma.chroma_index import ChromaRow
+    from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
     from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 
@@ -93,18 +93,21 @@ class GroupCommit:
 
 
 # A row that was written again in the meantime has another revision, and stays pending.
+_HEARD = f"UPDATE tombstones SET state = {APPLIED} WHERE key = ? AND commit_number = ?"
 _APPLY = f"UPDATE records SET state = {APPLIED} WHERE rowid = ? AND revision = ?"
 
 
-def mark_applied(database: SqliteDatabase, rows: Sequence[ChromaRow], *, deleted: Sequence[str] = ()) -> None:
-    """Note that Chroma holds rows at these revisions, and no longer those with the keys `deleted`.
+def mark_applied(
+    database: SqliteDatabase, rows: Sequence[ChromaRow], *, deleted: Sequence[tuple[str, int]] = ()
+) -> None:
+    """Note that Chroma holds rows at these revisions, and knows of `deleted` keys, each with its commit.
 
     Raises:
         StoreUnavailableError: SQLite fails; the rows stay pending.
     """
     if rows or deleted:
         with database.transaction() as connection:
-            connection.executemany("DELETE FROM tombstones WHERE key = ?", [(key,) for key in deleted])
+            connection.executemany(_HEARD, deleted)
             connection.executemany(_APPLY, [(row.rowid, row.revision) for row in rows])
 
 

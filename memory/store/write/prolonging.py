@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.encoding.indexing import now_microseconds, to_microseconds
+from recall_loop.memory.store.encoding.indexing import body_checksum, now_microseconds, to_microseconds
 from recall_loop.memory.store.sqlite.prepared_records import encode_body
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ def prolong_records(database: SqliteDatabase, tenant: str, moments: Mapping[str,
             record, moment = json.loads(body), moments[record_id]
             if datetime.fromisoformat(record["expires_at"]) < moment:
                 record["expires_at"] = moment.isoformat().replace("+00:00", "Z")
-                connection.execute("UPDATE bodies SET record = ? WHERE rowid = ?", (encode_body(record), rowid))
-                values = (to_microseconds(moment), rowid)
-                connection.execute("UPDATE records SET expires_at = ? WHERE rowid = ?", values)
+                new = encode_body(record)
+                connection.execute("UPDATE bodies SET record = ? WHERE rowid = ?", (new, rowid))
+                values = (to_microseconds(moment), body_checksum(new), rowid)
+                connection.execute("UPDATE records SET expires_at = ?, checksum = ? WHERE rowid = ?", values)
                 prolonged += 1
     return prolonged

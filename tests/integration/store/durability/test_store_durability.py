@@ -281,7 +281,7 @@ def test_chroma_is_rebuilt_from_the_sidecar(tmp_path, damage):
         elif damage == "other generation":
             side.mark_complete({**side.marker(), "generation": "other"})
         elif damage == "unfinished":
-            side._collection.modify(metadata={**side.marker(), "complete": False})
+            side.collection.modify(metadata={**side.marker(), "complete": False})
     if damage == "missing":
         shutil.rmtree(tmp_path / "chroma")
     with MemoryStore.open(tmp_path, embedder=Lengths()) as store:

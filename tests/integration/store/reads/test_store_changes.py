@@ -16,6 +16,7 @@ from recall_loop.memory.store.encoding.indexing import acts_mask
 from recall_loop.memory.store.files.store_files import SIDECAR_FILE
 from recall_loop.memory.store.sqlite import changes as changing
 from recall_loop.memory.store.sqlite.changes import read_changes
+from recall_loop.memory.store.sqlite.schema import SCHEMA_VERSION
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import StoreUnavailableError
 from recall_loop.state.scope import DEFAULT_TENANT, Scope
@@ -137,8 +138,16 @@ def test_embedding_anew_changes_every_row(tmp_path):
 
 
 # The trigger goes first: SQLite checks it against the tables at every step.
-_OF_4 = (
+_OF_5 = (
     "DROP TRIGGER leaves",
+    "ALTER TABLE records DROP COLUMN commit_number",
+    "ALTER TABLE records DROP COLUMN checksum",
+    "DROP TABLE tombstones",
+    "CREATE TABLE tombstones (key TEXT PRIMARY KEY) WITHOUT ROWID",
+    "DELETE FROM meta WHERE key IN ('commit_number', 'store')",
+)
+_OF_4 = (
+    *_OF_5,
     "DROP TABLE versions",
     "DROP INDEX records_expiry",
     *(f"ALTER TABLE records DROP COLUMN {name}" for name in ("expires_at", "acts")),
@@ -169,8 +178,16 @@ def to_schema(folder, number):
         for statement in (*undone, _OLD_TRIGGER, f"UPDATE meta SET value = '{number}' WHERE key = 'schema'"):
             connection.execute(statement)
     connection.close()
+    mark_chroma(folder, number)
+
+
+def mark_chroma(folder, number):
+    """Make Chroma's side one of an earlier schema, which knew no store's id and no numbers of commits."""
     side = ChromaIndex(folder / "chroma", {})
-    side.mark_complete({**side.stored_marker(), "schema": str(number)})
+    ids = side.collection.get(include=[])["ids"]
+    side.collection.update(ids=ids, metadatas=[{"commit": 0} for _ in ids])
+    marker = {name: value for name, value in side.stored_marker().items() if name != "store"}
+    side.mark_complete({**marker, "schema": str(number)})
     side.close()
 
 
@@ -188,9 +205,7 @@ def downgrade(folder):
         ):
             connection.execute(statement)
     connection.close()
-    side = ChromaIndex(folder / "chroma", {})
-    side.mark_complete({**side.stored_marker(), "schema": "1"})
-    side.close()
+    mark_chroma(folder, 1)
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -200,17 +215,17 @@ def test_a_store_of_schema_1_is_upgraded_when_it_is_opened_for_writing(tmp_path,
         store.upsert([turn(f"m{n}", f"text {n}") for n in range(3)])
         before = read(store, DEFAULT_TENANT)
         with store._session.searching() as side:
-            collection = side._collection.id
+            collection = side.collection.id
     downgrade(tmp_path)
     with pytest.raises(StoreUnavailableError, match="schema 1; open it once for writing"):
         MemoryStore.open(tmp_path, embedder=WordHashEmbedder(), read_only=True)
     if lost:
         (tmp_path / "sidecar.sqlite3").unlink()
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
-        assert store.maintenance.info()["schema"] == 4 and store.degraded_reason is None
+        assert store.maintenance.info()["schema"] == SCHEMA_VERSION and store.degraded_reason is None
         assert read(store, DEFAULT_TENANT) == before
         with store._session.searching() as side:
-            assert side.marker()["schema"] == "4" and side._collection.id == collection
+            assert side.marker()["schema"] == str(SCHEMA_VERSION) and side.collection.id == collection
         assert (read_changes(store._session.sqlite, DEFAULT_TENANT, 0) is None) != lost
         store.delete(["m0"])
         found = read_changes(store._session.sqlite, DEFAULT_TENANT, 1)
@@ -235,7 +250,7 @@ def test_a_store_of_schema_2_is_upgraded_and_its_facts_can_be_superseded(tmp_pat
     if lost:
         (tmp_path / "sidecar.sqlite3").unlink()
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
-        assert store.maintenance.info()["schema"] == 4 and store.degraded_reason is None
+        assert store.maintenance.info()["schema"] == SCHEMA_VERSION and store.degraded_reason is None
         assert read(store, DEFAULT_TENANT) == before
         new = {"id": "f3", "text": "Ann lives in Bergen.", "subject": "ann", "fact_type": "Lives in"}
         assert write_facts(store, [new], single_valued=["lives_in"]).superseded == ("f1",)
@@ -254,7 +269,7 @@ def test_a_store_of_schema_3_is_upgraded_and_keeps_versions_from_then_on(tmp_pat
     if lost:
         (tmp_path / "sidecar.sqlite3").unlink()
     with MemoryStore.open(tmp_path, embedder=WordHashEmbedder()) as store:
-        assert store.maintenance.info()["schema"] == 4 and store.degraded_reason is None
+        assert store.maintenance.info()["schema"] == SCHEMA_VERSION and store.degraded_reason is None
         assert read(store, DEFAULT_TENANT) == before
         store.upsert([turn("m1", "changed", expires_at="2999-01-01T00:00:00Z")])
         query = "SELECT id, expires_at > 0, acts = ? FROM records ORDER BY id"

@@ -1,6 +1,6 @@
 """Kill a writer with SIGKILL at random moments, and look whether anything acknowledged was lost (STORE-4).
 
-    python benchmarks/kill_nine.py [--moments N] [--jobs N] [--seed N]
+    python benchmarks/kills/kill_nine.py [--moments N] [--jobs N] [--seed N]
 
 Each moment: a process ingests, upserts, deletes, erases, rebuilds or compacts, and writes to a journal of
 its own, synced to disk, what it is about to do and what was acknowledged. It is killed. Then the store is

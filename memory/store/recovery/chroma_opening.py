@@ -1,0 +1,137 @@
+"""Opening Chroma for writing: rows that the sidecar lost are taken over, pending ones sent, all rebuilt (STORE-4)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.store.chroma import chroma_files
+from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, CollectionMissingError
+from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
+from recall_loop.memory.store.chroma.chroma_tombstones import reaches
+from recall_loop.memory.store.chroma.probe import vector_files_readable
+from recall_loop.memory.store.files.store_files import CHROMA_DATABASE
+from recall_loop.memory.store.recovery.chroma_rebuild import rebuild_chroma, unite
+from recall_loop.memory.store.recovery.reconciling import may_lack_rows
+from recall_loop.memory.store.recovery.recovery import (
+    apply_all,
+    count_records,
+    fill_collection,
+    flush_pending,
+    is_same_store,
+    marker_of,
+)
+from recall_loop.memory.store.sqlite.changes import last_commit
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.embed.embedders import Embedder
+    from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+
+
+def open_chroma(files: OpenStoreFiles, embedder: Embedder, *, may_rebuild: bool = True) -> ChromaIndex:
+    """Open Chroma for writing, and make both sides equal: merge them, finish pending writes, or rebuild Chroma.
+
+    Files that weren't closed are tried in another process first, and rebuilt if that one dies.
+
+    Args:
+        files: the open files of the store.
+        embedder: embeds records that are taken over from Chroma.
+        may_rebuild: whether Chroma may be rebuilt, which takes long.
+
+    Raises:
+        ChromaError: Chroma can't be opened or written, or would have to be rebuilt and may not be.
+        StoreUnavailableError: the sidecar is damaged, or what Chroma has can't be taken over.
+    """
+    location = files.chroma_location()
+    if isinstance(location, ChromaServer) and location.collection is None:
+        return rebuild_chroma(files, embedder)
+    why = _unfit(files, location)
+    if why is None:
+        try:
+            found = _opened(location, files, embedder)
+            if isinstance(found, ChromaIndex):
+                return found
+            why = found
+        except CollectionMissingError:
+            why = "had no collection of the store"
+        except ChromaError:
+            if not isinstance(location, Path) or not chroma_files.is_database_damaged(location):
+                raise
+            why = "had a damaged database"
+    if not may_rebuild:
+        raise ChromaError("Chroma must be rebuilt: the next write does so, or `recall-loop store rebuild`")
+    return rebuild_chroma(files, embedder, why=why)
+
+
+def _unfit(files: OpenStoreFiles, location: ChromaLocation) -> str | None:
+    """Return what is wrong with Chroma's files, before they are opened, or None."""
+    if not isinstance(location, Path):
+        return None
+    if not location.is_dir() or not (location / CHROMA_DATABASE).exists():
+        return "was missing" if count_records(files.sqlite) else None
+    if files.files_changed:
+        return "had vector files that are not as they were left"
+    if files.unclean_shutdown and not _tried(location):
+        return "had damaged vector files"
+    return None
+
+
+def _tried(folder: Path) -> bool:
+    """Return whether files that were not closed can be read, and clear what their writer couldn't."""
+    if not vector_files_readable(folder):
+        return False
+    try:
+        chroma_files.zero_unused_space(folder)
+    except OSError as error:
+        raise ChromaError(f"Chroma's files can't be written: {error}") from error
+    return True
+
+
+def _opened(location: ChromaLocation, files: OpenStoreFiles, embedder: Embedder) -> ChromaIndex | str:
+    """Return Chroma with every row in it, or why it has to be rebuilt."""
+    database = files.sqlite
+    marker = marker_of(database)
+    chroma = ChromaIndex(location, marker, create=not isinstance(location, ChromaServer))
+    try:
+        found = chroma.marker()
+        if not found and chroma.count() == 0 and (location is None or count_records(database) == 0):
+            fill_collection(database, chroma)
+            apply_all(database)
+            return chroma
+        why: str | None
+        if not found:
+            why = "was never completely filled"
+        elif not is_same_store(found, marker):
+            why = "was another store's"
+        else:
+            why = _united(files, chroma, embedder, found)
+        if why is None:
+            return chroma
+    except BaseException:
+        chroma.close()
+        raise
+    chroma.close()
+    return why
+
+
+def _united(files: OpenStoreFiles, chroma: ChromaIndex, embedder: Embedder, found: dict[str, str]) -> str | None:
+    """Make both sides equal; return why that is impossible without rebuilding, or None."""
+    database = files.sqlite
+    if files.texts_are_suspect() or may_lack_rows(database, chroma):
+        unite(files, chroma, embedder)
+    marker = marker_of(database)
+    if {**marker, **found, "schema": marker["schema"]} != marker:
+        return "was of another generation"
+    if found != marker:  # an upgrade of the sidecar leaves Chroma's rows as they are
+        chroma.mark_complete(marker)
+    flush_pending(database, chroma)
+    if not _equal(database, chroma):
+        unite(files, chroma, embedder)
+        flush_pending(database, chroma)
+    return None if _equal(database, chroma) else "had other records than the sidecar"
+
+
+def _equal(database: SqliteDatabase, chroma: ChromaIndex) -> bool:
+    commit = last_commit(database)
+    return chroma.count() == count_records(database) and (commit == 0 or reaches(chroma, commit))

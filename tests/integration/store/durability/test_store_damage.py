@@ -1,0 +1,175 @@
+"""One side older, damaged or another store's: nothing acknowledged is lost, and nothing erased comes back (GUARD-1)."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.errors import EmbedderError, StoreUnavailableError
+from recall_loop.state.scope import Scope
+from tests.embedders import WordHashEmbedder
+
+ALL = Scope()
+
+
+def turn(number: int, text: str = "text") -> dict[str, Any]:
+    return {
+        "id": f"m{number}", "kind": "message", "text": f"{text} {number}", "conversation_id": "c", "position": number,
+    }  # fmt: skip
+
+
+def opened(path: Path, **options: Any) -> MemoryStore:
+    return MemoryStore.open(path, **{"embedder": WordHashEmbedder(), **options})
+
+
+def texts(store: MemoryStore) -> dict[str, str]:
+    return {record.id: record.text for record in store.scan()}
+
+
+def sidecar_of(source: Path, target: Path) -> None:
+    """Put the sidecar of a closed store in the place of another's."""
+    for file in target.glob("sidecar.sqlite3*"):
+        file.unlink()
+    shutil.copy2(source / "sidecar.sqlite3", target)
+
+
+@pytest.fixture
+def ahead(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A store whose sidecar is older than its Chroma, and what was acknowledged."""
+    with opened(tmp_path / "s") as store:
+        store.upsert(turn(n) for n in range(30))
+    shutil.copytree(tmp_path / "s", tmp_path / "earlier")
+    with opened(tmp_path / "s") as store:
+        store.upsert(turn(n, "changed") for n in (3, 4, 40, 41))
+        store.delete(["m7", "m8"])
+        known = texts(store)
+    sidecar_of(tmp_path / "earlier", tmp_path / "s")
+    return tmp_path / "s", known
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are killed")
+def test_killed_and_damaged_stores_lose_nothing_acknowledged(tmp_path: Path, root: Path) -> None:
+    """Proves: GUARD-1, STORE-4. `make damage` does the same with more records and more places."""
+    command = [
+        sys.executable,
+        str(root / "benchmarks" / "kills" / "damage_matrix.py"),
+        "--records",
+        "80",
+        "--flips",
+        "2",
+    ]
+    done = subprocess.run([*command, "--folder", str(tmp_path / "d")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert '"cases": 42, "failed": 0' in done.stdout
+
+
+def test_an_older_sidecar_takes_over_what_chroma_has_and_repairs_say_so(
+    ahead: tuple[Path, dict[str, str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Proves: GUARD-1."""
+    path, known = ahead
+    with opened(path) as store:
+        assert texts(store) == known and store.maintenance.verify().sound
+        words = store.repairs[0]
+        assert "records taken over from Chroma" in words and "2 deleted records deleted again" in words
+        assert words in caplog.text
+        with MemoryStore.in_memory(embedder=WordHashEmbedder()) as fresh:
+            fresh.upsert(store.scan())
+            for ours, theirs in zip(vectors(store), vectors(fresh), strict=True):
+                assert np.allclose(ours, theirs, atol=2e-3)
+    with opened(path) as store:
+        assert store.repairs == [] and texts(store) == known
+
+
+def vectors(store: MemoryStore) -> tuple[Any, Any]:
+    """Return own and context vectors in the order of the records' ids."""
+    view = store.view(ALL)
+    rows = sorted(view.rows(view.rowids()).values(), key=lambda row: row.record.id)
+    own, context = view.vectors(np.array([row.rowid for row in rows]))
+    return own, context
+
+
+CRASH = """
+import os, signal, sys
+sys.path.insert(0, {root!r})
+from tests.embedders import WordHashEmbedder
+from recall_loop.memory.store.recovery import reconciling
+from recall_loop.memory.store.store import MemoryStore
+reconciling.{step} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+MemoryStore.open({path!r}, embedder=WordHashEmbedder())
+"""
+
+
+@pytest.mark.parametrize("step", ["_erase", "_take", "note_state", "_mark"])
+def test_a_kill_while_the_sides_are_merged_loses_nothing(
+    ahead: tuple[Path, dict[str, str]], root: Path, step: str
+) -> None:
+    """Proves: GUARD-1."""
+    path, known = ahead
+    code = CRASH.format(root=str(root), path=str(path), step=step)
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert child.returncode == -signal.SIGKILL, child.stderr
+    with opened(path) as store:
+        assert texts(store) == known and store.maintenance.verify().sound
+
+
+def test_an_embedder_that_fails_leaves_what_chroma_has_for_the_next_open(ahead: tuple[Path, dict[str, str]]) -> None:
+    """Proves: GUARD-1."""
+
+    class Failing(WordHashEmbedder):
+        def embed_documents(self, texts: Any) -> Any:
+            raise EmbedderError("no answer")
+
+    path, known = ahead
+    with pytest.raises(StoreUnavailableError, match="Open the store again when it answers"):
+        opened(path, embedder=Failing())
+    with opened(path) as store:
+        assert texts(store) == known
+
+
+@pytest.mark.parametrize("side", ["sidecar", "chroma"])
+def test_what_was_erased_stays_erased_whichever_side_is_put_back(tmp_path: Path, side: str) -> None:
+    """Proves: GUARD-1, STORE-6. No word of an erased record is kept to remember that it was erased."""
+    with opened(tmp_path / "s") as store:
+        store.upsert([turn(1), turn(2, "zanzibarword"), turn(3)])
+    shutil.copytree(tmp_path / "s", tmp_path / "earlier")
+    with opened(tmp_path / "s") as store:
+        store.delete(["m2"])
+        store.maintenance.compact()
+    for file in (tmp_path / "s").rglob("*"):
+        assert not file.is_file() or b"zanzibarword" not in file.read_bytes().lower()
+    if side == "sidecar":
+        sidecar_of(tmp_path / "earlier", tmp_path / "s")
+    else:
+        shutil.rmtree(tmp_path / "s" / "chroma")
+        shutil.copytree(tmp_path / "earlier" / "chroma", tmp_path / "s" / "chroma")
+    with opened(tmp_path / "s") as store:
+        assert texts(store).keys() == {"m1", "m3"} and store.maintenance.verify().sound and store.repairs
+        store.upsert([turn(2, "again")])  # its id can be used again
+    with opened(tmp_path / "s") as store:
+        assert texts(store)["m2"] == "again 2" and store.repairs == []
+
+
+def test_another_stores_chroma_is_kept_aside_and_nothing_of_it_is_taken_over(tmp_path: Path) -> None:
+    """Proves: GUARD-1, STORE-3."""
+    for name in ("one", "two"):
+        with opened(tmp_path / name) as store:
+            store.upsert(turn(n, name) for n in range(5 if name == "one" else 9))
+    shutil.rmtree(tmp_path / "one" / "chroma")
+    shutil.copytree(tmp_path / "two" / "chroma", tmp_path / "one" / "chroma")
+    with opened(tmp_path / "one") as store:
+        assert set(texts(store).values()) == {f"one {n}" for n in range(5)} and store.maintenance.verify().sound
+        assert "another store's" in store.repairs[0] and "kept aside" in store.repairs[0]
+        assert (tmp_path / "one" / "chroma.aside-1" / "chroma.sqlite3").exists()
+        store.maintenance.compact()
+        assert not list((tmp_path / "one").glob("chroma.aside*"))
