@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -143,6 +144,8 @@ def _checked(url: str) -> str:
 
 ChromaLocation = Path | ChromaServer | None
 """Where Chroma is: in a folder, on a server, or in this process's memory."""
+# The clients that each process found when it was forked; none in the first one.
+_clients_left: dict[int, dict[str, Any]] = {os.getpid(): {}}
 # Chroma's HTTP client has no timeout of its own.
 _ANSWER_SECONDS, _REQUEST_SECONDS = 5, 60
 
@@ -153,6 +156,7 @@ def open_client(location: ChromaLocation) -> Any:
     from chromadb.api.shared_system_client import SharedSystemClient
     from chromadb.config import Settings
 
+    _leave_clients_of_parent(SharedSystemClient._identifier_to_system)
     settings = Settings(anonymized_telemetry=False)
     if location is None:
         return chromadb.EphemeralClient(settings=settings)
@@ -164,6 +168,16 @@ def open_client(location: ChromaLocation) -> Any:
         # It keeps the client that couldn't start, and would hand it out at the next try.
         SharedSystemClient._identifier_to_system.pop(str(location), None)
         raise
+
+
+def _leave_clients_of_parent(clients: dict[str, Any]) -> None:
+    """In a forked child, take the parent's clients out of those that Chroma hands out again for the same folder.
+
+    Their threads are the parent's. They are kept, since ending them would wait for these threads.
+    """
+    if os.getpid() not in _clients_left:
+        _clients_left[os.getpid()] = dict(clients)
+        clients.clear()
 
 
 def _connect_server(server: ChromaServer, settings: Any) -> Any:

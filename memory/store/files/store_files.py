@@ -51,6 +51,9 @@ if sys.platform == "win32":
         stream.seek(1 << 20)
         msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
 
+    def give_back(stream: BinaryIO) -> None:
+        """Do nothing: closing the file unlocks it."""
+
 else:
     import fcntl
 
@@ -58,6 +61,10 @@ else:
         """Lock an open file for as long as it stays open; OSError at once where somebody else has it."""
         # flock belongs to the open file: no other descriptor of this process can drop it.
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def give_back(stream: BinaryIO) -> None:
+        """Unlock a file, also for forked children, which have it open too."""
+        fcntl.flock(stream, fcntl.LOCK_UN)
 
 
 class WriterLock:
@@ -88,6 +95,7 @@ class WriterLock:
 
     def release(self) -> None:
         """Give the lock back; the file stays, since removing it would let two writers in."""
+        give_back(self._stream)
         self._stream.close()
 
 

@@ -7,7 +7,6 @@ the data: data newer than its version is merely loaded once more.
 from __future__ import annotations
 
 import sys
-import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -16,6 +15,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from recall_loop.memory.store.encoding.indexing import now_microseconds
+from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index.row_index import RowIndex
 from recall_loop.memory.store.index.row_queries import CorpusStatistics
@@ -101,7 +101,7 @@ class TenantCache:
     postings: LRUCache[tuple[str, str], NDArray[np.int64]] = field(
         default_factory=lambda: LRUCache(_MAX_POSTING_ROWS, getsizeof=len)
     )
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: ProcessLock = field(default_factory=ProcessLock)
     moment: int = 0
     next_expiry: int = 0
     beside_expired: set[int] = field(default_factory=set)
@@ -349,7 +349,7 @@ class TenantCaches:
 
     def __init__(self) -> None:
         self._tenants: OrderedDict[str, TenantCache] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
 
     def up_to_date(self, sidecar: SqliteDatabase, tenant: str, dimension: int) -> TenantCache:
         """Return the tenant's cache, brought up to date."""

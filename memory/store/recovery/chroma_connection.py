@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from recall_loop.state.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
+    from recall_loop.memory.store.files.process_lock import ProcessLock
     from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 
 # Searches try a failed Chroma again after so long; writes try it at once.
@@ -40,7 +40,7 @@ class ChromaConnection:
         detail: the same in Chroma's own words, for operators.
     """
 
-    def __init__(self, files: OpenStoreFiles, embedder: Embedder, lock: threading.RLock) -> None:
+    def __init__(self, files: OpenStoreFiles, embedder: Embedder, lock: ProcessLock) -> None:
         self._files = files
         self.embedder = embedder
         self._lock = lock
@@ -147,6 +147,7 @@ class ChromaConnection:
     @contextmanager
     def searching(self) -> Iterator[ChromaIndex | None]:
         """Give Chroma for a search, or None while it can't be used."""
+        self._lock.check_process()
         if self.chroma is not None and self.reason is None and not self._files.read_only:
             yield self._checked()
             return

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
+from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.index.tenant_cache import TenantCaches
 from recall_loop.memory.store.recovery import recovery, repair
 from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
@@ -48,7 +48,7 @@ class StoreSession:
         self.sqlite = files.sqlite
         self.embedder = embedder
         self.cache = TenantCaches()
-        self.lock = threading.RLock()
+        self.lock = ProcessLock()
         self.connection = ChromaConnection(files, embedder, self.lock)
         self.marker = recovery.marker_of(files.sqlite)
         self.history_days, self.retention = history_days, retention
@@ -79,6 +79,7 @@ class StoreSession:
 
     def check_writable(self) -> None:
         """Raise `StoreReadOnlyError` where the store is open for reading only."""
+        self.lock.check_process()
         if self.files.read_only:
             raise StoreReadOnlyError(f"{self.files.path}: the store is open for reading only")
 
@@ -119,6 +120,7 @@ class StoreSession:
         Raises:
             EmbedderMismatchError: another process has embedded the store with another embedder.
         """
+        self.lock.check_process()
         if self.files.read_only:
             found = self.sqlite.fetch("SELECT value FROM meta WHERE key = 'generation'")
             if found and found[0][0] != self.marker["generation"]:
@@ -128,7 +130,9 @@ class StoreSession:
         return self.sqlite
 
     def close(self) -> None:
-        """Close files and give the lock back; a second call does nothing."""
+        """Close files and give the lock back; a second call does nothing, nor does one of a forked child."""
+        if self.lock.is_foreign:
+            return
         with self.lock:
             self.connection.disconnect()
             self.cache.clear()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from recall_loop.memory.store.files import store_files
+from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.files.store_files import SUSPECT_FILE, SUSPECT_TEXTS
 from recall_loop.memory.store.sqlite.schema import DDL
 from recall_loop.state.errors import RecallError, StoreReadOnlyError, StoreUnavailableError
@@ -54,7 +55,7 @@ class SqliteDatabase:
         self.read_only = read_only
         self.lexical_damage: str | None = None
         self._local = threading.local()
-        self._lock = threading.RLock()
+        self._lock = ProcessLock()
         self._readers: list[tuple[threading.Thread, sqlite3.Connection]] = []
         self._writer: sqlite3.Connection | None = None
         self._closed = False
@@ -108,6 +109,7 @@ class SqliteDatabase:
         Raises:
             StoreUnavailableError: the store is closed, or SQLite fails.
         """
+        self._lock.check_process()
         with self._lock if self.file is None else nullcontext():
             connection = self._open_writer() if self.file is None else self._reader()
             try:
@@ -258,7 +260,9 @@ class SqliteDatabase:
             )
 
     def close(self) -> None:
-        """Close every connection; the last one to a file folds its write-ahead file in."""
+        """Close every connection; the last one to a file folds its write-ahead file in. Nothing in a forked child."""
+        if self._lock.is_foreign:
+            return
         with self._lock:
             self._closed = True
             for _, connection in self._readers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from recall_loop.memory.store.sqlite.schema import APPLIED
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
+    from recall_loop.memory.store.files.process_lock import ProcessLock
     from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 
@@ -44,7 +44,7 @@ class GroupCommit:
         commit: writes the records of some calls, and settles each of them.
     """
 
-    def __init__(self, lock: threading.RLock, commit: Callable[[Sequence[PendingWrite]], None]) -> None:
+    def __init__(self, lock: ProcessLock, commit: Callable[[Sequence[PendingWrite]], None]) -> None:
         self._lock, self._commit = lock, commit
         self._queue: list[PendingWrite] = []
         self._exclusive_depth = 0
