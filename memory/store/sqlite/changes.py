@@ -160,6 +160,8 @@ _BY_THEM = """SELECT r.rowid, r.superseded_by, b.record FROM records r JOIN bodi
 WHERE r.tenant = ? AND r.superseded_by IN
   (SELECT d.id FROM records d WHERE d.rowid IN (SELECT value FROM json_each(?)))
 AND r.rowid NOT IN (SELECT value FROM json_each(?))"""
+_RESTORE = """UPDATE records SET superseded_by = ?, valid_until = ?, checksum = ?, commit_number = ?
+WHERE rowid = ?"""
 _IDS = "SELECT id FROM records WHERE rowid IN (SELECT value FROM json_each(?))"
 _End = tuple[str, str]
 _ENDS = ("superseded_by", "valid_until")
@@ -186,13 +188,12 @@ def undo_supersession(
             record[name] = value
         new = encode_body({name: value for name, value in record.items() if value is not None})
         connection.execute("UPDATE bodies SET record = ? WHERE rowid = ?", (new, rowid))
-        connection.execute("UPDATE records SET checksum = ? WHERE rowid = ?", (body_checksum(new), rowid))
         if keep_history and end is not None:
             current = {name: value for name, value in record.items() if name not in _ENDS}
             history.append(RecordChange(tenant, record["id"], encode_body(current), new, ChangeOrigin()))
         until = None if end is None else to_microseconds(datetime.fromisoformat(end[1]))
-        values = (end and end[0], until, rowid)
-        connection.execute("UPDATE records SET superseded_by = ?, valid_until = ? WHERE rowid = ?", values)
+        values = (end and end[0], until, body_checksum(new), next_commit(connection), rowid)
+        connection.execute(_RESTORE, values)
     record_versions(connection, history)
     return [row[0] for row in found]
 

@@ -10,7 +10,7 @@ APPLIED, PENDING = 0, 1
 # bodies: the record itself (JSON), its own stems, and the text of its window.
 # fts.window: the window's stems, encoded; fts.facets: who and what the row belongs to.
 # tokens: token vectors of the record's own text, where the embedder gives them; can be made again at any time.
-# records.commit_number: of the commit that last wrote the row, its window or its vectors; `meta` has the last one.
+# records.commit_number: of the commit that last wrote the record itself; `meta` has the last one.
 # Chroma has these numbers too, so that either side knows when the other is older (GUARD-1).
 # records.checksum: of the record's JSON in `bodies` (GUARD-6).
 # tombstones: keys of deleted records, and the commit that deleted each; state 1 = Chroma has still to hear of it. They

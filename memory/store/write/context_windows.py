@@ -25,7 +25,7 @@ from recall_loop.memory.store.sqlite.schema import PENDING
 from recall_loop.memory.store.sqlite.sqlite_store import ids_json
 
 _PARTS = """SELECT r.rowid, r.tenant, r.key, r.revision, b.record, r.checksum, b.terms, b.window, v.own, v.context,
- r.agent_id, r.user_id, r.conversation_id, r.session
+ r.commit_number, r.agent_id, r.user_id, r.conversation_id, r.session
 FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
 WHERE r.rowid IN (SELECT value FROM json_each(?))"""
 
@@ -45,6 +45,7 @@ class WindowRow:
         text: index text.
         terms: its stems, joined by blanks.
         own: own vector, as it is stored.
+        commit_number: of the commit that wrote the record; 0 where this transaction does.
         window: window as it is stored; None if the record itself was written in this transaction.
         context: context vector as it is stored.
     """
@@ -58,6 +59,7 @@ class WindowRow:
     terms: str
     own: NDArray[np.float16]
     facets: str
+    commit_number: int = 0
     window: str | None = None
     context: bytes = b""
 
@@ -108,9 +110,7 @@ def reindex(
     links = context_links(connection, affected) if context_windows else {}
     parts = _load(connection, (affected | neighbour_rowids(links)) - known.keys()) | known
     stale = _stale(sorted(affected & parts.keys()), links, parts, changed)
-    if not stale:
-        return []
-    number = next_commit(connection)
+    number = next_commit(connection) if written else 0
     _save(connection, stale, number)
     return [
         ChromaRow(
@@ -120,7 +120,7 @@ def reindex(
             row.part.revision + 1,
             row.part.body,
             row.vector,
-            number,
+            row.part.commit_number or number,
             row.part.checksum,
         )
         for row in stale
@@ -129,13 +129,35 @@ def reindex(
 
 def _load(connection: sqlite3.Connection, rowids: Iterable[int]) -> dict[int, WindowRow]:
     found: dict[int, WindowRow] = {}
-    for rowid, tenant, key, revision, body, checksum, terms, window, own, context, *owners in connection.execute(
-        _PARTS, (ids_json(rowids),)
-    ):
+    for (
+        rowid,
+        tenant,
+        key,
+        revision,
+        body,
+        checksum,
+        terms,
+        window,
+        own,
+        context,
+        commit,
+        *owners,
+    ) in connection.execute(_PARTS, (ids_json(rowids),)):
         vector = np.frombuffer(own, dtype=np.float16)
         facets = facet_tokens(tenant, owners)
         found[rowid] = WindowRow(
-            tenant, key, revision, body, checksum, kind_and_text(body)[1], terms, vector, facets, window, context
+            tenant,
+            key,
+            revision,
+            body,
+            checksum,
+            kind_and_text(body)[1],
+            terms,
+            vector,
+            facets,
+            commit,
+            window,
+            context,
         )
     return found
 
@@ -180,7 +202,7 @@ def _contexts(
 
 
 def _save(connection: sqlite3.Connection, rows: Sequence[_Indexed], number: int) -> None:
-    """Write what was worked out, as commit `number`; the index's old entry is taken out where there was one."""
+    """Write what was worked out, new records as commit `number`; the index's old entry goes where there was one."""
     whole = [row for row in rows if row.part.window is None]
     rest = [row for row in rows if row.part.window is not None]
     connection.executemany(
@@ -198,7 +220,7 @@ def _save(connection: sqlite3.Connection, rows: Sequence[_Indexed], number: int)
         "INSERT INTO fts (rowid, facets, window) VALUES (?, ?, ?)",
         [(row.rowid, row.part.facets, row.tokens) for row in rows],
     )
-    values = [(_count(row.tokens), number, row.part.checksum, row.rowid) for row in rows]
+    values = [(_count(row.tokens), row.part.commit_number or number, row.part.checksum, row.rowid) for row in rows]
     connection.executemany(_INDEXED, values)
     connection.executemany(_NOTE, [(row.part.revision + 1, row.rowid) for row in rows if row.part.revision])
 

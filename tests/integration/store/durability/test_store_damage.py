@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -173,3 +174,17 @@ def test_another_stores_chroma_is_kept_aside_and_nothing_of_it_is_taken_over(tmp
         assert (tmp_path / "one" / "chroma.aside-1" / "chroma.sqlite3").exists()
         store.maintenance.compact()
         assert not list((tmp_path / "one").glob("chroma.aside*"))
+
+
+def test_an_older_sidecar_that_is_indexed_again_first_is_still_the_older_one(
+    ahead: tuple[Path, dict[str, str]],
+) -> None:
+    """Proves: GUARD-1. Upgrades of words, and repairs of their index, come before Chroma is looked at."""
+    path, known = ahead
+    with sqlite3.connect(path / "sidecar.sqlite3") as connection:
+        connection.execute("DELETE FROM meta WHERE key = 'words'")
+        connection.execute("DELETE FROM fts WHERE rowid = 4")
+    connection.close()
+    (path / "sidecar.suspect").touch()
+    with opened(path) as store:
+        assert texts(store) == known and store.maintenance.verify().sound

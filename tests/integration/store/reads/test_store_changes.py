@@ -184,11 +184,12 @@ def to_schema(folder, number):
 def mark_chroma(folder, number):
     """Make Chroma's side one of an earlier schema, which knew no store's id and no numbers of commits."""
     side = ChromaIndex(folder / "chroma", {})
-    ids = side.collection.get(include=[])["ids"]
-    side.collection.update(ids=ids, metadatas=[{"commit": 0} for _ in ids])
     marker = {name: value for name, value in side.stored_marker().items() if name != "store"}
     side.mark_complete({**marker, "schema": str(number)})
     side.close()
+    with sqlite3.connect(folder / "chroma" / "chroma.sqlite3") as connection:
+        connection.execute("DELETE FROM embedding_metadata WHERE key = 'commit'")
+    connection.close()
 
 
 def downgrade(folder):
