@@ -117,7 +117,7 @@ class SubScores(FrozenModel):
 
 
 class Scoring(FrozenModel):
-    """Who scored a run (`rules-1`, or `llm:` and the model), with the parts and the reasons.
+    """Who scored a run (`rules-2`, or `llm:` and the model), with the parts and the reasons.
 
     `sub_scores` is absent only for a score that was read from an old record.
     """

@@ -106,7 +106,7 @@ def test_show_prints_a_run_as_a_person_reads_it(place: str, capsys: pytest.Captu
     assert text.startswith("Bake a sourdough loaf\nbread · agent cook · 2 steps, 4 messages · tools: light_oven")
     assert "Execution: ✅ Completed\n" in text
     assert "Learning value: ⭐" in text
-    assert "(by rules-1)" in text
+    assert "(by rules-2)" in text
     assert "It says nothing about the quality of the result" in text
     assert "   user: Bake a sourdough loaf, please.\n" in text
     assert '   agent calls light_oven(degrees=230, password="[masked]")\n' in text
@@ -181,7 +181,7 @@ def test_what_is_left_for_later_is_queued_and_scored(tmp_path: Path, capsys: pyt
     assert "waiting to be scored" in out(capsys, "show", "bread", "--store", place)
     assert out(capsys, "score", "--pending", "--store", place) == "1 run scored, 0 failed and queued\n"
     assert out(capsys, "score", "--pending", "--store", place) == "0 runs scored, 0 failed and queued\n"
-    assert "(by rules-1)" in out(capsys, "show", "bread", "--store", place)
+    assert "(by rules-2)" in out(capsys, "show", "bread", "--store", place)
     assert main(["trajectories", "score", "--by", "llm", "--store", place]) == 2
     assert "RECALL_LOOP_LLM_MODEL" in capsys.readouterr().err
 

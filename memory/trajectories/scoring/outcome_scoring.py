@@ -41,7 +41,7 @@ class RunScore:
     """A scorer's judgement of a run; the learning value follows from the sub-scores.
 
     Attributes:
-        scorer: `rules-1`, or `llm:` and the model's name.
+        scorer: `rules-2`, or `llm:` and the model's name.
         sub_scores: the four parts, each in [0,1].
         reasoning: why, in a sentence or two.
         summary: of the task and the work.

@@ -1,17 +1,19 @@
-"""The rubric of the scorer `rules-1`: counts of a run, and the sub-scores that follow from them (TRAJ-2).
+"""The rubric of the scorer `rules-2`: counts of a run, and the sub-scores that follow from them (TRAJ-2).
 
 | sub-score (weight) | points | curve: points → sub-score |
 |---|---|---|
-| interaction depth (35 %) | 1 for each later user message that says something new and has words, 1/4 for each step of tools after the first | nobody answered: 0.10; else 0 → 0.40, 1 → 0.50, 2 → 0.58, 4 → 0.68, 7 → 0.78, 12 → 0.88, 20 → 0.95, 40 → 1 |
-| task complexity (30 %) | 1 for each 25 different words that users said, at most 8; 1 for each different tool; 1/4 for each different call | 0 → 0.20, 1 → 0.32, 3 → 0.45, 6 → 0.58, 10 → 0.72, 16 → 0.84, 24 → 0.93, 50 → 1 |
-| tool usage (20 %) | 1 for each different tool, 1/4 for each further different call | 0 → 0.25, 1 → 0.40, 2 → 0.50, 4 → 0.62, 7 → 0.74, 11 → 0.84, 16 → 0.92, 30 → 1 |
-| learning value (15 %) | 1 if somebody answered in words, 1/2 for each different tool, 1/2 for each later user message that says something new, 1 for each error that was followed by a different call | 0 → 0.20, 1 → 0.40, 3 → 0.55, 6 → 0.68, 10 → 0.82, 15 → 0.92, 30 → 1 |
+| interaction depth (35 %) | 1 for each later user message that says something new and has words, 1/4 for each step of tools after the first | nobody answered: 0.10; else 0 → 0.45, 1 → 0.54, 2 → 0.62, 3 → 0.70, 5 → 0.93, 8 → 0.96, 14 → 0.98, 40 → 1 |
+| task complexity (30 %) | 1 for each 25 different words of users and each 75 of replies, together at most 3.5; 1 for each different tool; 1/4 for each different call | 0 → 0.20, 0.1 → 0.38, 1 → 0.46, 3.5 → 0.66, 5 → 0.78, 7 → 0.91, 12 → 0.95, 24 → 0.98, 50 → 1 |
+| tool usage (20 %) | 1 for each different tool, 1/4 for each further different call | 0 → 0.30, 1 → 0.50, 2 → 0.63, 3 → 0.87, 5 → 0.93, 8 → 0.95, 14 → 0.98, 30 → 1 |
+| learning value (15 %) | 1 if somebody answered in words, 1/2 for each different tool, 1/2 for each later user message that says something new, 1 for each error that was followed by a different call | 0 → 0.10, 1 → 0.45, 2 → 0.56, 4 → 0.78, 5 → 0.90, 9 → 0.94, 15 → 0.97, 30 → 1 |
 
 Between the points the curve is straight. Points only add up and curves only rise, so more of anything never lowers a
 sub-score. How the run ended isn't counted anywhere; an error counts as something to learn from, and only if work went on.
+Words count only where somebody answered.
 
-Bands: from 0.9 exceptional, from 0.7 good, from 0.5 mediocre, from 0.3 poor, below that hardly anything to learn. A single
-exchange without tools stays at 0.5 or below: 0.35 × 0.40 + 0.30 × 0.65 + 0.20 × 0.25 + 0.15 × 0.40 = 0.445.
+Bands: from 0.9 exceptional, from 0.7 good, from 0.5 mediocre, from 0.3 poor, below that hardly anything to learn. A plain
+question with a short answer has 0.4, a single exchange without tools at most 0.5: 0.35 × 0.45 + 0.30 × 0.66 + 0.20 × 0.30 +
+0.15 × 0.45 = 0.483. A session of six turns with three tools has nearly 0.9, a run without an answer less than 0.2.
 """  # noqa: E501  # a table
 
 from __future__ import annotations
@@ -25,16 +27,19 @@ from recall_loop.state.records.trajectories import RunData, SubScores, ToolUse, 
 from recall_loop.state.types import ComplexityLevel, Role
 from recall_loop.text.words.tokens import stems
 
-RUBRIC_SCORER = "rules-1"
+RUBRIC_SCORER = "rules-2"
 SUB_SCORE_WEIGHTS = {"interaction_depth": 0.35, "task_complexity": 0.30, "tool_usage": 0.20, "learning_value": 0.15}
 
 Curve = Sequence[tuple[float, float]]
 _UNANSWERED = 0.10
-_DEPTH: Curve = ((0, 0.40), (1, 0.50), (2, 0.58), (4, 0.68), (7, 0.78), (12, 0.88), (20, 0.95), (40, 1.0))
-_COMPLEXITY: Curve = ((0, 0.20), (1, 0.32), (3, 0.45), (6, 0.58), (10, 0.72), (16, 0.84), (24, 0.93), (50, 1.0))
-_TOOLS: Curve = ((0, 0.25), (1, 0.40), (2, 0.50), (4, 0.62), (7, 0.74), (11, 0.84), (16, 0.92), (30, 1.0))
-_LEARNING: Curve = ((0, 0.20), (1, 0.40), (3, 0.55), (6, 0.68), (10, 0.82), (15, 0.92), (30, 1.0))
-_WORDS_A_POINT, _MOST_WORD_POINTS = 25, 8
+_DEPTH: Curve = ((0, 0.45), (1, 0.54), (2, 0.62), (3, 0.70), (5, 0.93), (8, 0.96), (14, 0.98), (40, 1.0))
+_COMPLEXITY: Curve = (
+    *((0, 0.20), (0.1, 0.38), (1, 0.46), (3.5, 0.66), (5, 0.78)),
+    *((7, 0.91), (12, 0.95), (24, 0.98), (50, 1.0)),
+)
+_TOOLS: Curve = ((0, 0.30), (1, 0.50), (2, 0.63), (3, 0.87), (5, 0.93), (8, 0.95), (14, 0.98), (30, 1.0))
+_LEARNING: Curve = ((0, 0.10), (1, 0.45), (2, 0.56), (4, 0.78), (5, 0.90), (9, 0.94), (15, 0.97), (30, 1.0))
+_WORDS_A_POINT, _REPLY_WORDS_A_POINT, _MOST_WORD_POINTS = 25, 75, 3.5
 _BANDS = ((0.9, "exceptional"), (0.7, "good"), (0.5, "mediocre"), (0.3, "poor"))
 _LEAST_BAND = "hardly anything to learn"
 # Task complexity from which a level begins.
@@ -56,6 +61,7 @@ class RunCounts:
         user_turns: user messages with words.
         refinements: user messages after the first that say something new.
         words: different stems in what users said.
+        reply_words: different stems in what the agent said.
         tools: different tools.
         calls: different calls: name and arguments.
         steps: messages with calls.
@@ -67,6 +73,7 @@ class RunCounts:
     user_turns: int = 0
     refinements: int = 0
     words: int = 0
+    reply_words: int = 0
     tools: int = 0
     calls: int = 0
     steps: int = 0
@@ -79,13 +86,14 @@ def count_run(run: RunData) -> RunCounts:
     user_stems = (frozenset(stems(message.content)) for message in messages if message.role is Role.USER)
     user_texts = [text for text in user_stems if text]
     calls = [call for message in messages for call in message.tool_calls]
-    replied = any(message.role is Role.ASSISTANT and stems(message.content) for message in messages)
+    replies = frozenset[str]().union(*(stems(each.content) for each in messages if each.role is Role.ASSISTANT))
     return RunCounts(
-        answered=replied or bool(calls),
-        replied=replied,
+        answered=bool(replies or calls),
+        replied=bool(replies),
         user_turns=len(user_texts),
         refinements=_refinements(user_texts),
         words=len(frozenset().union(*user_texts)),
+        reply_words=len(replies),
         tools=len({call.name for call in calls}),
         calls=len({_key(call) for call in calls}),
         steps=sum(bool(message.tool_calls) for message in messages),
@@ -124,13 +132,12 @@ def sub_scores(counts: RunCounts) -> SubScores:
     """Return the four sub-scores of the counts, by the table of this module."""
     further = max(counts.calls - counts.tools, 0) / 4
     depth = counts.refinements + max(counts.steps - 1, 0) / 4
-    word_points = min(counts.words / _WORDS_A_POINT, _MOST_WORD_POINTS)
+    word_points = counts.words / _WORDS_A_POINT + counts.reply_words / _REPLY_WORDS_A_POINT if counts.answered else 0.0
+    complexity = min(word_points, _MOST_WORD_POINTS) + counts.tools + counts.calls / 4
     learned = counts.replied + counts.tools / 2 + counts.refinements / 2 + counts.corrections
     return SubScores(
-        interaction_depth=_curve_value(_DEPTH, depth)
-        if counts.answered and counts.user_turns + counts.steps
-        else _UNANSWERED,
-        task_complexity=_curve_value(_COMPLEXITY, word_points + counts.tools + counts.calls / 4),
+        interaction_depth=_curve_value(_DEPTH, depth) if counts.answered else _UNANSWERED,
+        task_complexity=_curve_value(_COMPLEXITY, complexity),
         tool_usage=_curve_value(_TOOLS, counts.tools + further),
         learning_value=_curve_value(_LEARNING, learned),
     )

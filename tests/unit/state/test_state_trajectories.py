@@ -33,7 +33,7 @@ FULL = RunData(
     execution=Execution(status=ExecutionStatus.ERROR, confidence=0.95, reasoning="boom"),
     outcome_score=0.0,
     scoring=Scoring(
-        scorer="rules-1",
+        scorer="rules-2",
         sub_scores=SubScores(interaction_depth=0.1, task_complexity=0.2, tool_usage=0.3, learning_value=0.4),
         reasoning="why",
         scored_at="2024-05-01T09:30:00Z",

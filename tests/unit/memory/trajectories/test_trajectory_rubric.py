@@ -37,6 +37,7 @@ from recall_loop.state.records.trajectories import (
     trajectory_record,
 )
 from recall_loop.state.scope import ExecutionStatus
+from recall_loop.state.search import FAILURE_THRESHOLD, SUCCESS_THRESHOLD
 from recall_loop.state.types import ComplexityLevel, Role
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
@@ -124,6 +125,56 @@ def test_the_bands_of_the_rubric():
     assert deep.outcome_score >= 0.8
     assert deep.complexity_level in (ComplexityLevel.COMPLEX, ComplexityLevel.EXPERT)
     assert "corrected-errors" in deep.tags
+
+
+ESSAY = " ".join(f"{word}{number}" for number in range(60) for word in ("heath", "light", "crane"))
+SESSION = [
+    ("Find flights to Oslo in May", "search_flights"),
+    ("Only those that leave in the morning", "search_flights"),
+    ("What would a hotel near the harbour cost?", "search_hotels"),
+    ("Compare both weeks please", "search_hotels"),
+    ("Book the second week with breakfast", "book"),
+    ("Add a bicycle for two days", "book"),
+]
+
+
+def exchange(asked, answer):
+    return [message(Role.USER, asked), message(Role.ASSISTANT, answer)]
+
+
+def session():
+    """Return six turns, each with a call of one of three tools and an answer."""
+    said = []
+    for number, (asked, tool) in enumerate(SESSION):
+        call = ToolUse(name=tool, arguments={"number": number})
+        said += [message(Role.USER, asked), message(Role.ASSISTANT, tool_calls=(call,)), message(Role.TOOL, "done")]
+        said.append(message(Role.ASSISTANT, f"Here is option {number}, which leaves at nine."))
+    return said
+
+
+@pytest.mark.parametrize(
+    ("messages", "least", "most"),
+    [
+        (exchange("What is the capital of France?", "Paris."), 0.38, 0.42),
+        (exchange("Who wrote Faust?", "Johann Wolfgang von Goethe wrote Faust."), 0.38, 0.42),
+        (exchange("Write an essay about the heath in autumn, with its light and its birds.", ESSAY), 0.45, 0.5),
+        ([message(Role.ASSISTANT, ESSAY)], 0.45, 0.5),
+        ([message(Role.USER, "Is anybody there?")], 0.1, 0.3),
+        (session(), 0.85, 0.95),
+        (session()[:8], 0.5, 0.7),
+    ],
+    ids=["fact", "fact in a sentence", "essay", "essay without a request", "no answer", "six turns", "two turns"],
+)
+def test_runs_land_where_the_rubric_says(messages, least, most):
+    """Proves: TRAJ-2 (single turns 0.4 to 0.5, multi-turn work with tools 0.8 to 0.9, no interaction 0.1 to 0.3)."""
+    assert least <= score_by_rules(run(messages)).outcome_score <= most
+
+
+def test_a_plain_answer_is_no_failure():
+    """Proves: TRAJ-2, TRAJ-5 (an ordinary single turn lies between the tiers of contrasts)."""
+    for messages in (exchange("Who wrote Faust?", "Goethe."), exchange("Write about the heath", ESSAY)):
+        value = score_by_rules(run(messages)).outcome_score
+        assert FAILURE_THRESHOLD < value < SUCCESS_THRESHOLD
 
 
 def debugging():
