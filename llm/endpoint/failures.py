@@ -46,6 +46,7 @@ class FailureReason(StrEnum):
     SERVER_ERROR = "server_error"
     REFUSED = "refused"
     TRUNCATED = "truncated"
+    TOO_LONG = "too_long"
     EMPTY = "empty"
     NOT_JSON = "not_json"
     INVALID = "invalid"

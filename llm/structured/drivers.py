@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from opentelemetry.context import Context
 
-from recall_loop.llm.structured.reply_parsing import message_text
+from recall_loop.llm.structured.reply_parsing import MAX_REPLY_CHARACTERS, message_text
 from recall_loop.state.run.cancellation import cancellation_event, raise_if_cancelled
 from recall_loop.telemetry.spans import use_context
 
@@ -199,4 +199,6 @@ def _stream(call: ModelCall, outcome: StepOutcome, put: OutcomeSink, left: threa
             if growing.add(piece):
                 outcome.streamed = True
                 put(growing.text)
+            if len(growing.text) > MAX_REPLY_CHARACTERS:  # a server that doesn't keep to the number of tokens
+                break
     outcome.result = growing.whole()

@@ -26,6 +26,8 @@ _THOUGHT, _THOUGHT_ENDS = re.compile(r"<think(?:ing)?>"), re.compile(r"</think(?
 _DECODER = json.JSONDecoder(strict=False)
 # Places at which an object may begin inside prose: each costs a look at the rest of the text.
 _MAX_STARTS = 50
+MAX_REPLY_CHARACTERS = 200_000
+"""Characters of one reply that are read (GUARD-7); the largest that is asked for has some thousands."""
 _TRUNCATION_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 _REFUSAL_REASONS = frozenset({"content_filter", "refusal", "safety"})
 
@@ -78,8 +80,9 @@ def message_text(message: BaseMessage) -> str:
 
 def validate_reply(reading: ParsedReply, schema: type[T]) -> T | CallError:
     """Return the value of a reading, or why there is none."""
-    if reading.refused:
-        return call_error(FailureReason.REFUSED, "the model refused", alive=True)
+    unread = _unread(reading)
+    if unread is not None:
+        return unread
     shape, wrong = reply_schema(schema), ""
     objects = list(_candidates(reading))
     for found in objects:
@@ -97,6 +100,25 @@ def validate_reply(reading: ParsedReply, schema: type[T]) -> T | CallError:
     if not reading.objects and not reading.text.strip():
         return call_error(FailureReason.EMPTY, "the reply is empty", alive=True)
     return call_error(FailureReason.NOT_JSON, "the reply holds no JSON object", alive=True)
+
+
+def _unread(reading: ParsedReply) -> CallError | None:
+    """Return why a reply isn't looked at: the model refused, or it is too long."""
+    if reading.refused:
+        return call_error(FailureReason.REFUSED, "the model refused", alive=True)
+    written = _characters(reading)
+    if written <= MAX_REPLY_CHARACTERS:
+        return None
+    detail = f"reply: got {written:,} characters; allowed: at most {MAX_REPLY_CHARACTERS:,}"
+    return call_error(FailureReason.TOO_LONG, detail, alive=True)
+
+
+def _characters(reading: ParsedReply) -> int:
+    """Return the size of a reply; of objects that JSON can't hold, which are refused anyway, the text alone counts."""
+    try:
+        return len(reading.text) + sum(len(json.dumps(found)) for found in reading.objects)
+    except (TypeError, ValueError, RecursionError):
+        return len(reading.text)
 
 
 def _read_message(message: BaseMessage) -> ParsedReply:

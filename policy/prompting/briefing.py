@@ -119,6 +119,8 @@ def _joined(kept: Sequence[tuple[object, str]], omitted: int) -> str:
 
 # Retrieved text is data: it must not close the block that contains it.
 _TAG = re.compile(r"<(?=\s*/?\s*memories)", re.IGNORECASE)
+# Nor may it pass for a citation: an id has at most so many characters.
+_BRACKETED = re.compile(r"\[(?=[^\[\]]{1,512}\])")
 # A message may say other things besides the superseded one.
 _ENDS = {True: "no longer true from ", False: "partly out of date since "}
 # Tried in turn: scripts other than Latin take up to a token for each character, and more.
@@ -150,6 +152,12 @@ def _line(entry: PoolEntry, text: str) -> str:
     end = _ENDS[record["kind"] == ContentType.FACT] + record["valid_until"][:10] if record.get("valid_until") else None
     hint = record.get("superseded_by_hint")
     newer = f"older, see [{hint}]" if hint else None
-    about = ", ".join(filter(None, [day, end, newer, record.get("author"), record.get("label")]))
-    line = f"[{record['id']}] {about}: {text}" if about else f"[{record['id']}] {text}"
+    author, label, told = (_uncited(part or "") for part in (record.get("author"), record.get("label"), text))
+    about = ", ".join(filter(None, [day, end, newer, author, label]))
+    line = f"[{record['id']}] {about}: {told}" if about else f"[{record['id']}] {told}"
     return _TAG.sub("&lt;", " ".join(line.split()))
+
+
+def _uncited(text: str) -> str:
+    """Return text on one line in which no brackets are a citation: only the block's own cite a memory (GUARD-7)."""
+    return _BRACKETED.sub("&#91;", " ".join(text.split()))

@@ -31,6 +31,7 @@ from recall_loop.state.records.records import (
     Record,
     Trajectory,
 )
+from recall_loop.state.records.sizes import size_complaints
 from recall_loop.state.types import Identifier, is_to_come
 from recall_loop.text.words.tokens import index_stems
 
@@ -245,11 +246,19 @@ def encode_body(fields: Mapping[str, Any]) -> str:
 def complete_record(given: object, index: int, now: datetime) -> tuple[Record, frozenset[str]]:
     """Return record `index` of a batch, whole and valid, and the names of the fields that were derived.
 
-    Records of the four classes are valid as they are; mappings and others are validated.
+    Records of the four classes are valid as they are but for their size; mappings and others are validated.
 
     Raises:
         RejectedRecordsError: names each field that is wrong, its value and what is allowed.
     """
+    record, derived = _validated(given, index, now)
+    too_large = [Rejection(index, record.id, *complaint) for complaint in size_complaints(record)]
+    if too_large:
+        raise RejectedRecordsError(too_large)
+    return record, derived
+
+
+def _validated(given: object, index: int, now: datetime) -> tuple[Record, frozenset[str]]:
     if isinstance(given, Record):
         if type(given) in _RECORD_CLASSES:
             if CREATED_AT in given.model_fields_set:
