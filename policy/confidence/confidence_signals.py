@@ -20,7 +20,7 @@ from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import PoolEntry
 from recall_loop.state.types import ContentType, QuerySource
-from recall_loop.text.time.time_expressions import has_date
+from recall_loop.text.time.time_expressions import says_when
 from recall_loop.text.words.stop_words import first_person_balance
 from recall_loop.text.words.tokens import content_words, stems
 
@@ -226,7 +226,7 @@ def _answer_sign(question: AnalysedQuestion, entry: PoolEntry) -> float:
         return 0.0
     text = entry["record"]["text"]
     if question.asked is AnswerKind.DATE:
-        return 1.0 if has_date(text) else -1.0
+        return 1.0 if says_when(text) else -1.0
     return 1.0 if has_answer(question.asked, entry, {*stems(question.text)}) else -1.0
 
 

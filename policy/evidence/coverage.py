@@ -26,7 +26,7 @@ from recall_loop.policy.question.periods import matches_time
 from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import Facet, PoolEntry
 from recall_loop.text.names.proper_names import find_entities
-from recall_loop.text.time.time_expressions import TimeExpression, has_date
+from recall_loop.text.time.time_expressions import TimeExpression, says_when
 from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms, term_key
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import word_set
@@ -160,7 +160,7 @@ def has_answer(kind: str, entry: PoolEntry, question_terms: set[str]) -> bool:
     """Tell whether a record has what a question of a kind asks for: a date, a number, or a name that it doesn't say."""
     text = entry["record"]["text"]
     if kind == AnswerKind.DATE:
-        return entry["record"].get("created_at") is not None or has_date(text)
+        return entry["record"].get("created_at") is not None or says_when(text)
     if kind == AnswerKind.NUMBER:
         return _has_number(text)
     author = entry["record"].get("author") or ""

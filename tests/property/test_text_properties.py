@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from recall_loop.state.records.records import Fact
 from recall_loop.text.names.proper_names import find_entities, find_noun_phrases, find_organizations, find_people
-from recall_loop.text.time.time_expressions import has_date, parse_times, render_time, split_time_suffix
+from recall_loop.text.time.time_expressions import says_when, parse_times, render_time, split_time_suffix
 from recall_loop.text.time.time_rules import NUMBERED_RULES, WORDED_RULES
 from recall_loop.text.time.time_rules import TIME_WORDS as TIME_PARTS
 from recall_loop.text.words.folding import fold
@@ -46,7 +46,7 @@ def test_no_text_raises(text: str) -> None:
         find_noun_phrases,
         find_people,
         find_organizations,
-        has_date,
+        says_when,
         related_terms,
     ):
         function(text)

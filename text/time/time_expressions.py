@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import calendar
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 
 from recall_loop.text.time import dates
 from recall_loop.text.time.dates import DateUnit
 from recall_loop.text.time.time_rules import NUMBERED_RULES, TIME_WORDS, WORDED_RULES, Rules
+from recall_loop.text.words.tokens import words
 
 _DIGIT = re.compile(r"\d")
 _YEAR = re.compile(r"\d{4}")
@@ -119,9 +122,20 @@ def _rules_for(text: str) -> Rules:
     return numbered + (WORDED_RULES if any(word in lower for word in TIME_WORDS) else ())
 
 
-def has_date(text: str) -> bool:
-    """Tell whether `text` names any date or relative time."""
-    return bool(parse_times(text, _ANY_REFERENCE))
+def says_when(text: str) -> bool:
+    """Tell whether `text` names any date or relative time, or a time of the day or year, or how often something is."""
+    if parse_times(text, _ANY_REFERENCE):
+        return True
+    recurring, signs = _when_words()
+    return not recurring.isdisjoint(words(text)) or any(sign in text for sign in signs)
+
+
+@cache
+def _when_words() -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the words of `when_words.json`, and those of languages that write no blanks between words."""
+    data = json.loads(files("recall_loop.text.time").joinpath("when_words.json").read_text(encoding="utf-8"))
+    signs = tuple(data.pop("zh").split())
+    return frozenset(word for listed in data.values() for word in words(listed)), signs
 
 
 def render_time(expression: TimeExpression) -> list[str]:

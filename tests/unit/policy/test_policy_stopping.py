@@ -288,6 +288,16 @@ def test_no_facts_are_low_with_score_zero():
     assert label() is ConfidenceLabel.LOW
 
 
+def test_a_second_record_is_no_crowd_to_stand_out_from():
+    """One record beside the found one hardly moves its relevance; nine alike ones do. Proves: LIVE-3, CONF-2."""
+    alone, beside, among = (
+        parts(entry("said", 0.63), *(entry(f"other{at}", 0.58) for at in range(others)))["relevance"]
+        for others in (0, 1, 9)
+    )
+    assert abs(alone - beside) < 0.1
+    assert among < 0.4 < beside
+
+
 def test_the_weights_are_those_of_the_requirement():
     """Proves: CONF-2."""
     assert dict(COMPONENT_WEIGHTS) == {

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from recall_loop.text.time.time_expressions import TimeRange, has_date, parse_times, render_time, split_time_suffix
+from recall_loop.text.time.time_expressions import TimeRange, says_when, parse_times, render_time, split_time_suffix
 
 NOW = datetime(2023, 5, 25, 13, 30, tzinfo=UTC)
 
@@ -69,7 +69,7 @@ def test_parse_times(text: str, start: str, end: str, kind: str) -> None:
     found = parse_times(f"So {text}, maybe", NOW)
     shown = [(item.start.date().isoformat(), item.end.date().isoformat(), item.kind) for item in found]
     assert shown == [(start, end, kind)]
-    assert has_date(text)
+    assert says_when(text)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,25 @@ def test_parse_times(text: str, start: str, end: str, kind: str) -> None:
 def test_what_is_no_time(text: str) -> None:
     """Look-alikes and impossible dates are left out. Proves: SEARCH-10."""
     assert parse_times(text, NOW) == ()
-    assert not has_date(text)
+    assert not says_when(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My brother works night shifts at the harbour.",
+        "We sing every weekend.",
+        "Ich arbeite meistens nachts.",
+        "Ensayamos por la noche.",
+        "Les cours sont le soir.",
+        "Мы поём по вечерам.",
+        "我每周游泳。",
+    ],
+)
+def test_a_time_of_the_day_or_how_often_says_when(text: str) -> None:
+    """No date can be made of it, and it answers "when". Proves: LIVE-3."""
+    assert parse_times(text, NOW) == ()
+    assert says_when(text)
 
 
 def test_several_times_in_order() -> None:
