@@ -2,11 +2,12 @@
 
 Two records say the same if the same speaker says it of the same subject in the same words, or one in the words of the
 other and few more. Words that stand for a value (a number, a name) or negate make a difference: "at five" and "at six"
-are no repeats of each other. Stop words, order and word forms don't count.
+are no repeats of each other. Stop words, order, word forms and words that only open a text don't count.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -21,6 +22,8 @@ from recall_loop.text.words.tokens import stems, words
 
 _LONGEST = 600
 _LEAST_SHARE = 0.75
+_OPENING = re.compile(r"[^.:!…。：！\n]{2,40}[.:!…。：！]+\s*(?=\S)")
+_FEWEST_OPENING, _MOST_OPENING, _FEWEST_TOLD = 2, 6, 3
 _NEGATIONS = word_set(
     "not no never nothing none nobody neither nor don't doesn't didn't isn't aren't wasn't won't can't couldn't"
     " shouldn't wouldn't haven't hasn't hadn't nicht kein keine keinen nie nichts no nunca nada ningún ninguna"
@@ -91,13 +94,22 @@ def _joined(entry: PoolEntry, repeat: PoolEntry) -> PoolEntry:
     return {**entry, "said": [*entry["said"], *repeat["said"]], "evidence": evidence}
 
 
+def _without_opening(text: str) -> str:
+    """Return a text without a few words that only open it ("Before I forget: …"), and name nobody and no number."""
+    found = _OPENING.match(text)
+    opening = found.group() if found else ""
+    names_something = any(char.isdigit() for char in opening) or find_entities(opening)
+    few = _FEWEST_OPENING <= len(words(opening)) <= _MOST_OPENING
+    rest = text[len(opening) :]
+    return rest if few and not names_something and len(words(rest)) >= _FEWEST_TOLD else text
+
+
 class _Wording:
     """The words of a record that must agree."""
 
     def __init__(self, entry: PoolEntry) -> None:
         record: dict[str, Any] = entry["record"]
-        text = record["text"]
-        self._text = text
+        text = self._text = _without_opening(record["text"])
         self._owner = tuple(record.get(name) for name in _OWNER_FIELDS)
         self.speaker = record.get("role"), record.get("author")
         self.assists = record.get("role") == Role.ASSISTANT

@@ -30,6 +30,7 @@ _ABBREVIATION = re.compile(
 )
 _LEADING = re.compile(r"^[\s\"'“‘«(\[*\-•>¡]+")
 _FEWEST_WORDS = 2
+_LONGEST_DENIAL = 120
 _UNSPACED = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]")
 _SUBJECT_FOLLOWS = re.compile(
     r"(?:what|which|when|where|why|how|who|was|wie|wo|wer|wann|quand|comme|où|qui|когда|где|как|что)"
@@ -58,6 +59,7 @@ class _Phrases(NamedTuple):
     acknowledgements: re.Pattern[str]
     non_answers: re.Pattern[str]
     plain_non_answers: re.Pattern[str]
+    denied_knowledge: re.Pattern[str]
 
 
 @lru_cache(maxsize=1)
@@ -82,7 +84,18 @@ def _phrases() -> _Phrases:
         compiled(rf"(?:\W*(?:{joined('acknowledgements')})(?!\w)|\W*(?:{_acknowledging_han(data)}))+\W*$"),
         compiled(rf"(?:{joined('non_answers')})\W*$"),
         compiled(rf"(?:{joined('non_answers', 1)})\W*$"),
+        compiled("|".join(_denied_knowledge(language) for language in data.values())),
     )
+
+
+def _denied_knowledge(language: dict[str, list[str]]) -> str:
+    """Return the pattern of a sentence that denies, in any words, that its speaker knows, was told or has on record."""
+    denial, knowing, noun, person = (
+        "|".join(language[kind]) for kind in ("denials", "knowing", "memory_nouns", "first_person")
+    )
+    near = "[^,;:，；：]{0,40}"
+    denied = rf"(?:{denial}){near}(?:{knowing}|{noun})|(?:{noun}){near}(?:{denial})"
+    return rf"(?=.*(?:{person})).*(?:{denied})"
 
 
 def _acknowledging_han(data: dict[str, dict[str, list[str]]]) -> str:
@@ -175,11 +188,20 @@ def _whole_act(sentence: str, role: Role | None) -> SpeechAct | None:
         (phrases.requests, SpeechAct.REQUEST),
     )
     act = next((act for pattern, act in kinds if pattern.match(sentence)), None)
+    if act is None and declines is phrases.non_answers and _denies_knowledge(sentence):
+        act = SpeechAct.NON_ANSWER
     if act is not None:
         return act
     ended = sentence[-1:] in tuple(".!。！…")
     opens = phrases.question_openers.match(sentence) and not _SUBJECT_FOLLOWS.match(sentence)
     return SpeechAct.QUESTION if opens and not ended else SpeechAct.STATEMENT
+
+
+def _denies_knowledge(sentence: str) -> bool:
+    """Tell whether a short sentence without a number says no more than that its speaker doesn't know."""
+    if len(sentence) > _LONGEST_DENIAL or any(char.isdigit() for char in sentence):
+        return False
+    return bool(_phrases().denied_knowledge.match(sentence))
 
 
 def _is_tagged(sentence: str) -> bool:

@@ -77,6 +77,22 @@ DECLINED = [
     "Désolé, je n'ai aucune information à ce sujet.",
     "К сожалению, у меня нет информации об этом.",
     "抱歉，我没有相关信息。",
+    "That detail was never given to me.",
+    "Darüber haben wir nie gesprochen.",
+    "Aún no me lo has dicho.",
+    "Je n'ai pas cette précision, tu ne me l'as jamais dite.",
+    "Ты об этом мне не упоминал.",
+    "这个我没听你说过。",
+]
+
+TOLD_BACK = [
+    "You told me you don't eat pork.",
+    "My notes say that you moved to Bergen.",
+    "Your sister doesn't know how to swim.",
+    "Du hast mir erzählt, dass du nicht fliegst.",
+    "Me dijiste que no comes carne.",
+    "Ты сказал, что не ешь мяса.",
+    "你说过你不吃肉。",
 ]
 
 
@@ -90,6 +106,12 @@ def test_a_sentence_has_its_act(text: str, act: SpeechAct) -> None:
 def test_an_assistant_declines_in_many_words(text: str) -> None:
     """A refusal is no answer; what a person says that they couldn't find may be news."""
     assert speech_acts(text, Role.ASSISTANT) == {N}
+
+
+@pytest.mark.parametrize("text", TOLD_BACK)
+def test_an_assistant_that_tells_back_what_it_was_told_states_something(text: str) -> None:
+    """A denial in what was told is none of knowing it."""
+    assert S in speech_acts(text, Role.ASSISTANT)
 
 
 def test_a_person_may_tell_what_was_not_found() -> None:
