@@ -14,7 +14,6 @@ from importlib.resources import files
 from recall_loop.text.time import dates
 from recall_loop.text.time.dates import DateUnit
 from recall_loop.text.time.time_rules import NUMBERED_RULES, TIME_WORDS, WORDED_RULES, Rules
-from recall_loop.text.words.tokens import words
 
 _DIGIT = re.compile(r"\d")
 _YEAR = re.compile(r"\d{4}")
@@ -124,18 +123,16 @@ def _rules_for(text: str) -> Rules:
 
 def says_when(text: str) -> bool:
     """Tell whether `text` names any date or relative time, or a time of the day or year, or how often something is."""
-    if parse_times(text, _ANY_REFERENCE):
-        return True
-    recurring, signs = _when_words()
-    return not recurring.isdisjoint(words(text)) or any(sign in text for sign in signs)
+    return bool(parse_times(text, _ANY_REFERENCE) or _recurring_times().search(text))
 
 
 @cache
-def _when_words() -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the words of `when_words.json`, and those of languages that write no blanks between words."""
+def _recurring_times() -> re.Pattern[str]:
+    """Return the words of `when_words.json`; Chinese ones stand between no blanks."""
     data = json.loads(files("recall_loop.text.time").joinpath("when_words.json").read_text(encoding="utf-8"))
-    signs = tuple(data.pop("zh").split())
-    return frozenset(word for listed in data.values() for word in words(listed)), signs
+    unspaced = "|".join(data.pop("zh").split())
+    spaced = "|".join(re.escape(word) for listed in data.values() for word in listed.split())
+    return re.compile(rf"\b(?:{spaced})\b|{unspaced}", re.IGNORECASE)
 
 
 def render_time(expression: TimeExpression) -> list[str]:
