@@ -74,9 +74,10 @@ def _mean(values: Sequence[float]) -> float:
 def _relevance(similarities: Sequence[float]) -> float:
     """Combine the mean similarity of the best three with the lead of the first over the mean of the rest.
 
-    A store always has something nearest; a real answer stands out from what merely resembles the request.
+    A store always has something nearest; a real answer stands out from what merely resembles the request. The rest is
+    always of nine: in a memory of two records the second alone is no crowd to stand out from (LIVE-3).
     """
-    lead = similarities[0] - _mean(similarities[1:])
+    lead = similarities[0] - sum(similarities[1:]) / (COMPONENT_DEPTH - 1)
     return 0.5 * _mean(similarities[:TOP_FACTS]) + 0.5 * min(max(lead, 0.0) / FULL_LEAD, 1.0)
 
 
