@@ -1,21 +1,22 @@
 """The indexed text of a run: the task in the users' words, then the work (TRAJ-5).
 
 Whoever searches describes a situation, so the users' messages come first: an embedder reads only the first few hundred
-tokens. The tools follow as words, in the order of their first use, and how it ended comes last. Replies and tool
-results stay out: they are many times as long, and much the same in every run.
+tokens. The tools follow as words, in the order of their first use, and how it ended. Of long messages the beginning
+stands there, and the rest behind all that, where words find it. Replies and tool results stay out: they are many times
+as long, and much the same in every run.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from recall_loop.state.records.records import Record
 from recall_loop.state.records.trajectories import RunData, run_from_record
 from recall_loop.state.types import Role
 
-# Characters of one message, and of the whole: a pasted document must not push everything else out.
-_MAX_MESSAGE_CHARS = 300
+# Characters of a message's beginning, and of the whole: a pasted document must not push everything else out.
+_BEGINNING_CHARS = 300
 _MAX_CHARS = 20_000
 # A name such as `get_userDetails.v2` is words for a reader, and has to be words for the index.
 _JOINTS = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
@@ -24,11 +25,33 @@ _RULES = "rules"
 
 def searchable_text(run: RunData) -> str:
     """Return what is indexed, embedded and shown of a run; never blank."""
-    parts = list(dict.fromkeys(_short(text) for text in _user_texts(run)))
+    texts = list(dict.fromkeys(" ".join(text.split()) for text in _user_texts(run)))
+    parts = list(dict.fromkeys(text[:_BEGINNING_CHARS] for text in texts))
     if run.metadata.tools_used:
         parts.append("Tools: " + ", ".join(split_identifier(name) for name in run.metadata.tools_used))
     parts.append(f"Execution: {run.execution.status.value}")
+    parts += _rests(texts, _MAX_CHARS - sum(len(part) + 1 for part in parts))
     return "\n".join(part for part in parts if part)[:_MAX_CHARS]
+
+
+def _rests(texts: Iterable[str], room: int) -> list[str]:
+    """Return what follows the beginnings of long texts, each from the word that the cut goes through, in fair shares.
+
+    Where there isn't room for all of it, no text takes more than its share of what the shorter ones leave.
+    """
+    rests = [text[_word_start(text, _BEGINNING_CHARS) :] for text in texts if len(text) > _BEGINNING_CHARS]
+    taken: dict[int, str] = {}
+    for place, number in enumerate(sorted(range(len(rests)), key=lambda at: len(rests[at]))):
+        share = max(room // (len(rests) - place) - 1, 0)
+        taken[number] = rests[number][:share]
+        room -= len(taken[number]) + 1
+    return [taken[number] for number in range(len(rests))]
+
+
+def _word_start(text: str, at: int) -> int:
+    """Return where the word begins that stands at a place; the place itself in text without blanks."""
+    blank = text.rfind(" ", 0, at)
+    return at if blank < 0 else blank + 1
 
 
 def _user_texts(run: RunData) -> Iterator[str]:
@@ -37,10 +60,6 @@ def _user_texts(run: RunData) -> Iterator[str]:
     if run.summary and not (run.scoring and run.scoring.scorer.startswith(_RULES)):
         yield run.summary
     yield from (message.content for message in run.messages() if message.role is Role.USER)
-
-
-def _short(text: str) -> str:
-    return " ".join(text.split())[:_MAX_MESSAGE_CHARS]
 
 
 def split_identifier(name: str) -> str:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from recall_loop.llm.client import make_chat_client
 from recall_loop.llm.endpoint.circuit_breaker import Limits
+from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.capture.convert import convert_run
 from recall_loop.memory.trajectories.indexing_text import searchable_text, split_identifier
@@ -28,8 +29,9 @@ from recall_loop.state.records.trajectories import (
     trajectory_record,
 )
 from recall_loop.state.scope import ExecutionStatus, Filters, Scope
+from recall_loop.state.search import SearchParams
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.types import Role
+from recall_loop.state.types import ContentType, Role
 from recall_loop.text.words.snippets import estimate_tokens
 from tests.embedders import WordHashEmbedder
 from tests.llm_endpoint import Behaviour, ChatEndpoint
@@ -191,7 +193,31 @@ def test_what_is_indexed_of_a_run():
     ]
     assert split_identifier("search_direct-flight.v1") == "search direct flight v1" and split_identifier("__") == "__"
     assert searchable_text(RunData()) == "Execution: unknown"
-    assert len(searchable_text(RunData(task="x" * 10_000))) < 400
+    assert 19_000 < len(searchable_text(RunData(task="x" * 100_000))) <= 20_000
+
+
+def test_words_behind_the_beginning_of_a_late_message_find_the_run():
+    """Long messages are indexed as a whole, behind the beginnings of all; together they have an end. Proves: TRAJ-5."""
+    pasted = "The build fails with this log. " + "step passed " * 60 + "then the zirconium linker crashed"
+    turns = [
+        {"messages": [{"role": "user", "content": text}]}
+        for text in ("Fix the build.", "Here is more.", pasted, "y " * 20_000 + "z", "Thanks.")
+    ]
+    long = RunData.model_validate({"task": "Fix the build.", "turns": turns})
+    text = searchable_text(long)
+    lines = text.splitlines()
+    assert lines[2].startswith("The build fails") and len(lines[2]) <= 300
+    assert lines[4:6] == ["Thanks.", "Execution: unknown"]
+    assert lines[6].endswith("then the zirconium linker crashed")
+    assert text.count("zirconium") == 1 and len(text) <= 20_000
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
+        others = [RunData(task=f"Book ferry {at}") for at in range(30)]
+        store.upsert(
+            trajectory_record(part, id=f"t{at}", text=searchable_text(part)) for at, part in enumerate([*others, long])
+        )
+        params = SearchParams(content_types=(ContentType.TRAJECTORY,), limit=1)
+        (found,) = search(store, "zirconium linker", params=params).hits
+        assert found.record.id == "t30"
 
 
 SCORE = {
