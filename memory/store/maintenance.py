@@ -99,7 +99,7 @@ class Maintenance:
                 rebuilding.re_embed(session.sqlite, embedder, progress)
             session.reset(embedder)
             session.connection.rebuild(progress)
-            session.failed_write = None
+            session.failed_write = session.damaged_texts = None
 
     def compact(self, *, progress: ProgressCallback | None = None) -> None:
         """Rewrite all files without the deleted records, so that no erased byte stays behind (STORE-6).

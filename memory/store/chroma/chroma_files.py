@@ -56,6 +56,19 @@ def vector_files(folder: Path) -> list[Path]:
     return sorted(file for pattern in _VECTOR_FILES for file in folder.rglob(pattern))
 
 
+NO_VECTORS = "{}"
+
+
+def noted_fingerprint(folder: Path) -> str:
+    """Return the fingerprint that a writer notes: `NO_VECTORS` for files without rows, which readers may make too."""
+    return fingerprint_files(folder) if has_vectors(folder) else NO_VECTORS
+
+
+def is_fingerprint_of(noted: str, folder: Path) -> bool:
+    """Return whether the vector files are as their writer noted them."""
+    return noted == fingerprint_files(folder) or (noted == NO_VECTORS and not has_vectors(folder))
+
+
 def fingerprint_files(folder: Path) -> str:
     """Return sizes and checksums of the vector files; a damaged one would end the process that reads it."""
     sums: dict[str, list[int]] = {}

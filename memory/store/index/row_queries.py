@@ -32,7 +32,7 @@ _AMONG = "IN (SELECT value FROM json_each(?))"
 _CHUNK = 2_000
 
 _JOIN_WINDOW = " JOIN fts f ON f.rowid = r.rowid"
-_ROWS = f"""SELECT r.rowid, r.kind, b.record, b.terms, b.window
+_ROWS = f"""SELECT r.rowid, r.checksum, r.kind, b.record, b.terms, b.window
 FROM records r JOIN bodies b ON b.rowid = r.rowid
 WHERE +r.tenant = ? AND r.rowid {_AMONG}"""
 
@@ -220,7 +220,8 @@ def read_rows(sidecar: SqliteDatabase, tenant: str, wanted: Sequence[int]) -> di
     found: dict[int, Row] = {}
     for start in range(0, len(wanted), _CHUNK):
         part = sidecar.fetch(_ROWS, (tenant, ids_json(wanted[start : start + _CHUNK])))
-        found |= {values[0]: Row(*values) for values in part}
+        for rowid, checksum, kind, body, terms, window in part:
+            found[rowid] = Row(rowid, kind, sidecar.sound_body(rowid, body, checksum), terms, window)
     return found
 
 

@@ -93,7 +93,8 @@ def _take_over(files: OpenStoreFiles, embedder: Embedder) -> str | None:
         with readable_chroma(location, trusted=not (files.unclean_shutdown or files.files_changed)) as chroma:
             if not is_same_store(chroma.stored_marker(), marker_of(database)):
                 return "was another store's" if chroma.count() else None
-            if may_lack_rows(database, chroma) or chroma.count() != count_records(database):
+            lacking = may_lack_rows(database, chroma) or chroma.count() != count_records(database)
+            if lacking or files.texts_are_suspect():
                 unite(files, chroma, embedder)
     except CollectionMissingError:
         return None

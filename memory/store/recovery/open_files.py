@@ -47,7 +47,7 @@ class OpenStoreFiles:
         try:
             if self.lock is not None and self.path is not None and not self.unclean_shutdown and not self.files_changed:
                 chroma_files.zero_unused_space(self.path / CHROMA_FOLDER)
-                files = chroma_files.fingerprint_files(self.path / CHROMA_FOLDER)
+                files = chroma_files.noted_fingerprint(self.path / CHROMA_FOLDER)
                 self.sqlite.set_meta({_ENDED: _CLOSED, _FILES: files})
         except (OSError, StoreUnavailableError) as error:
             # The next open then tries the files first.
@@ -72,7 +72,7 @@ class OpenStoreFiles:
         if meta.get(_ENDED) == _OPEN:
             return "open"
         try:
-            same = _FILES not in meta or chroma_files.fingerprint_files(self.path / CHROMA_FOLDER) == meta[_FILES]
+            same = _FILES not in meta or chroma_files.is_fingerprint_of(meta[_FILES], self.path / CHROMA_FOLDER)
         except OSError:
             same = False
         return "closed" if same else "changed"

@@ -34,6 +34,7 @@ class StoreSession:
         marker: the generation marker, as last read.
         history_days: for so many days versions of changed records are kept; 0 or None = no versions.
         retention: the rules by which sweeps erase records.
+        damaged_texts: what is said of texts that are damaged in the sidecar, once one was met.
         failed_write: why the last write failed; None once everything has been written again.
     """
 
@@ -53,6 +54,9 @@ class StoreSession:
         self.marker = recovery.marker_of(files.sqlite)
         self.history_days, self.retention = history_days, retention
         self.failed_write: str | None = None
+        self.damaged_texts: str | None = None
+        if files.path is not None:
+            files.sqlite.other_side = self._from_chroma
 
     @property
     def dimension(self) -> int:
@@ -62,12 +66,27 @@ class StoreSession:
     @property
     def degraded_reason(self) -> str | None:
         """Why the store works with less than everything, or None; see `MemoryStore.degraded_reason`."""
-        return self.connection.reason or self.sqlite.lexical_damage or self.failed_write
+        return self.connection.reason or self.sqlite.lexical_damage or self.failed_write or self.damaged_texts
 
     @property
     def degraded_detail(self) -> str | None:
         """The same in full, for operators."""
         return self.connection.detail if self.connection.reason is not None else self.degraded_reason
+
+    def _from_chroma(self, rowid: int) -> str | None:
+        """Return a row's JSON as Chroma has it, where it is of the same commit and sound (GUARD-6)."""
+        self.damaged_texts = (
+            "texts are damaged in the sidecar, and Chroma's are used where they are sound: the next open for writing "
+            "or `recall-loop store rebuild` repairs them"
+        )
+        found = self.sqlite.fetch("SELECT key, commit_number FROM records WHERE rowid = ?", (rowid,))
+        with self.searching() as chroma:
+            try:
+                rows = chroma.get([found[0][0]]) if chroma is not None and found else []
+            except ChromaError as error:
+                self.degrade(error)
+                return None
+        return next((row.record for row in rows if row.is_sound and row.commit_number == found[0][1]), None)
 
     def degrade(self, error: ChromaError) -> None:
         """Note that Chroma failed; see `degraded_reason`."""

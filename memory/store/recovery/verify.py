@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
@@ -54,7 +55,11 @@ _ALONE = {
 }
 _WAITING = "SELECT key FROM records WHERE state = 1 UNION SELECT key FROM tombstones WHERE state = 1"
 _LENGTHS = "SELECT count(*) FROM vectors WHERE length(own) != ? OR length(context) != ?"
-_ROWS = """SELECT r.key, r.rowid, r.revision, r.id, v.context FROM records r LEFT JOIN vectors v ON v.rowid = r.rowid
+_TEXTS = """SELECT r.rowid, r.id, r.checksum, CAST(b.record AS BLOB)
+FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.rowid > ? ORDER BY r.rowid LIMIT ?"""
+_MEND = "repaired by opening the store for writing or `recall-loop store rebuild`"
+_ROWS = """SELECT r.key, r.rowid, r.revision, r.id, v.context, r.checksum, CAST(b.record AS BLOB)
+FROM records r LEFT JOIN vectors v ON v.rowid = r.rowid LEFT JOIN bodies b ON b.rowid = r.rowid
 WHERE r.key IN (SELECT value FROM json_each(?))"""
 
 
@@ -135,6 +140,7 @@ def _verify(report: _Findings, files: OpenStoreFiles, chroma: ChromaIndex | None
         _lexical(report, database)
         if files.path is not None:
             _leftovers(report, files.path)
+        _texts(report, database)
         _chroma(report, database, files.chroma_location(), chroma)
     except SqliteDamagedError as error:
         report.findings.append(str(error))
@@ -185,6 +191,21 @@ def _lexical(report: _Findings, database: SqliteDatabase) -> None:
     with _lockable(report, database) as lockable:
         if lockable is not None and (complaint := rebuilding.check_lexical_index(lockable)):
             report.findings.append(f"the lexical index is damaged: {complaint}")
+
+
+def _texts(report: _Findings, database: SqliteDatabase) -> None:
+    """Compare the sidecar's texts with their checksums (GUARD-6)."""
+    damaged, last = list[str](), 0
+    while found := database.fetch(_TEXTS, (last, _PAGE)):
+        last = found[-1][0]
+        damaged += [name for _, name, checksum, body in found if checksum not in (None, crc32(body))]
+    if damaged:
+        report.findings.append(f"texts that are damaged in the sidecar, {_MEND}: {_named(damaged)}")
+        database.mark_suspect()
+
+
+def _named(ids: Sequence[str]) -> str:
+    return f"{len(ids)} ({', '.join(ids[:_SHOWN])}{', …' if len(ids) > _SHOWN else ''})"
 
 
 @contextmanager
@@ -262,19 +283,35 @@ def _compare(report: _Findings, database: SqliteDatabase, chroma: ChromaIndex) -
     if seen < settled:
         report.findings.append(f"records missing from Chroma: {settled - seen}")
     for words, ids in wrong.items():
-        report.findings.append(f"{words}: {len(ids)} ({', '.join(ids[:_SHOWN])}{', …' if len(ids) > _SHOWN else ''})")
+        report.findings.append(f"{words}: {_named(ids)}")
+        if _MEND in words:
+            database.mark_suspect()
 
 
 def _difference(row: ChromaRow, known: Sequence[Any] | None) -> str | None:
     if known is None:
         return "rows in Chroma that the sidecar doesn't have"
-    rowid, revision, _, context = known
+    rowid, revision, _, context, checksum, body = known
+    if not row.is_sound:
+        return f"texts that are damaged in Chroma, {_MEND}"
     if (row.rowid, row.revision) != (rowid, revision):
         return "records of another revision in Chroma"
-    if context is None:
-        return None
-    ours, theirs = np.frombuffer(context, dtype=np.float16).astype(np.float32), np.asarray(row.vector, dtype=np.float32)
+    if row.checksum != checksum and _without_expiry(row.record) != _without_expiry(body):
+        return f"records with another text in Chroma, {_MEND}"
+    return None if context is None or _is_same_vector(row.vector, context) else "records with another vector in Chroma"
+
+
+def _is_same_vector(vector: Any, context: bytes) -> bool:
+    ours, theirs = np.frombuffer(context, dtype=np.float16).astype(np.float32), np.asarray(vector, dtype=np.float32)
     scale = float(np.linalg.norm(ours) * np.linalg.norm(theirs))
-    if ours.shape != theirs.shape or (scale > 0 and float(ours @ theirs) < _SAME * scale):
-        return "records with another vector in Chroma"
-    return None
+    return ours.shape == theirs.shape and (scale <= 0 or float(ours @ theirs) >= _SAME * scale)
+
+
+def _without_expiry(body: str | bytes | None) -> object:
+    """Return a record's fields but for its expiry, which only the sidecar prolongs; the body where it is no record."""
+    try:
+        fields = json.loads(body or "")
+        fields.pop("expires_at", None)
+    except (AttributeError, ValueError):
+        return body
+    return fields

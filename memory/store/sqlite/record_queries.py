@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PAGE_RECORDS = 500
 _PAGE_CHARACTERS = 16 * 1024 * 1024
 _RECORDS = "FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE"
-_BODY = "SELECT record FROM bodies WHERE rowid = ?"
+_BODY = "SELECT b.rowid, b.record, r.checksum FROM records r JOIN bodies b ON b.rowid = r.rowid WHERE r.rowid = ?"
 # All facts that some facts superseded, directly or through others.
 SUPERSEDED_SOURCES = """WITH RECURSIVE chain (root, id, row) AS (
   SELECT r.superseded_by, r.id, r.rowid FROM records r
@@ -92,8 +92,8 @@ def read_page(database: SqliteDatabase, predicate: Predicate, after: str, limit:
             found = connection.execute(_BODY, (rowid,)).fetchone()
             if found is None:  # deleted since
                 continue
-            records.append(RECORD_ADAPTER.validate_json(found[0]))
-            characters += len(found[0])
+            records.append(_record(database, *found))
+            characters += len(found[1])
             if characters >= _PAGE_CHARACTERS and number < len(rows):
                 return RecordPage(tuple(records), record_id)
     return RecordPage(tuple(records), rows[limit - 1][1] if len(rows) > limit else None)
@@ -117,8 +117,8 @@ def read_newest(database: SqliteDatabase, predicate: Predicate, after: str, limi
             found = connection.execute(_BODY, row[:1]).fetchone()
             if found is None:  # deleted since
                 continue
-            records.append(RECORD_ADAPTER.validate_json(found[0]))
-            characters += len(found[0])
+            records.append(_record(database, *found))
+            characters += len(found[1])
             if characters >= _PAGE_CHARACTERS and number < len(rows):
                 return RecordPage(tuple(records), _place_of(*row))
     return RecordPage(tuple(records), _place_of(*rows[limit - 1]) if len(rows) > limit else None)
@@ -141,20 +141,27 @@ def _place_after(after: str) -> tuple[str, tuple[int, ...]]:
 
 def read_by_id(database: SqliteDatabase, predicate: Predicate, ids: Sequence[str]) -> dict[str, Record]:
     """Return the records with these ids that a predicate allows."""
-    query = f"SELECT r.id, b.record {_RECORDS} {predicate.where} AND r.id IN (SELECT value FROM json_each(?))"
+    wanted = "r.id IN (SELECT value FROM json_each(?))"
+    query = f"SELECT r.id, r.rowid, b.record, r.checksum {_RECORDS} {predicate.where} AND {wanted}"
     with database.reading() as connection:
         rows = connection.execute(query, (*predicate.params, json.dumps(ids)))
-        return {record_id: RECORD_ADAPTER.validate_json(body) for record_id, body in rows}
+        return {record_id: _record(database, *row) for record_id, *row in rows}
+
+
+def _record(database: SqliteDatabase, rowid: int, body: str, checksum: int | None) -> Record:
+    return RECORD_ADAPTER.validate_json(database.sound_body(rowid, body, checksum))
 
 
 def iterate_records(database: SqliteDatabase, predicate: Predicate) -> Iterator[Record]:
     """Yield the records that a predicate allows, in the order in which they were first written."""
-    query = f"SELECT r.rowid, b.record {_RECORDS} {predicate.where} AND r.rowid > ? ORDER BY r.rowid LIMIT ?"
+    query = (
+        f"SELECT r.rowid, b.record, r.checksum {_RECORDS} {predicate.where} AND r.rowid > ? ORDER BY r.rowid LIMIT ?"
+    )
     last = 0
     while True:
         with database.reading() as connection:
             page = connection.execute(query, (*predicate.params, last, PAGE_RECORDS)).fetchall()
-            records = [RECORD_ADAPTER.validate_json(body) for _, body in page]
+            records = [_record(database, *row) for row in page]
         yield from records
         last = page[-1][0] if page else last
         if len(page) < PAGE_RECORDS:
@@ -201,12 +208,12 @@ def distinct_attribute(database: SqliteDatabase, predicate: Predicate, path: str
 
 def facts_by_key(database: SqliteDatabase, tenant: str, keys: Iterable[str]) -> dict[str, list[Fact]]:
     """Return all facts that haven't expired with the given supersession keys; see `MemoryStore.facts_by_key`."""
-    query = f"""SELECT r.slot, b.record {_RECORDS} r.tenant = ? AND r.slot IN (SELECT value FROM json_each(?))
-        AND {UNEXPIRED} ORDER BY r.rowid"""
+    query = f"""SELECT r.slot, r.rowid, b.record, r.checksum {_RECORDS} r.tenant = ?
+        AND r.slot IN (SELECT value FROM json_each(?)) AND {UNEXPIRED} ORDER BY r.rowid"""
     found: dict[str, list[Fact]] = {}
     with database.reading() as connection:
-        for key, body in connection.execute(query, (tenant, json.dumps(list(keys)), now_microseconds())):
-            record = RECORD_ADAPTER.validate_json(body)
+        for key, *row in connection.execute(query, (tenant, json.dumps(list(keys)), now_microseconds())):
+            record = _record(database, *row)
             if isinstance(record, Fact):
                 found.setdefault(key, []).append(record)
     return found

@@ -9,11 +9,12 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files import store_files
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.files.store_files import SUSPECT_FILE, SUSPECT_TEXTS
@@ -43,6 +44,7 @@ class SqliteDatabase:
     Attributes:
         file: the database file; None in memory.
         read_only: whether it was opened for reading only.
+        other_side: gives a row's JSON as Chroma has it, or None; set by whoever knows Chroma.
         lexical_damage: the error that was met when the lexical index failed, until it is rebuilt.
 
     Raises:
@@ -54,6 +56,7 @@ class SqliteDatabase:
         self.file = file
         self.read_only = read_only
         self.lexical_damage: str | None = None
+        self.other_side: Callable[[int], str | None] | None = None
         self._local = threading.local()
         self._lock = ProcessLock()
         self._readers: list[tuple[threading.Thread, sqlite3.Connection]] = []
@@ -215,6 +218,23 @@ class SqliteDatabase:
             self.mark_suspect()
             return SqliteDamagedError(text)
         return StoreUnavailableError(text)
+
+    def sound_body(self, rowid: int, body: str, checksum: int | None) -> str:
+        """Return a record's JSON as it was written: the one that was read, or the other side's (GUARD-6).
+
+        Raises:
+            SqliteDamagedError: it is damaged, and the other side has no sound one.
+        """
+        if checksum is None or body_checksum(body) == checksum:
+            return body
+        self.mark_suspect()
+        found = None if self.other_side is None else self.other_side(rowid)
+        if found is None:
+            raise SqliteDamagedError(
+                f"the record of row {rowid} is damaged in the sidecar: `recall-loop store rebuild` takes it from "
+                "Chroma where it is sound there; else write it again or delete it"
+            )
+        return found
 
     def mark_suspect(self, *, texts: bool = True) -> None:
         """Note that damage was met, in the file or in texts: the next open for writing looks for it, and repairs it."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import EmbedderError, StoreUnavailableError
 from recall_loop.state.scope import Scope
@@ -105,6 +106,7 @@ import os, signal, sys
 sys.path.insert(0, {root!r})
 from tests.embedders import WordHashEmbedder
 from recall_loop.memory.store.recovery import reconciling
+from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.store import MemoryStore
 reconciling.{step} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 MemoryStore.open({path!r}, embedder=WordHashEmbedder())
@@ -188,3 +190,64 @@ def test_an_older_sidecar_that_is_indexed_again_first_is_still_the_older_one(
     (path / "sidecar.suspect").touch()
     with opened(path) as store:
         assert texts(store) == known and store.maintenance.verify().sound
+
+
+def damage_text(path: Path, side: str) -> None:
+    """Change a letter of a stored text, as a flipped bit does: everything else stays as it is."""
+    with sqlite3.connect(path / ("sidecar.sqlite3" if side == "sidecar" else "chroma/chroma.sqlite3")) as connection:
+        if side == "sidecar":
+            connection.execute("UPDATE bodies SET record = replace(record, 'text 5', 'tezt 5')")
+        else:
+            connection.execute(
+                "UPDATE embedding_metadata SET string_value = 'tezt 5' "
+                "WHERE key = 'chroma:document' AND string_value = 'text 5'"
+            )
+    connection.close()
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Path:
+    """A closed store of a few messages."""
+    with opened(tmp_path / "s") as store:
+        store.upsert(turn(n) for n in range(10))
+    return tmp_path / "s"
+
+
+@pytest.mark.parametrize("how", ["open", "rebuild"])
+@pytest.mark.parametrize("side", ["sidecar", "chroma"])
+def test_a_damaged_text_is_found_and_the_sound_one_is_taken(closed: Path, side: str, how: str) -> None:
+    """Proves: GUARD-6."""
+    damage_text(closed, side)
+    with opened(closed, read_only=True) as store:
+        assert not store.maintenance.verify().sound
+        (finding,) = [line for line in store.maintenance.verify().findings if "damaged in" in line]
+        assert f"damaged in {'the sidecar' if side == 'sidecar' else 'Chroma'}" in finding and "1 (m5)" in finding
+    with opened(closed, defer=how == "rebuild") as store:
+        if how == "rebuild":
+            store.maintenance.rebuild()
+        assert texts(store)["m5"] == "text 5" and store.maintenance.verify().sound and store.degraded_reason is None
+        assert "1 records" in store.repairs[0]
+    with opened(closed) as store:
+        assert store.repairs == []
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_damaged_text_is_never_served(closed: Path, read_only: bool) -> None:
+    """Proves: GUARD-6, SEARCH-9. Chroma's is, and the store says so; without Chroma there is an error."""
+    damage_text(closed, "sidecar")
+    reads = [
+        lambda store: [record.text for record in store.get(["m5"], scope=ALL)],
+        lambda store: [record.text for record in store.scan() if record.id == "m5"],
+        lambda store: [record.text for record in store.page() if record.id == "m5"],
+        lambda store: [record.text for record in store.newest() if record.id == "m5"],
+        lambda store: [hit.record.text for hit in search(store, "text 5").hits if hit.record.id == "m5"],
+    ]
+    for read in reads:
+        with opened(closed, read_only=read_only) as store:
+            assert read(store) == ["text 5"] and "damaged in the sidecar" in (store.degraded_reason or "")
+        (closed / "sidecar.suspect").unlink()  # else the next open repairs it
+    shutil.move(closed / "chroma", closed / "away")
+    with opened(closed, read_only=True) as store:
+        for read in reads:
+            with pytest.raises(StoreUnavailableError, match="recall-loop store rebuild"):
+                read(store)
