@@ -38,10 +38,19 @@ def info(_: argparse.Namespace, settings: Settings) -> int:
         rows |= {"generation": store.generation, "tenant": scope.tenant}
         info = store.maintenance.info()
         rows |= {name: info[name] for name in ("url", "collection") if info[name]}
+        rows |= _vector_search(info)
     screen = Screen()
     for name, value in {**rows, **counts, "records": sum(counts.values())}.items():
         screen.line(f"{name:<13} {value:,}" if isinstance(value, int) else f"{name:<13} {value}")
     return 0
+
+
+def _vector_search(info: dict[str, Any]) -> dict[str, str]:
+    """Return which engine compares vectors, and why the store is degraded, if it is (SEARCH-9)."""
+    known = info["vector_search"]
+    above = "Chroma" if known["larger_scopes"] == "chroma" else "all vectors compared, from SQLite"
+    lines = {"vectors": f"in memory up to {known['rows_compared_in_memory']:,} records in scope; above: {above}"}
+    return lines | ({"degraded": info["degraded_reason"]} if info["degraded_reason"] else {})
 
 
 def _size(folder: Path) -> str:

@@ -8,6 +8,7 @@ from recall_loop.memory.store import forgetting
 from recall_loop.memory.store.chroma import chroma_server
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.forgetting import SweepReport
+from recall_loop.memory.store.index.tenant_cache import INDEXED_ROWS, SCANNED_ROWS
 from recall_loop.memory.store.record_writer import RecordWriter
 from recall_loop.memory.store.recovery import rebuilding
 from recall_loop.memory.store.recovery.verify import VerificationReport, verify_open
@@ -44,7 +45,12 @@ class Maintenance:
         return self._session.degraded_detail
 
     def info(self) -> dict[str, Any]:
-        """Return facts about the store as plain JSON."""
+        """Return facts about the store as plain JSON.
+
+        `vector_search` says what answers: scopes of up to `rows_compared_in_memory` records, in tenants of up to
+        `rows_of_such_a_tenant`, the store's own memory; larger ones Chroma's index (`chroma`) or, while the store is
+        degraded, a comparison of all vectors from SQLite (`sqlite`).
+        """
         session = self._session
         query = "SELECT count(DISTINCT tenant), count(*), total(state) FROM records"
         tenants, records, pending = session.sqlite.fetch(query)[0]
@@ -60,6 +66,11 @@ class Maintenance:
             "tenants": tenants,
             "records": records,
             "pending": int(pending),
+            "vector_search": {
+                "rows_compared_in_memory": SCANNED_ROWS,
+                "rows_of_such_a_tenant": INDEXED_ROWS,
+                "larger_scopes": "chroma" if session.degraded_reason is None else "sqlite",
+            },
             "degraded_reason": session.degraded_detail,
             "repairs": list(session.files.repairs),
         }

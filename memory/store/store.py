@@ -152,6 +152,8 @@ class MemoryStore:
                 store = cls(made(), embedder, history_days=days, retention=rules)
                 store._connect()
             store._sweep()
+        elif read_only:
+            store._session.connection.notice()
         return store
 
     @classmethod

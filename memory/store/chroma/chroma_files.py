@@ -139,6 +139,15 @@ def database_identity(folder: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def database_stamp(folder: Path) -> str:
+    """Return size and time of the database file, which a copy keeps and a write changes; empty if it is missing."""
+    try:
+        found = os.stat(folder / CHROMA_DATABASE)
+    except OSError:
+        return ""
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
 class DatabaseLockMonitor:
     """Checks whether another process keeps readers of Chroma's database out; Chroma itself would wait for ever.
 

@@ -87,7 +87,7 @@ class ChromaIndex:
             if self._lock_monitor is not None:
                 self._lock_monitor.close()
             raise
-        self._identity = database_identity(location) if isinstance(location, Path) else None
+        self.identity = database_identity(location) if isinstance(location, Path) else None
         if self._lock_monitor is not None:
             self._lock_monitor.attach()
         try:
@@ -124,7 +124,7 @@ class ChromaIndex:
                 another process keeps the database locked, and Chroma would wait for ever.
         """
         self._check_lock()
-        if isinstance(self.location, Path) and database_identity(self.location) != self._identity:
+        if isinstance(self.location, Path) and database_identity(self.location) != self.identity:
             raise ChromaError("Chroma's files were removed or replaced while the store was open")
 
     def ping(self) -> None:

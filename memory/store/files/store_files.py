@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -24,6 +25,8 @@ SERVER_FILE = "server.json"
 CHROMA_FOLDER, BUILDING_FOLDER, OLD_FOLDER = "chroma", "chroma.building", "chroma.old"
 # A copy of Chroma's database that is being read, and the beginning of the names of folders that are kept aside.
 SALVAGE_FOLDER, ASIDE_FOLDER = "chroma.salvage", "chroma.aside-"
+# How often and how long a writer waits for the lock.
+_TRIES, _PAUSE_SECONDS = 3, 0.01
 CHROMA_DATABASE = "chroma.sqlite3"
 # SQLite's files beside a database.
 DATABASE_ENDINGS = ("-wal", "-shm", "")
@@ -51,6 +54,10 @@ if sys.platform == "win32":
         stream.seek(1 << 20)
         msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
 
+    def is_taken(stream: BinaryIO) -> bool:
+        """Return True: only taking the lock would tell."""
+        return True
+
     def give_back(stream: BinaryIO) -> None:
         """Do nothing: closing the file unlocks it."""
 
@@ -62,9 +69,37 @@ else:
         # flock belongs to the open file: no other descriptor of this process can drop it.
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
+    def is_taken(stream: BinaryIO) -> bool:
+        """Return whether somebody has locked a file."""
+        try:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        fcntl.flock(stream, fcntl.LOCK_UN)
+        return False
+
     def give_back(stream: BinaryIO) -> None:
         """Unlock a file, also for forked children, which have it open too."""
         fcntl.flock(stream, fcntl.LOCK_UN)
+
+
+def _acquire_soon(stream: BinaryIO) -> None:
+    """Lock a file; wait some moments for somebody who only looks whether it is locked."""
+    for _ in range(_TRIES):
+        with suppress(OSError):
+            acquire(stream)
+            return
+        time.sleep(_PAUSE_SECONDS)
+    acquire(stream)
+
+
+def has_writer(folder: Path) -> bool:
+    """Return whether a writer is known to have a store open; one that can't be asked for counts as there."""
+    try:
+        with open(folder / LOCK_FILE, "rb") as stream:
+            return is_taken(stream)
+    except OSError:
+        return True
 
 
 class WriterLock:
@@ -78,7 +113,7 @@ class WriterLock:
         path = folder / LOCK_FILE
         self._stream: BinaryIO = open(path, "a+b")  # noqa: SIM115  # held for the store's life
         try:
-            acquire(self._stream)
+            _acquire_soon(self._stream)
         except OSError as error:
             self._stream.seek(0)
             holder = self._stream.read(20).decode("ascii", "replace").strip()

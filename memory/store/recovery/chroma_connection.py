@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
+from recall_loop.memory.store.files.store_files import CHROMA_DATABASE
 from recall_loop.memory.store.recovery import chroma_opening, chroma_rebuild, opening, recovery
 from recall_loop.memory.store.write.group_commit import mark_applied
 from recall_loop.state.errors import StoreUnavailableError
@@ -46,6 +47,7 @@ class ChromaConnection:
         self._lock = lock
         self._seen: object = None
         self._failed_at = 0.0
+        self._looked_at: object = None
         self.chroma: ChromaIndex | None = None
         self.reason: str | None = None
         self.detail: str | None = None
@@ -92,6 +94,39 @@ class ChromaConnection:
             self.degrade(error)
             raise StoreUnavailableError(f"Chroma was not rebuilt and is unchanged: {error}") from error
         self.reason = None
+
+    def notice(self) -> None:
+        """Note that Chroma's folder was removed or replaced, or is there again (SEARCH-9).
+
+        Small scopes are searched without Chroma, so that its loss would show with the next write only. A look at one
+        file is enough, unless that has changed.
+        """
+        location = self._files.chroma_folder
+        if location is None:
+            return
+        identity = chroma_files.database_identity(location)
+        if not self._files.read_only:
+            if self.chroma is not None and self.reason is None and identity != self.chroma.identity:
+                self.degrade(ChromaError("Chroma's files were removed or replaced while the store was open"))
+        elif self._looked_at != (identity,):
+            self._looked_at = (identity,)
+            self._look(location)
+
+    def _look(self, location: Path) -> None:
+        """Note whether a reader's Chroma is the sidecar's other half; it is opened only if its files don't tell."""
+        with self._lock:
+            try:
+                if not self._files.is_chroma_as_left() or self.reason is not None:
+                    self._refresh()
+                    if self.chroma is not None and not recovery.may_be_equal(self._files.sqlite, self.chroma):
+                        raise ChromaError(
+                            "Chroma holds other records than the sidecar; open the store once for writing"
+                        )
+                if not (location / CHROMA_DATABASE).exists():
+                    raise ChromaError("Chroma's files are missing; open the store once for writing")
+                self.reason = None
+            except ChromaError as error:
+                self.degrade(error)
 
     def prepare(self) -> None:
         """Before a write: try a failed Chroma again, and finish what is pending.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, CollectionMissingError
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
-from recall_loop.memory.store.chroma.chroma_tombstones import reaches
 from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.files.store_files import CHROMA_DATABASE
 from recall_loop.memory.store.recovery.chroma_rebuild import rebuild_chroma, unite
@@ -18,15 +17,14 @@ from recall_loop.memory.store.recovery.recovery import (
     count_records,
     fill_collection,
     flush_pending,
+    is_equal,
     is_same_store,
     marker_of,
 )
-from recall_loop.memory.store.sqlite.changes import last_commit
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
-    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 
 def open_chroma(files: OpenStoreFiles, embedder: Embedder, *, may_rebuild: bool = True) -> ChromaIndex:
@@ -126,12 +124,7 @@ def _united(files: OpenStoreFiles, chroma: ChromaIndex, embedder: Embedder, foun
     if found != marker:  # an upgrade of the sidecar leaves Chroma's rows as they are
         chroma.mark_complete(marker)
     flush_pending(database, chroma)
-    if not _equal(database, chroma):
+    if not is_equal(database, chroma):
         unite(files, chroma, embedder)
         flush_pending(database, chroma)
-    return None if _equal(database, chroma) else "had other records than the sidecar"
-
-
-def _equal(database: SqliteDatabase, chroma: ChromaIndex) -> bool:
-    commit = last_commit(database)
-    return chroma.count() == count_records(database) and (commit == 0 or reaches(chroma, commit))
+    return None if is_equal(database, chroma) else "had other records than the sidecar"

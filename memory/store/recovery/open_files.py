@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, server_from_meta
-from recall_loop.memory.store.files.store_files import CHROMA_FOLDER, SUSPECT_FILE, SUSPECT_TEXTS, WriterLock
+from recall_loop.memory.store.files.store_files import (
+    CHROMA_FOLDER,
+    SUSPECT_FILE,
+    SUSPECT_TEXTS,
+    WriterLock,
+    has_writer,
+)
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.state.errors import StoreUnavailableError
 
 _ENDED, _OPEN, _CLOSED = "writer", "open", "closed"
 _FILES = "chroma_files"
+_STAMP = "chroma_stamp"
 _LOG = logging.getLogger(__name__)
 
 
@@ -42,13 +50,20 @@ class OpenStoreFiles:
     api_key: str | None = None
     repairs: list[str] = field(default_factory=list)
 
+    @cached_property
+    def chroma_folder(self) -> Path | None:
+        """Chroma's folder; None where it is in memory or on a server."""
+        location = self.chroma_location()
+        return location if isinstance(location, Path) else None
+
     def close(self) -> None:
         """Note a clean end, close the sidecar, then give the lock back."""
         try:
             if self.lock is not None and self.path is not None and not self.unclean_shutdown and not self.files_changed:
                 chroma_files.zero_unused_space(self.path / CHROMA_FOLDER)
                 files = chroma_files.noted_fingerprint(self.path / CHROMA_FOLDER)
-                self.sqlite.set_meta({_ENDED: _CLOSED, _FILES: files})
+                stamp = chroma_files.database_stamp(self.path / CHROMA_FOLDER)
+                self.sqlite.set_meta({_ENDED: _CLOSED, _FILES: files, _STAMP: stamp})
         except (OSError, StoreUnavailableError) as error:
             # The next open then tries the files first.
             _LOG.warning("%s: a clean shutdown could not be recorded: %s", self.path, error)
@@ -76,6 +91,17 @@ class OpenStoreFiles:
         except OSError:
             same = False
         return "closed" if same else "changed"
+
+    def is_chroma_as_left(self) -> bool:
+        """Return whether Chroma's folder is the one that belongs here, as far as its files tell without being read.
+
+        While a writer is at work it is: the writer itself notices if the folder is taken away.
+        """
+        meta = self.sqlite.meta()
+        if self.path is None or (meta.get(_ENDED) == _OPEN and has_writer(self.path)):
+            return True
+        stamp = chroma_files.database_stamp(self.path / CHROMA_FOLDER)
+        return meta.get(_ENDED) == _CLOSED and meta.get(_STAMP) == stamp
 
     def texts_are_suspect(self) -> bool:
         """Return whether a damaged text was met, on either side: the next open for writing compares all of them."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
-from recall_loop.memory.store.chroma.chroma_tombstones import write_tombstones
+from recall_loop.memory.store.chroma.chroma_tombstones import reaches, write_tombstones
+from recall_loop.memory.store.sqlite.changes import last_commit
 from recall_loop.memory.store.sqlite.schema import APPLIED, METRIC, PENDING, SCHEMA_VERSION
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 from recall_loop.memory.store.write.group_commit import mark_applied
@@ -33,6 +34,7 @@ _PENDING_ROWS = """SELECT r.rowid, r.key, r.tenant, r.revision, b.record, v.cont
 FROM records r JOIN bodies b ON b.rowid = r.rowid JOIN vectors v ON v.rowid = r.rowid
 WHERE r.state = 1 LIMIT ?"""
 _GONE = "SELECT key, commit_number FROM tombstones WHERE state = 1 LIMIT ?"
+_UNSENT = "SELECT 1 FROM records WHERE state = 1 UNION SELECT 1 FROM tombstones WHERE state = 1 LIMIT 1"
 _BACK = "SELECT t.key FROM tombstones t JOIN records r ON r.key = t.key WHERE t.state = 1"
 
 
@@ -105,6 +107,17 @@ def count_records(database: SqliteDatabase) -> int:
 def data_version(database: SqliteDatabase) -> int:
     """Return a number that every write of any tenant raises."""
     return int(database.fetch("SELECT total(version) FROM tenants")[0][0])
+
+
+def is_equal(database: SqliteDatabase, chroma: ChromaIndex) -> bool:
+    """Return whether Chroma holds as many records as the sidecar, and its last commit."""
+    commit = last_commit(database)
+    return chroma.count() == count_records(database) and (commit == 0 or reaches(chroma, commit))
+
+
+def may_be_equal(database: SqliteDatabase, chroma: ChromaIndex) -> bool:
+    """Return whether both sides hold the same, as far as nothing is still to be sent."""
+    return bool(database.fetch(_UNSENT)) or is_equal(database, chroma)
 
 
 def fill_collection(database: SqliteDatabase, chroma: ChromaIndex, progress: ProgressCallback | None = None) -> None:

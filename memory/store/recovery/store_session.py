@@ -66,6 +66,7 @@ class StoreSession:
     @property
     def degraded_reason(self) -> str | None:
         """Why the store works with less than everything, or None; see `MemoryStore.degraded_reason`."""
+        self.connection.notice()
         return self.connection.reason or self.sqlite.lexical_damage or self.failed_write or self.damaged_texts
 
     @property

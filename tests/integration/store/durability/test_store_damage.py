@@ -251,3 +251,48 @@ def test_a_damaged_text_is_never_served(closed: Path, read_only: bool) -> None:
         for read in reads:
             with pytest.raises(StoreUnavailableError, match="recall-loop store rebuild"):
                 read(store)
+
+
+@pytest.mark.parametrize("what", ["gone", "another store's", "earlier"])
+def test_a_chroma_that_is_gone_or_replaced_is_told_on_reads_and_named_in_repairs(
+    closed: Path, tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Proves: SEARCH-9, STORE-4."""
+    shutil.copytree(closed, tmp_path / "copy")
+    with opened(closed) as store:
+        store.upsert([turn(20)])
+    with opened(tmp_path / "other") as store:
+        store.upsert([turn(1, "other")])
+    with opened(closed, read_only=True) as store:
+        assert store.degraded_reason is None
+        assert store.maintenance.info()["vector_search"]["larger_scopes"] == "chroma"
+    shutil.copytree(closed, tmp_path / "moved")
+    with opened(tmp_path / "moved", read_only=True) as store:
+        assert store.degraded_reason is None  # the whole store may be copied
+    shutil.rmtree(closed / "chroma")
+    if what != "gone":
+        shutil.copytree(tmp_path / ("copy" if what == "earlier" else "other") / "chroma", closed / "chroma")
+    with opened(closed, read_only=True) as store:
+        assert "Chroma" in (store.degraded_reason or "") and "open the store once for writing" in store.degraded_reason
+        assert "Chroma" in (search(store, "text 5").degraded_reason or "")
+        assert store.maintenance.info()["vector_search"]["larger_scopes"] == "sqlite"
+    with opened(closed) as store:
+        assert store.count() == 11 and store.degraded_reason is None and store.maintenance.verify().sound
+        assert "Chroma" in store.repairs[0] and store.repairs[0] in caplog.text
+    with opened(closed, read_only=True) as store:
+        assert store.degraded_reason is None
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_chroma_that_goes_while_the_store_is_open_is_told_with_the_next_read(closed: Path, read_only: bool) -> None:
+    """Proves: SEARCH-9."""
+    with opened(closed, read_only=read_only) as store:
+        assert search(store, "text 5").degraded_reason is None
+        shutil.move(closed / "chroma", closed / "away")
+        assert "Chroma's files" in (search(store, "text 5").degraded_reason or "")
+        shutil.move(closed / "away", closed / "chroma")
+        if read_only:
+            assert search(store, "text 5").degraded_reason is None
+        else:
+            store.upsert([turn(30)])
+            assert search(store, "text 5").degraded_reason is None and store.maintenance.verify().sound
