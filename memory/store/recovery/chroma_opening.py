@@ -11,6 +11,7 @@ from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, Chroma
 from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.files.store_files import CHROMA_DATABASE
 from recall_loop.memory.store.recovery.chroma_rebuild import rebuild_chroma, unite
+from recall_loop.memory.store.recovery.open_files import record_repair
 from recall_loop.memory.store.recovery.reconciling import may_lack_rows
 from recall_loop.memory.store.recovery.recovery import (
     apply_all,
@@ -25,6 +26,9 @@ from recall_loop.memory.store.recovery.recovery import (
 if TYPE_CHECKING:
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
+
+# What makes vectors comparable.
+_OF_VECTORS = ("fingerprint", "dimension", "metric")
 
 
 def open_chroma(files: OpenStoreFiles, embedder: Embedder, *, may_rebuild: bool = True) -> ChromaIndex:
@@ -119,12 +123,16 @@ def _united(files: OpenStoreFiles, chroma: ChromaIndex, embedder: Embedder, foun
     if files.texts_are_suspect() or may_lack_rows(database, chroma):
         unite(files, chroma, embedder)
     marker = marker_of(database)
-    if {**marker, **found, "schema": marker["schema"]} != marker:
-        return "was of another generation"
-    if found != marker:  # an upgrade of the sidecar leaves Chroma's rows as they are
-        chroma.mark_complete(marker)
+    if any(found[name] != marker[name] for name in _OF_VECTORS):
+        return "had vectors of another embedder"
     flush_pending(database, chroma)
     if not is_equal(database, chroma):
         unite(files, chroma, embedder)
         flush_pending(database, chroma)
-    return None if is_equal(database, chroma) else "had other records than the sidecar"
+    if not is_equal(database, chroma):
+        return "had other records than the sidecar"
+    if found != marker:  # an upgrade of the sidecar, and a compaction that was cut off, leave Chroma's rows as they are
+        chroma.mark_complete(marker)
+    if found["generation"] != marker["generation"]:
+        record_repair(files.repairs, f"{files.path}: a compaction was cut off: compact the store again")
+    return None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recall_loop.memory.store.chroma.chroma_index import UPSERT_BATCH
 from recall_loop.memory.store.chroma.chroma_rows import ChromaRow
 from recall_loop.memory.store.chroma.chroma_tombstones import reaches, write_tombstones
 from recall_loop.memory.store.sqlite.changes import last_commit
@@ -65,8 +66,8 @@ def flush_pending(database: SqliteDatabase, chroma: ChromaIndex | None) -> None:
     """
     while True:
         with database.reading() as connection:
-            gone = connection.execute(_GONE, (CHUNK,)).fetchall()
-            rows = [_chroma_row(row) for row in connection.execute(_PENDING_ROWS, (CHUNK,))]
+            gone = connection.execute(_GONE, (UPSERT_BATCH,)).fetchall()
+            rows = [_chroma_row(row) for row in connection.execute(_PENDING_ROWS, (UPSERT_BATCH,))]
             back = {row[0] for row in connection.execute(_BACK)}
         if not gone and not rows:
             return
@@ -126,7 +127,7 @@ def fill_collection(database: SqliteDatabase, chroma: ChromaIndex, progress: Pro
     total, done, last = count_records(database), 0, 0
     while True:
         with database.reading() as connection:
-            rows = [_chroma_row(row) for row in connection.execute(query, (last, CHUNK))]
+            rows = [_chroma_row(row) for row in connection.execute(query, (last, UPSERT_BATCH))]
         if not rows:
             break
         chroma.upsert(rows)
