@@ -154,3 +154,18 @@ def test_the_command_line_forgets_sweeps_and_shows_history(tmp_path: Path, capsy
     for wrong in (["--older-than-days", "many"], ["--speech-acts", "sigh"], []):
         ran("forget", "--tenant", "acme", *wrong, code=2)
     assert counts(place, capsys)[-1] == 1
+
+
+def test_a_damaged_sidecar_names_the_command_that_mends_it(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves: GUARD-1, STORE-4. The command works."""
+    before = counts(place, capsys)
+    file = Path(place) / "sidecar.sqlite3"
+    content = bytearray(file.read_bytes())
+    content[:100] = b"x" * 100
+    file.write_bytes(content)
+    assert main(["store", "info", "--store", place]) != 0
+    assert "`recall-loop store rebuild` repairs it from Chroma" in capsys.readouterr().err
+    assert main(["store", "rebuild", "--store", place]) == 0
+    assert "the sidecar was damaged and was rebuilt from Chroma" in capsys.readouterr().out.replace("\n", " ")
+    assert counts(place, capsys) == before
+    assert main(["store", "verify", "--store", place]) == 0

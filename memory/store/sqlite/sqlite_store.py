@@ -216,7 +216,7 @@ class SqliteDatabase:
             return LexicalIndexError(text)
         if _is_damage(error):
             self.mark_suspect()
-            return SqliteDamagedError(text)
+            return SqliteDamagedError(f"{text}; `recall-loop store rebuild` repairs it from Chroma")
         return StoreUnavailableError(text)
 
     def sound_body(self, rowid: int, body: str, checksum: int | None) -> str:

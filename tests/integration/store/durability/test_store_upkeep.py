@@ -420,6 +420,9 @@ def test_a_kill_within_compaction_loses_nothing(tmp_path: Path, root: Path, step
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert child.returncode == -9, child.stderr
     with opened(tmp_path) as store:
+        # Nothing has to be rebuilt: the rows of both sides are the same. What was deleted may be on the disk.
+        cut = [f"{tmp_path}: a compaction was cut off: compact the store again"]
+        assert store.repairs == ([] if step == "half built" else cut)
         assert store.count() == 29
         sides(store)
         store.maintenance.compact()
