@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_index import ChromaError, ChromaIndex, CollectionMissingError
-from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer
+from recall_loop.memory.store.chroma.chroma_server import ChromaLocation, ChromaServer, read_server_file
 from recall_loop.memory.store.chroma.probe import vector_files_readable
 from recall_loop.memory.store.files.store_files import CHROMA_DATABASE
 from recall_loop.memory.store.recovery.chroma_rebuild import rebuild_chroma, unite
@@ -56,6 +57,8 @@ def open_chroma(files: OpenStoreFiles, embedder: Embedder, *, may_rebuild: bool 
                 return found
             why = found
         except CollectionMissingError:
+            if _moved(files, location):
+                return open_chroma(files, embedder, may_rebuild=may_rebuild)
             why = "had no collection of the store"
         except ChromaError:
             if not isinstance(location, Path) or not chroma_files.is_database_damaged(location):
@@ -64,6 +67,24 @@ def open_chroma(files: OpenStoreFiles, embedder: Embedder, *, may_rebuild: bool 
     if not may_rebuild:
         raise ChromaError("Chroma must be rebuilt: the next write does so, or `recall-loop store rebuild`")
     return rebuild_chroma(files, embedder, why=why)
+
+
+def _moved(files: OpenStoreFiles, location: ChromaLocation) -> bool:
+    """Return whether the store's folder names another collection of the store, which an older sidecar can't know."""
+    known = None if files.path is None else read_server_file(files.path)
+    if not isinstance(location, ChromaServer) or known is None or known.collection in (None, location.collection):
+        return False
+    try:
+        other = ChromaIndex(replace(location, collection=known.collection), {}, create=False)
+    except CollectionMissingError:
+        return False
+    try:
+        found = is_same_store(other.marker(), marker_of(files.sqlite))
+    finally:
+        other.close()
+    if found:
+        files.sqlite.set_meta(replace(location, collection=known.collection).note())
+    return found
 
 
 def _unfit(files: OpenStoreFiles, location: ChromaLocation) -> str | None:

@@ -223,3 +223,23 @@ def test_the_command_line_takes_a_url(
     assert main(["store", "info", "--store", place, "--url", "http://127.0.0.1:1"]) == 2
     assert "to move it" in capsys.readouterr().err
     assert main(["store", "rebuild", "--store", place, "--move"]) == 2
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_an_older_sidecar_takes_over_what_the_server_has(
+    server: ChromaProcess, tmp_path: Path, compacted: bool
+) -> None:
+    """Proves: GUARD-1. Also where the collection was replaced since: the folder names the new one."""
+    with opened(tmp_path / "a", server.url) as store:
+        store.upsert(turn(n) for n in range(20))
+    shutil.copy(tmp_path / "a" / "sidecar.sqlite3", tmp_path / "older.sqlite3")
+    with opened(tmp_path / "a", server.url) as store:
+        store.upsert([turn(3, "changed"), turn(30)])
+        store.delete(["m7"])
+        if compacted:
+            store.maintenance.compact()
+        known = {record.id: record.text for record in store.scan()}
+    shutil.copy(tmp_path / "older.sqlite3", tmp_path / "a" / "sidecar.sqlite3")
+    with opened(tmp_path / "a", server.url) as store:
+        assert {record.id: record.text for record in store.scan()} == known
+        assert store.maintenance.verify().sound and "taken over from Chroma" in store.repairs[0]
