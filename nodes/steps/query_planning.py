@@ -7,7 +7,7 @@ from typing import Any
 
 from langgraph.types import StreamWriter
 
-from recall_loop.memory.search.query.fuzzy import SpellingVocabulary, corrected_query
+from recall_loop.memory.search.query.fuzzy import ReadableVocabulary, SpellingVocabulary, corrected_query
 from recall_loop.nodes.model.llm_answer import request_advice
 from recall_loop.nodes.model.llm_step import record_steps
 from recall_loop.nodes.runtime.run_context import RunContext
@@ -16,6 +16,7 @@ from recall_loop.policy.planning.refinement import (
     NO_REFINEMENT,
     SPELLING_LEVEL,
     Refinement,
+    likely_slips,
     may_be_misspelt,
     plan_refinement,
 )
@@ -31,7 +32,6 @@ from recall_loop.state.agent_state import AgentState, PlannedQuery, PoolEntry
 from recall_loop.state.errors import StoreError
 from recall_loop.state.run.events import QueriesPlanned
 from recall_loop.state.scope import Scope
-from recall_loop.text.words.tokens import stems
 
 _log = logging.getLogger(__name__)
 
@@ -78,18 +78,15 @@ def _refinement(state: AgentState, run: RunContext) -> Refinement:
 
 
 def _corrected_question(run: RunContext) -> str | None:
-    """Return the question with words of the memory in place of likely misspellings; None without any.
-
-    The corrections come from the tenant's words, so each must stand in a record that the request may read.
-    """
+    """Return the question with words of readable records in place of likely misspellings; None without any."""
     view, asked = run.store.view(run.scope), run.question.text
     try:
-        corrected = corrected_query(asked, view.derived_from_vocabulary(SpellingVocabulary), SPELLING_LEVEL)
-        new = set(stems(corrected or "")) - set(stems(asked))
-        return corrected if all(len(view.top_by_stems([(stem, 1.0)], 1)) for stem in new) else None
+        whole = view.derived_from_vocabulary(SpellingVocabulary)
+        known = corrected_query(asked, ReadableVocabulary(whole, view.frequency_within), SPELLING_LEVEL)
     except StoreError as error:  # the search that follows meets it too: retries, counts and reports it
         _log.warning("spelling not checked", extra={"error_type": type(error).__name__})
         return None
+    return likely_slips(asked, known)
 
 
 def _bridges(state: AgentState, run: RunContext, ranked: list[PoolEntry]) -> list[PlannedQuery]:

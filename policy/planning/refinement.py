@@ -1,7 +1,7 @@
 """What a refinement changes beside its queries, without a language model, and why (LOOP-6).
 
-- spelling: where the memory has no record with a word of the question, and words near it, the question is asked again
-  with these, and the call's words are looked up with the same tolerance;
+- spelling: where the memory has no record with a word of the question, and one with a word that is a slip away, the
+  question is asked again with that, and the call's words are looked up with the same tolerance;
 - threshold: while nothing found reaches `novelty_min_similarity`, facts count from `refine_relaxation` of it on;
 - inferred filters: what was looked up in a time that the question names is looked up in all times. The caller's own
   filters always stay.
@@ -25,6 +25,9 @@ from recall_loop.policy.question.question import AnalysedQuestion
 from recall_loop.state.agent_state import PlannedQuery
 from recall_loop.state.settings.settings import Settings
 from recall_loop.state.types import QuerySource, SearchMode
+from recall_loop.text.names.name_spans import ordinary_words
+from recall_loop.text.words.related_terms import RelatedTerms, related_terms
+from recall_loop.text.words.tokens import words
 
 # One slip in a word. At two, a rare name that was never told would soon become another that was.
 SPELLING_LEVEL = 1
@@ -66,6 +69,28 @@ NO_REFINEMENT = Refinement()
 def may_be_misspelt(reasons: Sequence[str], settings: Settings) -> bool:
     """Tell whether a refinement should look for misspellings: vectors know none, and not every reason hints at one."""
     return settings.search_mode is not SearchMode.VECTOR and not _SPELLING_REASONS.isdisjoint(reasons)
+
+
+def likely_slips(asked: str, corrected: str | None) -> str | None:
+    """Return `corrected` with only those words changed that were likely misspelt; None if there are none.
+
+    A memory doesn't hold every word of a language: a common one is no slip, and a change of the last letter alone is
+    another form of the word rather than another spelling.
+
+    Args:
+        asked: the question as it was asked.
+        corrected: the same with words that the memory knows in place of those that it doesn't; as many words.
+    """
+    typed, known = asked.split(), (corrected or asked).split()
+    kept = [new if _is_slip(old, new) else old for old, new in zip(typed, known, strict=True)]
+    return " ".join(kept) if kept != typed else None
+
+
+def _is_slip(typed: str, known: str) -> bool:
+    old, new = "".join(words(typed)), "".join(words(known))
+    shared = min(len(old), len(new)) - 1
+    is_word = old in ordinary_words() or related_terms(old) != RelatedTerms()
+    return old[:shared] != new[:shared] and not is_word
 
 
 def plan_refinement(

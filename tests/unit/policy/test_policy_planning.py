@@ -9,7 +9,7 @@ import pytest
 from recall_loop.policy.evidence.merging import QueryHits, merge_hits
 from recall_loop.policy.planning.bridges import feedback_queries
 from recall_loop.policy.planning.query_forms import RepeatFilter, make_query
-from recall_loop.policy.planning.refinement import may_be_misspelt, plan_refinement
+from recall_loop.policy.planning.refinement import likely_slips, may_be_misspelt, plan_refinement
 from recall_loop.policy.planning.round_plan import (
     PLAN_ORIGIN,
     REFINE_ORIGIN,
@@ -360,6 +360,23 @@ def test_a_refinement_asks_again_with_the_spelling_that_the_memory_knows():
 def test_misspellings_are_looked_for_where_words_are_searched_and_found_nothing(mode, reasons, may):
     """Proves: LOOP-6, SEARCH-2."""
     assert may_be_misspelt(reasons, Settings(search_mode=mode)) is may
+
+
+@pytest.mark.parametrize(
+    ("asked", "known", "mended"),
+    [
+        ("What does Qiust count?", "What does Quist count?", "What does Quist count?"),
+        ("Who is the docter?", "Who is the doctor?", "Who is the doctor?"),
+        ("What does it cost?", "What does it coat?", None),
+        ("Wer hat unseren Nachbarn besucht?", "Wer hat unseren Nachbarin besucht?", None),
+        ("Wie viele Leute arbeiten hier?", "Wie viele Leute arbeiter hier?", None),
+        ("What does Qiust cost?", "What does Quist coat?", "What does Quist cost?"),
+        ("Who is it?", None, None),
+    ],
+)
+def test_only_slips_are_mended(asked, known, mended):
+    """Proves: LOOP-6 (a common word that the memory lacks stays, and so does another form of a word)."""
+    assert likely_slips(asked, known) == mended
 
 
 def test_a_refinement_lowers_the_threshold_within_bounds_while_nothing_reaches_it():
