@@ -47,7 +47,7 @@ def _novelty(state: AgentState, run: RunContext) -> dict[str, Any]:
         supports=supports,
         covered_before=frozenset(state["covered_facets"]),
     )
-    relevant = [supports(entry) for entry in _relevant(ranked, run, _least_similarity(state, run))]
+    relevant = [supports(entry) for entry in _relevant(ranked, run)]
     coverage = compute_coverage(state["facets"], relevant)
     failed = not state["tool_calls"][-1]["success"]
     streak = state["novelty_streak_without_gain"]
@@ -70,13 +70,17 @@ def _novelty(state: AgentState, run: RunContext) -> dict[str, Any]:
 
 
 def _least_similarity(state: AgentState, run: RunContext) -> float:
-    """Return the similarity from which facts count: the setting, or less if a refinement asked for less."""
+    """Return the similarity from which facts are new: the setting, or less if a refinement asked for less."""
     usual = run.settings.novelty_min_similarity
     return min((float(call["input"].get("min_similarity", usual)) for call in state["tool_calls"]), default=usual)
 
 
-def _relevant(ranked: list[RankedEntry], run: RunContext, least: float) -> list[PoolEntry]:
-    """Return the facts that may support the request: relevant ones among those that would be returned."""
+def _relevant(ranked: list[RankedEntry], run: RunContext) -> list[PoolEntry]:
+    """Return the facts that may support the request: relevant ones among those that would be returned.
+
+    A refinement's lower threshold finds more, but makes nothing surer.
+    """
+    least = run.settings.novelty_min_similarity
     best = ranked[: run.settings.max_facts]
     return [item.entry for item in best if item.entry["similarity"] >= least and run.states(item.entry)]
 

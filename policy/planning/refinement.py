@@ -2,7 +2,7 @@
 
 - spelling: where the memory has no record with a word of the question, and one with a word that is a slip away, the
   question is asked again with that, and the call's words are looked up with the same tolerance;
-- threshold: while nothing found reaches `novelty_min_similarity`, facts count from `refine_relaxation` of it on;
+- threshold: while nothing found reaches `novelty_min_similarity`, facts are new from `refine_relaxation` of it on;
 - inferred filters: what was looked up in a time that the question names is looked up in all times. The caller's own
   filters always stay.
 """
@@ -43,7 +43,7 @@ class Refinement:
     Attributes:
         reasons: why it is made (LOOP-5).
         corrected: the question with likely misspellings mended, if there are any.
-        min_similarity: similarity from which facts count, in [0,1]; None = the settings' own.
+        min_similarity: similarity from which facts are new, in [0,1]; None = the settings' own.
         unfiltered: names of the inferred filters that are dropped.
     """
 
@@ -74,8 +74,8 @@ def may_be_misspelt(reasons: Sequence[str], settings: Settings) -> bool:
 def likely_slips(asked: str, corrected: str | None) -> str | None:
     """Return `corrected` with only those words changed that were likely misspelt; None if there are none.
 
-    A memory doesn't hold every word of a language: a common one is no slip, and a change of the last letter alone is
-    another form of the word rather than another spelling.
+    A memory doesn't hold every word of a language. So a common one is no slip; a change of the last letter alone is
+    another form of the word; and slips rarely touch the first letter, by which other words differ (`Leute`, `heute`).
 
     Args:
         asked: the question as it was asked.
@@ -90,7 +90,7 @@ def _is_slip(typed: str, known: str) -> bool:
     old, new = "".join(words(typed)), "".join(words(known))
     shared = min(len(old), len(new)) - 1
     is_word = old in ordinary_words() or related_terms(old) != RelatedTerms()
-    return old[:shared] != new[:shared] and not is_word
+    return old[:1] == new[:1] and old[:shared] != new[:shared] and not is_word
 
 
 def plan_refinement(

@@ -370,6 +370,7 @@ def test_misspellings_are_looked_for_where_words_are_searched_and_found_nothing(
         ("What does it cost?", "What does it coat?", None),
         ("Wer hat unseren Nachbarn besucht?", "Wer hat unseren Nachbarin besucht?", None),
         ("Wie viele Leute arbeiten hier?", "Wie viele Leute arbeiter hier?", None),
+        ("Wie viele Leute arbeiten hier?", "Wie viele heute arbeiten hier?", None),
         ("What does Qiust cost?", "What does Quist coat?", "What does Quist cost?"),
         ("Who is it?", None, None),
     ],
