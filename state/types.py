@@ -226,13 +226,16 @@ UnitFloat = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), _NO_BOO
 AgeDays = Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False), _NO_BOOLEAN]
 
 DEFAULT_OPENAI_MODEL = "text-embedding-3-small"
-EMBEDDER_NAMES = "one of minilm, minilm-plain, openai, or provider:model such as openai:text-embedding-3-small"
+EMBEDDER_NAMES = (
+    "one of minilm, minilm-plain, multilingual, openai, onnx:FOLDER, or provider:model such as"
+    " openai:text-embedding-3-small"
+)
 
 
 def validate_embedder_name(name: str) -> str:
     """Return the name of an embedder; raise ValueError with what is allowed."""
     provider, colon, model = name.partition(":")
-    if name in ("minilm", "minilm-plain", "openai") or (colon and provider.strip() and model.strip()):
+    if name in ("minilm", "minilm-plain", "multilingual", "openai") or (colon and provider.strip() and model.strip()):
         return name
     raise ValueError(EMBEDDER_NAMES)
 

@@ -27,7 +27,8 @@ import tuning_model
 from torch.nn import functional
 from tuning_examples import PARTS, TuningExample, tuning_examples
 
-from recall_loop.memory.store.embed.minilm import _padded, _shared_model
+from recall_loop.memory.store.embed.minilm import _shared_model
+from recall_loop.memory.store.embed.onnx_model import pad_batch
 
 FIRST = 2  # layers before it stay as they are
 EPOCHS, BATCH, NEGATIVES, RATE = 2, 16, 4, 5e-5
@@ -70,7 +71,7 @@ class Encoder:
         found: dict[int, PartialEncoding] = {}
         with torch.no_grad():
             for rows in by_length([len(each) for each in ids]):
-                padded, real = map(torch.from_numpy, _padded([ids[row] for row in rows]))
+                padded, real = map(torch.from_numpy, pad_batch([ids[row] for row in rows]))
                 hidden = tuning_model.through(self.model.layers[:FIRST], self.model.start(padded), real.bool())
                 for at, row in enumerate(rows):
                     worded = torch.from_numpy(self._loaded.is_word[ids[row]]).float()

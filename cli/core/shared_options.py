@@ -37,7 +37,7 @@ def add_embedder_option(group: Group) -> None:
     group.add_argument(
         "--embedder",
         metavar="NAME",
-        help="embedder of the store: minilm, minilm-plain, openai or provider:model "
+        help="embedder of the store: minilm, minilm-plain, multilingual, onnx:FOLDER, openai or provider:model "
         "(default: $RECALL_LOOP_EMBEDDER, else minilm)",
     )
 

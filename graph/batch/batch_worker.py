@@ -16,7 +16,7 @@ from functools import partial
 from typing import IO, Any
 
 from recall_loop.graph.batch.batch_requests import run_request
-from recall_loop.memory.store.embed.minilm import limit_threads
+from recall_loop.memory.store.embed.onnx_model import limit_threads
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import RecallError, WorkerError
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from recall_loop.memory.store.embed.embedder_factory import make_embedder, processors_per_process
 from recall_loop.memory.store.embed.embedders import Embedder
-from recall_loop.memory.store.embed.minilm import limit_threads
+from recall_loop.memory.store.embed.onnx_model import limit_threads
 from recall_loop.memory.store.forgetting import ForgetReport, SweepReport
 from recall_loop.memory.store.maintenance import Maintenance
 from recall_loop.memory.store.record_writer import UPSERT_CHUNK, OnReject, check_on_reject, check_records

@@ -94,7 +94,8 @@ class Settings(BaseSettings):
     )
     embedder: EmbedderName = Field(
         "minilm",
-        description="`minilm` (embedded), `minilm-plain` (without its conversation weights), `openai` (an API), or"
+        description="`minilm` (embedded), `minilm-plain` (without its conversation weights), `multilingual` (ninety"
+        " languages; the extra of that name), `onnx:FOLDER` (a model of your own), `openai` (an API), or"
         " `provider:model` of LangChain.",
     )
     minilm_weights: str | None = Field(

@@ -11,6 +11,8 @@ from recall_loop.llm.endpoint.providers import OPENAI, make_by_provider
 from recall_loop.memory.store.embed.embedders import Embedder, OpenAIEmbedder
 from recall_loop.memory.store.embed.langchain_embedder import LangChainEmbedder
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
+from recall_loop.memory.store.embed.multilingual import MultilingualEmbedder
+from recall_loop.memory.store.embed.onnx_folder import OnnxEmbedder
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.types import DEFAULT_OPENAI_MODEL, EMBEDDER_NAMES, validate_embedder_name
 
@@ -19,13 +21,15 @@ if TYPE_CHECKING:
 
     from recall_loop.state.settings.settings import Settings
 
+ONNX_PREFIX = "onnx:"
+
 
 def make_embedder(settings: Settings | None = None) -> Embedder:
     """Return the embedder that `settings` name; without settings the embedded default.
 
     Raises:
         InvalidInputError: tuned weights that can't be read, or are given beside an embedder that has no use for them; a
-            provider that isn't known or isn't installed.
+            provider that isn't known, or a package or model folder that isn't there.
     """
     if settings is None:
         return MiniLmEmbedder()
@@ -78,6 +82,10 @@ def _named_embedder(name: str) -> Embedder:
         return MiniLmEmbedder()
     if name == "minilm-plain":
         return MiniLmEmbedder(None)
+    if name == "multilingual":
+        return MultilingualEmbedder()
+    if name.startswith(ONNX_PREFIX):
+        return OnnxEmbedder(Path(name.removeprefix(ONNX_PREFIX)).expanduser())
     if name == OPENAI:
         return OpenAIEmbedder(DEFAULT_OPENAI_MODEL)
     from langchain.embeddings import init_embeddings

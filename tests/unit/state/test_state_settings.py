@@ -118,7 +118,8 @@ def test_the_ends_of_the_range_are_inside(name: str, monkeypatch: pytest.MonkeyP
         (
             "RECALL_LOOP_EMBEDDER",
             "glove",
-            "one of minilm, minilm-plain, openai, or provider:model such as openai:text-embedding-3-small",
+            "one of minilm, minilm-plain, multilingual, openai, onnx:FOLDER, or provider:model such as"
+            " openai:text-embedding-3-small",
         ),
         ("RECALL_LOOP_TENANT", "t" * 513, "text of 1 to 512 characters"),
         ("RECALL_LOOP_TENANT", "  ", "text with at least one character that is not white space"),

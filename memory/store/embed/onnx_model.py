@@ -1,0 +1,144 @@
+"""Models of onnxruntime that give a vector for each token: batches, pooling, token vectors (STORE-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from recall_loop.memory.store.embed.embedders import normalise_vectors
+from recall_loop.text.words.passages import READ_CHARACTERS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    FloatMatrix = NDArray[np.float32]
+
+Pooling = Literal["mean", "cls"]
+EMBEDDING_BATCH = 32
+_threads = 0  # onnxruntime's word for one per processor
+
+
+def limit_threads(count: int) -> None:
+    """Let the process's models use that many threads, at least 1; before their first use. Absent: one per processor.
+
+    For processes that share the processors among themselves: a model that takes all of them leaves nothing to gain.
+    """
+    global _threads  # noqa: PLW0603  # as the sessions, of the whole process
+    _threads = max(1, count)
+
+
+def make_session(model: bytes | str) -> Any:
+    """Return a session for a model, given whole or as the name of its file."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.intra_op_num_threads = _threads
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+@dataclass(frozen=True)
+class Centre:
+    """What is taken from vectors before they get length one: their mean over general text, where that is far from 0.
+
+    Without it the cosines of such a model lie close together, and say little.
+
+    Attributes:
+        text: float32 [d], from vectors of texts.
+        token: float32 [d], from vectors of tokens.
+    """
+
+    text: NDArray[np.float32]
+    token: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """A model as loaded.
+
+    Attributes:
+        session: of onnxruntime; its first output is float32 [texts, tokens, d].
+        tokenizer: of the package `tokenizers`, with truncation and markers.
+        is_word: by token id whether a piece has a letter or digit and is no marker.
+        pad_id: the id that fills shorter texts.
+        pooling: how a text's vector is made of its tokens'.
+    """
+
+    session: Any
+    tokenizer: Any
+    is_word: NDArray[np.bool_]
+    pad_id: int = 0
+    pooling: Pooling = "mean"
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector, as the model declares it."""
+        return int(self.session.get_outputs()[0].shape[-1])
+
+    def embed(
+        self, texts: Sequence[str], tokens: list[FloatMatrix] | None = None, centre: Centre | None = None
+    ) -> FloatMatrix:
+        """Return unit vectors [n, d], texts of similar length together; with a list given, fill it with token vectors.
+
+        Markers and pieces without a letter or digit have no token vector: with them the ranking was worse.
+        """
+        import numpy as np
+
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        if tokens is not None:
+            tokens.extend(vectors[:0] for _ in texts)
+        encoded = self.tokenizer.encode_batch([text[:READ_CHARACTERS] for text in texts])
+        order = sorted(range(len(texts)), key=lambda index: len(encoded[index].ids))
+        for start in range(0, len(order), EMBEDDING_BATCH):
+            rows = order[start : start + EMBEDDING_BATCH]
+            ids, mask = pad_batch([encoded[row].ids for row in rows], self.pad_id)
+            hidden = self._run(ids, mask)
+            vectors[rows] = hidden[:, 0] if self.pooling == "cls" else _mean(hidden, mask)
+            if tokens is not None:
+                for at, row in enumerate(rows):
+                    worded = hidden[at][self.is_word[ids[at]] & (mask[at] > 0)]
+                    tokens[row] = normalise_vectors(worded if centre is None else worded - centre.token)
+        return normalise_vectors(vectors if centre is None else normalise_vectors(vectors) - centre.text)
+
+    def word_count(self, text: str) -> int:
+        """Return how many token vectors a text gives."""
+        return int(self.is_word[self.tokenizer.encode(text).ids].sum())
+
+    def _run(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> FloatMatrix:
+        import numpy as np
+
+        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        feeds = {each.name: given[each.name] for each in self.session.get_inputs()}
+        hidden: FloatMatrix = self.session.run(None, feeds)[0]
+        return hidden
+
+
+def pad_batch(batch: Sequence[Sequence[int]], pad_id: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return token ids padded to the longest, and the mask of the real ones."""
+    import numpy as np
+
+    width = max(len(ids) for ids in batch)
+    tokens = np.full((len(batch), width), pad_id, dtype=np.int64)
+    mask = np.zeros((len(batch), width), dtype=np.int64)
+    for row, ids in enumerate(batch):
+        tokens[row, : len(ids)] = ids
+        mask[row, : len(ids)] = 1
+    return tokens, mask
+
+
+def _mean(hidden: FloatMatrix, mask: NDArray[np.int64]) -> FloatMatrix:
+    """Average over the real tokens."""
+    import numpy as np
+
+    weights = mask[:, :, None].astype(np.float32)
+    pooled: FloatMatrix = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
+    return pooled
+
+
+def word_pieces(pieces: Sequence[str], markers: frozenset[str]) -> NDArray[np.bool_]:
+    """Tell of each piece of a vocabulary whether it has a letter or digit and is no marker."""
+    import numpy as np
+
+    return np.array([piece not in markers and any(map(str.isalnum, piece)) for piece in pieces])
