@@ -24,7 +24,7 @@ from recall_loop.memory.search.rerank.top_k import EARLIEST_TIME, RankedRow, sco
 from recall_loop.memory.search.scoring.candidates import LEXICAL_DEPTH, VECTOR_DEPTH, VectorRetriever
 from recall_loop.memory.search.scoring.features import CandidatePool, TermStatistics, compute_features
 from recall_loop.memory.search.search_tracing import observe_search
-from recall_loop.memory.store.embed.embedders import validate_vectors
+from recall_loop.memory.store.embed.embedders import known_languages, validate_vectors
 from recall_loop.state.errors import UnsupportedOptionError
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams
@@ -95,7 +95,8 @@ def search_many(
     params, scope = params or SearchParams(), scope or Scope()
     with observe_search(params.mode) as responses:
         params.check_supported()
-        parsed = parse_queries(queries, params, spoken=spoken, limits=limits, filters=filters)
+        languages = None if vectors is not None else known_languages(store.embedder)
+        parsed = parse_queries(queries, params, spoken=spoken, limits=limits, filters=filters, languages=languages)
         searches = {
             narrowed: _FilteredSearch.open(store, scope, narrowed, params, parts.fusion)
             for narrowed in dict.fromkeys(query.filters for query in parsed)
@@ -119,6 +120,11 @@ def _given_vectors(
     if mode is SearchMode.FTS:
         raise UnsupportedOptionError("vectors", f"{count} vectors", "none: mode fts looks up words alone")
     return validate_vectors(store.embedder, vectors, count, store.dimension)
+
+
+def _signals_of(query: PreparedQuery) -> tuple[bool, bool]:
+    """Return whether a query is compared by words, and whether by vectors."""
+    return bool(query.groups), query.vectors is not None
 
 
 @dataclass(frozen=True)
@@ -209,10 +215,10 @@ class _FilteredSearch:
         pool = CandidatePool.from_proposals(self.view, proposed)
         positions = [pool.positions_of(rowids) for rowids in proposed]
         ranked: dict[PreparedQuery, Sequence[RankedRow]] = {}
-        # A query without words is judged by meaning alone, whatever the others have.
-        for worded in (True, False):
+        # A query without words is judged by meaning alone, one that isn't embedded by words, whatever the others have.
+        for kind in dict.fromkeys(map(_signals_of, queries)):
             pairs = zip(queries, positions, strict=True)
-            alike = [(query, part) for query, part in pairs if len(part) and bool(query.groups) is worded]
+            alike = [(query, part) for query, part in pairs if len(part) and _signals_of(query) == kind]
             if alike:
                 ranked |= self._rank_alike(dict(alike), pool, statistics, stage)
         return ranked

@@ -26,6 +26,7 @@ from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import DEFAULT_RERANK_POOL, MAX_RESULTS, SearchParams
 from recall_loop.state.types import ContentType, SearchMode, no_surrogates
 from recall_loop.text.time.time_expressions import TimeRange, split_time_suffix
+from recall_loop.text.words.tokens import text_language
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,6 +74,7 @@ class ParsedQuery:
         options: how it is searched.
         filters: what results must satisfy, the query's own time included.
         time: the time that the query itself names, as it was taken.
+        understood: whether the store's embedder knows the query's language.
     """
 
     query: str
@@ -81,11 +83,17 @@ class ParsedQuery:
     options: SearchParams
     filters: Filters
     time: TimeRange | None = None
+    understood: bool = True
 
     @cached_property
     def term_groups(self) -> list[TermGroup]:
         """A group for each distinct stem of the query, in order, with the other forms that count for it."""
         return term_groups(self.text)
+
+    @property
+    def words_alone(self) -> bool:
+        """Whether mode `auto` leaves vectors out, because the embedder doesn't know the language."""
+        return self.options.mode is SearchMode.AUTO and not self.understood and bool(self.term_groups)
 
     @cached_property
     def legs(self) -> tuple[str, ...]:
@@ -93,6 +101,8 @@ class ParsedQuery:
         if not self.text:
             return ("time",)
         if self.options.mode is SearchMode.FTS:
+            return ("fts",)
+        if self.words_alone:
             return ("fts",)
         if self.options.mode is SearchMode.VECTOR or not self.term_groups:
             return ("vector",)
@@ -106,8 +116,11 @@ def parse_queries(
     spoken: Sequence[str] | None,
     limits: Sequence[int] | None,
     filters: Sequence[Filters] | None,
+    languages: frozenset[str] | None = None,
 ) -> list[ParsedQuery]:
     """Return the queries with their wordings, options and filters: the same for all, or each its own.
+
+    `languages` are those that the embedder knows; None = any.
 
     Raises:
         InvalidInputError: a blank query, one that isn't valid Unicode, or lists whose lengths don't fit.
@@ -124,7 +137,8 @@ def parse_queries(
         text, narrowed = apply_time_suffix(query, given, reference) if params.time_suffixes else (query, given)
         options = params if limits is None else _limited(params, limits[number])
         time = None if narrowed is given else TimeRange(narrowed.start_time, narrowed.end_time)
-        parsed.append(ParsedQuery(query, text, spoken[number] if spoken else text, options, narrowed, time))
+        understood = languages is None or text_language(text) in languages
+        parsed.append(ParsedQuery(query, text, spoken[number] if spoken else text, options, narrowed, time, understood))
     return parsed
 
 

@@ -84,6 +84,12 @@ class ConversationalEmbedder(Embedder, Protocol):
         """The embedder of messages and facts; its vectors have the same lengths, those of tokens too."""
 
 
+def known_languages(embedder: Embedder) -> frozenset[str] | None:
+    """Return the languages (ISO 639-1) whose texts an embedder can tell apart: its `languages`; None = any."""
+    found: frozenset[str] | None = getattr(embedder, "languages", None)
+    return found
+
+
 def group_by_model(embedder: Embedder, kinds: Sequence[str]) -> list[tuple[Embedder, list[int]]]:
     """Return each model with the rows that it embeds: messages and facts go to the conversational one."""
     talk = embedder.conversational if isinstance(embedder, ConversationalEmbedder) else embedder

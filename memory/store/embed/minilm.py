@@ -20,6 +20,9 @@ VOCABULARY = Path(__file__).with_name("bert-base-uncased-vocab.txt")
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 MAX_TOKENS = 256
+# It was trained on English alone. In related languages its word pieces still say something; text in other scripts it
+# takes for a run of unknown letters, and words find more without it than with it.
+LANGUAGES = frozenset({"en", "de", "es", "fr", "it", "nl", "pt"})
 MINILM_DIMENSION = 384
 MINILM_FINGERPRINT = f"minilm-l6-v2-int8:{MODEL_SHA256[:12]}"
 _MARKERS = frozenset({"[PAD]", "[CLS]", "[SEP]", "[MASK]"})
@@ -37,6 +40,7 @@ class MiniLmModel:
 
     name = "minilm"
     dimension = token_dimension = MINILM_DIMENSION
+    languages = LANGUAGES
 
     def __init__(self, weights: WeightPatch | None = None) -> None:
         self._weights = weights

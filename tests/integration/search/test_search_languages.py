@@ -1,0 +1,50 @@
+"""Searches in languages that the embedder doesn't know."""
+
+from __future__ import annotations
+
+import pytest
+
+from recall_loop.memory.search.engine import search, search_many
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.state.search import SearchParams
+from recall_loop.state.types import SearchMode
+from tests.embedders import WordHashEmbedder
+
+SAID = ["我家的猫叫小黑。", "宋雅静早上开始快走计划。", "Our cat is called Blackie.", "Моего кота зовут Барсик."]
+
+
+class _EnglishOnly(WordHashEmbedder):
+    languages = frozenset({"en"})
+
+
+@pytest.fixture
+def store():
+    with MemoryStore.in_memory(embedder=_EnglishOnly()) as made:
+        made.upsert([{"id": f"r{n}", "kind": "archival", "text": text} for n, text in enumerate(SAID)])
+        yield made
+
+
+def test_a_query_in_an_unknown_language_is_looked_up_by_words(store):
+    """Beside one that is embedded, and with what words find. Proves: OPEN-4, SEARCH-1."""
+    chinese, english = search_many(store, ["快走计划是什么时候开始的？", "What is our cat called?"])
+    assert (chinese.legs, english.legs) == (("fts",), ("fts", "vector"))
+    assert [hit.record.id for hit in chinese.hits] == ["r1"]
+    assert english.hits[0].record.id == "r2" and len(english.hits) > 1
+    assert search(store, "Как зовут кота?").hits[0].record.id == "r3"
+
+
+def test_the_mode_that_is_asked_for_runs(store):
+    """Proves: OPEN-4, SEARCH-1."""
+    for mode, legs in ((SearchMode.HYBRID, ("fts", "vector")), (SearchMode.VECTOR, ("vector",))):
+        assert search(store, "小黑", params=SearchParams(mode=mode)).legs == legs
+    assert search(store, "？", params=SearchParams()).legs == ("vector",)
+
+
+def test_a_named_author_without_blanks_in_the_name_is_recognised(store):
+    """Proves: OPEN-4, SEARCH-1."""
+    said = [("宋雅静", "我去广州了。"), ("陈志强", "我去广州了。")]
+    store.upsert(
+        [{"id": f"m{n}", "kind": "message", "author": who, "text": text} for n, (who, text) in enumerate(said)]
+    )
+    for number, (who, _) in enumerate(said):
+        assert search(store, f"{who}去了哪里？").hits[0].record.id == f"m{number}"
