@@ -130,3 +130,28 @@ def season(number: int, name: str) -> DateSpan:
 def latest_season(moment: datetime, name: str) -> DateSpan:
     """Return the latest such season that has begun at `moment`."""
     return season(moment.year - (SEASONS[name] > moment.month), name)
+
+
+_MOST_DAYS, _MOST_MONTHS = 31, 12
+
+
+def date_stems(moment: datetime) -> tuple[str, str]:
+    """Return the stems of a moment's day and month in UTC, under which what was made then is found."""
+    made = to_utc(moment)
+    month_stem = f"t{made.year:04}{made.month:02}"
+    return f"{month_stem}{made.day:02}", month_stem
+
+
+def span_stems(start: datetime, end: datetime) -> tuple[str, ...]:
+    """Return the stems that stand for a half-open range: its days, up to 31, or its months, up to 12; else none."""
+    last = end - timedelta(microseconds=1)
+    months_between = (last.year - start.year) * 12 + last.month - start.month
+    if months_between >= _MOST_MONTHS:
+        return ()
+    if (
+        start == midnight(start.replace(day=1))
+        and last.date() == (shift_months(start, months_between + 1) - DAY).date()
+    ):
+        return tuple(date_stems(shift_months(start, at))[1] for at in range(months_between + 1))
+    days = (midnight(last) - midnight(start)).days
+    return tuple(date_stems(start + at * DAY)[0] for at in range(days + 1)) if days < _MOST_DAYS else ()

@@ -23,10 +23,15 @@ B = 0.75
 
 
 class TermGroup(NamedTuple):
-    """A stem of a query with the stems that count for it: itself first with weight 1, then likely corrections."""
+    """A stem of a query with the stems that count for it: itself first with weight 1, then likely corrections.
+
+    Or a time that the query names, with the stems of its days or months: it says when a record was made, and nothing
+    of what stands in it.
+    """
 
     stem: str
     variants: tuple[tuple[str, float], ...]
+    dated: bool = False
 
 
 @dataclass(frozen=True)

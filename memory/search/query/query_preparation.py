@@ -20,12 +20,14 @@ from recall_loop.memory.search.query.fuzzy import (
 )
 from recall_loop.memory.search.query.lexical import TermGroup
 from recall_loop.memory.store.embed.embedders import TokenEmbedder, validate_vectors
+from recall_loop.policy.question.periods import event_times
 from recall_loop.state.errors import InvalidInputError, display_value
 from recall_loop.state.records.records import SearchHit
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import DEFAULT_RERANK_POOL, MAX_RESULTS, SearchParams
 from recall_loop.state.types import ContentType, SearchMode, no_surrogates
-from recall_loop.text.time.time_expressions import TimeRange, split_time_suffix
+from recall_loop.text.time.dates import EARLIEST, span_stems
+from recall_loop.text.time.time_expressions import TimeRange, parse_times, split_time_suffix
 from recall_loop.text.words.tokens import text_language
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ class ParsedQuery:
         filters: what results must satisfy, the query's own time included.
         time: the time that the query itself names, as it was taken.
         understood: whether the store's embedder knows the query's language.
+        reference: when it is asked.
     """
 
     query: str
@@ -84,11 +87,19 @@ class ParsedQuery:
     filters: Filters
     time: TimeRange | None = None
     understood: bool = True
+    reference: datetime = EARLIEST
 
     @cached_property
     def term_groups(self) -> list[TermGroup]:
         """A group for each distinct stem of the query, in order, with the other forms that count for it."""
         return term_groups(self.text)
+
+    @cached_property
+    def time_groups(self) -> list[TermGroup]:
+        """A group for each time in which the query places what it asks for."""
+        times = event_times(self.text, parse_times(self.text, self.reference))
+        found = (span_stems(time.start, time.end) for time in times)
+        return [TermGroup(stems[0], tuple((stem, 1.0) for stem in stems), dated=True) for stems in found if stems]
 
     @property
     def words_alone(self) -> bool:
@@ -138,7 +149,9 @@ def parse_queries(
         options = params if limits is None else _limited(params, limits[number])
         time = None if narrowed is given else TimeRange(narrowed.start_time, narrowed.end_time)
         understood = languages is None or text_language(text) in languages
-        parsed.append(ParsedQuery(query, text, spoken[number] if spoken else text, options, narrowed, time, understood))
+        parsed.append(
+            ParsedQuery(query, text, spoken[number] if spoken else text, options, narrowed, time, understood, reference)
+        )
     return parsed
 
 
@@ -259,10 +272,11 @@ def _spelling(query: ParsedQuery, view: View, readable: View) -> tuple[list[Term
     """Return the query's groups of stems, and with fuzzy search the query with likely misspellings mended, if any."""
     level = query.options.fuzzy
     if not level or "fts" not in query.legs or not view.count():
-        return query.term_groups, None
+        return query.term_groups + query.time_groups, None
     whole = readable.derived_from_vocabulary(SpellingVocabulary)
     vocabulary = ReadableVocabulary(whole, readable.frequency_within)
-    return expand_query(query.text, vocabulary, level), corrected_query(query.embedded_text, vocabulary, level)
+    groups = expand_query(query.text, vocabulary, level) + query.time_groups
+    return groups, corrected_query(query.embedded_text, vocabulary, level)
 
 
 def _texts_to_embed(query: ParsedQuery, view: View, corrected: str | None, *, with_wording: bool) -> list[str]:

@@ -144,9 +144,10 @@ def compute_features(
     coverage = semantic = None
     if any(query.groups for query in queries):
         counts = _count_stems(index, index_rows, starts, queries, statistics)
-        coverage = idf_weighted_coverage(counts.own_present, counts.window_present, counts.idf[of_query])
+        weights, worded = counts.idf[of_query], (counts.idf * _worded(queries, counts.idf.shape[1]))[of_query]
+        coverage = idf_weighted_coverage(counts.own_present, counts.window_present, worded)
         if "fts" in queries[0].parsed.legs:
-            signals |= _word_signals(index, index_rows, counts, counts.idf[of_query], statistics.corpus)
+            signals |= _word_signals(index, index_rows, counts, weights, worded, statistics.corpus)
     if queries[0].vectors is not None:
         pairs = [
             pool.cosines(part, query.vectors)
@@ -191,19 +192,28 @@ def _count_stems(
     return TermMatches(own, window, own_present, window_present, rarity)
 
 
+def _worded(queries: Sequence[PreparedQuery], width: int) -> NDArray[np.float64]:
+    """Return 1 for each query's groups that are words, and 0 for its times [q, width]."""
+    found = np.ones((len(queries), width))
+    for number, query in enumerate(queries):
+        found[number, : len(query.groups)] = [not group.dated for group in query.groups]
+    return found
+
+
 def _word_signals(
     index: RowIndex,
     positions: NDArray[np.int64],
     counts: TermMatches,
     weights: NDArray[np.float64],
+    worded: NDArray[np.float64],
     corpus: CorpusStatistics,
 ) -> dict[str, NDArray[np.float64]]:
     own_lengths, window_lengths = index.own_lengths[positions], index.window_lengths[positions]
-    whole = np.maximum(weights.sum(axis=1), np.finfo(float).tiny)
+    whole = np.maximum(worded.sum(axis=1), np.finfo(float).tiny)
     return {
         "bm25": bm25(counts.own, own_lengths, corpus.mean_terms, weights),
         "bm25_window": bm25(counts.window, window_lengths, corpus.mean_window_terms, weights),
-        "word_share": (counts.window_present * weights).sum(axis=1) / whole,
+        "word_share": (counts.window_present * worded).sum(axis=1) / whole,
     }
 
 

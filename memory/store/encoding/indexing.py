@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.state.types import ContentType, Role
 from recall_loop.text.speech.speech_acts import speech_acts
-from recall_loop.text.words.tokens import normalise
+from recall_loop.text.time.dates import date_stems
+from recall_loop.text.words.tokens import index_stems, normalise
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,6 +74,13 @@ def index_text(record: Mapping[str, Any]) -> str:
     if not head or (field == "subject" and text.casefold().startswith(head.casefold())):
         return text
     return f"{head}: {text}"
+
+
+def index_terms(record: Mapping[str, Any]) -> list[str]:
+    """Return the stems that a record is found by: those of its index text, and of the day and month it was made."""
+    made = record.get("created_at")
+    dated = date_stems(datetime.fromisoformat(made)) if made else ()
+    return [*index_stems(index_text(record)), *dated]
 
 
 def kind_and_text(body: str) -> tuple[str, str]:

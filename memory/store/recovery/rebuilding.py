@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import uuid
@@ -12,7 +13,7 @@ import numpy as np
 
 from recall_loop.memory.store.chroma import chroma_files
 from recall_loop.memory.store.chroma.chroma_tombstones import read_tombstones
-from recall_loop.memory.store.encoding.indexing import kind_and_text
+from recall_loop.memory.store.encoding.indexing import index_terms, kind_and_text
 from recall_loop.memory.store.files.store_files import (
     DATABASE_ENDINGS,
     OLD_FOLDER,
@@ -41,7 +42,7 @@ from recall_loop.memory.store.write.stored_tokens import (
     embed_with_tokens,
     write_token_rows,
 )
-from recall_loop.text.words.tokens import WORDS_VERSION, index_stems
+from recall_loop.text.words.tokens import WORDS_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -231,7 +232,7 @@ def update_words(database: SqliteDatabase) -> None:
     with database.transaction() as connection:
         rows = connection.execute("SELECT rowid, record FROM bodies ORDER BY rowid").fetchall()
         for _, part in _chunks(rows):
-            made = [(index_stems(kind_and_text(body)[1]), rowid) for rowid, body in part]
+            made = [(index_terms(json.loads(body)), rowid) for rowid, body in part]
             texts = [(" ".join(terms), rowid) for terms, rowid in made]
             connection.executemany("UPDATE bodies SET terms = ? WHERE rowid = ?", texts)
             lengths = [(len(terms), rowid) for terms, rowid in made]

@@ -14,6 +14,7 @@ from recall_loop.memory.store.encoding.derivation import CREATED_AT, POSITION, d
 from recall_loop.memory.store.encoding.indexing import (
     acts_mask,
     has_thread,
+    index_terms,
     index_text,
     order_key,
     record_key,
@@ -33,7 +34,6 @@ from recall_loop.state.records.records import (
 )
 from recall_loop.state.records.sizes import size_complaints
 from recall_loop.state.types import Identifier, is_to_come
-from recall_loop.text.words.tokens import index_stems
 
 _NOTHING, _ONLY_TIME = frozenset[str](), frozenset({CREATED_AT})
 _JSON = json.JSONEncoder(ensure_ascii=False)
@@ -235,7 +235,7 @@ def prepare_record(
         fields[CREATED_AT] = None  # stated as unknown: read and written again it stays so
     body = encode_body(fields)
     tags = tuple(dict.fromkeys(record.tags))
-    return PreparedRecord(record.id, columns, body, text, " ".join(index_stems(text)), tags, rowid, origin)
+    return PreparedRecord(record.id, columns, body, text, " ".join(index_terms(fields)), tags, rowid, origin)
 
 
 def encode_body(fields: Mapping[str, Any]) -> str:
