@@ -27,6 +27,7 @@ from recall_loop.policy.question.question import AnalysedQuestion, AnswerKind
 from recall_loop.state.agent_state import Facet, PoolEntry
 from recall_loop.text.names.proper_names import find_entities
 from recall_loop.text.time.time_expressions import TimeExpression, says_when
+from recall_loop.text.words.languages import ENGLISH, language_of, language_words
 from recall_loop.text.words.related_terms import RelatedTermsTable, related_terms, term_key
 from recall_loop.text.words.stemming import stem
 from recall_loop.text.words.stop_words import word_set
@@ -53,18 +54,19 @@ class Coverage:
 
 def extract_facets(question: AnalysedQuestion) -> list[Facet]:
     """Return the facets of a question."""
-    facets = [_facet(name, NAME) for name in question.names]
-    facets += [_facet(phrase, PHRASE, question.table) for phrase in question.phrases]
-    facets += [_facet(time.text, TIME) for time in question.times]
+    language = question.language
+    facets = [_facet(name, NAME, language) for name in question.names]
+    facets += [_facet(phrase, PHRASE, language, question.table) for phrase in question.phrases]
+    facets += [_facet(time.text, TIME, language) for time in question.times]
     if question.asked:
-        facets.append(_facet(question.asked.value, ANSWER))
+        facets.append(_facet(question.asked.value, ANSWER, ENGLISH))
     return [facet for facet in facets if facet["terms"] or facet["kind"] == TIME]
 
 
-def _facet(text: str, kind: str, table: RelatedTermsTable | None = None) -> Facet:
-    terms = list(dict.fromkeys(stems(text)))
-    asked = (word for word in words(text) if stem(word) in terms) if kind == PHRASE else ()
-    synonyms = {stem(word): _alternatives(word, table) for word in asked}
+def _facet(text: str, kind: str, language: str, table: RelatedTermsTable | None = None) -> Facet:
+    terms = list(dict.fromkeys(stems(text, language)))
+    asked = (word for word in words(text) if stem(word, language) in terms) if kind == PHRASE else ()
+    synonyms = {stem(word, language): _alternatives(word, table) for word in asked}
     return {
         "text": text,
         "kind": kind,
@@ -169,7 +171,9 @@ def has_answer(kind: str, entry: PoolEntry, question_terms: set[str]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _has_number(text: str) -> bool:
-    return bool(_DIGIT.search(text)) or bool(_NUMBER_WORDS & set(words(text)))
+    found = words(text)
+    known = language_words().get(language_of(found))
+    return bool(_DIGIT.search(text)) or not (known.numbers if known else _NUMBER_WORDS).isdisjoint(found)
 
 
 def entry_text(entry: PoolEntry) -> str:

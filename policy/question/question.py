@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 from recall_loop.policy.question.periods import event_times, period_filters
@@ -17,10 +17,11 @@ from recall_loop.text.names.proper_names import find_entities, find_noun_phrases
 from recall_loop.text.speech.speech_acts import is_about_questions
 from recall_loop.text.time.dates import to_utc
 from recall_loop.text.time.time_expressions import TimeExpression, parse_times
+from recall_loop.text.words.languages import ENGLISH, language_words
 from recall_loop.text.words.passages import READ_CHARACTERS
 from recall_loop.text.words.related_terms import RelatedTermsTable
 from recall_loop.text.words.stop_words import word_set
-from recall_loop.text.words.tokens import content_words, stem_set, stems, words
+from recall_loop.text.words.tokens import content_words, stem_set, stems, text_language, words
 
 _FOCUS_CHARACTERS = 1000
 _WINDOW_MESSAGES = 6
@@ -51,6 +52,16 @@ _ANSWER_PATTERNS = (
 )
 
 
+@cache
+def _answer_patterns(language: str) -> tuple[tuple[AnswerKind, re.Pattern[str]], ...]:
+    """Return the patterns of questions for a number, a date or a person, in the order in which they are tried."""
+    answers = language_words()[language].answers if language in language_words() else {}
+    if not answers:
+        return _ANSWER_PATTERNS
+    before = "" if language == "zh" else r"(?<!\w)"
+    return tuple((kind, re.compile(f"{before}(?:{answers[kind]})", re.IGNORECASE)) for kind, _ in _ANSWER_PATTERNS)
+
+
 @dataclass(frozen=True)
 class AnalysedQuestion:
     """The analysed request.
@@ -69,6 +80,7 @@ class AnalysedQuestion:
         period: filters for records made in these times or soon after, if any.
         about_questions: whether it asks what was asked or requested.
         table: related terms; None = the built-in ones.
+        language: its language (ISO 639-1).
     """
 
     text: str
@@ -83,6 +95,7 @@ class AnalysedQuestion:
     event_times: tuple[TimeExpression, ...] = ()
     period: Mapping[str, Any] | None = None
     about_questions: bool = False
+    language: str = ENGLISH
     table: RelatedTermsTable | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -125,10 +138,10 @@ def analyse_question(
 def _analyse(
     text: str, window: tuple[str, ...], asked_before: str, goal: str | None, reference: datetime
 ) -> AnalysedQuestion:
-    times = parse_times(text, reference)
+    times, language = parse_times(text, reference), text_language(text)
     time_terms = stem_set(time.text for time in times)
     named = [name for name in find_entities(text) if not time_terms.issuperset(stems(name))]
-    follows_up = _follows_up(text, named)
+    follows_up = _follows_up(text, named, language)
     referents = _referents(window) if follows_up else ()
     names = tuple(unique_folded([*named, *referents]))
     phrases = find_noun_phrases(text) + (find_noun_phrases(goal) if goal else [])
@@ -143,7 +156,8 @@ def _analyse(
         phrases=tuple(unique_folded(filter(None, (_without_terms(phrase, taken) for phrase in phrases)))),
         times=times,
         event_times=event_times(text, times),
-        asked=next((kind for kind, pattern in _ANSWER_PATTERNS if pattern.search(text)), None),
+        asked=next((kind for kind, pattern in _answer_patterns(language) if pattern.search(text)), None),
+        language=language,
         goal=goal,
         topic=tuple(find_noun_phrases(asked_before)) if follows_up else (),
         about_questions=is_about_questions(text),
@@ -191,9 +205,10 @@ def _referents(window: Sequence[str]) -> tuple[str, ...]:
     return tuple(unique_folded(entities)[:_MOST_REFERENTS])
 
 
-def _follows_up(text: str, named: Sequence[str]) -> bool:
+def _follows_up(text: str, named: Sequence[str], language: str) -> bool:
     """Tell whether a question only makes sense after what was said before.
 
     It names nobody, and has a pronoun or at most one content word.
     """
-    return not named and (bool(_PRONOUNS & set(words(text))) or len(content_words(text)) <= 1)
+    pronouns = _PRONOUNS if language not in language_words() else language_words()[language].pronouns
+    return not named and (bool(pronouns & set(words(text))) or len(content_words(text)) <= 1)

@@ -13,8 +13,12 @@ from importlib.resources import files
 
 from recall_loop.text.time import dates
 from recall_loop.text.time.dates import DateUnit
+from recall_loop.text.time.language_rules import language_rules
 from recall_loop.text.time.time_rules import NUMBERED_RULES, TIME_WORDS, WORDED_RULES, Rules
+from recall_loop.text.words.languages import ENGLISH
+from recall_loop.text.words.tokens import text_language
 
+_READ_CHARACTERS = 2000
 _DIGIT = re.compile(r"\d")
 _YEAR = re.compile(r"\d{4}")
 _YEARLESS = re.compile(
@@ -118,6 +122,9 @@ def _rules_for(text: str) -> Rules:
     """Return the rules that can match: trying all of them on every text would dominate the time of parsing."""
     lower = text.lower()
     numbered = NUMBERED_RULES if _DIGIT.search(text) else ()
+    language = text_language(text[:_READ_CHARACTERS])
+    if language != ENGLISH:
+        return numbered + language_rules(language)
     return numbered + (WORDED_RULES if any(word in lower for word in TIME_WORDS) else ())
 
 

@@ -27,6 +27,8 @@ _LETTER = rf"[^\W_{UNSPACED}][{MARKS}]*"
 _TOKEN = re.compile(
     r"(?<!\w)(?:c\+\+|[cf]#|(?<!\.)\.net)(?![\w+#])"
     r"|(?<!\d)\d{1,3}(?:,\d{3})+(?![\d,])"
+    # A unit behind a number is a word of its own: a dictionary would join it with what follows.
+    r"|(?<=\d)[年月日号时点分]"
     rf"|(?:[{UNSPACED}](?<=\w)[{MARKS}]*)+"
     rf"|(?:{_LETTER})+(?:'(?:{_LETTER})+)*"
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from recall_loop.memory.search.engine import search, search_many
@@ -48,3 +50,27 @@ def test_a_named_author_without_blanks_in_the_name_is_recognised(store):
     )
     for number, (who, _) in enumerate(said):
         assert search(store, f"{who}去了哪里？").hits[0].record.id == f"m{number}"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What did she buy on 9 May 2024?",
+        "What did she buy two days ago?",
+        "Was kaufte sie vor zwei Tagen, und wie viel?",
+        "她2024年5月9日买了什么？",
+        "Что она купила 9 мая 2024 года?",
+    ],
+)
+def test_a_record_is_found_by_the_day_it_was_made(query):
+    """Its text names no day, and doesn't show one. Proves: OPEN-4, SEARCH-10."""
+    words = {"id": "what", "text": "She bought a lamp. Sie kaufte eine Lampe. 她买了一盏灯。 Она купила лампу."}
+    days = ("2024-05-08", "2024-05-09", "2024-05-10", "2024-06-09")
+    with MemoryStore.in_memory(embedder=_EnglishOnly()) as store:
+        store.upsert([{**words, "id": f"r{day}", "kind": "archival", "created_at": f"{day}T12:00:00Z"} for day in days])
+        params = SearchParams(reference_time=datetime(2024, 5, 11, 9, tzinfo=UTC), rerank=False)
+        hits = search(store, query, params=params).hits
+        assert hits[0].record.id == "r2024-05-09"
+        assert hits[0].score > hits[1].score
+        assert hits[0].similarity == hits[1].similarity, "it says nothing of what stands in the text"
+        assert "t20240509" not in hits[0].record.text

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from recall_loop.policy.evidence.coverage import extract_facets
 from recall_loop.policy.planning.query_forms import (
     RepeatFilter,
     content_query,
@@ -278,3 +279,40 @@ def test_a_planned_query_takes_the_weight_of_its_source_unless_told():
     """Proves: QUERY-2."""
     assert make_query("x", QuerySource.PHRASE)["weight"] >= make_query("x", QuerySource.ENTITY)["weight"]
     assert make_query("x", QuerySource.PHRASE, 0.25)["weight"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("Wie viele Hunde haben wir?", "number"),
+        ("Wann fährt Rudi nach Bergen?", "date"),
+        ("Wer hat den Hund gefunden?", "person"),
+        ("Wo wohne ich?", None),
+        ("¿Cuántas ovejas tenemos?", "number"),
+        ("¿Cuándo es la boda?", "date"),
+        ("¿Con quién viajé?", "person"),
+        ("Combien de chats avons-nous ?", "number"),
+        ("Quand part le train ?", "date"),
+        ("Avec qui ai-je voyagé ?", "person"),
+        ("Сколько у нас кошек?", "number"),
+        ("Когда свадьба?", "date"),
+        ("С кем я ездила в Париж?", "person"),
+        ("我们家有几只猫？", "number"),
+        ("我什么时候去广州？", "date"),
+        ("谁给我打了电话？", "person"),
+        ("我住在哪里？", None),
+    ],
+)
+def test_the_kind_of_answer_shows_in_other_languages(text, asked):
+    """Proves: OPEN-4, STOP-5."""
+    assert question(text).asked == asked
+
+
+def test_question_words_of_other_languages_are_no_facets():
+    """Nor are stop words and verbs of asking. Proves: OPEN-4, STOP-5, QUERY-3."""
+    german = question("Kannst du mir sagen, wann unser Hund Geburtstag hat?")
+    facets = extract_facets(german)
+    assert {term for facet in facets if facet["kind"] != "answer" for term in facet["terms"]} == {"hund", "geburtstag"}
+    chinese = question("宋雅静开始快走计划的直接原因是什么？")
+    assert chinese.language == "zh" and "什么" not in " ".join(chinese.phrases)
+    assert content_query("请告诉我猫的名字") == "猫 名字"

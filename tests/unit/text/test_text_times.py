@@ -222,3 +222,37 @@ def test_joined_months_and_days_share_a_year(text, starts):
     """Proves: SEARCH-10. Only where nothing else stands between them, and the first says no year itself."""
     now = datetime(2020, 6, 17, 12, tzinfo=UTC)
     assert [found.start.date().isoformat() for found in parse_times(text, now)] == starts
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("Was haben wir letzten Dienstag gegessen?", "2025-06-17", "2025-06-18"),
+        ("Wo war ich vorgestern?", "2025-06-16", "2025-06-17"),
+        ("Wir sind vor drei Wochen nach Bergen gezogen", "2025-05-26", "2025-06-02"),
+        ("Am 3. Mai 2024 war ich da", "2024-05-03", "2024-05-04"),
+        ("¿Qué hice ayer?", "2025-06-17", "2025-06-18"),
+        ("¿Dónde estuve la semana pasada?", "2025-06-09", "2025-06-16"),
+        ("el 12 de mayo de 2023 estuve en casa", "2023-05-12", "2023-05-13"),
+        ("Qu'est-ce que j'ai fait la semaine dernière ?", "2025-06-09", "2025-06-16"),
+        ("il y a deux ans, nous avons quitté Lyon", "2023-01-01", "2024-01-01"),
+        ("Где мы были в прошлый вторник?", "2025-06-17", "2025-06-18"),
+        ("две недели назад я был в Москве", "2025-06-02", "2025-06-09"),
+        ("昨天我去了哪里？", "2025-06-17", "2025-06-18"),
+        ("上周三我在哪里？", "2025-06-11", "2025-06-12"),
+        ("三月二十五号是谁的生日", "2025-03-25", "2025-03-26"),
+        ("她在2025年12月9日做了什么？", "2025-12-09", "2025-12-10"),
+        ("两个月前发生了什么", "2025-04-01", "2025-05-01"),
+    ],
+)
+def test_times_in_other_languages(text: str, start: str, end: str) -> None:
+    """They count from the reference as the English ones do. Proves: OPEN-4."""
+    (found,) = parse_times(text, datetime(2025, 6, 18, 12, tzinfo=UTC))
+    assert (str(found.start.date()), str(found.end.date())) == (start, end)
+
+
+@pytest.mark.parametrize("text", ["Der 31. Februar ist kein Tag", "十三月四十号是什么日子", "Ich mag das Jahr"])
+def test_what_is_no_time_in_another_language_is_none(text: str) -> None:
+    """Proves: OPEN-4."""
+    found = parse_times(text, datetime(2025, 6, 18, 12, tzinfo=UTC))
+    assert [time.text for time in found if time.kind == "day"] == []

@@ -1,0 +1,191 @@
+"""The forms of a time in other languages than English, made of the words in `times.toml` (OPEN-4).
+
+They mean what the English ones mean (`time_rules`). A text is read by the rules of its own language, and by those for
+dates in digits, which all languages share.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cache, partial
+from importlib.resources import files
+from typing import Any
+
+from recall_loop.text.time import dates
+from recall_loop.text.time.dates import DAY, DateSpan
+from recall_loop.text.time.time_rules import Rule, Rules
+
+_UNITS = ("day", "week", "month", "year")
+_YEAR = r"(?P<year>1[5-9]\d\d|20\d\d|21\d\d)"
+_HAN_DIGITS = "零一二三四五六七八九"
+_HAN_WEEKDAYS = "一二三四五六日天"
+_HAN_DAYS = {
+    "大前天": -3,
+    "前天": -2,
+    "昨天": -1,
+    "昨日": -1,
+    "昨晚": -1,
+    "今天": 0,
+    "今日": 0,
+    "今晚": 0,
+    "明天": 1,
+    "后天": 2,
+}
+_HAN_YEARS = {"前年": -2, "去年": -1, "今年": 0, "明年": 1}
+_HAN_STEPS = {"上": -1, "本": 0, "这": 0, "这个": 0, "上个": -1, "下": 1, "下个": 1}
+_HAN_UNITS = {"天": "day", "日": "day", "周": "week", "星期": "week", "礼拜": "week", "月": "month", "年": "year"}
+_N = r"(?P<count>\d{1,4}|[一二两三四五六七八九十]{1,3})"
+
+
+@cache
+def language_rules(language: str) -> Rules:
+    """Return the rules of a language, none where there are no words of it."""
+    if language == "zh":
+        return tuple(_chinese_rules())
+    words = _words().get(language)
+    return tuple(_rules(words)) if words else ()
+
+
+@cache
+def _words() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(files("recall_loop.text.time").joinpath("times.toml").read_text(encoding="utf-8"))
+
+
+def _rules(words: Mapping[str, Any]) -> Iterator[tuple[re.Pattern[str], Rule]]:
+    months, weekdays, numbers = (words[name].split() for name in ("months", "weekdays", "numbers"))
+    units = [words["units"][unit] for unit in _UNITS]
+    month, weekday = (f"(?:{'|'.join(each)})" for each in (months, weekdays))
+    month = f"(?P<month>{month})"
+    day = rf"(?P<day>0?[1-9]|[12]\d|3[01])(?:{words['of']})?"
+    yield _pattern(rf"{day} ?{month}(?:(?: de)? {_YEAR})?\b"), partial(_day, months)
+    yield _pattern(rf"{month}(?: de)?(?: {_YEAR})?\b"), partial(_month, months)
+    for name, distance in words["days"].items():
+        yield _pattern(rf"{re.escape(name)}\b"), partial(_near_day, distance)
+    for step, key in ((-1, "last"), (0, "this"), (1, "next")):
+        yield _beside(words[key], f"(?P<weekday>{weekday})"), partial(_weekday, weekdays, step)
+        yield _beside(words[key], f"(?P<unit>{'|'.join(units)})"), partial(_unit, units, step)
+    yield _pattern(rf"(?P<weekday>{weekday})\b"), partial(_weekday, weekdays, None)
+    count = rf"(?P<count>\d{{1,4}}|{'|'.join(numbers)})"
+    ago = words["ago"].replace("#", count).replace("@", f"(?P<unit>{'|'.join(units)})")
+    yield _pattern(rf"{ago}\b"), partial(_ago, numbers, units)
+
+
+def _pattern(pattern: str) -> re.Pattern[str]:
+    # A blank in a pattern means one to three white-space characters.
+    spaced = pattern.replace(" ?", r"\s{0,3}").replace(" ", r"\s{1,3}")
+    return re.compile(rf"(?<![\w$€£#.]){spaced}", re.IGNORECASE)
+
+
+def _beside(step: str, named: str) -> re.Pattern[str]:
+    """Return the pattern of a word for a step before or after what it belongs to."""
+    second = named.replace("?P<weekday>", "?P<weekday2>").replace("?P<unit>", "?P<unit2>")
+    return _pattern(rf"(?:(?:{step}) {named}|{second} (?:{step}))\b")
+
+
+def _place(forms: Sequence[str], text: str) -> int:
+    """Return which of some patterns a word matches as a whole."""
+    return next(at for at, form in enumerate(forms) if re.fullmatch(form, text, re.IGNORECASE))
+
+
+def _named(match: re.Match[str], name: str) -> str:
+    groups = match.groupdict()
+    return str(groups.get(name) or groups[f"{name}2"])
+
+
+def _day(months: Sequence[str], match: re.Match[str], reference: datetime) -> DateSpan:
+    month, day = _place(months, match["month"]) + 1, int(match["day"])
+    return dates.day(int(match["year"]), month, day) if match["year"] else dates.latest_day(reference, day, month)
+
+
+def _month(months: Sequence[str], match: re.Match[str], reference: datetime) -> DateSpan:
+    month = _place(months, match["month"]) + 1
+    return dates.month(int(match["year"]), month) if match["year"] else dates.latest_month(reference, month)
+
+
+def _near_day(distance: int, match: re.Match[str], reference: datetime) -> DateSpan:
+    return dates.day_of(reference + distance * DAY)
+
+
+def _weekday(weekdays: Sequence[str], step: int | None, match: re.Match[str], reference: datetime) -> DateSpan:
+    return _weekday_span(_place(weekdays, _named(match, "weekday")), step, reference)
+
+
+def _weekday_span(weekday: int, step: int | None, reference: datetime) -> DateSpan:
+    if step == 0:
+        return dates.day_of(dates.week_of(reference).start + weekday * DAY)
+    if step is None and weekday == reference.weekday():
+        return dates.day_of(reference)
+    return dates.nearest_weekday(reference, weekday, step or -1)
+
+
+def _unit(units: Sequence[str], step: int, match: re.Match[str], reference: datetime) -> DateSpan:
+    return _unit_span(_UNITS[_place(units, _named(match, "unit"))], step, reference)
+
+
+def _unit_span(unit: str, step: int, reference: datetime) -> DateSpan:
+    first = reference.replace(day=1) if unit in ("month", "year") else reference
+    return dates.unit_of(dates.shift(first, step, unit), unit)
+
+
+def _ago(numbers: Sequence[str], units: Sequence[str], match: re.Match[str], reference: datetime) -> DateSpan:
+    text = match["count"]
+    count = int(text) if text.isdigit() else _place(numbers, text) + 1
+    return _unit_span(_UNITS[_place(units, match["unit"])], -count, reference)
+
+
+def _chinese_rules() -> Iterator[tuple[re.Pattern[str], Rule]]:
+    month, day = (rf"(?P<{name}>\d{{1,2}}|[一二三四五六七八九十]{{1,3}})" for name in ("month", "day"))
+    year = r"(?:(?P<year>\d{4})年)"
+    yield _han(rf"{year}?{month}月{day}[日号]"), _han_day
+    yield _han(rf"{year}?{month}月份?(?!\d)"), _han_month
+    yield _han(rf"{year}(?!前)"), lambda match, _: dates.year(int(match["year"]))
+    yield _han("|".join(_HAN_DAYS)), lambda match, now: dates.day_of(now + _HAN_DAYS[match[0]] * DAY)
+    yield _han("|".join(_HAN_YEARS)), lambda match, now: _unit_span("year", _HAN_YEARS[match[0]], now)
+    step, week = "(?P<step>上个?|本|这个?|下个?)", "(?:周|星期|礼拜)"
+    yield _han(rf"{step}?{week}(?P<weekday>[{_HAN_WEEKDAYS}])"), _han_weekday
+    yield _han(rf"{step}(?P<unit>周|星期|礼拜|月)"), _han_unit
+    yield _han(rf"{_N}个?(?P<unit>天|日|周|星期|礼拜|月|年)(?:之前|以前|前)"), _han_ago
+
+
+def _han(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\d)(?:{pattern})")
+
+
+def _han_number(text: str) -> int:
+    """Return a number of one to 99 in digits or Han characters."""
+    if text.isdigit():
+        return int(text)
+    tens, ten, ones = text.replace("两", "二").rpartition("十")
+    if not ten:
+        tens, ones = "", text.replace("两", "二")
+    value = _HAN_DIGITS.index(ones) if ones else 0
+    return value + (10 * (_HAN_DIGITS.index(tens) if tens else 1) if ten else 0)
+
+
+def _han_day(match: re.Match[str], reference: datetime) -> DateSpan:
+    month, day = _han_number(match["month"]), _han_number(match["day"])
+    return dates.day(int(match["year"]), month, day) if match["year"] else dates.latest_day(reference, day, month)
+
+
+def _han_month(match: re.Match[str], reference: datetime) -> DateSpan:
+    month = _han_number(match["month"])
+    return dates.month(int(match["year"]), month) if match["year"] else dates.latest_month(reference, month)
+
+
+def _han_weekday(match: re.Match[str], reference: datetime) -> DateSpan:
+    step = _HAN_STEPS.get(match["step"] or "")
+    weekday = min(_HAN_WEEKDAYS.index(match["weekday"]), 6)
+    if step:  # of the week before or after this one, whatever day today is
+        reference = dates.week_of(reference).start + step * dates.WEEK
+    return _weekday_span(weekday, 0 if step is not None else None, reference)
+
+
+def _han_unit(match: re.Match[str], reference: datetime) -> DateSpan:
+    return _unit_span(_HAN_UNITS[match["unit"]], _HAN_STEPS[match["step"]], reference)
+
+
+def _han_ago(match: re.Match[str], reference: datetime) -> DateSpan:
+    return _unit_span(_HAN_UNITS[match["unit"]], -_han_number(match["count"]), reference)
