@@ -28,7 +28,7 @@ from recall_loop.state.run.cancellation import cancellable
 from recall_loop.state.run.events import ProgressEvent
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.types import BodyText
+from recall_loop.state.types import BodyText, FuzzyLevel
 
 RequestInput = RetrieveRequest | Mapping[str, Any] | str
 _MAX_GRAPHS = 16
@@ -228,6 +228,7 @@ class RetrieveQuery(BaseModel):
 
     question: BodyText = Field(description="The whole question.")
     goal: BodyText | None = Field(None, description="What the answer is for, where that says more than the question.")
+    fuzzy: FuzzyLevel = 0
 
 
 def retrieve_tool(
@@ -244,7 +245,12 @@ def retrieve_tool(
     """
 
     def answer(reach: Scope, query: RetrieveQuery) -> dict[str, Any]:
-        request = {"messages": [{"content": query.question}], "goal": query.goal, **_bound_scope_fields(reach)}
+        request = {
+            "messages": [{"content": query.question}],
+            "goal": query.goal,
+            "fuzzy": query.fuzzy,
+            **_bound_scope_fields(reach),
+        }
         result = retrieve(request, store=store, settings=settings, llm=llm)
         fields = {
             "confidence": result.confidence.label.value,

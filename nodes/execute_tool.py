@@ -111,7 +111,7 @@ def _params(tool: str, plan: Plan, run: RunContext) -> SearchParams:
         content_types=content_types_of(ToolName(tool), run.request.content_types),
         mode=run.settings.search_mode,
         limit=plan["parameters"]["limit"],
-        fuzzy=plan["parameters"].get("fuzzy", 0),
+        fuzzy=max(run.request.fuzzy, plan["parameters"].get("fuzzy", 0)),
         time_suffixes=False,  # times in a question are the planner's
         rerank_pool=MAX_RERANK_POOL,
         rerank_learned=run.settings.learned_order,

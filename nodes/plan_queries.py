@@ -21,7 +21,7 @@ from recall_loop.state.agent_state import AgentState, initial_working_state
 from recall_loop.state.context import Context
 from recall_loop.state.errors import RecursionLimitError, UnsupportedOptionError
 from recall_loop.state.request import RetrieveRequest
-from recall_loop.state.types import Route
+from recall_loop.state.types import Route, SearchMode
 
 MIN_RECURSION_LIMIT = 5
 
@@ -73,6 +73,8 @@ def _request(state: AgentState, context: Context, resources: GraphResources) -> 
 def _check_options(run: RunContext) -> None:
     if run.request.write_answer and run.chat_client is None:
         raise UnsupportedOptionError("write_answer", True, "false or absent: no chat model is set (llm_model)")
+    if run.request.fuzzy and run.settings.search_mode is SearchMode.VECTOR:
+        raise UnsupportedOptionError("fuzzy", run.request.fuzzy, "0: search_mode vector looks up no words")
     if run.settings.capture_runs and not run.store.writable:
         raise UnsupportedOptionError("capture_runs", True, "false: the store is open for reading only")
 

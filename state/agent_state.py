@@ -15,7 +15,7 @@ from langgraph.managed import RemainingSteps
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from recall_loop.state.types import ContentType, MaxContextTokens, MaxFacts, MaxIterations, ScopeMode
+from recall_loop.state.types import ContentType, FuzzyLevel, MaxContextTokens, MaxFacts, MaxIterations, ScopeMode
 
 # For a form: the state itself holds plain text, which any checkpointer keeps.
 _SCOPE_MODES: list[JsonValue] = [*map(str, ScopeMode)]
@@ -192,10 +192,11 @@ class InputState(TypedDict, total=False):
     content_types: Annotated[
         list[str],
         Field(
-            description="What to search; absent = all but trajectories.",
+            description="What to search; absent = all but trajectories, or they alone where a filter asks for them.",
             json_schema_extra={"items": {"type": "string", "enum": _CONTENT_TYPES}},
         ),
     ]
+    fuzzy: FuzzyLevel
     max_facts: MaxFacts
     max_iterations: MaxIterations
     max_context_tokens: MaxContextTokens

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, DEFAULT_TENANT, Filters, Scope
+from recall_loop.state.scope import DEFAULT_TENANT, Filters, Scope
 from recall_loop.state.types import (
     BodyText,
+    ContentType,
     ContentTypes,
+    FuzzyLevel,
     Identifier,
     MaxContextTokens,
     MaxFacts,
@@ -33,6 +35,12 @@ class ChatMessage(BaseModel):
     timestamp: Timestamp | None = Field(None, description="When it was written (UTC).")
 
 
+def _types_asked_for(fields: dict[str, Any]) -> tuple[ContentType, ...]:
+    """Return what a request without content types searches, by its filters; these are missing where they are wrong."""
+    filters: Filters = fields.get("filters") or Filters()
+    return filters.default_content_types
+
+
 class RetrieveRequest(BaseModel):
     """One retrieval request.
 
@@ -53,7 +61,11 @@ class RetrieveRequest(BaseModel):
     conversation_id: Identifier | None = None
     scope: ScopeMode = ScopeMode.LOCAL
     filters: Filters = Filters()
-    content_types: ContentTypes = DEFAULT_CONTENT_TYPES
+    content_types: ContentTypes = Field(
+        default_factory=_types_asked_for,
+        description="What is searched; absent = fact, archival and message, or trajectory where a filter asks for it.",
+    )
+    fuzzy: FuzzyLevel = 0
     max_facts: MaxFacts | None = None
     max_iterations: MaxIterations | None = None
     max_context_tokens: MaxContextTokens | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from recall_loop.state.errors import UnsupportedOptionError
 from recall_loop.state.scope import Filters
@@ -12,6 +12,7 @@ from recall_loop.state.types import (
     ContentType,
     ContentTypes,
     FiniteFloat,
+    FuzzyLevel,
     Integer,
     OrderBy,
     SearchMode,
@@ -33,13 +34,6 @@ SUCCESS_THRESHOLD = 0.7
 FAILURE_THRESHOLD = 0.3
 
 Limit = Annotated[int, Field(ge=1, le=MAX_RESULTS), BeforeValidator(no_boolean)]
-FuzzyLevel = Annotated[
-    int,
-    Field(ge=0, le=2),
-    BeforeValidator(lambda level: int(level) if isinstance(level, bool) else level),
-    WithJsonSchema({"anyOf": [{"type": "integer", "enum": [0, 1, 2]}, {"type": "boolean"}]}),
-    Field(description="Typo tolerance of the words: 0 none, 1 some (also `true`), 2 high. Not in mode `vector`."),
-]
 
 
 class _CommonParams(BaseModel):

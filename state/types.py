@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticKnownError
 
 
@@ -244,6 +244,13 @@ EmbedderName = Annotated[str, AfterValidator(validate_embedder_name)]
 ModelName = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(not_blank)]
 
 MaxFacts = Annotated[int, Field(ge=1, le=1000, description="Maximum facts to return (1–1000)."), _NO_BOOLEAN]
+FuzzyLevel = Annotated[
+    int,
+    Field(ge=0, le=2),
+    BeforeValidator(lambda level: int(level) if isinstance(level, bool) else level),
+    WithJsonSchema({"anyOf": [{"type": "integer", "enum": [0, 1, 2]}, {"type": "boolean"}]}),
+    Field(description="Typo tolerance of the words: 0 none, 1 some (also `true`), 2 high. Not in mode `vector`."),
+]
 MaxIterations = Annotated[
     int, Field(ge=1, le=100, description="Maximum search iterations of one request (1–100)."), _NO_BOOLEAN
 ]

@@ -15,7 +15,17 @@ from recall_loop.state.attribute_filters import ATTRIBUTES_DESCRIPTION, Attribut
 from recall_loop.state.errors import EmbedderError, InvalidInputError, StoreError, validate_model
 from recall_loop.state.scope import Filters, Scope
 from recall_loop.state.search import SearchParams
-from recall_loop.state.types import BodyText, ContentType, OrderBy, Role, SpeechAct, Timestamp, UnitFloat, Utf8Text
+from recall_loop.state.types import (
+    BodyText,
+    ContentType,
+    FuzzyLevel,
+    OrderBy,
+    Role,
+    SpeechAct,
+    Timestamp,
+    UnitFloat,
+    Utf8Text,
+)
 
 ScopeProvider = Scope | Callable[[RunnableConfig], Scope]
 MAX_TOOL_LIMIT = 50
@@ -34,6 +44,7 @@ class SearchQuery(BaseModel):
     min_similarity: UnitFloat | None = Field(None, description="Minimum similarity to the query, 0 to 1.")
     attributes: AttributeFilters | None = Field(None, description=ATTRIBUTES_DESCRIPTION)
     newest_first: bool = Field(False, description="Order the best results by time, newest first.")
+    fuzzy: FuzzyLevel = 0
 
     def to_params(self, content_types: tuple[ContentType, ...]) -> SearchParams:
         """Return the search options; whatever isn't an option is a filter.
@@ -41,11 +52,12 @@ class SearchQuery(BaseModel):
         Raises:
             InvalidInputError: the filters contradict one another.
         """
-        filters = self.model_dump(exclude_none=True, exclude={"query", "limit", "newest_first"})
+        filters = self.model_dump(exclude_none=True, exclude={"query", "limit", "newest_first", "fuzzy"})
         return SearchParams(
             filters=validate_model(Filters, filters, "filters"),
             content_types=content_types,
             limit=self.limit,
+            fuzzy=self.fuzzy,
             order_by=OrderBy.CREATED_AT if self.newest_first else OrderBy.RELEVANCE,
         )
 

@@ -38,7 +38,7 @@ from recall_loop.state.search import (
     TRAJECTORY_MIN_SIMILARITY,
     TrajectorySearchParams,
 )
-from recall_loop.state.types import BodyText, ComplexityLevel, ContentType, ToolName, UnitFloat, Utf8Text
+from recall_loop.state.types import BodyText, ComplexityLevel, ContentType, FuzzyLevel, ToolName, UnitFloat, Utf8Text
 from recall_loop.text.words.tokens import stems
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class TrajectoryQuery(BaseModel):
     tools_used: tuple[Utf8Text, ...] | None = Field(None, description="Only runs that used all of these tools.")
     task_category: Utf8Text | None = Field(None, description="Only runs with this category of task.")
     complexity_level: ComplexityLevel | None = Field(None, description="Only runs with tasks as hard as this.")
+    fuzzy: FuzzyLevel = 0
     attributes: AttributeFilters | None = Field(None, description=ATTRIBUTES_DESCRIPTION)
 
 
@@ -110,11 +111,15 @@ def trajectory_tool(
 
 _DETAIL_FIELDS = (
     "author",
+    "role",
+    "agent_id",
+    "agent_name",
     "label",
     "subject",
     "fact_type",
     "object",
     "created_at",
+    "updated_at",
     "valid_until",
     "superseded_by",
     "source_ids",
@@ -217,6 +222,7 @@ def to_tool_output(response: SearchResponse, profile: TruncationProfile | None =
             "text": text.text,
             **({"truncated": True} if text.truncated else {}),
             "similarity": round(hit.similarity, 3),
+            "score": round(hit.score, 3),
             **_details(hit.record),
         }
         for hit, text in zip(response.hits, texts, strict=True)

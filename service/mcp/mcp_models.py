@@ -11,12 +11,13 @@ from recall_loop.service.models.record_models import DERIVED_KIND
 from recall_loop.service.models.search_models import QueryText, ServiceSearchParams
 from recall_loop.state.records.records import JsonAttributes, Record
 from recall_loop.state.request import ChatMessage
-from recall_loop.state.scope import DEFAULT_CONTENT_TYPES, Filters
+from recall_loop.state.scope import Filters, RetentionRule
 from recall_loop.state.search import DEFAULT_TRAJECTORY_LIMIT, TrajectorySearchParams
 from recall_loop.state.types import (
     BodyText,
     ContentType,
     ContentTypes,
+    FuzzyLevel,
     Identifier,
     Integer,
     MaxFacts,
@@ -45,7 +46,10 @@ class RetrieveArguments(_ToolArguments):
     )
     goal: QueryText | None = Field(None, description="What you want to achieve with the answer.")
     filters: Filters = Field(Filters(), description="What memories must satisfy; every one that is given.")
-    content_types: ContentTypes = Field(DEFAULT_CONTENT_TYPES, description="Kinds of memories to look through.")
+    content_types: ContentTypes | None = Field(
+        None, description="Kinds of memories to look through; absent = all but past runs, or as the filters ask."
+    )
+    fuzzy: FuzzyLevel = 0
     max_facts: MaxFacts | None = Field(None, description="Maximum facts to return.")
     max_iterations: MaxIterations | None = Field(None, description="Maximum rounds of searching.")
     reference_time: Timestamp | None = Field(None, description="Now, for words such as `last week`.")
@@ -58,6 +62,12 @@ class SearchArguments(ServiceSearchParams):
     query: QueryText = Field(description="What to look for; may end in a time, such as `< 3 days`.")
     limit: Integer = Field(
         10, ge=1, le=MAX_HITS, description="Maximum results, 1 to 100; of each content type where `limit_per_type`."
+    )
+    profile: str | None = Field(
+        None,
+        max_length=200,
+        description="How much of each text: `full`, `local`, `constellation`, `messages`, or steps such as "
+        "`2:full,5:1000,400`; absent = by what is searched. What is shortened says so.",
     )
 
 
@@ -171,6 +181,15 @@ class EraseResult(BaseModel):
 
     erased: int = Field(description="Records that there were.")
     missing: list[str] = Field(description="Ids without an accessible record.")
+
+
+class ForgetArguments(_ToolArguments):
+    """What is forgotten: all that is given must hold, and filters, types or a rule must be given."""
+
+    filters: Filters | None = Field(None, description="As of a search; superseded facts go too unless this says no.")
+    content_types: ContentTypes | None = Field(None, description="Kinds of memories; absent = all.")
+    rule: RetentionRule | None = Field(None, description="Kinds, roles, speech acts and age.")
+    dry_run: bool = Field(False, description="Count what would go, and forget nothing.")
 
 
 class ToolErrorDetail(BaseModel):

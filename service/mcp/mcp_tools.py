@@ -1,4 +1,4 @@
-"""The tools of the MCP server: retrieve, search, search_trajectories, add, erase (OPS-6).
+"""The tools of the MCP server that read and write; those that erase are in `mcp_erasure` (OPS-6).
 
 Each runs in a thread, in a context that holds the memory and the permissions.
 """
@@ -15,16 +15,14 @@ from pydantic import BaseModel
 from recall_loop.graph.run import stream_retrieve
 from recall_loop.memory.intake.conversations.additions import add_records, addition_owner
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.search.present.result_display import FULL_PROFILE, response_to_json
+from recall_loop.memory.search.present.result_display import parse_profile, profile_for, response_to_json
 from recall_loop.memory.store.encoding.derivation import derive_id
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.memory.trajectories.contrast.contrast_search import search_trajectories
-from recall_loop.service.access.api_keys import KeyRole
 from recall_loop.service.mcp.mcp_models import (
     AddArguments,
     AddResult,
     EraseArguments,
-    EraseResult,
     HistoryArguments,
     ListArguments,
     NewRecord,
@@ -59,7 +57,8 @@ ReportProgress = Callable[[ToolProgress], None]
 _OWNER_FIELDS = ("conversation_id", "user_id", "agent_id")
 
 
-def _given_owners(model: Scope | EraseArguments) -> dict[str, Any]:
+def given_owners(model: Scope | EraseArguments) -> dict[str, Any]:
+    """Return the conversation, the user and the agent that a scope or the arguments of an erasure name."""
     return {name: value for name in _OWNER_FIELDS if (value := getattr(model, name)) is not None}
 
 
@@ -111,10 +110,11 @@ def call_retrieve(context: ToolContext, arguments: RetrieveArguments, report: Re
 
 def _retrieve_request(scope: Scope, arguments: RetrieveArguments) -> RetrieveRequest:
     """Return the request, of fields that have been validated as arguments."""
-    given = {name: getattr(arguments, name) for name in arguments.model_fields_set - {"question", "messages"}}
+    named = arguments.model_fields_set - {"question", "messages"}
+    given = {name: value for name in named if (value := getattr(arguments, name)) is not None}
     # A calling model writes its own answers: the memory's model is asked for one only where it says so.
     given["write_answer"] = arguments.write_answer
-    owners = _given_owners(scope)
+    owners = given_owners(scope)
     messages = (*arguments.messages, ChatMessage(content=arguments.question))
     return RetrieveRequest.model_construct(**given, **owners, tenant=scope.tenant, scope=scope.mode, messages=messages)
 
@@ -128,8 +128,10 @@ def _result_text(result: RetrieveResult) -> str:
 
 def call_search(context: ToolContext, arguments: SearchArguments, _: ReportProgress) -> ToolResult:
     """Search once."""
+    named = parse_profile(arguments.profile) if arguments.profile else None
     found = search(context.store, arguments.query, scope=context.scope, params=arguments)
-    results = SearchResults.model_validate(response_to_json(found, FULL_PROFILE))
+    profile = named or profile_for(found.scope, found.content_types)
+    results = SearchResults.model_validate(response_to_json(found, profile))
     lines = [f"{hit.rank}. [{hit.content_type.value} {hit.id}] {_hit_prefix(hit)}{hit.content}" for hit in results.hits]
     missing = f"Nothing found among {results.allowed} records."
     notes = [results.degraded_reason] if results.degraded_reason else []
@@ -158,7 +160,7 @@ def call_add(context: ToolContext, arguments: AddArguments, _: ReportProgress) -
     content = [*([arguments.text] if arguments.text else []), *arguments.messages, *records]
     if not content:
         raise InvalidInputError("arguments", {}, "one of text, messages, records")
-    owner = addition_owner({"tenant": scope.tenant, **_given_owners(scope)})
+    owner = addition_owner({"tenant": scope.tenant, **given_owners(scope)})
     ids = list(add_records(context.store, content, owner, roles=tuple(Role), actor=context.caller.key_id).ids)
     return ToolResult(f"Added {len(ids)}: {', '.join(ids)}", AddResult(ids=ids))
 
@@ -177,7 +179,7 @@ def call_list(context: ToolContext, arguments: ListArguments, _: ReportProgress)
 
 def _with_owner(scope: Scope, record: NewRecord, at: int) -> Record:
     """Return a record that belongs to whom the operator has named."""
-    owners = _given_owners(scope)
+    owners = given_owners(scope)
     for name, settled in owners.items():
         if getattr(record, name) not in (None, settled):
             raise InvalidInputError(f"records.{at}.{name}", getattr(record, name), f"{settled}, or leave it out")
@@ -215,34 +217,3 @@ def call_history(context: ToolContext, arguments: HistoryArguments, _: ReportPro
 def _check_reach(store: MemoryStore, record_id: str, scope: Scope) -> None:
     if not store.get([record_id], scope=scope):
         raise InvalidInputError("id", record_id, "the id of a memory in reach")
-
-
-def call_erase(context: ToolContext, arguments: EraseArguments, _: ReportProgress) -> ToolResult:
-    """Erase records by id, or all of a conversation, a user or an agent; never more than is in reach."""
-    named = _given_owners(arguments)
-    if arguments.ids is not None:
-        if named:
-            raise InvalidInputError("ids", list(arguments.ids), "ids alone, or conversation_id, user_id or agent_id")
-        return _erase_ids(context, list(dict.fromkeys(arguments.ids)))
-    if not named:
-        raise InvalidInputError("arguments", {}, "one of ids, conversation_id, user_id, agent_id")
-    if not context.caller.has_role(KeyRole.ADMIN):
-        field = next(iter(named))
-        raise InvalidInputError(
-            field, named[field], "nothing: erasing all of it needs the role admin; ids may be given"
-        )
-    scope = context.write_scope
-    for name, value in named.items():
-        settled = getattr(scope, name)
-        if settled not in (None, value):
-            raise InvalidInputError(name, value, f"{settled}: fixed by the operator")
-    erased = context.store.erase(scope.model_copy(update=named))
-    return ToolResult(f"Erased {erased} records.", EraseResult(erased=erased, missing=[]))
-
-
-def _erase_ids(context: ToolContext, ids: list[str]) -> ToolResult:
-    reached = {record.id for record in context.store.get(ids, scope=context.write_scope)}
-    erased = context.store.delete([name for name in ids if name in reached], tenant=context.scope.tenant)
-    missing = [name for name in ids if name not in reached]
-    words = f"; not found: {', '.join(missing)}" if missing else ""
-    return ToolResult(f"Erased {erased} records{words}.", EraseResult(erased=erased, missing=missing))

@@ -11,7 +11,17 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
-from recall_loop import InvalidInputError, MemoryStore, Scope, Settings, add_tool, memory_tools, retrieve_tool
+from recall_loop import (
+    InvalidInputError,
+    MemoryStore,
+    Scope,
+    Settings,
+    UnsupportedOptionError,
+    add_tool,
+    memory_tools,
+    retrieve,
+    retrieve_tool,
+)
 from recall_loop.state.types import ToolName
 from tests.embedders import WordHashEmbedder
 from tests.integration.graph.worlds import COAST, COAST_TEXTS, VALLEY, VALLEY_IDS, FlakyEmbedder, filled_store
@@ -125,6 +135,44 @@ def test_texts_are_shortened_by_rank():
         assert all(len(result["text"]) <= 400 and result["truncated"] for result in results[5:])
         (tool,) = memory_tools(store, tools=["search_archival"], profile="1:50,10")
         assert all(len(result["text"]) <= 50 for result in json.loads(tool.invoke({"query": "gull"}))["results"])
+
+
+def test_results_say_where_they_come_from():
+    """Proves: SEARCH-6."""
+    with MemoryStore.in_memory(embedder=WordHashEmbedder()) as store:
+        times = {"created_at": "2024-05-01T09:30:00Z", "updated_at": "2024-05-02T09:30:00Z"}
+        owner = {"agent_id": "a-1", "agent_name": "Lena's helper"}
+        store.upsert([{"id": "m", "kind": "message", "text": "The gull is back.", "role": "user", **owner, **times}])
+        (tool,) = memory_tools(store, tools=["search_all"])
+        (result,) = json.loads(tool.invoke({"query": "gull"}))["results"]
+    assert 0 < result["similarity"] <= 1 and 0 < result["score"] <= 1
+    assert {name: result[name] for name in ("role", *owner)} == {"role": "user", **owner}
+    assert (result["created_at"][:10], result["updated_at"][:10]) == ("2024-05-01", "2024-05-02")
+
+
+def test_misspelt_words_are_found_where_that_is_asked_for(embedder):
+    """Proves: SEARCH-2 (each tool, the loop as a tool, and the loop itself)."""
+    with MemoryStore.in_memory(embedder=embedder) as store:
+        attributes = {"outcome_score": 0.5}
+        for kind in ("fact", "message", "archival", "trajectory"):
+            more = {"attributes": attributes} if kind == "trajectory" else {}
+            store.upsert([{"id": kind, "kind": kind, "text": "The telescope stands on the roof.", **more}])
+        store.upsert([{"id": f"n{at}", "kind": "fact", "text": f"Casserole {at} of beans."} for at in range(30)])
+        best = retrieve({"messages": [{"content": "teleskope"}], "fuzzy": 2, "debug": True}, store=store).facts[0]
+        plain = retrieve("teleskope", store=store).facts[0]
+        tool = retrieve_tool(store)
+        assert "telescope" in json.loads(tool.invoke({"question": "teleskope", "fuzzy": True}))["memories"]
+        for name, tool in named(store, Scope()).items():
+            if name != "search_trajectories":
+                strict, found = (
+                    json.loads(tool.invoke({"query": "teleskope", "fuzzy": level}))["results"][0] for level in (0, 1)
+                )
+                assert found["similarity"] > strict["similarity"], name
+            else:
+                assert "telescope" in tool.invoke({"query": "teleskope", "fuzzy": 1})
+        with pytest.raises(UnsupportedOptionError, match="fuzzy"):
+            retrieve({"messages": [{"content": "x"}], "fuzzy": 1}, store=store, settings=Settings(search_mode="vector"))
+    assert best.id != "n0" and best.similarity > plain.similarity
 
 
 def test_nothing_found_and_nothing_there_are_told_apart(store):

@@ -24,7 +24,9 @@ from recall_loop.state.settings.settings import Settings
 from tests.service_server import running_service
 
 READ_TOOLS = {"retrieve", "search", "search_trajectories", "list", "history"}
-TOOLS = READ_TOOLS | {"add", "update", "erase"}
+WRITE_TOOLS = READ_TOOLS | {"add", "update", "erase"}
+TOOLS = WRITE_TOOLS | {"forget"}
+DESTRUCTIVE = {"add": False, "update": True, "erase": True, "forget": True}
 QUESTION = "When does the ferry leave, and who repairs the jetty?"
 RECORDS: list[dict[str, Any]] = [
     {
@@ -99,7 +101,7 @@ async def client_of(served: Any, key: str, mode: str = "auto") -> AsyncIterator[
         yield client
 
 
-@pytest.mark.parametrize(("key", "expected"), [("read", READ_TOOLS), ("write", TOOLS), ("admin", TOOLS)])
+@pytest.mark.parametrize(("key", "expected"), [("read", READ_TOOLS), ("write", WRITE_TOOLS), ("admin", TOOLS)])
 async def test_tools_are_those_that_the_key_may_use(served, key, expected):
     """Proves: OPS-6."""
     async with client_of(served, key) as client:
@@ -110,7 +112,7 @@ async def test_tools_are_those_that_the_key_may_use(served, key, expected):
         jsonschema.Draft202012Validator.check_schema(tool.output_schema)
         assert not {"tenant", "scope"} & set(tool.input_schema["properties"])
         assert tool.annotations.read_only_hint is (tool.name in READ_TOOLS)
-        assert tool.annotations.destructive_hint is ({"add": False, "update": True, "erase": True}.get(tool.name))
+        assert tool.annotations.destructive_hint is DESTRUCTIVE.get(tool.name)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -168,6 +170,80 @@ async def test_content_types_follow_from_the_filters(served):
         named = await client.call_tool("search", {"query": "ferry", "filters": {"role": "user"}, "rerank_pool": 100})
     assert (ids(unscored), data(unscored)["content_types"]) == ({"t1"}, ["trajectory"])
     assert data(named)["content_types"] == ["fact", "archival", "message"]
+
+
+async def test_texts_are_shortened_by_rank(served):
+    """Proves: SEARCH-8, OPS-6 (by what is searched, or by the profile that is named; what was cut says so)."""
+    long = [{"kind": "archival", "label": "gull", "text": f"gull {at} " + "word " * 500} for at in range(8)]
+    asked = {"query": "gull", "filters": {"label": "gull"}}
+    async with client_of(served, "write") as client:
+        added = data(await client.call_tool("add", {"records": long}))["ids"]
+        answer = await client.call_tool("search", asked)
+        named = data(await client.call_tool("search", asked | {"profile": "1:50,10"}))
+        whole = data(await client.call_tool("search", asked | {"profile": "full"}))
+        wrong = fault(await client.call_tool("search", asked | {"profile": "some"}))
+        await client.call_tool("erase", {"ids": added})
+    hits = data(answer)["hits"]
+    assert [hit["truncated"] for hit in hits] == [False] * 2 + [True] * 6
+    assert [len(hit["content"]) <= 400 for hit in hits] == [False] * 5 + [True] * 3
+    assert len(answer.content[0].text) < 10_000
+    assert (named["profile"], all(len(hit["content"]) <= 50 for hit in named["hits"])) == ("custom", True)
+    assert not any(hit["truncated"] for hit in whole["hits"])
+    assert wrong["field"] == "profile"
+
+
+async def test_words_that_are_misspelt_are_found_where_that_is_asked_for(served):
+    """Proves: SEARCH-2, OPS-6 (in a search and in the loop)."""
+    asked = {"query": "jettty", "mode": "fts"}
+    async with client_of(served, "read") as client:
+        assert ids(await client.call_tool("search", asked)) == set()
+        assert ids(await client.call_tool("search", asked | {"fuzzy": 1})) == {"f2"}
+        assert data(await client.call_tool("retrieve", {"question": "Jettty?", "fuzzy": 1}))["facts"][0]["id"] == "f2"
+
+
+async def test_tiers_of_past_runs_are_the_callers_to_choose(served):
+    """Proves: TRAJ-5, OPS-6."""
+    runs = [
+        {
+            "id": f"r-{at}",
+            "kind": "trajectory",
+            "text": "Painted the boathouse.",
+            "attributes": {"outcome_score": score},
+        }
+        for at, score in enumerate((0.2, 0.5, 0.8))
+    ]
+    asked = {"query": "Painted the boathouse.", "include_contrasts": True, "filters": {"scored": True}}
+    service, _ = served
+    service.service.store.upsert(runs, tenant="isle")
+    async with client_of(served, "read") as client:
+        usual = data(await client.call_tool("search_trajectories", asked))
+        chosen = {"success_threshold": 0.45, "failure_threshold": 0.1}
+        other = data(await client.call_tool("search_trajectories", asked | chosen))
+        wrong = fault(await client.call_tool("search_trajectories", asked | {"success_threshold": 0.2}))
+    service.service.store.delete([run["id"] for run in runs], tenant="isle")
+    tiers = ("successes", "moderate", "failures")
+    assert [[run["id"] for run in usual[tier]] for tier in tiers] == [["r-2"], ["r-1"], ["r-0"]]
+    assert [{run["id"] for run in other[tier]} for tier in tiers] == [{"r-1", "r-2"}, {"r-0"}, set()]
+    assert wrong["field"] == "failure_threshold"
+
+
+async def test_a_rule_forgets_and_counts_first(served):
+    """Proves: LIVE-7, OPS-6 (never more than is in reach, and only with the role admin)."""
+    new = [{"kind": "archival", "label": "draft", "text": f"Draft {at} on kites."} for at in range(3)]
+    asked = {"filters": {"label": "draft"}, "rule": {"kinds": ["archival"]}}
+    async with client_of(served, "admin") as client:
+        await client.call_tool("add", {"records": new})
+        counted = data(await client.call_tool("forget", asked | {"dry_run": True}))
+        done = data(await client.call_tool("forget", asked))
+        left = data(await client.call_tool("list", {"filters": {"label": "draft"}}))["records"]
+        nothing = fault(await client.call_tool("forget", {}))
+    assert counted == {"records": 3, "by_kind": {"archival": 3}, "dry_run": True}
+    assert (done["records"], left) == (3, [])
+    assert nothing["type"] == "invalid_input"
+    async with client_of(served, "other") as client:
+        assert (
+            data(await client.call_tool("forget", {"rule": {"kinds": ["archival"]}, "dry_run": True}))["records"] == 0
+        )
 
 
 async def test_attributes_are_filtered(served):

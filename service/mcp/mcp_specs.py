@@ -1,0 +1,157 @@
+"""The tools of the MCP server as the protocol shows them (OPS-6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mcp_types import Tool, ToolAnnotations
+from pydantic import BaseModel
+
+from recall_loop.service.access.api_keys import KeyRole
+from recall_loop.service.mcp import mcp_erasure, mcp_tools
+from recall_loop.service.mcp.mcp_models import (
+    AddArguments,
+    AddResult,
+    EraseArguments,
+    EraseResult,
+    ForgetArguments,
+    HistoryArguments,
+    ListArguments,
+    RetrieveArguments,
+    SearchArguments,
+    SearchTrajectoriesArguments,
+    UpdateArguments,
+    UpdateResult,
+)
+from recall_loop.service.mcp.mcp_tools import ReportProgress, ToolContext, ToolResult
+from recall_loop.service.models.record_models import ForgetResult, RecordHistory, RecordsPage
+from recall_loop.service.models.search_models import SearchResults
+from recall_loop.service.models.trajectory_models import TrajectoryResults
+from recall_loop.state.result import RetrieveResult
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """One tool: what it takes and gives, who may use it, and what does it."""
+
+    name: str
+    title: str
+    description: str
+    input_model: type[BaseModel]
+    output_model: type[BaseModel]
+    run: Callable[[ToolContext, Any, ReportProgress], ToolResult]
+    role: KeyRole = KeyRole.READ
+    destructive: bool = False
+
+    @cached_property
+    def tool(self) -> Tool:
+        """The tool as the protocol shows it."""
+        reads = self.role is KeyRole.READ
+        return Tool(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=self.input_model.model_json_schema(),
+            output_schema=self.output_model.model_json_schema(mode="serialization"),
+            annotations=ToolAnnotations(
+                title=self.title,
+                read_only_hint=reads,
+                destructive_hint=None if reads else self.destructive,
+                idempotent_hint=None if reads else self.destructive,
+                open_world_hint=False,
+            ),
+        )
+
+
+TOOL_SPECS = {
+    spec.name: spec
+    for spec in (
+        ToolSpec(
+            "retrieve",
+            "Ask the memory",
+            "Search the memory until there is enough new evidence for a question. Gives ranked facts with where they "
+            "come from, as text with citations, how sure the result is, and why the search stopped.",
+            RetrieveArguments,
+            RetrieveResult,
+            mcp_tools.call_retrieve,
+        ),
+        ToolSpec(
+            "search",
+            "Search the memory once",
+            "Look something up once, by words and by meaning. Gives records, best first.",
+            SearchArguments,
+            SearchResults,
+            mcp_tools.call_search,
+        ),
+        ToolSpec(
+            "search_trajectories",
+            "Search past runs",
+            "Search past runs of agents for experience with a similar task. How a run ended and how much can be "
+            "learned from it are two things: a run that failed may teach a lot.",
+            SearchTrajectoriesArguments,
+            TrajectoryResults,
+            mcp_tools.call_search_trajectories,
+        ),
+        ToolSpec(
+            "list",
+            "List memories",
+            "List what is kept, newest first, a page at a time.",
+            ListArguments,
+            RecordsPage,
+            mcp_tools.call_list,
+        ),
+        ToolSpec(
+            "history",
+            "Read a memory's history",
+            "See how a memory has changed: when, by whom, what it said before and after.",
+            HistoryArguments,
+            RecordHistory,
+            mcp_tools.call_history,
+        ),
+        ToolSpec(
+            "update",
+            "Change a memory",
+            "Change some fields of a memory, such as its text, where it was wrong. What it was stays in its history. "
+            "What has changed in the world is better added anew.",
+            UpdateArguments,
+            UpdateResult,
+            mcp_tools.call_update,
+            role=KeyRole.WRITE,
+            destructive=True,
+        ),
+        ToolSpec(
+            "add",
+            "Keep memories",
+            "Keep memories: a text, messages of a conversation, or up to 100 single records. All are kept, or none "
+            "where one is wrong; what is there already is never replaced.",
+            AddArguments,
+            AddResult,
+            mcp_tools.call_add,
+            role=KeyRole.WRITE,
+        ),
+        ToolSpec(
+            "erase",
+            "Erase memories",
+            "Erase memories for good: by their ids, or all of one conversation, user or agent. There is no way back.",
+            EraseArguments,
+            EraseResult,
+            mcp_erasure.call_erase,
+            role=KeyRole.WRITE,
+            destructive=True,
+        ),
+        ToolSpec(
+            "forget",
+            "Forget memories by a rule",
+            "Forget all memories that filters or a rule name: a kind, a role, a speech act, an age. Count them first "
+            "with dry_run. There is no way back.",
+            ForgetArguments,
+            ForgetResult,
+            mcp_erasure.call_forget,
+            role=KeyRole.ADMIN,
+            destructive=True,
+        ),
+    )
+}
