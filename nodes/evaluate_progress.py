@@ -29,6 +29,8 @@ def evaluate_progress(state: AgentState, runtime: Runtime[Context], resources: G
     run = resources.run(state, runtime)
     update = _novelty(state, run) if state["plan"]["queries"] and state["in_scope"] else {}
     current: AgentState = {**state, **update}  # type: ignore[typeddict-item]
+    if update:
+        _log_queries(current, run)
     update |= _decide(current, run, runtime.stream_writer)
     runtime.stream_writer(_event({**current, **update}))  # type: ignore[typeddict-item]
     return update
@@ -93,6 +95,15 @@ def _credit_queries(state: AgentState, new: frozenset[str]) -> dict[str, QueryOu
         outcome = outcomes[best["query"]]
         outcomes[best["query"]] = {**outcome, "new_facts": outcome["new_facts"] + 1}
     return outcomes
+
+
+def _log_queries(state: AgentState, run: RunContext) -> None:
+    """Log which source made each query of the iteration and what it brought (QUERY-2); its words only if asked for."""
+    done = [one for one in state["query_results"].values() if one["iteration"] == state["iteration"]]
+    for number, outcome in enumerate(done, 1):
+        said = {name: outcome[name] for name in ("iteration", "source", "strategy", "tool", "results", "new_facts")}
+        said |= {"query": outcome["query"]} if run.settings.trace_content else {}
+        _log.debug("query", extra={"request_id": state["request_id"], "number": number, **said})
 
 
 def _decide(state: AgentState, run: RunContext, write: StreamWriter) -> dict[str, Any]:

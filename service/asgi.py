@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from recall_loop.service.core.id_paths import ID_CONVERTOR
+
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 # /metrics and /openapi.json are that server's own; the latter has our routes in it.
-_PATHS = ("/api/{path:path}", "/health", "/ready")
+_PATHS = (f"/api/{{path:{ID_CONVERTOR}}}", "/health", "/ready")
 
 
 def make_wrapper_app(service: FastAPI) -> FastAPI:

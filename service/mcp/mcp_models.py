@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from recall_loop.service.models.record_models import DERIVED_KIND
 from recall_loop.service.models.search_models import QueryText, ServiceSearchParams
-from recall_loop.state.records.records import JsonAttributes, Record
+from recall_loop.state.records.records import AnyRecord, JsonAttributes
 from recall_loop.state.request import ChatMessage
 from recall_loop.state.scope import Filters, RetentionRule
 from recall_loop.state.search import DEFAULT_TRAJECTORY_LIMIT, TrajectorySearchParams
@@ -164,7 +164,7 @@ class HistoryArguments(_ToolArguments):
 class UpdateResult(BaseModel):
     """The memory as it is now."""
 
-    record: Record
+    record: AnyRecord
 
 
 class EraseArguments(_ToolArguments):

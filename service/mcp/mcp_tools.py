@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
@@ -37,7 +37,7 @@ from recall_loop.service.models.record_models import RecordHistory, RecordsPage,
 from recall_loop.service.models.search_models import SearchResults
 from recall_loop.service.models.trajectory_models import TrajectoryResults
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.records.records import Record
+from recall_loop.state.records.records import AnyRecord, Record
 from recall_loop.state.request import ChatMessage, RetrieveRequest
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import Scope
@@ -173,7 +173,7 @@ def call_list(context: ToolContext, arguments: ListArguments, _: ReportProgress)
     )
     lines = [f"[{one.kind.value} {one.id}] {_hit_prefix(one)}{one.text}" for one in page]
     more = [f"There are more: cursor {page.after}"] if page.after else []
-    data = RecordsPage(records=list(page), next_cursor=page.after)
+    data = RecordsPage.of(page, page.after)
     return ToolResult("\n".join([*(lines or ["Nothing is stored there."]), *more]), data)
 
 
@@ -200,7 +200,8 @@ def call_update(context: ToolContext, arguments: UpdateArguments, _: ReportProgr
     record = context.store.update(
         arguments.id, changes, tenant=context.scope.tenant, actor=context.caller.key_id or "mcp"
     )
-    return ToolResult(f"Changed: [{record.kind.value} {record.id}] {record.text}", UpdateResult(record=record))
+    data = UpdateResult(record=cast("AnyRecord", record))
+    return ToolResult(f"Changed: [{record.kind.value} {record.id}] {record.text}", data)
 
 
 def call_history(context: ToolContext, arguments: HistoryArguments, _: ReportProgress) -> ToolResult:

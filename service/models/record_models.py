@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel, ValidationInfo, field_validator
 
 from recall_loop.memory.store.encoding.derivation import derive_kind
 from recall_loop.service.models.search_models import ListParams
 from recall_loop.state.errors import InvalidInputError
-from recall_loop.state.records.records import RECORD_CLASSES, Fact, Record, RecordVersion
+from recall_loop.state.records.records import RECORD_CLASSES, AnyRecord, Fact, Record, RecordVersion
 from recall_loop.state.types import ContentType, Identifier
 
 MAX_BATCH_RECORDS = 1000
@@ -149,8 +150,13 @@ class RecordHistory(BaseModel):
 class RecordsPage(BaseModel):
     """Records in the order that was asked for."""
 
-    records: list[Record]
+    records: list[AnyRecord]
     next_cursor: str | None = Field(None, description="`cursor` of the next page; absent at the end.")
+
+    @classmethod
+    def of(cls, records: Iterable[Record], next_cursor: str | None) -> RecordsPage:
+        """Return a page of records, each with the fields of its kind."""
+        return cls(records=[cast("AnyRecord", record) for record in records], next_cursor=next_cursor)
 
 
 class ListRecordsParams(ListParams):

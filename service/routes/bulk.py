@@ -19,7 +19,7 @@ from recall_loop.memory.parsing.foreign_json import MAX_LINE_BYTES, InvalidLine,
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.core.deadline import RequestTimeoutError, current_executor, is_cancelled, run_blocking
 from recall_loop.service.core.problems import problem_from_error
-from recall_loop.service.middleware.dependencies import NDJSON_MEDIA_TYPES
+from recall_loop.service.middleware.dependencies import NDJSON_MEDIA_TYPES, Caller
 from recall_loop.service.models.record_models import BulkLine, BulkStatus, BulkSummary
 from recall_loop.state.errors import EmbedderError, StoreError
 
@@ -143,9 +143,9 @@ class AnswerBuffer:
 class BulkUpload:
     """One upload: reads lines, writes them batch by batch, and answers each."""
 
-    def __init__(self, store: MemoryStore, tenant: str, pieces: AsyncIterator[bytes]) -> None:
+    def __init__(self, store: MemoryStore, caller: Caller, pieces: AsyncIterator[bytes]) -> None:
         self._store = store
-        self._tenant = tenant
+        self._caller = caller
         self._pieces = pieces
         self._counts: Counter[str] = Counter()
         self._coming: asyncio.Task[bytes | None] | None = None
@@ -231,7 +231,8 @@ class BulkUpload:
         answers: list[BulkLine] = [
             BulkLine(line=line.number, status="rejected", error=found.reason) for line, found in bad
         ]
-        rows = self._store.upsert([found for _, found in good], tenant=self._tenant, on_reject="report")
+        caller, records = self._caller, [found for _, found in good]
+        rows = self._store.upsert(records, tenant=caller.tenant, actor=caller.key_id, on_reject="report")
         for (line, _), row in zip(good, rows, strict=True):
             error = row.error and row.error.removeprefix(f"records.{row.index}.")
             answers.append(

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from recall_loop.memory.store.sqlite.prepared_records import WriteStatus
 from recall_loop.service.core.deadline import blocking
+from recall_loop.service.core.id_paths import ID_CONVERTOR
 from recall_loop.service.core.problems import (
     NoQueryParams,
     ProblemError,
@@ -32,14 +33,13 @@ from recall_loop.service.models.record_models import (
 )
 from recall_loop.service.models.search_models import encode_cursor
 from recall_loop.state.errors import RecordNotFoundError
-from recall_loop.state.records.records import Record
+from recall_loop.state.records.records import AnyRecord
 from recall_loop.state.scope import Scope
 from recall_loop.state.types import Identifier
 
 router = APIRouter(prefix="/api/memory/records", tags=["records"], dependencies=[JsonBody, NoQueryParams])
-# An id may hold slashes.
 RecordId = Annotated[Identifier, Path(description="The record's id, percent-encoded.", examples=["f-12"])]
-_ONE = "/{record_id:path}"
+_ONE = f"/{{record_id:{ID_CONVERTOR}}}"
 
 
 @router.post("", summary="Write records", response_model=BatchResult)
@@ -49,7 +49,7 @@ def write_records(batch: RecordBatch, caller: WriterDep, store: StoreDep) -> Res
 
     A bad record rejects itself only. Of several with one id the last wins. The answer is the acknowledgement.
     """
-    rows = store.upsert(batch.records, tenant=caller.tenant, on_reject="report")
+    rows = store.upsert(batch.records, tenant=caller.tenant, actor=caller.key_id, on_reject="report")
     outcomes = [
         RecordOutcome(index=row.index, id=row.id, status=row.status, error=row.error, warning=row.warning)
         for row in rows
@@ -71,7 +71,7 @@ def list_records(params: Annotated[ListRecordsParams, Query()], caller: CallerDe
     page = read(
         params.read_scope(caller.tenant), params.filters(), params.content_types, after=params.after, limit=params.limit
     )
-    return json_response(RecordsPage(records=list(page.records), next_cursor=encode_cursor(page.after)))
+    return json_response(RecordsPage.of(page.records, encode_cursor(page.after)))
 
 
 @router.delete("", summary="Delete records", response_model=DeletionResult)
@@ -94,7 +94,7 @@ def read_history(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Res
     return json_response(RecordHistory(versions=store.history(record_id, tenant=caller.tenant)))
 
 
-@router.get(_ONE, summary="Read a record", response_model=Record, responses=problem_responses(404))
+@router.get(_ONE, summary="Read a record", response_model=AnyRecord, responses=problem_responses(404))
 @blocking
 def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Response:
     """Return a record; what another tenant has under the id can't be told from what nobody has."""
@@ -113,14 +113,15 @@ def read_record(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Resp
 @blocking
 def write_record(record_id: RecordId, body: RecordBody, caller: WriterDep, store: StoreDep) -> Response:
     """Write a record under an id, replacing all of what is there. The answer is the acknowledgement."""
-    outcome = store.upsert([body.to_record(record_id)], tenant=caller.tenant, on_reject="report")[0]
+    record = body.to_record(record_id)
+    outcome = store.upsert([record], tenant=caller.tenant, actor=caller.key_id, on_reject="report")[0]
     if outcome.status == "rejected":  # what the model lets through and SQLite can't hold
         raise ProblemError(422, (outcome.error or "").removeprefix("records.0."), kind="invalid_input")
     written = WriteResult(id=record_id, status=outcome.status, warning=outcome.warning)
     return json_response(written, 201 if outcome.status == "created" else 200)
 
 
-@router.patch(_ONE, summary="Change a record", response_model=Record, responses=problem_responses(404))
+@router.patch(_ONE, summary="Change a record", response_model=AnyRecord, responses=problem_responses(404))
 @blocking
 def update_record(record_id: RecordId, body: RecordChanges, caller: WriterDep, store: StoreDep) -> Response:
     """Change some fields of a record and return it: what isn't named stays, null empties a field.

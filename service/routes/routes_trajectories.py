@@ -12,6 +12,7 @@ from recall_loop.memory.trajectories.capture.runs_file import record_from_run
 from recall_loop.memory.trajectories.scoring.outcome_scoring import make_scorer
 from recall_loop.memory.trajectories.scoring.pending_scores import add_trajectories, rescore_record, score_pending
 from recall_loop.service.core.deadline import blocking
+from recall_loop.service.core.id_paths import ID_CONVERTOR
 from recall_loop.service.core.problems import (
     NoQueryParams,
     ProblemError,
@@ -19,7 +20,7 @@ from recall_loop.service.core.problems import (
     not_found_problem,
     problem_responses,
 )
-from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, ServiceDep, StoreDep, WriterDep
+from recall_loop.service.middleware.dependencies import Caller, CallerDep, JsonBody, ServiceDep, StoreDep, WriterDep
 from recall_loop.service.models.search_models import ListParams, encode_cursor
 from recall_loop.service.models.trajectory_models import (
     AddTrajectoryParams,
@@ -41,7 +42,7 @@ from recall_loop.state.types import ContentType, Identifier
 
 router = APIRouter(prefix="/api/trajectories", tags=["trajectories"], dependencies=[JsonBody, NoQueryParams])
 RunId = Annotated[Identifier, Path(description="The run's id, percent-encoded.", examples=["r-1"])]
-_ONE = "/{run_id:path}"
+_ONE = f"/{{run_id:{ID_CONVERTOR}}}"
 _EXAMPLES: dict[str, Any] = {
     "messages": {
         "summary": "The messages of a run, as chat APIs have them",
@@ -92,7 +93,7 @@ def add_trajectory(
 
     The same run again is `unchanged`, and isn't scored again. A scoring that fails leaves it unscored and queued.
     """
-    return _add(store, caller.tenant, service, run, params.score)
+    return _add(store, caller, service, run, params.score)
 
 
 @router.put(_ONE, summary="Write a run", response_model=TrajectoryWriteResult, responses=_CREATED)
@@ -108,14 +109,15 @@ def write_trajectory(
     """Write a run under an id, replacing all of what is there."""
     if run.get("id", run_id) != run_id:
         raise InvalidInputError("id", run["id"], "the id of the address, or none")
-    return _add(store, caller.tenant, service, {**run, "id": run_id}, params.score)
+    return _add(store, caller, service, {**run, "id": run_id}, params.score)
 
 
-def _add(store: MemoryStore, tenant: str, service: Service, run: dict[str, Any], score: str) -> Response:
+def _add(store: MemoryStore, caller: Caller, service: Service, run: dict[str, Any], score: str) -> Response:
     if "tenant" in run:
         raise InvalidInputError("tenant", run["tenant"], "nothing: the key alone says whose it is")
     scorer = None if score == "later" else make_scorer("score", score, service.settings, service.llm)
-    added = add_trajectories(store, [record_from_run(run)], tenant=tenant, scorer=scorer)[0]
+    records = [record_from_run(run)]
+    added = add_trajectories(store, records, tenant=caller.tenant, scorer=scorer, actor=caller.key_id)[0]
     if added.status == "rejected":
         raise ProblemError(422, (added.error or "").removeprefix("records.0."), kind="invalid_input")
     found = run_from_record(added.record)
@@ -148,6 +150,7 @@ def score_trajectories(body: ScoringRequest, caller: WriterDep, store: StoreDep,
         scope=body.read_scope(caller.tenant),
         queued_only=body.queued_only,
         limit=body.limit,
+        actor=caller.key_id,
     )
     return json_response(ScoringSummary(scored=report.scored, failed=report.failed, errors=report.errors))
 
@@ -164,7 +167,9 @@ def score_trajectory(
     A scoring that fails makes up no number: a run without one stays queued, one that has one keeps it (502).
     """
     scorer = make_scorer("scorer", params.scorer, service.settings, service.llm)
-    report = rescore_record(store, _get_trajectory(store, caller.tenant, run_id), scorer, tenant=caller.tenant)
+    report = rescore_record(
+        store, _get_trajectory(store, caller.tenant, run_id), scorer, tenant=caller.tenant, actor=caller.key_id
+    )
     if report is None:
         raise ProblemError(409, "The run was changed while it was scored, and is left as it is.")
     if report.failed:

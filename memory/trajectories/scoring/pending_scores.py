@@ -50,6 +50,7 @@ def score_pending(
     queued_only: bool = False,
     limit: int | None = None,
     progress: Callable[[ScoringReport], None] | None = None,
+    actor: str | None = None,
 ) -> ScoringReport:
     """Score the runs in `scope` that have no score; each is tried once.
 
@@ -60,6 +61,7 @@ def score_pending(
         queued_only: only runs that are queued, not all that lack a score.
         limit: most runs to try.
         progress: is called after every batch with the report so far.
+        actor: who asks for it, for the runs' histories.
 
     Raises:
         StoreUnavailableError: the store fails; earlier batches are written.
@@ -69,7 +71,7 @@ def score_pending(
     unscored = islice(_unscored_records(store, scope, queued_only=queued_only), limit)
     while batch := list(islice(unscored, _BATCH)):
         outcomes = _score_batch(scorer, batch)
-        report += _write_scores(store, scope.tenant, outcomes)
+        report += _write_scores(store, scope.tenant, outcomes, actor)
         if progress is not None:
             progress(report)
         if len(outcomes) < len(batch):  # the scorer can't be asked for now: the rest stays as it is
@@ -77,7 +79,9 @@ def score_pending(
     return report
 
 
-def rescore_record(store: MemoryStore, record: Record, scorer: Scorer, *, tenant: str) -> ScoringReport | None:
+def rescore_record(
+    store: MemoryStore, record: Record, scorer: Scorer, *, tenant: str, actor: str | None = None
+) -> ScoringReport | None:
     """Score one stored run, also one that has a score already; a failure leaves an old score as it is.
 
     Returns:
@@ -87,7 +91,7 @@ def rescore_record(store: MemoryStore, record: Record, scorer: Scorer, *, tenant
         StoreUnavailableError: the store fails.
         StoreReadOnlyError: the store is open for reading only.
     """
-    report = _write_scores(store, tenant, [(record, scorer(run_from_record(record)))])
+    report = _write_scores(store, tenant, [(record, scorer(run_from_record(record)))], actor)
     return report if report.scored or report.failed else None
 
 
@@ -114,12 +118,12 @@ def _score_batch(scorer: Scorer, batch: list[Record]) -> _ScoredRecords:
     return outcomes
 
 
-def _write_scores(store: MemoryStore, tenant: str, outcomes: _ScoredRecords) -> ScoringReport:
+def _write_scores(store: MemoryStore, tenant: str, outcomes: _ScoredRecords, actor: str | None = None) -> ScoringReport:
     # Asking a model takes minutes: what was erased, changed or scored meanwhile must not come back as it was.
     stored = {one.id: one for one in store.get([record.id for record, _ in outcomes], scope=Scope(tenant=tenant))}
     outcomes = [(record, outcome) for record, outcome in outcomes if stored.get(record.id) == record]
     records = [record_with_outcome(record, outcome, datetime.now(UTC)) for record, outcome in outcomes]
-    rows = store.upsert(records, tenant=tenant, on_reject="report")
+    rows = store.upsert(records, tenant=tenant, actor=actor, on_reject="report")
     errors = {row.id or "": row.error for row in rows if row.error}
     errors |= {record.id: outcome.detail for record, outcome in outcomes if isinstance(outcome, ScoringFailure)}
     return ScoringReport(len(outcomes) - len(errors), len(errors), errors)
@@ -138,7 +142,12 @@ class AddOutcome:
 
 
 def add_trajectories(
-    store: MemoryStore, records: Sequence[Trajectory], *, tenant: str, scorer: Scorer | None = None
+    store: MemoryStore,
+    records: Sequence[Trajectory],
+    *,
+    tenant: str,
+    scorer: Scorer | None = None,
+    actor: str | None = None,
 ) -> list[AddOutcome]:
     """Write runs, and score those that have no learning value.
 
@@ -150,6 +159,7 @@ def add_trajectories(
         records: the runs; of several with one id the last is written.
         tenant: whose they are.
         scorer: None leaves them queued for one.
+        actor: who adds them, for the history of runs that are replaced.
 
     Returns:
         The outcome of each, in order; several with one id all have the outcome of the last.
@@ -162,7 +172,7 @@ def add_trajectories(
     known = {record.id: record for record in store.get(last, scope=Scope(tenant=tenant))}
     rewritten = (_record_to_write(record, known.get(record.id), scorer) for record in last.values())
     new = [record for record in rewritten if record is not None]
-    outcomes = zip(new, store.upsert(new, tenant=tenant, on_reject="report"), strict=True)
+    outcomes = zip(new, store.upsert(new, tenant=tenant, actor=actor, on_reject="report"), strict=True)
     added = {record.id: AddOutcome(record, outcome.status, outcome.error) for record, outcome in outcomes}
     for record in known.values():
         if record.id not in added and isinstance(record, Trajectory):

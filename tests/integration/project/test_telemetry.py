@@ -399,6 +399,20 @@ def test_one_line_for_each_finished_run(world, seen, caplog, content):
     assert ("Tallinn" in json.dumps([vars(one) for one in caplog.records], default=str)) is content
 
 
+@pytest.mark.parametrize("content", [False, True])
+def test_each_query_is_logged_with_its_source_and_yield(world, caplog, content):
+    """Proves: QUERY-2, OPS-7 (at debug level; its words only where they are asked for, a record's never)."""
+    caplog.set_level(logging.DEBUG, logger="recall_loop")
+    result = retrieve(valley_request(TWO_HOPS, debug=True), store=world, settings=Settings(trace_content=content))
+    told = [vars(one) for one in caplog.records if one.getMessage() == "query"]
+    assert len(told) == result.metadata["queries_executed"]
+    assert {one["source"] for one in told} >= {"entity", "noun_phrase"}
+    assert sum(one["new_facts"] for one in told) == result.stop.detail["new_facts"] > 0
+    assert all(one["request_id"] == result.request_id and one["results"] >= 0 for one in told)
+    assert any("Mara" in one.get("query", "") for one in told) is content
+    assert not any(fact.text in json.dumps(told, default=str) for fact in result.facts)
+
+
 def test_a_line_stays_one_line_and_keeps_an_exceptions_text_to_itself():
     """Proves: OPS-7 (a value can't look like a line of its own)."""
     record = logging.makeLogRecord({"name": "recall_loop.x", "levelno": 30, "levelname": "WARNING", "msg": "an %s"})

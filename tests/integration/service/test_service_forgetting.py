@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -55,6 +56,29 @@ def test_history_and_forgetting_keep_to_role_and_tenant(served):
         assert client.get("/api/memory/records/a/1").status_code == 200
         for wrong in ({}, {"rule": {}}, {"rule": {"kinds": ["memo"]}}, {"tenant": "other", **rule}):
             assert client.post("/api/memory/forget", json=wrong).status_code == 422
+
+
+def test_every_write_says_whose_key_it_was(served):
+    """Proves: API-3 (single records, batches, bulk uploads, partial changes, and runs that are added or scored)."""
+    run = {"id": "r", "messages": [{"role": "user", "content": "Book the ferry."}]}
+    with served.client(served.keys["acme", KeyRole.WRITE]) as client:
+        key_id = served.keys["acme", KeyRole.WRITE].split("_")[1]
+        one = {"kind": "message", "text": "I live in Oslo."}
+        client.put("/api/memory/records/a", json=one)
+        client.put("/api/memory/records/a", json=one | {"text": "I live in Bergen."})
+        client.post("/api/memory/records", json={"records": [note("a", "I live in Voss.")]})
+        line = json.dumps(note("a", "I live in Hamar."))
+        client.post("/api/memory/records/bulk", content=line, headers={"Content-Type": "application/x-ndjson"})
+        client.patch("/api/memory/records/a", json={"text": "I live in Tromsø."})
+        versions = client.get("/api/memory/records/a/history").json()["versions"]
+        assert [one["after"]["text"].split()[-1] for one in versions] == ["Bergen.", "Voss.", "Hamar.", "Tromsø."]
+        client.post("/api/trajectories", json=run, params={"score": "later"})
+        client.post("/api/trajectories/r/score", params={"scorer": "rules"}).raise_for_status()
+        more = run["messages"] + [{"role": "assistant", "content": "Done."}]
+        client.put("/api/trajectories/r", json=run | {"messages": more}).raise_for_status()
+        runs = client.get("/api/memory/records/r/history").json()["versions"]
+    assert len(runs) == 2
+    assert {one["actor"] for one in versions + runs} == {key_id}
 
 
 def test_the_service_erases_what_has_expired(served):

@@ -52,7 +52,9 @@ def lines(response):
 # One record
 
 
-@pytest.mark.parametrize("record_id", ["f-1", "a/b", "ä ö", "50%", "?x=1#y", "bulk", "'; DROP TABLE records; --"])
+@pytest.mark.parametrize(
+    "record_id", ["f-1", "a/b", "ä ö", "50%", "?x=1#y", "a\nb\n", "bulk", "'; DROP TABLE records; --"]
+)
 def test_a_record_is_written_read_replaced_and_deleted(client, record_id):
     """Proves: STORE-1, STORE-2."""
     from urllib.parse import quote
@@ -344,6 +346,8 @@ def test_a_superseded_fact_is_written_back_as_it_was_read(client):
     assert client.put("/api/memory/records/f-1", json={**FACT, **ended}).status_code == 201
     read = client.get("/api/memory/records/f-1").json()
     assert {name: read[name] for name in ended} == ended
+    (listed,) = client.get("/api/memory/records", params={"include_superseded": True}).json()["records"]
+    assert listed == read
     assert client.put("/api/memory/records/f-1", json=read).json()["status"] == "unchanged"
     itself = {**FACT, **ended, "superseded_by": "f-1"}
     problem(client.put("/api/memory/records/f-1", json=itself), 422, "superseded_by")
