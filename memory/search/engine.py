@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +23,7 @@ from recall_loop.memory.search.rerank.rerank_stage import (
 from recall_loop.memory.search.rerank.top_k import EARLIEST_TIME, RankedRow, score_candidates, select_top, to_hits
 from recall_loop.memory.search.scoring.candidates import LEXICAL_DEPTH, VECTOR_DEPTH, VectorRetriever
 from recall_loop.memory.search.scoring.features import CandidatePool, TermStatistics, compute_features
+from recall_loop.memory.search.scoring.fusion import words_first
 from recall_loop.memory.search.search_tracing import observe_search
 from recall_loop.memory.store.embed.embedders import known_languages, validate_vectors
 from recall_loop.state.errors import UnsupportedOptionError
@@ -123,8 +124,8 @@ def _given_vectors(
 
 
 def _signals_of(query: PreparedQuery) -> tuple[bool, bool]:
-    """Return whether a query is compared by words, and whether by vectors."""
-    return bool(query.groups), query.vectors is not None
+    """Return whether a query is compared by words, and whether words go first."""
+    return bool(query.groups), query.parsed.words_first
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,7 @@ class _FilteredSearch:
         pool = CandidatePool.from_proposals(self.view, proposed)
         positions = [pool.positions_of(rowids) for rowids in proposed]
         ranked: dict[PreparedQuery, Sequence[RankedRow]] = {}
-        # A query without words is judged by meaning alone, one that isn't embedded by words, whatever the others have.
+        # A query without words is judged by meaning alone, one that isn't understood mostly by words.
         for kind in dict.fromkeys(map(_signals_of, queries)):
             pairs = zip(queries, positions, strict=True)
             alike = [(query, part) for query, part in pairs if len(part) and _signals_of(query) == kind]
@@ -233,7 +234,9 @@ class _FilteredSearch:
         """Score the candidates, positions in the pool, of queries with the same retrievers; keep the best of each."""
         queries = list(candidates)
         features = compute_features(pool, list(candidates.values()), queries, statistics)
-        scored = score_candidates(features, queries[0].parsed.options, self.fusion)
+        first = queries[0].parsed
+        fusion = replace(self.fusion, combine=words_first) if first.words_first else self.fusion
+        scored = score_candidates(features, first.options, fusion)
         return {
             query: select_top(part, query.parsed.options, self.filters)
             for query, part in zip(queries, stage.apply(self.view, queries, scored), strict=True)

@@ -102,8 +102,8 @@ class ParsedQuery:
         return [TermGroup(stems[0], tuple((stem, 1.0) for stem in stems), dated=True) for stems in found if stems]
 
     @property
-    def words_alone(self) -> bool:
-        """Whether mode `auto` leaves vectors out, because the embedder doesn't know the language."""
+    def words_first(self) -> bool:
+        """Whether mode `auto` lets words decide, because the embedder doesn't know the language."""
         return self.options.mode is SearchMode.AUTO and not self.understood and bool(self.term_groups)
 
     @cached_property
@@ -112,8 +112,6 @@ class ParsedQuery:
         if not self.text:
             return ("time",)
         if self.options.mode is SearchMode.FTS:
-            return ("fts",)
-        if self.words_alone:
             return ("fts",)
         if self.options.mode is SearchMode.VECTOR or not self.term_groups:
             return ("vector",)

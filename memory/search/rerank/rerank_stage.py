@@ -53,7 +53,7 @@ class RerankStage:
         if self.reranker is None:
             return list(parts)
         if isinstance(self.reranker, LateInteractionReranker):
-            if queries[0].parsed.words_alone and not queries[0].parsed.options.rerank:
+            if queries[0].parsed.words_first and not queries[0].parsed.options.rerank:
                 return list(parts)
             try:
                 _prepare(self.reranker, queries, parts)

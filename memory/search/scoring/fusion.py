@@ -30,6 +30,8 @@ SPEAKER_WEIGHT = 0.6
 SESSION_WEIGHT = 0.3
 NO_SESSION = -1
 _SESSION_DEPTH = 30
+# Weight of vectors of a language that their model doesn't know.
+_UNSURE = 0.1
 _ONE: Starts = np.zeros(1, dtype=np.int64)
 
 
@@ -58,6 +60,16 @@ def share_of_best(signal: Signal, starts: Starts = _ONE) -> Signal:
 def sum_of_shares(signals: Mapping[str, Signal], starts: Starts) -> Signal:
     """Return the sum of all signals, each as a share of its query's best value: 0 to the number of signals."""
     total: Signal = np.sum([share_of_best(signal, starts) for signal in signals.values()], axis=0)
+    return total
+
+
+def words_first(signals: Mapping[str, Signal], starts: Starts) -> Signal:
+    """Return the same sum with little weight for meaning: it orders what words leave equal."""
+    shares = [
+        share_of_best(signal, starts) * (_UNSURE if name.startswith("cosine") else 1.0)
+        for name, signal in signals.items()
+    ]
+    total: Signal = np.sum(shares, axis=0)
     return total
 
 

@@ -26,11 +26,11 @@ def store():
         yield made
 
 
-def test_a_query_in_an_unknown_language_is_looked_up_by_words(store):
-    """Beside one that is embedded, and with what words find. Proves: OPEN-4, SEARCH-1."""
+def test_words_decide_on_a_query_in_an_unknown_language(store):
+    """Beside one that is understood; vectors fill up behind. Proves: OPEN-4, SEARCH-1."""
     chinese, english = search_many(store, ["快走计划是什么时候开始的？", "What is our cat called?"])
-    assert (chinese.legs, english.legs) == (("fts",), ("fts", "vector"))
-    assert [hit.record.id for hit in chinese.hits] == ["r1"]
+    assert chinese.hits[0].record.id == "r1" and len(chinese.hits) > 1
+    assert chinese.hits[1].score < 0.5 * chinese.hits[0].score
     assert english.hits[0].record.id == "r2" and len(english.hits) > 1
     assert search(store, "Как зовут кота?").hits[0].record.id == "r3"
 
