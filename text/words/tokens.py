@@ -44,6 +44,8 @@ _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 _UNSPACED_RUN = re.compile(f"[{UNSPACED}]")
 # The article or pronoun that French and Italian join to the word it belongs to.
 _ELIDED = re.compile(r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quelqu|(?:d|n|s)?[aeu]ll|un|quest)'(?=\w{2})")
+# Every step of a request reads the same hundred texts: these are read once.
+_KEPT_TEXTS, _KEPT_CHARACTERS = 2048, 600
 _SUFFIX = re.compile(r"(?:n't|'(?:s|ll|re|ve|d|m))+$")
 
 
@@ -55,7 +57,12 @@ def words(text: str) -> list[str]:
     `1000`), hyphens and underscores separate words. Text without blanks between words is segmented, outside of Chinese
     into words that overlap.
     """
-    return _words(text, index_words)
+    return list(_known_words(text)) if len(text) <= _KEPT_CHARACTERS else _words(text, index_words)
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _known_words(text: str) -> tuple[str, ...]:
+    return tuple(_words(text, index_words))
 
 
 def _words(text: str, cut: Callable[[str], list[str]]) -> list[str]:
@@ -93,6 +100,15 @@ def stems(text: str, language: str | None = None) -> list[str]:
 
     The language is worked out unless it is given, as for a part of a text whose language is known.
     """
+    return list(_known_stems(text, language)) if len(text) <= _KEPT_CHARACTERS else _stems(text, language)
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _known_stems(text: str, language: str | None) -> tuple[str, ...]:
+    return tuple(_stems(text, language))
+
+
+def _stems(text: str, language: str | None) -> list[str]:
     found = words(text)
     language = language or language_of(found)
     stop = stop_words(language)
