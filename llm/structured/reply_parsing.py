@@ -26,7 +26,7 @@ _THOUGHT, _THOUGHT_ENDS = re.compile(r"<think(?:ing)?>"), re.compile(r"</think(?
 _DECODER = json.JSONDecoder(strict=False)
 # Places at which an object may begin inside prose: each costs a look at the rest of the text.
 _MAX_STARTS = 50
-MAX_REPLY_CHARACTERS = 200_000
+MAX_REPLY_CHARACTERS = 1_000_000
 """Characters of one reply that are read (GUARD-7); the largest that is asked for has some thousands."""
 _TRUNCATION_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 _REFUSAL_REASONS = frozenset({"content_filter", "refusal", "safety"})

@@ -214,8 +214,8 @@ def test_nonsense_in_a_plan_is_left_out(world, more):
     """Proves: LOOP-8, STORE-3 (scope and tenant are never the model's to choose)."""
     with ChatEndpoint(ScriptedPlanner(**more)) as endpoint:
         result = run(world, endpoint, agent_id="lena")
-    # A reply of ten thousand queries is longer than any that is read, and spends the request's tokens.
-    assert {each["failure"] for each in result.metadata["llm"]["failures"]} <= {"token_limit", "too_long"}
+    # A reply of ten thousand queries spends the request's tokens.
+    assert {each["failure"] for each in result.metadata["llm"]["failures"]} <= {"token_limit"}
     assert not result.degraded
     assert all(fact.agent_id in ("lena", None) for fact in result.facts)
     assert not COAST_TEXTS & {fact.text for fact in result.facts}
