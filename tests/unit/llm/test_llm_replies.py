@@ -96,8 +96,8 @@ def test_an_object_is_read_in_whichever_form_it_comes(result):
         (AIMessage('{"a":' * 5000 + "1" + "}" * 5000), FailureReason.NOT_JSON),
         # A second and not minutes: thoughts that begin and never end.
         (AIMessage("</think>" + "<think>" * 25_000), FailureReason.NOT_JSON),
-        (AIMessage("x" * 200_001), FailureReason.TOO_LONG),
-        (AIMessage("", tool_calls=[call({**WANTED, "more": "x" * 200_000})]), FailureReason.TOO_LONG),
+        (AIMessage("x" * 1_000_001), FailureReason.TOO_LONG),
+        (AIMessage("", tool_calls=[call({**WANTED, "more": "x" * 1_000_000})]), FailureReason.TOO_LONG),
         (AIMessage("", invalid_tool_calls=[broken_call("[" * 20_000)]), FailureReason.NOT_JSON),
         (AIMessage('{"queries": "one"}'), FailureReason.INVALID),
         (AIMessage('{"queries": ["\\ud800"]}'), FailureReason.INVALID),
