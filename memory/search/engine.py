@@ -115,6 +115,10 @@ def search_many(
     return responses
 
 
+_ENOUGH_WORDS = 0.5
+"""Share of a query's words that memory has, from which words decide where the embedder doesn't know the language."""
+
+
 def _given_vectors(
     store: MemoryStore, vectors: NDArray[np.float32], count: int, mode: SearchMode
 ) -> NDArray[np.float32]:
@@ -123,9 +127,9 @@ def _given_vectors(
     return validate_vectors(store.embedder, vectors, count, store.dimension)
 
 
-def _signals_of(query: PreparedQuery) -> tuple[bool, bool]:
-    """Return whether a query is compared by words, and whether words go first."""
-    return bool(query.groups), query.parsed.words_first
+def _signals_of(query: PreparedQuery, statistics: TermStatistics) -> tuple[bool, bool]:
+    """Return whether a query is compared by words, and whether words go first: enough of them are there to decide."""
+    return bool(query.groups), query.parsed.words_first and statistics.share_known(query) >= _ENOUGH_WORDS
 
 
 @dataclass(frozen=True)
@@ -217,11 +221,12 @@ class _FilteredSearch:
         positions = [pool.positions_of(rowids) for rowids in proposed]
         ranked: dict[PreparedQuery, Sequence[RankedRow]] = {}
         # A query without words is judged by meaning alone, one that isn't understood mostly by words.
-        for kind in dict.fromkeys(map(_signals_of, queries)):
-            pairs = zip(queries, positions, strict=True)
-            alike = [(query, part) for query, part in pairs if len(part) and _signals_of(query) == kind]
+        kinds = [_signals_of(query, statistics) for query in queries]
+        for kind in dict.fromkeys(kinds):
+            found = zip(queries, positions, kinds, strict=True)
+            alike = {query: part for query, part, own in found if len(part) and own == kind}
             if alike:
-                ranked |= self._rank_alike(dict(alike), pool, statistics, stage)
+                ranked |= self._rank_alike(alike, pool, statistics, stage, words_go_first=kind[1])
         return ranked
 
     def _rank_alike(
@@ -230,16 +235,20 @@ class _FilteredSearch:
         pool: CandidatePool,
         statistics: TermStatistics,
         stage: RerankStage,
+        *,
+        words_go_first: bool,
     ) -> dict[PreparedQuery, Sequence[RankedRow]]:
         """Score the candidates, positions in the pool, of queries with the same retrievers; keep the best of each."""
         queries = list(candidates)
         features = compute_features(pool, list(candidates.values()), queries, statistics)
-        first = queries[0].parsed
-        fusion = replace(self.fusion, combine=words_first) if first.words_first else self.fusion
-        scored = score_candidates(features, first.options, fusion)
+        options = queries[0].parsed.options
+        fusion = replace(self.fusion, combine=words_first) if words_go_first else self.fusion
+        scored = score_candidates(features, options, fusion)
+        if not words_go_first or options.rerank:
+            scored = stage.apply(self.view, queries, scored)
         return {
             query: select_top(part, query.parsed.options, self.filters)
-            for query, part in zip(queries, stage.apply(self.view, queries, scored), strict=True)
+            for query, part in zip(queries, scored, strict=True)
         }
 
     def _propose(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from functools import lru_cache
 from itertools import pairwise
 
 from recall_loop.state.records.records import Record
 from recall_loop.state.types import ContentType
 from recall_loop.text.words.folding import MARKS, UNSPACED, fold
-from recall_loop.text.words.languages import ENGLISH, language_of, stop_words
+from recall_loop.text.words.languages import CHINESE, ENGLISH, language_of, stop_words
 from recall_loop.text.words.passages import READ_CHARACTERS
 from recall_loop.text.words.segmentation import index_words, split_words
 from recall_loop.text.words.stemming import LATIN_STEMMERS, stem, stemmed
@@ -119,17 +119,27 @@ def word_forms(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return the words but stop words, each with the stems that count for it: its own, and elsewhere the English one.
 
     Names and loans stand in texts of several languages, and a few words don't tell theirs: by the second form they are
-    found all the same. In English text every word has one form.
+    found all the same. In English text every word has one form. A Chinese word is found by its characters, too: where
+    it begins and ends is a guess, and words of one kind share a character.
     """
     found = words(text)
     language = language_of(found)
     stop = stop_words(language)
     kept = [word for word in found if word not in stop]
+    if language == CHINESE:
+        return [(word, (word, *_characters(word, stop))) for word in kept]
     own = stemmed(kept, language)
     if language not in LATIN_STEMMERS or language == ENGLISH:
         return [(word, (form,)) for word, form in zip(kept, own, strict=True)]
     both = zip(own, stemmed(kept, ENGLISH), strict=True)
     return [(word, tuple(dict.fromkeys(forms))) for word, forms in zip(kept, both, strict=True)]
+
+
+def _characters(word: str, stop: Set[str]) -> list[str]:
+    """Return the characters of a word of several, but stop words; none of a word in other letters."""
+    if len(word) == 1 or not _UNSPACED_RUN.match(word):
+        return []
+    return [char for char in dict.fromkeys(word) if char not in stop]
 
 
 def index_stems(text: str) -> list[str]:

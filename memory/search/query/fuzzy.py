@@ -179,10 +179,17 @@ def expand_query(query: str, vocabulary: Vocabulary, level: int) -> list[TermGro
     return list(groups.values())
 
 
+# Weight of a character of a longer word: of what is meant it is a hint.
+_PART = 0.3
+
+
 def term_groups(query: str) -> list[TermGroup]:
     """Return one group for each distinct stem of `query`, in order, without any variants but its other forms."""
     forms = {forms[0]: forms for _, forms in reversed(word_forms(query))}
-    return [TermGroup(stem, tuple((form, 1.0) for form in forms[stem])) for stem in reversed(forms)]
+    return [
+        TermGroup(stem, tuple((form, _PART if len(form) == 1 < len(stem) else 1.0) for form in forms[stem]))
+        for stem in reversed(forms)
+    ]
 
 
 def corrected_query(query: str, vocabulary: Vocabulary, level: int) -> str | None:

@@ -49,12 +49,10 @@ class RerankStage:
     def apply(
         self, view: View, queries: Sequence[PreparedQuery], parts: Sequence[ScoredCandidates]
     ) -> list[ScoredCandidates]:
-        """Return each query's candidates as the stage orders them; the queries are all embedded, or none is."""
+        """Return each query's candidates as the stage orders them."""
         if self.reranker is None:
             return list(parts)
         if isinstance(self.reranker, LateInteractionReranker):
-            if queries[0].parsed.words_first and not queries[0].parsed.options.rerank:
-                return list(parts)
             try:
                 _prepare(self.reranker, queries, parts)
             except RecallError as error:

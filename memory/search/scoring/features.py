@@ -57,6 +57,11 @@ class TermStatistics:
                     found[stem] = max(sure, found.get(stem, 0.0))
         return sorted(found.items(), key=lambda item: -item[1])
 
+    def share_known(self, query: PreparedQuery) -> float:
+        """Return the share of the query's words that the tenant has in any form, in [0,1]; 1 without words."""
+        known = [any(self.frequencies[stem] for stem, _ in group.variants) for group in query.groups]
+        return sum(known) / len(known) if known else 1.0
+
     def intended_stems(self, query: PreparedQuery) -> set[str]:
         """Return the query's stems in all their forms, and the likeliest correction of those that the tenant lacks."""
         found = {stem for group in query.groups for stem, weight in group.variants if weight == 1.0}

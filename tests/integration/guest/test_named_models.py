@@ -203,7 +203,7 @@ def test_an_object_of_langchain_is_an_embedder(tmp_path: Path):
     [
         ("ollama:nomic", "pip install langchain-ollama"),
         ("nowhere:x", "Supported providers"),
-        ("minilmm", "minilm, minilm-plain, openai"),
+        ("minilmm", "minilm, minilm-plain, multilingual, openai, onnx:FOLDER"),
         (":x", "provider:model"),
         (3, "Embeddings"),
     ],

@@ -35,6 +35,22 @@ def test_words_decide_on_a_query_in_an_unknown_language(store):
     assert search(store, "Как зовут кота?").hits[0].record.id == "r3"
 
 
+def test_a_chinese_word_is_found_by_its_characters(store):
+    """Where a word ends is a guess, and words of one kind share a character. Proves: OPEN-4, SEARCH-1."""
+    store.upsert([{"id": "dentist", "kind": "archival", "text": "我的牙医是陈医生。"}])
+    store.upsert([{"id": "cat", "kind": "archival", "text": "邻居的猫叫小月。"}])
+    assert search(store, "谁给我看牙？").hits[0].record.id == "dentist"
+    assert {hit.record.id for hit in search(store, "我们的猫多大了？").hits[:2]} == {"r0", "cat"}
+
+
+def test_vectors_decide_where_memory_has_hardly_a_word_of_the_query(store):
+    """What no word finds is ranked as any other query is. Proves: OPEN-4, SEARCH-1."""
+    with MemoryStore.in_memory() as made:
+        made.upsert([{"id": "said", "kind": "message", "text": "Я езжу на работу на велосипеде."}])
+        hit = search(made, "На чём я передвигаюсь?").hits[0]
+    assert hit.alignment is not None
+
+
 def test_the_mode_that_is_asked_for_runs(store):
     """Proves: OPEN-4, SEARCH-1."""
     for mode, legs in ((SearchMode.HYBRID, ("fts", "vector")), (SearchMode.VECTOR, ("vector",))):

@@ -171,7 +171,9 @@ def test_windows_never_cross_session_user_conversation_tenant_or_kind(store):
 
 def test_context_vectors_weigh_neighbours_without_embedding_again(store):
     """Proves: STORE-7."""
-    store.upsert([turn("1", "cats purr", position=1), turn("2", "tax law", position=2), turn("3", "rain", position=3)])
+    told = enumerate(("cats purr", "tax law", "rain"), 1)
+    # With a time, the days that it stands for would be among the terms.
+    store.upsert([turn(str(at), text, position=at, created_at=None) for at, text in told])
     view = store.view(ALL)
     own, context = view.vectors(view.rowids())
     expected = own[1] + 0.5 * own[0] + 0.25 * own[2]
