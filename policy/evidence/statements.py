@@ -85,9 +85,11 @@ def put_statements_first(
     supports: Callable[[PoolEntry], Set[int]],
     least_similarity: float,
 ) -> list[RankedEntry]:
-    """Move what states nothing behind the last statement on the matter, at no higher score; the rest stays in order.
+    """Move what states nothing behind what does, at no higher score; the rest stays in order.
 
-    The question in other words, refusals and acknowledgements go behind every statement.
+    The question in other words, refusals and acknowledgements go behind every statement. Other questions and requests
+    only go behind the first statement on the matter: they may well imply what is asked for ("is the 90 % accuracy of
+    our tool a risk?").
 
     Args:
         ranked: all entries, best first.
@@ -99,15 +101,11 @@ def put_statements_first(
     if not silent or len(silent) == len(ranked):
         return list(ranked)
     stating = [item for item in ranked if states(item.entry)]
-    on_matter = [
-        at for at, item in enumerate(stating, 1) if item.entry["similarity"] >= least_similarity or supports(item.entry)
-    ]
-    behind = max(on_matter, default=0)
-    highest = stating[behind - 1].score if behind else 1.0
+    on_matter = (item for item in stating if item.entry["similarity"] >= least_similarity or supports(item.entry))
+    highest = next((item.score for item in on_matter), 1.0)
     echoes = [item for item in silent if _is_nothing_else(item.entry)]
     others = [replace(item, score=min(item.score, highest)) for item in silent if not _is_nothing_else(item.entry)]
-    rest = sorted([*others, *stating[behind:]], key=lambda item: -item.score)
-    told = [*stating[:behind], *rest]
+    told = sorted([*stating, *others], key=lambda item: -item.score)
     least = told[-1].score if told else 1.0
     return [*told, *(replace(item, score=min(item.score, least)) for item in echoes)]
 

@@ -21,7 +21,7 @@ from recall_loop.state.types import Role, SpeechAct
 READ_CHARACTERS = 20_000
 _QUESTION_MARKS = "?？؟"
 _SENTENCE = re.compile(r"[^.!?。！？؟…\n]*(?:[.!?。！？؟…]+[\"'”’»)\]*]*|\n|$)")
-_CLAUSE = re.compile(r"(?<=[,;:，；：])\s*|\s+[-–—]+\s+|\s+(?=¿)")
+_CLAUSE = re.compile(r"(?<=[,;:，；：])(?!\d)\s*|\s+[-–—]+\s+|\s+(?=¿)")
 # A full stop behind these, or inside of a number or a name, ends no sentence.
 _ABBREVIATION = re.compile(
     r"(?:\b(?:dr|mr|mrs|ms|st|prof|vs|etc|e\.g|i\.e|no|nr|bzw|z\.b|d\.h|sr|sra|dra|mme|mlle|approx|jan|feb|apr|aug|sept?"
@@ -29,6 +29,9 @@ _ABBREVIATION = re.compile(
     re.IGNORECASE,
 )
 _LEADING = re.compile(r"^[\s\"'“‘«(\[*\-•>¡]+")
+_JOINING = re.compile(
+    r"^(?:so|and|but|or|then|und|aber|also|oder|y|pero|o|entonces|et|mais|donc|ou|alors|и|но|а|или)\s+", re.IGNORECASE
+)
 _FEWEST_WORDS = 2
 _LONGEST_DENIAL = 120
 _UNSPACED = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]")
@@ -212,7 +215,7 @@ def _is_tagged(sentence: str) -> bool:
 
 
 def _opens_question(clause: str) -> bool:
-    phrases = _phrases()
+    phrases, clause = _phrases(), _JOINING.sub("", clause)
     return bool(
         phrases.question_openers.match(clause)
         or phrases.requests.match(clause)
@@ -221,16 +224,18 @@ def _opens_question(clause: str) -> bool:
 
 
 def _first_asking_clause(sentence: str) -> int:
-    """Return where the clause begins that asks; 0 where the sentence begins with it or none is recognised."""
-    at = 0
+    """Return where the clause begins that asks, the last one if none is recognised; 0 where the sentence begins so."""
+    at = last = 0
     for found in _CLAUSE.finditer(sentence):
         if found.start() == found.end() == len(sentence):
             break
         before = _LEADING.sub("", sentence[:at] + sentence[at : found.start()])
-        if _opens_question(_LEADING.sub("", sentence[found.end() :])) and _says_enough(before):
-            return 0 if _opens_question(before) else found.end()
+        if _says_enough(before):
+            if _opens_question(_LEADING.sub("", sentence[found.end() :])):
+                return 0 if _opens_question(before) else found.end()
+            last = found.end()
         at = found.end()
-    return 0
+    return 0 if _opens_question(_LEADING.sub("", sentence)) else last
 
 
 def _says_enough(clause: str) -> bool:

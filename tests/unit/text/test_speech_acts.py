@@ -126,6 +126,12 @@ def test_a_person_may_tell_what_was_not_found() -> None:
         ("I'm allergic to nuts, what can I eat?", "I'm allergic to nuts,"),
         ("Me mudé a Bergen. ¿Dónde me registro?", "Me mudé a Bergen."),
         ("Where do I register?", ""),
+        (
+            "I've spent 3 hours on the fence, 2 of them on the gate, so can you plan the rest?",
+            "I've spent 3 hours on the fence, 2 of them on the gate,",
+        ),
+        ("The ferry now leaves at 4:30 PM, fancy coming along?", "The ferry now leaves at 4:30 PM,"),
+        ("Where do I live, and with whom?", ""),
         ("Thanks! Version 3.12 is out.", "Version 3.12 is out."),
     ],
 )
