@@ -22,6 +22,7 @@ from recall_loop.policy.facts.supersession import said_before
 from recall_loop.policy.facts.wording import Statement, read_statements
 from recall_loop.state.types import SpeechAct
 from recall_loop.text.speech.speech_acts import speech_acts
+from recall_loop.text.words.tokens import words
 
 LONGEST_OLDER, LONGEST_NEWER = 2000, 800
 """Characters of the texts that are compared at all."""
@@ -31,6 +32,8 @@ _VOICE = ("kind", "role", "user_id", "agent_id")
 
 
 _SUBJECT_WORDS, _SHORT = 3, 3
+_ASKED_VALUE = "#"
+"""Stands before the numbers and names of a question among its terms."""
 
 
 @dataclass(frozen=True)
@@ -54,20 +57,33 @@ def find_correction(older: str, newer: str, question: frozenset[str], rarity: Ra
     best: Correction | None = None
     for first, second, features in compare(older, newer, question, rarity):
         margin = model.margin(features)
-        if margin > (best.margin if best else 0.0) and same_subject(first, second) and both_state(first, second):
+        better = margin > (best.margin if best else 0.0)
+        if better and same_subject(first, second, question) and both_state(first, second):
             best = Correction(round(margin, 6), _reason(first, second))
     return best
 
 
-def same_subject(older: Statement, newer: Statement) -> bool:
+def same_subject(older: Statement, newer: Statement, question: frozenset[str] = frozenset()) -> bool:
     """Tell whether two statements may be about the same: one with a mark of change, or both beginning alike.
 
-    "My sister works in Bergen" and "My brother works in Bergen" differ by whom they are about, not by a value.
+    "My sister works in Bergen" and "My brother works in Bergen" differ by whom they are about and not by a value, as do
+    "Box 12 holds item 84" and "Box 13 holds item 91": two numbers differ, and a question about box 12 is not about 13.
     """
-    if newer.marks or not (older.text.isascii() and newer.text.isascii()):
+    if newer.marks:
+        return True
+    opening = _values(older).intersection(words(older.text)[:_SUBJECT_WORDS])
+    if not {_ASKED_VALUE + value for value in opening - _values(newer)}.isdisjoint(question):
+        return False
+    if min(len(older.numbers - newer.numbers), len(newer.numbers - older.numbers)) > 1:
+        return False
+    if not (older.text.isascii() and newer.text.isascii()):
         return True
     shared = set(older.tokens[:_SUBJECT_WORDS]).intersection(newer.tokens[:_SUBJECT_WORDS])
     return any(len(token) > _SHORT for token in shared)
+
+
+def _values(statement: Statement) -> frozenset[str]:
+    return statement.numbers | statement.names
 
 
 def both_state(older: Statement, newer: Statement) -> bool:
@@ -76,8 +92,10 @@ def both_state(older: Statement, newer: Statement) -> bool:
 
 
 def question_terms(question: str) -> frozenset[str]:
-    """Return the content words of a question, in the form that statements have them."""
-    return frozenset(term for statement in read_statements(question) for term in statement.terms)
+    """Return the content words of a question, in the form that statements have them, and its numbers and names."""
+    read = read_statements(question)
+    values = frozenset(_ASKED_VALUE + value for statement in read for value in _values(statement))
+    return values.union(*(statement.terms for statement in read))
 
 
 @lru_cache(maxsize=256)
@@ -142,10 +160,11 @@ def compare(
     """Yield each pair of statements that have something in common, with its features."""
     asked = relevant_statements(older, question)
     told = brief_statements(newer) if asked else ()
+    terms = frozenset(term for term in question if not term.startswith(_ASKED_VALUE))
     for first in asked:
         for second in told:
             if _comparable(first, second):
-                yield first, second, pair_features(first, second, question, rarity)
+                yield first, second, pair_features(first, second, terms, rarity)
 
 
 def _comparable(older: Statement, newer: Statement) -> bool:

@@ -12,6 +12,7 @@ from recall_loop.state.records.records import parse_record
 
 EQUAL = rarity_of({}, 1)
 CORRECTED = [
+    ("Room 12 is free on Monday.", "Room 12 is free on Friday.", "When is room 12 free?"),
     ("My barber is on Elm Street.", "My barber has moved to Park Street.", "Where is my barber?"),
     ("The tickets cost 40 euros.", "The tickets cost 55 euros.", "How much do the tickets cost?"),
     ("Our router is from Netgear.", "We replaced the Netgear router with a Fritzbox.", "Which router do we have?"),
@@ -25,6 +26,9 @@ CORRECTED = [
     ("培训在星期一。", "培训改到星期四了。", "培训是什么时候？"),
 ]
 UNRELATED = [
+    ("Room 12 is free on Monday.", "Room 14 is free on Friday.", "When is room 12 free?"),
+    ("Box number 3 holds item 21.", "Box number 4 holds item 28.", "Which boxes are there?"),
+    ("Ana Berg lives in Oslo.", "Bo Lund lives in Rome.", "Where does Ana Berg live?"),
     ("My barber is on Elm Street.", "My barber told me a joke.", "Where is my barber?"),
     ("The tickets cost 40 euros.", "I lost the tickets at the station.", "How much do the tickets cost?"),
     ("Our router is from Netgear.", "My uncle switched to a new diet.", "Which router do we have?"),
