@@ -21,7 +21,8 @@ from recall_loop.memory.intake.conversations.additions import KEPT_ROLES, AddRes
 from recall_loop.memory.store.forgetting import ForgetReport
 from recall_loop.memory.store.record_writer import OnReject
 from recall_loop.memory.store.sqlite.record_queries import RecordPage
-from recall_loop.memory.store.store import ContentTypeNames, EmbedderInput, MemoryStore
+from recall_loop.memory.store.store import EmbedderInput, MemoryStore
+from recall_loop.memory.store.store_reading import ContentTypeNames
 from recall_loop.state.records.records import Record
 from recall_loop.state.result import RetrieveResult
 from recall_loop.state.scope import RetentionRule

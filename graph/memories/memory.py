@@ -21,7 +21,8 @@ from recall_loop.memory.store.files.store_files import atomic_file
 from recall_loop.memory.store.forgetting import ForgetReport
 from recall_loop.memory.store.record_writer import OnReject
 from recall_loop.memory.store.sqlite.record_queries import RecordPage
-from recall_loop.memory.store.store import ContentTypeNames, EmbedderInput, MemoryStore
+from recall_loop.memory.store.store import EmbedderInput, MemoryStore
+from recall_loop.memory.store.store_reading import ContentTypeNames
 from recall_loop.nodes.runtime.run_context import check_bindings
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record, RecordVersion, SearchHit

@@ -3,61 +3,39 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Union
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Self, Union
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.chroma.chroma_server import ChromaServer, server_from_settings
 from recall_loop.memory.store.embed.embedder_factory import as_embedder
-from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
-from recall_loop.memory.store.encoding.indexing import now_microseconds
 from recall_loop.memory.store.files.store_files import SIDECAR_FILE
-from recall_loop.memory.store.forgetting import ForgetReport, check_rules, forget_records, forgettable
-from recall_loop.memory.store.index.view import View
+from recall_loop.memory.store.forgetting import check_rules
 from recall_loop.memory.store.maintenance import Maintenance
-from recall_loop.memory.store.record_writer import OnReject, RecordWriter, check_on_reject
-from recall_loop.memory.store.recovery import opening, recovery
+from recall_loop.memory.store.record_writer import RecordWriter
+from recall_loop.memory.store.recovery import opening
 from recall_loop.memory.store.recovery.store_session import StoreSession
-from recall_loop.memory.store.sqlite import record_queries
-from recall_loop.memory.store.sqlite.attribute_index import checked_paths, declare_paths, indexed_paths
-from recall_loop.memory.store.sqlite.predicate import NO_PATHS, Predicate, compile_predicate
-from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome, change_origin
-from recall_loop.memory.store.sqlite.record_queries import RecordPage
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError
-from recall_loop.memory.store.sqlite.versions import DEFAULT_HISTORY_DAYS, check_history_days, read_versions
-from recall_loop.memory.store.write.stored_tokens import StoredTokens
-from recall_loop.state.errors import (
-    InvalidInputError,
-    RecordNotFoundError,
-    StoreUnavailableError,
-    display_value,
-    validate_model,
-)
-from recall_loop.state.records.records import Fact, Record, RecordVersion, with_changes
-from recall_loop.state.scope import DEFAULT_TENANT, Filters, RetentionRule, Scope
-from recall_loop.state.types import ContentType, ScopeMode, Timestamp
+from recall_loop.memory.store.sqlite.versions import DEFAULT_HISTORY_DAYS, check_history_days
+from recall_loop.memory.store.store_writing import StoreWriting
+from recall_loop.state.errors import StoreUnavailableError
+from recall_loop.state.scope import RetentionRule
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
     from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
-    from recall_loop.memory.store.sqlite.predicate import Predicate
     from recall_loop.state.settings.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 EmbedderInput = Union["Embedder", "Embeddings", str]
-ContentTypeNames = Iterable[ContentType | str]
 
 
-class MemoryStore:
+class MemoryStore(StoreWriting):
     """Facts, archival entries, messages and trajectories of many tenants.
 
     A write is acknowledged (its call returns) when it stands in the SQLite sidecar and in Chroma;
@@ -74,7 +52,6 @@ class MemoryStore:
         read_only: whether it was opened for reading only.
         repairs: the repairs that opening and writing made, in words; empty most of the time.
         maintenance: verifying, rebuilding, compacting, token vectors, and facts about the store as a whole.
-        writer: commits records; its `context_windows` is for measurements.
     """
 
     def __init__(
@@ -87,8 +64,8 @@ class MemoryStore:
     ) -> None:
         """Take over the files that `open` or `in_memory` opened."""
         self.path, self.read_only, self.repairs = files.path, files.read_only, files.repairs
-        self._session = StoreSession(files, embedder, check_history_days(history_days), tuple(retention))
-        self.writer = RecordWriter(self._session)
+        session = StoreSession(files, embedder, check_history_days(history_days), tuple(retention))
+        super().__init__(session, RecordWriter(session))
         self.maintenance = Maintenance(self._session)
 
     @classmethod
@@ -136,24 +113,20 @@ class MemoryStore:
             StoreReadOnlyError: the folder can't be written.
             StoreUnavailableError: there is no store, the path is a file, or the store is damaged.
         """
-        given: object = path
-        if not isinstance(given, str | Path) or not str(given).strip():
-            raise InvalidInputError("path", path, "the path of a folder")
-        days, rules = check_history_days(history_days), check_rules(retention)
-        server = ChromaServer(url) if isinstance(url, str) else url
-        embedder = as_embedder(embedder)
+        folder, days, rules = opening.checked_folder(path), check_history_days(history_days), check_rules(retention)
+        server, chosen = ChromaServer(url) if isinstance(url, str) else url, as_embedder(embedder)
         how = {"create": create, "read_only": read_only, "re_embed": re_embed, "move": move}
-        made = partial(_opened_files, Path(path), embedder, server, indexed_attributes, **how)
-        store = cls(made(), embedder, history_days=days, retention=rules)
-        if not read_only and not defer:
+        files = partial(opening.open_folder, folder, chosen, server, attributes=indexed_attributes, **how)
+        store = cls(files(), chosen, history_days=days, retention=rules)
+        if read_only:
+            store._session.connection.notice()
+        elif not defer:
             try:
                 store._connect()
             except SqliteDamagedError:  # Chroma showed it to be damaged; opened again, it is rebuilt
-                store = cls(made(), embedder, history_days=days, retention=rules)
+                store = cls(files(), chosen, history_days=days, retention=rules)
                 store._connect()
             store._sweep()
-        elif read_only:
-            store._session.connection.notice()
         return store
 
     @classmethod
@@ -229,8 +202,7 @@ class MemoryStore:
         """
         rules = check_rules(retention)
         days, chosen = check_history_days(history_days), as_embedder(embedder)
-        files = opening.open_in_memory(chosen)
-        _declare(files, indexed_attributes)
+        files = opening.open_in_memory(chosen, attributes=indexed_attributes)
         return cls(files, chosen, history_days=days, retention=rules)
 
     def __enter__(self) -> Self:
@@ -281,331 +253,3 @@ class MemoryStore:
     def degraded_detail(self) -> str | None:
         """The same in full, for operators."""
         return self._session.degraded_detail
-
-    def exclusive(self) -> AbstractContextManager[object]:
-        """Hold other threads' writes off, so that what is read stays true until it is written."""
-        return self.writer.group_commit.exclusive_writes()
-
-    def upsert(
-        self,
-        records: Iterable[Record | Mapping[str, Any]],
-        *,
-        tenant: str = DEFAULT_TENANT,
-        actor: str | None = None,
-        on_reject: OnReject = "raise",
-    ) -> list[WriteOutcome]:
-        """Write records, each in place of the one with its id; report on each (STORE-2, API-2).
-
-        What a record leaves out is derived: a new id, which sorts by time; its kind (`fact` with a subject, a fact
-        type, an object, sources or an end, `archival` with a label, else `message`); `created_at`, the time of the
-        first write; and then, for a message of a conversation or session all of whose messages have positions, the
-        next position. A `created_at` of None is an unknown time, and stays so.
-
-        Of several records with one id the last wins. Records are committed in chunks of 1,000, and a chunk reaches
-        Chroma while the next is prepared: an exception of the store or the embedder leaves earlier chunks written.
-
-        Args:
-            records: records, or mappings with their fields.
-            tenant: whose they are.
-            actor: who makes the change, in up to 512 characters. What a replaced record was is kept as a version
-                with it (`history`).
-            on_reject: `raise`: where a record can't be stored, nothing is written; all records are held in memory.
-                `report`: it rejects itself only, and its outcome says why.
-
-        Raises:
-            RejectedRecordsError: records can't be stored (`on_reject="raise"`); it has every reason.
-            InvalidInputError: `tenant`, `actor`, `records` or `on_reject` is unfit as a whole.
-            StoreUnavailableError: Chroma or SQLite fails; see the class.
-            StoreReadOnlyError: the store is open for reading only.
-            EmbedderError: the embedder fails; the chunk was not written.
-        """
-        tenant = validate_model(Scope, {"tenant": tenant}).tenant
-        if isinstance(records, Record | Mapping | str | bytes):
-            raise InvalidInputError("records", records, "a list of records")
-        check_on_reject(on_reject)
-        return self.writer.upsert(records, tenant, on_reject, change_origin(actor))
-
-    def delete(self, ids: Iterable[str], *, tenant: str = DEFAULT_TENANT) -> int:
-        """Delete records by id with their versions; return how many there were. Neighbours' windows lose them too.
-
-        Raises:
-            InvalidInputError: `tenant` or `ids` is unfit.
-            StoreUnavailableError: Chroma or SQLite fails; see the class.
-            StoreReadOnlyError: the store is open for reading only.
-        """
-        tenant, wanted = validate_model(Scope, {"tenant": tenant}).tenant, _ids(ids)
-        starts = range(0, len(wanted), recovery.CHUNK)
-        return self.writer.delete(tenant, (wanted[start : start + recovery.CHUNK] for start in starts))
-
-    def prolong(self, moments: Mapping[str, datetime], *, tenant: str = DEFAULT_TENANT) -> int:
-        """Move the times at which records expire to later ones, given by id; return how many were moved.
-
-        Records that never expire, have expired, or expire later than that anyway, stay as they are. This is much
-        cheaper than writing records again, and no version is kept.
-
-        Raises:
-            InvalidInputError: `tenant` or a time is unfit.
-            StoreUnavailableError: SQLite fails; nothing was written.
-            StoreReadOnlyError: the store is open for reading only.
-        """
-        tenant = validate_model(Scope, {"tenant": tenant}).tenant
-        checked = {key: validate_model(_Expiry, {"expires_at": moment}).expires_at for key, moment in moments.items()}
-        return self.writer.prolong(tenant, checked) if checked else 0
-
-    def erase(self, scope: Scope) -> int:
-        """Delete every record of a scope: a user, an agent, a conversation, or a whole tenant (STORE-6).
-
-        Their versions go with them, and neighbours' windows lose them too. `maintenance.compact` then takes the bytes
-        off the disk.
-
-        Returns:
-            How many records there were.
-
-        Raises:
-            InvalidInputError: the scope is a constellation; name the agent alone.
-            StoreUnavailableError: Chroma or SQLite fails; repeating the call finishes it.
-            StoreReadOnlyError: the store is open for reading only.
-        """
-        if scope.mode is ScopeMode.CONSTELLATION:
-            raise InvalidInputError("scope", scope.mode.value, "local: the records of other agents are not yours")
-        rest = partial(record_queries.first_ids, self._session.sqlite, compile_predicate(scope), recovery.CHUNK)
-        return self.writer.delete(scope.tenant, iter(rest, []))
-
-    def forget(
-        self,
-        scope: Scope,
-        *,
-        filters: Filters | None = None,
-        rule: RetentionRule | None = None,
-        content_types: ContentTypeNames | None = None,
-        dry_run: bool = False,
-    ) -> ForgetReport:
-        """Delete the records of a scope that filters and a rule name, all of which must hold; or count them (LIVE-7).
-
-        Superseded facts go too, unless `filters.include_superseded` is False. All else is as for `erase`, which
-        deletes a scope as a whole.
-
-        Args:
-            scope: whose records they are.
-            filters: as of a search; at least these, a rule or content types are needed.
-            rule: the same words as for retention.
-            content_types: kinds of records; absent = all.
-            dry_run: count only; needs no store that is open for writing.
-
-        Raises:
-            InvalidInputError: the scope is a constellation, nothing says which records, or a filter is of results.
-            StoreUnavailableError: Chroma or SQLite fails; repeating the call finishes it.
-            StoreReadOnlyError: the store is open for reading only.
-        """
-        predicate = forgettable(scope, filters, rule, content_types)
-        self._session.current_database()
-        return forget_records(self._session, self.writer, predicate, dry_run=dry_run)
-
-    def update(
-        self, record_id: str, changes: Mapping[str, Any], *, tenant: str = DEFAULT_TENANT, actor: str | None = None
-    ) -> Record:
-        """Change some fields of a record and return it; what it was is kept as a version (API-3).
-
-        What `changes` doesn't name stays; None empties a field; `attributes`, `tags` and other lists are replaced as a
-        whole. Id and kind can't change. `updated_at` becomes the time of the call unless it is given.
-
-        Raises:
-            RecordNotFoundError: the tenant has no such record.
-            InvalidInputError: a field is unknown, or the record would not be valid; nothing was changed.
-            StoreUnavailableError: Chroma or SQLite fails; see the class.
-            StoreReadOnlyError: the store is open for reading only.
-            EmbedderError: the embedder fails; nothing was changed.
-        """
-        origin, tenant = change_origin(actor, "updated"), validate_model(Scope, {"tenant": tenant}).tenant
-        self._session.check_writable()
-        with self.exclusive():
-            found = self.get([record_id], scope=Scope(tenant=tenant))
-            if not found:
-                raise RecordNotFoundError(f"there is no record with the id {display_value(record_id)}")
-            changed = with_changes(found[0], changes, datetime.now(UTC))
-            if changed is not found[0]:
-                self.writer.upsert([changed], tenant, "raise", origin)
-        return changed
-
-    def history(self, record_id: str, *, tenant: str = DEFAULT_TENANT) -> list[RecordVersion]:
-        """Return the changes of a record, oldest first, as far back as `history_days` says (API-3).
-
-        None for a record that was never changed, has expired or isn't there.
-        """
-        tenant, (wanted,) = validate_model(Scope, {"tenant": tenant}).tenant, _ids([record_id])
-        return read_versions(self._session.current_database(), tenant, wanted, self._session.history_days)
-
-    def get(self, ids: Iterable[str], *, scope: Scope) -> list[Record]:
-        """Return records by id, in the order of `ids`; what is missing, out of scope or expired is left out."""
-        wanted, predicate = _ids(ids), self._readable(scope)
-        found = record_queries.read_by_id(self._session.sqlite, predicate, wanted)
-        return [found[record_id] for record_id in wanted if record_id in found]
-
-    def view(self, scope: Scope, filters: Filters | None = None, content_types: ContentTypeNames | None = None) -> View:
-        """Return the view for searches: the records that `scope` may read, narrowed by filters and content types.
-
-        Raises:
-            InvalidInputError: an unknown content type, or none at all.
-        """
-        return View(self._session, self._predicate(scope, filters, content_types))
-
-    def _predicate(
-        self, scope: Scope | None, filters: Filters | None, content_types: ContentTypeNames | None
-    ) -> Predicate:
-        """Compile what a call may read, with the indexes of attributes that the store has now."""
-        database = self._session.current_database()
-        indexed = indexed_paths(database) if filters is not None and filters.attributes else NO_PATHS
-        return compile_predicate(scope or Scope(), filters, content_types, indexed=indexed)
-
-    def _readable(
-        self,
-        scope: Scope | None,
-        filters: Filters | None = None,
-        content_types: ContentTypeNames | None = None,
-    ) -> Predicate:
-        """Return the predicate for what may be read now: records that have expired are forgotten (LIVE-7)."""
-        return self._predicate(scope, filters, content_types).unexpired(now_microseconds())
-
-    def count(
-        self, scope: Scope | None = None, filters: Filters | None = None, content_types: ContentTypeNames | None = None
-    ) -> int:
-        """Return how many records `scan` would give."""
-        predicate = self._readable(scope, filters, content_types)
-        return record_queries.count_matching(self._session.sqlite, predicate)
-
-    def expired_ids(
-        self, scope: Scope, filters: Filters | None = None, content_types: ContentTypeNames | None = None
-    ) -> list[str]:
-        """Return the ids of the records of a scope that have expired and still stand in the store."""
-        predicate = compile_predicate(scope, filters, content_types)
-        return record_queries.expired_ids(self._session.current_database(), predicate)
-
-    def scan(
-        self, scope: Scope | None = None, filters: Filters | None = None, content_types: ContentTypeNames | None = None
-    ) -> Iterator[Record]:
-        """Yield records in the order in which they were first written (STORE-2).
-
-        Without filters that is everything; any filters leave superseded facts out unless they ask for them.
-
-        Records that are written while it runs may or may not be given; the order is stable.
-        """
-        predicate = self._readable(scope, filters, content_types)
-        return record_queries.iterate_records(self._session.sqlite, predicate)
-
-    def page(
-        self,
-        scope: Scope | None = None,
-        filters: Filters | None = None,
-        content_types: ContentTypeNames | None = None,
-        *,
-        after: str = "",
-        limit: int = record_queries.PAGE_RECORDS,
-    ) -> RecordPage:
-        """Return up to `limit` records whose ids follow `after`, in the order of their ids (STORE-2).
-
-        For callers who come back for the next page: what is written or deleted in between shifts nothing. A page
-        ends early at 16 MiB of records. See `RecordPage.after`.
-
-        Raises:
-            InvalidInputError: an unknown content type, or none at all.
-        """
-        predicate = self._readable(scope, filters, content_types)
-        return record_queries.read_page(self._session.sqlite, predicate, after, limit)
-
-    def newest(
-        self,
-        scope: Scope | None = None,
-        filters: Filters | None = None,
-        content_types: ContentTypeNames | None = None,
-        *,
-        after: str = "",
-        limit: int = record_queries.PAGE_RECORDS,
-    ) -> RecordPage:
-        """Return up to `limit` records, newest first, those of unknown time last; for the rest see `page`.
-
-        Of equal times the one that was written last comes first.
-
-        Raises:
-            InvalidInputError: an unknown content type, or none at all; `after` is none of a page before.
-        """
-        predicate = self._readable(scope, filters, content_types)
-        return record_queries.read_newest(self._session.sqlite, predicate, after, limit)
-
-    def tenants(self) -> list[str]:
-        """Return the tenants that have records, sorted."""
-        return record_queries.list_tenants(self._session.current_database())
-
-    def facts_by_key(self, tenant: str, keys: Iterable[str]) -> dict[str, list[Fact]]:
-        """Return all facts of a tenant with the given supersession keys, in the order in which they were first written.
-
-        Superseded facts are among them. `encoding.indexing.supersession_key` gives a fact's key.
-        """
-        return record_queries.facts_by_key(self._session.current_database(), tenant, keys)
-
-    def superseded_sources(self, scope: Scope, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
-        """Return the records that superseded facts of a scope were drawn from, each with its successor and the time.
-
-        Only facts that `ids` superseded count, directly or through others: the value is one of `ids`, and the time
-        (ISO 8601) from which the content of the record doesn't hold any more.
-        """
-        return record_queries.superseded_sources(self._session.current_database(), scope, ids)
-
-    def next_position(self, scope: Scope, session: str | None) -> int | None:
-        """Return the position after the last message of a scope's session; None where messages there have no position.
-
-        Messages with a position come before all that have none.
-        """
-        return record_queries.next_position(self._session.current_database(), scope, session)
-
-    def distinct_attribute(
-        self,
-        path: str,
-        scope: Scope,
-        filters: Filters | None = None,
-        content_types: ContentTypeNames | None = None,
-    ) -> list[Any]:
-        """Return the distinct values of an attribute, such as `item.namespace`; records without it are left out."""
-        predicate = self._readable(scope, filters, content_types)
-        return record_queries.distinct_attribute(self._session.sqlite, predicate, path)
-
-    def token_source(self, tenant: str) -> StoredTokens | None:
-        """Return the token vectors of a tenant; None where the embedder gives none.
-
-        Raises:
-            EmbedderError: the file of their projection is missing or damaged.
-        """
-        codec = codec_for_embedder(self.embedder)
-        return None if codec is None else StoredTokens(self._session.sqlite, tenant, codec)
-
-
-def _opened_files(
-    path: Path, embedder: Embedder, server: ChromaServer | None, paths: Iterable[str] | None, **how: bool
-) -> OpenStoreFiles:
-    files = opening.open_folder(path, embedder, server, **how)
-    _declare(files, paths)
-    return files
-
-
-def _declare(files: OpenStoreFiles, paths: Iterable[str] | None) -> None:
-    """Make and drop indexes of attributes; what fails gives the files back."""
-    try:
-        wanted = None if paths is None else checked_paths(paths)
-        if wanted is not None and not files.read_only:
-            declare_paths(files.sqlite, wanted)
-    except BaseException:
-        files.close()
-        raise
-
-
-class _Expiry(BaseModel):
-    expires_at: Timestamp
-
-
-def _ids(ids: Iterable[str]) -> list[str]:
-    if isinstance(ids, str | bytes):
-        raise InvalidInputError("ids", ids, "a list of ids")
-    wanted = list(ids)
-    for record_id in wanted:
-        if not isinstance(record_id, str):
-            raise InvalidInputError("ids", record_id, "text")
-    return wanted

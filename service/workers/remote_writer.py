@@ -14,15 +14,16 @@ from recall_loop.memory.store.embed.embedders import Embedder
 from recall_loop.memory.store.embed.onnx_model import limit_threads
 from recall_loop.memory.store.forgetting import ForgetReport, SweepReport
 from recall_loop.memory.store.maintenance import Maintenance
-from recall_loop.memory.store.record_writer import UPSERT_CHUNK, OnReject, check_on_reject, check_records
+from recall_loop.memory.store.record_writer import UPSERT_CHUNK, OnReject, RecordWriter, check_records
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.recovery import ProgressCallback
 from recall_loop.memory.store.recovery.store_session import StoreSession
-from recall_loop.memory.store.sqlite.prepared_records import WriteOutcome
-from recall_loop.memory.store.store import ContentTypeNames, MemoryStore
+from recall_loop.memory.store.sqlite.prepared_records import ChangeOrigin, WriteOutcome
+from recall_loop.memory.store.store import MemoryStore
+from recall_loop.memory.store.store_reading import ContentTypeNames
 from recall_loop.service.core.config import ServiceConfig
 from recall_loop.service.core.ipc_protocol import WriterUnavailableError, decode_message, encode_message, raise_error
-from recall_loop.state.errors import InvalidInputError, StoreLockedError
+from recall_loop.state.errors import StoreLockedError
 from recall_loop.state.records.records import RECORD_ADAPTER, Record
 from recall_loop.state.run.cancellation import cancellation_event
 from recall_loop.state.scope import DEFAULT_TENANT, Filters, RetentionRule, Scope
@@ -54,43 +55,13 @@ class RemoteWriterStore(MemoryStore):
         retention: Iterable[RetentionRule] = (),
     ) -> None:
         super().__init__(files, embedder, history_days=history_days, retention=retention)
+        self.writer = _RemoteRecordWriter(self._session, self._ask)
         self.maintenance = _RemoteMaintenance(self._session, self._ask)
 
     @property
     def writable(self) -> bool:
         """Writes are taken, though not by this process."""
         return True
-
-    def upsert(
-        self,
-        records: Iterable[Record | Mapping[str, Any]],
-        *,
-        tenant: str = DEFAULT_TENANT,
-        actor: str | None = None,
-        on_reject: OnReject = "raise",
-    ) -> list[WriteOutcome]:
-        """As `MemoryStore.upsert`, by the owner, 1,000 records at a time."""
-        if isinstance(records, Record | Mapping | str | bytes):
-            raise InvalidInputError("records", records, "a list of records")
-        check_on_reject(on_reject)
-        if on_reject == "raise":  # before the owner has written a first part of them
-            records = list(records)
-            check_records(records)
-        outcomes: list[WriteOutcome] = []
-        source, first = iter(records), True
-        while (chunk := list(islice(source, UPSERT_CHUNK))) or first:  # an empty call is checked there too
-            first = False
-            options = {"tenant": tenant, "actor": actor, "on_reject": on_reject}
-            answer = self._ask({"op": "upsert", **options, "records": chunk})
-            base = len(outcomes)
-            outcomes += [WriteOutcome(**{**one, "index": base + one["index"]}) for one in answer["outcomes"]]
-        return outcomes
-
-    def delete(self, ids: Iterable[str], *, tenant: str = DEFAULT_TENANT) -> int:
-        """As `MemoryStore.delete`, by the owner."""
-        if isinstance(ids, str | bytes):
-            raise InvalidInputError("ids", ids, "a list of ids")
-        return int(self._ask({"op": "delete", "tenant": tenant, "ids": list(ids)})["count"])
 
     def erase(self, scope: Scope) -> int:
         """As `MemoryStore.erase`, by the owner."""
@@ -133,6 +104,33 @@ class RemoteWriterStore(MemoryStore):
             ) from error
         raise_error(answer)
         return answer
+
+
+class _RemoteRecordWriter(RecordWriter):
+    """The writer of a store that another process writes: checked calls go to the owner, 1,000 records at a time."""
+
+    def __init__(self, session: StoreSession, ask: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        super().__init__(session)
+        self._ask = ask
+
+    def upsert(
+        self, records: Iterable[Record | Mapping[str, Any]], tenant: str, on_reject: OnReject, origin: ChangeOrigin
+    ) -> list[WriteOutcome]:
+        """As `RecordWriter.upsert`, by the owner."""
+        if on_reject == "raise":  # before the owner has written a first part of them
+            records = list(records)
+            check_records(records)
+        outcomes: list[WriteOutcome] = []
+        source, options = iter(records), {"tenant": tenant, "actor": origin.actor, "on_reject": on_reject}
+        while chunk := list(islice(source, UPSERT_CHUNK)):
+            answer = self._ask({"op": "upsert", **options, "records": chunk})
+            base = len(outcomes)
+            outcomes += [WriteOutcome(**{**one, "index": base + one["index"]}) for one in answer["outcomes"]]
+        return outcomes
+
+    def delete(self, tenant: str, chunks: Iterable[list[str]]) -> int:
+        """As `RecordWriter.delete`, by the owner."""
+        return sum(int(self._ask({"op": "delete", "tenant": tenant, "ids": ids})["count"]) for ids in chunks)
 
 
 class _RemoteMaintenance(Maintenance):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,22 +16,37 @@ from recall_loop.memory.store.files.store_files import CHROMA_DATABASE, SIDECAR_
 from recall_loop.memory.store.recovery import rebuilding, recovery
 from recall_loop.memory.store.recovery.open_files import OpenStoreFiles
 from recall_loop.memory.store.recovery.repair import check_embedder, is_rebuildable, open_writable_sidecar
+from recall_loop.memory.store.sqlite.attribute_index import checked_paths, declare_paths
 from recall_loop.memory.store.sqlite.changes import UPGRADABLE_SCHEMAS, upgrade_schema
 from recall_loop.memory.store.sqlite.schema import METRIC, SCHEMA_VERSION
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
-from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError, display_value
+from recall_loop.state.errors import InvalidInputError, StoreReadOnlyError, StoreUnavailableError, display_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from recall_loop.memory.store.embed.embedders import Embedder
 
 
-def open_in_memory(embedder: Embedder) -> OpenStoreFiles:
-    """Open a new store in memory."""
+def checked_folder(path: object) -> Path:
+    """Return the folder that a caller names.
+
+    Raises:
+        InvalidInputError: it is no path.
+    """
+    if not isinstance(path, str | Path) or not str(path).strip():
+        raise InvalidInputError("path", path, "the path of a folder")
+    return Path(path)
+
+
+def open_in_memory(embedder: Embedder, *, attributes: Iterable[str] | None = None) -> OpenStoreFiles:
+    """Open a new store in memory; see `MemoryStore.in_memory`."""
     database = SqliteDatabase(None)
     database.set_meta(recovery.new_marker(embedder))
-    return OpenStoreFiles(None, database)
+    files = OpenStoreFiles(None, database)
+    with _closed_on_error(files):
+        _declare_attributes(files, attributes)
+    return files
 
 
 def open_folder(
@@ -42,6 +58,7 @@ def open_folder(
     read_only: bool,
     re_embed: bool,
     move: bool = False,
+    attributes: Iterable[str] | None = None,
 ) -> OpenStoreFiles:
     """Open a folder's sidecar, making or repairing it as needed; see `MemoryStore.open`."""
     check_path(path, create=create, read_only=read_only, elsewhere=given is not None and given.collection is not None)
@@ -50,15 +67,28 @@ def open_folder(
     else:
         files = _open_locked(path, embedder, given)
     files.api_key = given.api_key if given else None
-    try:
+    with _closed_on_error(files):
         _check_server(files, given, move=move and not read_only)
         _check_marker(files, embedder, re_embed=re_embed and not read_only)
         if not read_only:
             files.mark_in_use()
+        _declare_attributes(files, attributes)
+    return files
+
+
+@contextmanager
+def _closed_on_error(files: OpenStoreFiles) -> Iterator[None]:
+    try:
+        yield
     except BaseException:
         files.close()
         raise
-    return files
+
+
+def _declare_attributes(files: OpenStoreFiles, paths: Iterable[str] | None) -> None:
+    wanted = None if paths is None else checked_paths(paths)
+    if wanted is not None and not files.read_only:
+        declare_paths(files.sqlite, wanted)
 
 
 def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = False) -> None:
