@@ -54,6 +54,6 @@ def add_tool(store: MemoryStore, scope: ScopeProvider | None = None) -> BaseTool
         names = ("tenant", "agent_id", "user_id", "conversation_id")
         owner = addition_owner({name: getattr(reach, name) for name in names})
         added = add_records(store, [*facts, *query.messages], owner, roles=tuple(Role), actor=ADD_TOOL_NAME)
-        return {"ids": list(added.ids)}
+        return {"ids": list(added.ids)} | ({"warnings": list(added.warnings)} if added.warnings else {})
 
     return make_memory_tool(ADD_TOOL_NAME, ADD_TOOL_DESCRIPTION, AddQuery, scope, answer)

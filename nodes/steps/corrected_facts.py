@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 from functools import cache
 
 from recall_loop.nodes.runtime.run_context import RunContext
@@ -24,7 +25,7 @@ def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext)
     """
     folded = {name for item in ranked for name, _ in item.entry["said"][1:]}  # what says the same corrects nothing
     found = [item for item in run.ranked(state) if item.id not in folded]
-    moment = asked_moment(run.question, run.reference_time)
+    moment = asked_moment(run.question, run.reference_time, datetime.now(UTC))
     try:
         return order_corrections(ranked, found, run.question, moment, _rarity(ranked, run))
     except StoreError as error:

@@ -26,7 +26,7 @@ from recall_loop.policy.facts.supersession import said_at
 from recall_loop.policy.facts.wording import asks_of_the_past
 from recall_loop.policy.question.periods import entry_created_at
 from recall_loop.policy.question.question import AnalysedQuestion
-from recall_loop.state.types import ContentType
+from recall_loop.state.types import ContentType, is_to_come
 
 CORRECTED_DEPTH = 10
 """How many of the best entries may turn out to be corrected, or, for a question about the past, to be corrections."""
@@ -38,16 +38,20 @@ _KINDS = (ContentType.MESSAGE, ContentType.FACT, ContentType.ARCHIVAL)
 
 @dataclass(frozen=True)
 class AskedMoment:
-    """Whether a question is about the past, and the end of the time that it names, if it names a past one."""
+    """Whether a question is about the past, and the end of the time that it names, if it names a past one.
+
+    `now` is the clock's time: what is dated later than that by more than a day corrects nothing (GUARD-5).
+    """
 
     past: bool
     until: datetime | None
+    now: datetime
 
 
-def asked_moment(question: AnalysedQuestion, reference: datetime) -> AskedMoment:
-    """Return which moment a question asks about; `reference` is its now."""
+def asked_moment(question: AnalysedQuestion, reference: datetime, now: datetime) -> AskedMoment:
+    """Return which moment a question asks about; `reference` is its now, `now` the clock's."""
     ends = [time.end for time in question.event_times if time.end <= reference and time.kind in _PERIODS]
-    return AskedMoment(asks_of_the_past(question.text), max(ends, default=None))
+    return AskedMoment(asks_of_the_past(question.text), max(ends, default=None), now)
 
 
 def older_terms(ranked: Sequence[RankedEntry], question: str) -> frozenset[str]:
@@ -78,7 +82,8 @@ def order_corrections(
     everything = {item.id: item for item in (*others, *ranked) if item.kind in _KINDS}
     asked = question_terms(question.text)
     known = [item for item in everything.values() if moment.until is None or _made_before(item, moment.until)]
-    later = _Later(everything.values() if moment.past else known, asked, rarity)
+    said = everything.values() if moment.past else known
+    later = _Later((item for item in said if not is_to_come(entry_created_at(item.entry), moment.now)), asked, rarity)
     if moment.past:
         return _older_first(ranked, everything, later)
     found = _corrections(ranked, everything, later)

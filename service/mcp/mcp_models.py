@@ -120,6 +120,9 @@ class AddResult(BaseModel):
     """Ids of what was added, in order; it survives the death of the process."""
 
     ids: list[str]
+    warnings: list[str] = Field(
+        [], description="How what was kept differs from what was given, such as a time left out."
+    )
 
 
 class ListArguments(_ToolArguments):

@@ -161,8 +161,10 @@ def call_add(context: ToolContext, arguments: AddArguments, _: ReportProgress) -
     if not content:
         raise InvalidInputError("arguments", {}, "one of text, messages, records")
     owner = addition_owner({"tenant": scope.tenant, **given_owners(scope)})
-    ids = list(add_records(context.store, content, owner, roles=tuple(Role), actor=context.caller.key_id).ids)
-    return ToolResult(f"Added {len(ids)}: {', '.join(ids)}", AddResult(ids=ids))
+    added = add_records(context.store, content, owner, roles=tuple(Role), actor=context.caller.key_id)
+    ids, warnings = list(added.ids), list(added.warnings)
+    text = "\n".join([f"Added {len(ids)}: {', '.join(ids)}", *warnings])
+    return ToolResult(text, AddResult(ids=ids, warnings=warnings))
 
 
 def call_list(context: ToolContext, arguments: ListArguments, _: ReportProgress) -> ToolResult:

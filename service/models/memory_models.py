@@ -94,7 +94,8 @@ def add_response(added: AddResult) -> AddResponse:
     return AddResponse(
         ids=list(added.ids),
         outcomes=[
-            RecordOutcome(index=one.index, id=one.id, status=one.status, error=one.error) for one in added.outcomes
+            RecordOutcome(index=one.index, id=one.id, status=one.status, error=one.error, warning=one.warning)
+            for one in added.outcomes
         ],
         skipped=[SkippedItem(index=one.index, reason=one.reason) for one in added.skipped],
         facts=None if facts is None else InferredFacts.model_validate(facts, from_attributes=True),

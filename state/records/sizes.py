@@ -13,6 +13,9 @@ MAX_ATTRIBUTE_CHARS = 1_000_000
 MAX_RUN_CHARS = 16_000_000
 """Characters of a trajectory's attributes as JSON, which hold its whole run; of other kinds `MAX_ATTRIBUTE_CHARS`."""
 MAX_BLOCK_CHARS = 4 * MAX_TEXT_CHARS
+MAX_NAME_CHARS = 4_000
+"""Characters of a short field: they are indexed with the text, or stand beside it in every result."""
+SHORT_FIELDS = ("label", "subject", "object", "fact_type", "author", "agent_name")
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
 
@@ -24,6 +27,10 @@ def size_complaints(record: Record) -> Iterator[tuple[str, str, str]]:
     ):
         if count > most:
             yield name, f"{count:,} items", f"a list of 0 to {most:,} items"
+    for name in SHORT_FIELDS:
+        written = len(getattr(record, name) or "")
+        if written > MAX_NAME_CHARS:
+            yield name, f"{written:,} characters", f"a text of at most {MAX_NAME_CHARS:,} characters"
     blocks = sum(len(block.text) for block in record.blocks)
     if blocks > MAX_BLOCK_CHARS:
         yield "blocks", f"{blocks:,} characters", f"texts of at most {MAX_BLOCK_CHARS:,} characters together"

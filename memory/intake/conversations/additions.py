@@ -64,6 +64,11 @@ class AddResult:
     skipped: tuple[SkippedMessage, ...] = ()
     facts: ExtractionResult | None = None
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """How records deviate from what was given, each with the record's id, such as a time that is left out."""
+        return tuple(f"{one.id}: {one.warning}" for one in self.outcomes if one.warning)
+
 
 @dataclass(slots=True)
 class Additions:

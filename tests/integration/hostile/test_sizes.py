@@ -29,6 +29,10 @@ TOO_LARGE = {
         {"attributes": {"a": "x" * 1_000_000}},
         "got 1,000,009 characters; allowed: an object of at most 1,000,000 characters as JSON",
     ),
+    **{
+        name: ({name: "x" * 4_001}, "got 4,001 characters; allowed: a text of at most 4,000 characters")
+        for name in ("label", "subject", "object", "fact_type", "author", "agent_name")
+    },
 }
 
 
@@ -55,6 +59,14 @@ def test_a_trajectory_may_hold_a_long_run(store):
     assert store.upsert([run])[0].status == "created"
     with pytest.raises(RejectedRecordsError, match="at most 16,000,000 characters as JSON"):
         store.upsert([run | {"attributes": {"task": "x" * 16_000_000}}])
+
+
+def test_a_short_field_may_be_filled_and_a_change_keeps_to_its_limit(store):
+    """Proves: GUARD-7, API-3."""
+    assert store.upsert([TALK | {"author": "x" * 4_000, "label": "y" * 4_000}])[0].status == "created"
+    with pytest.raises(RejectedRecordsError, match="author: got 4,001 characters; allowed: a text of at most 4,000"):
+        store.update("m1", {"author": "x" * 4_001})
+    assert len(next(store.scan()).author) == 4_000
 
 
 def test_what_an_earlier_version_stored_can_be_read_and_made_smaller(store, monkeypatch):
