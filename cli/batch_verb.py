@@ -32,7 +32,7 @@ exit codes:
   start or continue; 130 interrupted. After 2 and 130 the same command with --resume continues the run.
 example:
   echo '{"id": "q1", "messages": [{"role": "user", "content": "Who sells us bread?"}]}' > requests.jsonl
-  recall-loop batch requests.jsonl -o results.jsonl --store ./memory
+  recall-loop batch requests.jsonl -o results.jsonl --store ./my-memory
 """
 
 

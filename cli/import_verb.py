@@ -23,9 +23,9 @@ after an interruption, and later it imports only changes.
 """
 _EXAMPLE = """\
 examples:
-  recall-loop import mem0 /tmp/qdrant --history ~/.mem0/history.db --store ./memory --tenant acme
-  recall-loop import langgraph-store store.sqlite --namespace 'memories.{user}' --store ./memory --dry-run
-  recall-loop import letta memories.json --agent support --store ./memory
+  recall-loop import mem0 /tmp/qdrant --history ~/.mem0/history.db --store ./my-memory --tenant acme
+  recall-loop import langgraph-store store.sqlite --namespace 'memories.{user}' --store ./my-memory --dry-run
+  recall-loop import letta memories.json --agent support --store ./my-memory
 """
 
 

@@ -22,7 +22,7 @@ last lines that the store acknowledged.
 """
 _EXAMPLE = """\
 example:
-  recall-loop ingest notes.jsonl chat.jsonl --store ./memory --tenant acme
+  recall-loop ingest notes.jsonl chat.jsonl --store ./my-memory --tenant acme
 """
 
 

@@ -47,9 +47,9 @@ _EPILOG = """\
 Start with:
   recall-loop demo
 Then with a memory of your own:
-  recall-loop add "We ordered the windows in May." --store ./memory
-  recall-loop ingest records.jsonl --store ./memory
-  recall-loop retrieve "When did we order the windows?" --store ./memory
+  recall-loop add "We ordered the windows in May." --store ./my-memory
+  recall-loop ingest records.jsonl --store ./my-memory
+  recall-loop retrieve "When did we order the windows?" --store ./my-memory
 """
 
 

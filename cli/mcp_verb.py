@@ -24,9 +24,9 @@ of it, and no call can change that. --http starts the service of `recall-loop se
 """
 _EXAMPLE = """\
 examples:
-  recall-loop mcp --store ./memory --tenant acme
-  recall-loop mcp --store ./memory --tenant acme --agent lena --scope constellation --read-only
-  recall-loop mcp --http --store ./memory --keys keys.json --port 8321
+  recall-loop mcp --store ./my-memory --tenant acme
+  recall-loop mcp --store ./my-memory --tenant acme --agent lena --scope constellation --read-only
+  recall-loop mcp --http --store ./my-memory --keys keys.json --port 8321
 """
 _STDIO_ONLY = {
     "tenant": "--tenant",

@@ -29,10 +29,10 @@ in the result, and why the search stopped. The store is opened for reading only.
 """
 _EXAMPLE = """\
 examples:
-  recall-loop retrieve "Who supplies the windows, and what do they cost?" --store ./memory
-  recall-loop retrieve "What failed last time?" --types trajectory --store ./memory --stream
-  recall-loop retrieve "Who owns the granary?" --store ./memory --model gpt-5-mini --answer
-  recall-loop retrieve "When was that?" --messages window.jsonl --store ./memory --json
+  recall-loop retrieve "Who supplies the windows, and what do they cost?" --store ./my-memory
+  recall-loop retrieve "What failed last time?" --types trajectory --store ./my-memory --stream
+  recall-loop retrieve "Who owns the granary?" --store ./my-memory --model gpt-5-mini --answer
+  recall-loop retrieve "When was that?" --messages window.jsonl --store ./my-memory --json
 """
 
 

@@ -22,9 +22,9 @@ of the service is an environment variable: see docs/operations.md.
 """
 _EXAMPLE = """\
 examples:
-  recall-loop serve --store ./memory
-  recall-loop serve --store ./memory --keys keys.json --host 0.0.0.0 --port 8321
-  recall-loop serve --store ./memory --chroma-url http://127.0.0.1:8000 --workers 4 --keys keys.json
+  recall-loop serve --store ./my-memory
+  recall-loop serve --store ./my-memory --keys keys.json --host 0.0.0.0 --port 8321
+  recall-loop serve --store ./my-memory --chroma-url http://127.0.0.1:8000 --workers 4 --keys keys.json
 """
 
 

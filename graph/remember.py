@@ -99,8 +99,8 @@ def remember(
     Args:
         store: the store, open for writing; None = `store_path` of the context or the settings, opened for writing and
             kept open.
-        llm: the chat model that extracts facts, or its name as "provider:model"; None = `llm_model` of the context or
-            the settings.
+        llm: the chat model that extracts facts, or its name as "provider:model"; None = `llm_model` of the settings.
+            The context may name another.
         settings: None = read from the environment now.
         facts: extract facts, with the ids of the messages that say them; a newer one supersedes an older one that it
             contradicts. If the model fails, its messages are kept and read the next time.
@@ -117,14 +117,18 @@ def remember(
         masking: what of a trajectory is masked.
 
     Raises:
-        InvalidInputError: an argument is not allowed. At run time: there is no thread and no conversation, no store, or
-            facts are wanted and there is no model.
+        InvalidInputError: an argument is not allowed, or facts are wanted and there is no model. At run time: there is
+            no thread and no conversation, or no store.
     """
     kept = {"facts": facts, "trajectory": trajectory, "single_valued": single_valued, "roles": roles}
     owner = {"tenant": tenant, "agent_id": agent_id, "group_id": group_id, "user_id": user_id}
     conversation = {"conversation_id": conversation_id, "session": session}
     options = validate_model(_RememberOptions, kept | owner | conversation)
-    resources = GraphResources(store, settings or Settings.from_env(), llm, writable=True)
+    chosen = settings or Settings.from_env()
+    if options.facts and llm is None and chosen.llm_model is None:
+        allowed = "facts together with llm=, or with llm_model in the settings (RECALL_LOOP_LLM_MODEL)"
+        raise InvalidInputError("facts", True, allowed)
+    resources = GraphResources(store, chosen, llm, writable=True)
     return _make_node(resources, options, messages_key, masking)
 
 
@@ -158,10 +162,6 @@ class _MessageRecorder:
         if resources.store is None and not (context.store_path or self._settings.store_path):
             raise InvalidInputError("store", None, "a MemoryStore, or store_path in the context or the settings")
         self._chat_client = resources.chat_client_for(context, self._settings) if options.facts else None
-        if options.facts and self._chat_client is None:
-            raise InvalidInputError(
-                "facts", True, "facts together with llm=, or llm_model in the context or the settings"
-            )
         self._owner = _conversation_owner(options, context, self._settings)
         self._store = resources.store_for(context)
 

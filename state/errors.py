@@ -122,6 +122,16 @@ def _child(part: JsonSchema, step: int | str, schema: JsonSchema) -> JsonSchema 
 
 
 _SHOWN_CHARACTERS = 120
+
+
+class _Nothing:
+    """What is given where a required field is left out: not None, which may be stated."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+NOTHING = _Nothing()
 _SHOWN_REJECTIONS = 20
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -260,7 +270,7 @@ def join_steps(steps: Sequence[int | str]) -> str:
 
 def invalid_input(details: ErrorDetails, schema: JsonSchema | None, field: str) -> InvalidInputError:
     """Turn a complaint of pydantic about `field` into an `InvalidInputError`; `schema` as in `invalid_input_from`."""
-    value = None if details["type"] == "missing" else details.get("input")
+    value = NOTHING if details["type"] == "missing" else details.get("input")
     return InvalidInputError(field or "input", value, describe_allowed(details, schema))
 
 

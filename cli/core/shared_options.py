@@ -159,7 +159,7 @@ def add_action(
     actions: Any,
     name: str,
     words: str,
-    example: str = "--store ./memory",
+    example: str = "--store ./my-memory",
     *,
     stored: bool = True,
     tenant: bool = True,

@@ -33,7 +33,7 @@ sets llm_model.
 """
 _EXAMPLE = """\
 examples:
-  recall-loop replay --requests log.jsonl --store ./memory
+  recall-loop replay --requests log.jsonl --store ./my-memory
   recall-loop replay --data path/to/set --policy old --policy new --json report.json --html report.html
 """
 _DATASET_OPTIONS = ("format", "kinds", "categories", "unscored")

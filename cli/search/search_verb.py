@@ -25,9 +25,9 @@ it prints what was searched. A query may end with a time: `< 3 days` (within), `
 """
 _EXAMPLE = """\
 examples:
-  recall-loop search "ferry to the island" --store ./memory
-  recall-loop search "deploy failed < 3 days" --types message --role tool --store ./memory
-  recall-loop search "windws" --mode fts --fuzzy 1 --store ./memory --json
+  recall-loop search "ferry to the island" --store ./my-memory
+  recall-loop search "deploy failed < 3 days" --types message --role tool --store ./my-memory
+  recall-loop search "windws" --mode fts --fuzzy 1 --store ./my-memory --json
 """
 
 

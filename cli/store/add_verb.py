@@ -20,9 +20,9 @@ Files of many records are for `recall-loop ingest`.
 """
 _EXAMPLE = """\
 examples:
-  recall-loop add "I moved to Bergen in May." --user ada --store ./memory
-  recall-loop add --file talk.json --conversation house --infer --model gpt-5-mini --store ./memory
-  echo "The ferry leaves at nine." | recall-loop add - --store ./memory
+  recall-loop add "I moved to Bergen in May." --user ada --store ./my-memory
+  recall-loop add --file talk.json --conversation house --infer --model gpt-5-mini --store ./my-memory
+  echo "The ferry leaves at nine." | recall-loop add - --store ./my-memory
 """
 
 

@@ -25,13 +25,13 @@ if TYPE_CHECKING:  # loaded when the verb runs
 _RECORD_ACTIONS = {"list": ("record_actions", "list_records"), "update": ("record_actions", "update_record")}
 _EXAMPLE = """\
 examples:
-  recall-loop store info --store ./memory
-  recall-loop store verify --store ./memory
-  recall-loop store list --store ./memory --tenant acme --user u-5
-  recall-loop store export --store ./memory --tenant acme -o acme.jsonl
-  recall-loop store delete --store ./memory --tenant acme --ids m-17 m-18
-  recall-loop store delete --store ./memory --tenant acme --user u-5 --compact
-  RECALL_LOOP_EMBEDDER=openai recall-loop store rebuild --re-embed --store ./memory
+  recall-loop store info --store ./my-memory
+  recall-loop store verify --store ./my-memory
+  recall-loop store list --store ./my-memory --tenant acme --user u-5
+  recall-loop store export --store ./my-memory --tenant acme -o acme.jsonl
+  recall-loop store delete --store ./my-memory --tenant acme --ids m-17 m-18
+  recall-loop store delete --store ./my-memory --tenant acme --user u-5 --compact
+  RECALL_LOOP_EMBEDDER=openai recall-loop store rebuild --re-embed --store ./my-memory
 """
 
 

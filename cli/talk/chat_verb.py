@@ -30,9 +30,9 @@ noted. Lines that begin with a slash are commands; /help lists them. Lines may a
 """
 _EXAMPLE = """\
 examples:
-  recall-loop chat --store ./memory --user ada
-  recall-loop chat --store ./memory --user ada --model gpt-5-mini --infer
-  printf 'I moved to Bergen.\\nWhere do I live?\\n' | recall-loop chat --store ./memory --user ada --json
+  recall-loop chat --store ./my-memory --user ada
+  recall-loop chat --store ./my-memory --user ada --model gpt-5-mini --infer
+  printf 'I moved to Bergen.\\nWhere do I live?\\n' | recall-loop chat --store ./my-memory --user ada --json
 """
 _PROMPT = "you: "
 

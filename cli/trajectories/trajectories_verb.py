@@ -27,10 +27,10 @@ Neither affects the other: a run that ended in an error may teach a lot.
 """
 _EXAMPLE = """\
 examples:
-  recall-loop trajectories add runs.jsonl --store ./memory
-  recall-loop trajectories search "refund of a cancelled order" --contrasts --store ./memory
-  recall-loop trajectories show run-17 --store ./memory
-  recall-loop trajectories migrate --store ./memory --dry-run
+  recall-loop trajectories add runs.jsonl --store ./my-memory
+  recall-loop trajectories search "refund of a cancelled order" --contrasts --store ./my-memory
+  recall-loop trajectories show run-17 --store ./my-memory
+  recall-loop trajectories migrate --store ./my-memory --dry-run
 """
 _READING_ACTIONS = ("search", "show", "stats")
 _RUNS_HELP = "JSON Lines, one run per line: `messages`, and besides them `id`, `task`, `stop_reason`, `error` …"
@@ -61,7 +61,7 @@ def _add_intake(actions: Any) -> None:
     convert.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS_HELP)
     convert.add_argument("-o", "--output", type=Path, metavar="FILE", help="a new file (default: stdout)")
     _add_masking(convert)
-    add = add_action(actions, "add", "add runs to a store", "runs.jsonl --store ./memory --agent support")
+    add = add_action(actions, "add", "add runs to a store", "runs.jsonl --store ./my-memory --agent support")
     add.add_argument("files", nargs="+", type=Path, metavar="FILE", help=_RUNS_HELP)
     add.add_argument("--agent", metavar="A", help="agent that the runs belong to (default: as each line says)")
     add.add_argument("--tag", action="append", default=[], metavar="T", help="tag for every run; may be repeated")
@@ -93,7 +93,7 @@ def _add_masking(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_score(actions: Any) -> None:
-    score = add_action(actions, "score", "score runs that have no learning value", "--pending --store ./memory")
+    score = add_action(actions, "score", "score runs that have no learning value", "--pending --store ./my-memory")
     score.add_argument(
         "--pending",
         action="store_true",
@@ -109,7 +109,7 @@ def _add_score(actions: Any) -> None:
 
 
 def _add_search(actions: Any) -> None:
-    search = add_action(actions, "search", "search past runs by their task", '"late refund" --store ./memory')
+    search = add_action(actions, "search", "search past runs by their task", '"late refund" --store ./my-memory')
     search.add_argument("query", type=not_blank, metavar="QUERY", help="what the run should be about")
     add_scope_options(search.add_argument_group("where to look"), "runs")
     _add_contrasts(search.add_argument_group("learning value and contrasts"))
@@ -148,11 +148,11 @@ def _add_filters(group: Group) -> None:
 
 
 def _add_show(actions: Any) -> None:
-    show = add_action(actions, "show", "print a run in readable form", "run-17 --store ./memory")
+    show = add_action(actions, "show", "print a run in readable form", "run-17 --store ./my-memory")
     show.add_argument("id", metavar="ID", help="id of the run")
     show.add_argument("--full", action="store_true", help="show every text in full (default: shortened)")
     add_json_option(show)
-    stats = add_action(actions, "stats", "count runs by execution and learning value", "--store ./memory")
+    stats = add_action(actions, "stats", "count runs by execution and learning value", "--store ./my-memory")
     add_json_option(stats)
 
 

@@ -37,7 +37,7 @@ _EXPORTED_AT_ONCE = 100
 class AsyncMemory:
     """`Memory` for an event loop: the same arguments, results and errors, and nothing that blocks runs on the loop.
 
-        async with AsyncMemory("./memory") as memory:
+        async with AsyncMemory("./my-memory") as memory:
             await memory.add("I moved to Bergen in May.", user_id="ada")
             print((await memory.recall("Where do I live?", user_id="ada")).context)
 

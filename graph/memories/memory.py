@@ -40,7 +40,7 @@ Versions = list[RecordVersion]
 class Memory:
     """A memory: texts, messages and records go in, and what matters for a question comes out.
 
-        with Memory("./memory") as memory:
+        with Memory("./my-memory") as memory:
             memory.add("I moved to Bergen in May.", user_id="ada")
             print(memory.recall("Where do I live?", user_id="ada").context)
 

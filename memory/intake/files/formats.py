@@ -13,7 +13,7 @@ from typing import Any
 from recall_loop.memory.intake.files.documents import ABSENT_ID, FileIdTracker, record_from_document
 from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines, to_printable
 from recall_loop.memory.store.encoding.derivation import derive_kind
-from recall_loop.state.errors import InvalidInputError, display_value
+from recall_loop.state.errors import NOTHING, InvalidInputError, display_value
 from recall_loop.state.records.records import Fact, Record, parse_record
 
 Document = dict[str, Any]
@@ -179,7 +179,7 @@ def record_from_fields(fields: Mapping[str, Any]) -> Record:
         InvalidInputError: names the field, its value and what is allowed.
     """
     if fields.get("text") is None and fields.get("content") is None:
-        raise InvalidInputError("text", None, "text that is not blank, as `text` or `content`")
+        raise InvalidInputError("text", NOTHING, "text that is not blank, as `text` or `content`")
     stated = {name: value for name, value in fields.items() if name not in ("id", "kind") or value is not None}
     return parse_record({"id": ABSENT_ID, "kind": derive_kind(fields), **stated})
 

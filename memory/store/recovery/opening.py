@@ -95,7 +95,7 @@ def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = F
     """Check that a folder holds a store, or may come to hold one.
 
     Raises:
-        StoreUnavailableError: it holds none, or is no folder.
+        StoreUnavailableError: it holds none, is no folder, or holds source code.
     """
     if "\x00" in str(path):
         raise StoreUnavailableError(f"{display_value(str(path))}: not a path; it holds a NUL character")
@@ -111,6 +111,9 @@ def check_path(path: Path, *, create: bool, read_only: bool, elsewhere: bool = F
         raise StoreUnavailableError(f"{path}: the sidecar is missing; open it once for writing to rebuild it")
     if not found and not other_half and (read_only or not create):
         raise StoreUnavailableError(f"{path}: no store there")
+    if not found and not other_half and (path / "__init__.py").exists():
+        # `--store ./memory` in a checkout would write among the sources.
+        raise StoreUnavailableError(f"{path}: holds the source of a Python package; name another folder for the store")
 
 
 def _open_locked(path: Path, embedder: Embedder, given: ChromaServer | None) -> OpenStoreFiles:

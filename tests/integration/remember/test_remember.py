@@ -320,12 +320,12 @@ def test_what_is_wrong_is_said_with_its_name(store):
         ("roles", {"roles": ["robot"]}),
         ("tenant", {"tenant": " "}),
         ("single_valued", {"single_valued": "lives_in"}),
+        ("facts", {"facts": True}),
     ):
         with pytest.raises(InvalidInputError, match=name):
             remember(**{"store": store} | arguments)
     for name, node, config in (
         ("conversation_id", remember(store), {}),
-        ("facts", remember(store, facts=True), thread()),
         ("store", remember(), thread()),
         ("chat", remember(store, messages_key="chat"), thread()),
     ):

@@ -167,11 +167,15 @@ def _break(name: str, folder: Path, change: Change) -> Path:
     ("name", "change", "error"),
     [
         ("locomo", lambda x: x[0]["qa"][0].update(category=9), r"locomo\.json item 1\.qa\.0\.category: got 9"),
-        ("locomo", lambda x: x[0]["qa"][1].pop("question"), r"locomo\.json item 1\.qa\.1\.question: got None"),
+        ("locomo", lambda x: x[0]["qa"][1].pop("question"), r"locomo\.json item 1\.qa\.1\.question: got nothing"),
         ("locomo", lambda x: x.append(x[0]), r"locomo\.json item 2\.sample_id: got 'talk-1'"),
-        ("beam", lambda x: x[0]["turns"][0][1].pop("id"), r"1/chat\.json\.0\.turns\.0\.1\.id: got None"),
+        ("beam", lambda x: x[0]["turns"][0][1].pop("id"), r"1/chat\.json\.0\.turns\.0\.1\.id: got nothing"),
         ("beam", lambda x: x[0]["turns"][0][0].update(time_anchor="soon"), r"chat\.json id 0\.time_anchor: got 'soon'"),
-        ("musique", lambda x: x[1]["paragraphs"][0].pop("title"), r"dev\.jsonl line 2\.paragraphs\.0\.title: got None"),
+        (
+            "musique",
+            lambda x: x[1]["paragraphs"][0].pop("title"),
+            r"dev\.jsonl line 2\.paragraphs\.0\.title: got nothing",
+        ),
         ("hotpotqa", lambda x: x[0].update(context=["Tar"]), r"hotpotqa\.json item 1\.context\.0: got 'Tar'"),
         ("longmemeval", lambda x: x[0]["haystack_dates"].pop(), r"item 1\.haystack_dates: got 1"),
         (
@@ -179,7 +183,7 @@ def _break(name: str, folder: Path, change: Change) -> Path:
             lambda x: x[1].update(haystack_dates=["2023/13/01"]),
             r"item 2\.haystack_dates\.0: got '2023/13",
         ),
-        ("tau", lambda x: x[2].pop("reward"), r"tau\.json item 3\.reward: got None"),
+        ("tau", lambda x: x[2].pop("reward"), r"tau\.json item 3\.reward: got nothing"),
         ("tau2", lambda x: x["simulations"][0].update(task_id="9"), r"simulations\.0\.task_id: got '9'"),
         ("tau2", lambda x: x["tasks"][1]["user_scenario"].update(instructions={}), r"tasks\.1\.user_scenario"),
     ],

@@ -124,7 +124,7 @@ def test_long_content_is_taken_and_shown_short_when_refused() -> None:
 
 
 def test_missing_messages() -> None:
-    with pytest.raises(InvalidInputError, match=r"^messages: got None; allowed: a list of at least 1 item$"):
+    with pytest.raises(InvalidInputError, match=r"^messages: got nothing; allowed: a list of at least 1 item$"):
         validate_model(RetrieveRequest, {})
 
 

@@ -328,6 +328,20 @@ def test_paths_that_hold_no_store_are_typed_errors(tmp_path):
     assert file.read_text() == "no store"
 
 
+def test_no_store_is_made_among_sources(tmp_path):
+    """Proves: MOVE-1."""
+    sources = tmp_path / "memory"
+    sources.mkdir()
+    (sources / "__init__.py").touch()
+    with pytest.raises(StoreUnavailableError, match="memory: holds the source of a Python package"):
+        MemoryStore.open(sources, embedder=Lengths())
+    assert [path.name for path in sources.iterdir()] == ["__init__.py"]
+    (sources / "__init__.py").rename(tmp_path / "aside.py")
+    MemoryStore.open(sources, embedder=Lengths()).close()
+    (tmp_path / "aside.py").rename(sources / "__init__.py")
+    MemoryStore.open(sources, embedder=Lengths()).close()  # what is a store already stays one
+
+
 def test_a_damaged_sidecar_and_an_unknown_schema_are_typed_errors(tmp_path):
     """Proves: STORE-4."""
     MemoryStore.open(tmp_path, embedder=Lengths()).close()
