@@ -1,4 +1,4 @@
-"""`recall-loop ingest`: files of records or conversations into a store (STORE-2, OPS-2)."""
+"""`recall-loop ingest`: files of records, messages, exports, tables or notes into a store (STORE-2, MOVE-1)."""
 
 from __future__ import annotations
 
@@ -15,34 +15,49 @@ if TYPE_CHECKING:  # loaded when the verb runs
     from recall_loop.state.settings.settings import Settings
 
 _DESCRIPTION = """\
-Read JSON Lines files into a store, one record per line (docs/records.md). An invalid line is reported
-and written to a rejects file with the reason; the others are stored, and the exit code is 1.
-Running it again is safe: the same file gives the same records. An interrupted run continues after the
-last lines that the store acknowledged.
+Read files into a store: records (docs/records.md), lists of chat messages (OpenAI, LangChain), the exports of
+ChatGPT, Claude and Slack as they were downloaded, tables in CSV, Markdown notes and plain text. What a file is taken
+for is said first; --dry-run shows its first records and writes nothing. An item that can't be kept is reported and
+written to a rejects file with the reason; the others are stored, and the exit code is 1. Running it again is safe: the
+same file gives the same records. An interrupted run of records continues after the last lines that were acknowledged.
 """
 _EXAMPLE = """\
-example:
-  recall-loop ingest notes.jsonl chat.jsonl --store ./my-memory --tenant acme
+examples:
+  recall-loop ingest conversations.json --user ada --store ./my-memory --dry-run
+  recall-loop ingest notes.md chat.jsonl slack-export.zip --store ./my-memory --tenant acme
+  recall-loop ingest talk.json --format openai --user ada --conversation monday --store ./my-memory
 """
+_FORMATS = ("auto", "records", "openai", "langchain", "chatgpt", "claude", "slack", "csv", "markdown", "text", "locomo")
 
 
 def add_parser(subparsers: Any) -> None:
     """Add the verb and its options."""
     parser = subparsers.add_parser(
-        "ingest", help="read files of records into a store", description=_DESCRIPTION, epilog=_EXAMPLE
+        "ingest",
+        help="read files of records, messages, exports, tables or notes into a store",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
     )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON Lines files, UTF-8")
+    add = parser.add_argument
+    add("files", nargs="+", type=Path, metavar="FILE", help="files in UTF-8, ZIP exports, or a Slack export's folder")
     add_store_option(parser)
     add_tenant_option(parser)
-    parser.add_argument(
+    add(
         "--format",
-        choices=("records", "locomo"),
-        default="records",
-        help="records: our own format; locomo: conversations in LoCoMo's layout (default: %(default)s)",
+        choices=_FORMATS,
+        default="auto",
+        help="what the files are: docs/records.md has each format (default: %(default)s, what is in a file decides)",
+    )
+    add("--dry-run", action="store_true", help="show what would be kept and the first three records; write nothing")
+    whose = parser.add_argument_group("whose the records are that name nobody")
+    whose.add_argument("--user", dest="user_id", metavar="U", help="user whose memory it is")
+    whose.add_argument("--agent", dest="agent_id", metavar="A", help="agent whose memory it is")
+    whose.add_argument(
+        "--conversation", dest="conversation_id", metavar="ID", help="their conversation (of messages: the file's name)"
     )
     add_batch_size_option(parser, "lines")
-    parser.add_argument("--rejects", type=Path, metavar="FILE", help="for rejected lines (default: FILE.rejects.jsonl)")
-    parser.add_argument(
+    add("--rejects", type=Path, metavar="FILE", help="for rejected lines (default: FILE.rejects.jsonl)")
+    add(
         "--resume",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -51,14 +66,20 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Ingest the files; 1 where lines were rejected, else 0."""
+    """Ingest the files, or show what is in them; 1 where items were rejected, else 0."""
     from recall_loop.cli.core.common import check_readable, open_store
+    from recall_loop.cli.core.ingest_preview import show_previews
+    from recall_loop.memory.intake.files.entries import file_owner
+    from recall_loop.memory.intake.files.file_preview import examine_file
     from recall_loop.memory.intake.files.ingest import IngestOptions
 
-    check_readable(args.files)
-    options = IngestOptions(
-        tenant=settings.tenant, format_name=args.format, batch_size=args.batch_size, resume=args.resume
-    )
+    check_readable([path for path in args.files if not path.is_dir()])
+    owner = file_owner({name: getattr(args, name) for name in ("user_id", "agent_id", "conversation_id")})
+    if args.dry_run:
+        return show_previews(args.files, args.format, owner)
+    for path in args.files:  # a file of another kind is told before anything is written
+        examine_file(path, args.format, owner)
+    options = IngestOptions(settings.tenant, args.batch_size, args.format, args.resume, owner)
     with open_store(settings, create=True) as store:
         summaries = [_ingest(path, store, options, args.rejects) for path in args.files]
     return 1 if any(summary.rejected for summary in summaries) else 0
@@ -83,20 +104,22 @@ def _ingest(path: Path, store: MemoryStore, options: IngestOptions, rejects_path
             on_progress=lambda line, offset: advance(offset or 0, line),
         )
     problems.close()
-    _print_summary(summary)
+    _print_summary(summary, options.format_name)
     return summary
 
 
-def _print_summary(summary: IngestSummary) -> None:
+def _print_summary(summary: IngestSummary, format_name: str) -> None:
     from recall_loop.cli.core.screen import Screen, sanitize
     from recall_loop.state.display import format_count
 
     counts = [f"{summary.created:,} created", f"{summary.replaced:,} replaced"]
     counts += [f"{summary.unchanged:,} unchanged", f"{summary.rejected:,} rejected"]
+    counts += [f"{number:,} left out ({why})" for why, number in sorted(summary.left_out.items())]
     if summary.duplicates:
         counts.append(f"{format_count(summary.duplicates, 'id')} given more than once")
     if summary.skipped_lines:
         counts.append(f"{format_count(summary.skipped_lines, 'line')} done by an earlier run")
-    Screen().line(f"{summary.path}: {', '.join(counts)} ({summary.seconds:.1f} s)")
+    taken = f"{summary.format_words}: " if format_name == "auto" else ""
+    Screen().line(f"{summary.path}: {taken}{', '.join(counts)} ({summary.seconds:.1f} s)")
     if summary.rejected:
         sys.stderr.write(f"Rejected lines are in {sanitize(str(summary.rejects_path))}\n")

@@ -23,7 +23,8 @@ from .memory.adapters.tools import memory_tools as memory_tools, trajectory_tool
 from .memory.intake.conversations.fact_writing import write_facts as write_facts
 from .memory.intake.conversations.additions import AddResult as AddResult
 from .memory.intake.files.batch_writes import WriteOptions as WriteOptions
-from .memory.intake.files.formats import read_records as read_records
+from .memory.intake.files.entries import FileOwner as FileOwner
+from .memory.intake.files.entries import read_records as read_records
 from .memory.intake.files.ingest import IngestOptions as IngestOptions, ingest_file as ingest_file
 from .memory.intake.imports.external_memory import DefaultOwner as DefaultOwner
 from .memory.intake.imports.import_run import import_source as import_source

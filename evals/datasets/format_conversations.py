@@ -13,7 +13,7 @@ from pydantic import Field
 
 from recall_loop.evals.datasets.dataset_parts import Document, LabelledQuestion, RawDataset, question_date
 from recall_loop.evals.datasets.json_files import JsonItem, PublishedModel, iter_items, reread_items
-from recall_loop.memory.intake.files.formats import sample_documents
+from recall_loop.memory.intake.formats.locomo import sample_documents
 from recall_loop.state.errors import InvalidInputError, validate_model
 
 CATEGORIES = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single_hop", 5: "adversarial"}

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from recall_loop.evals.datasets.dataset_parts import Document, LabelledQuestion, RawDataset
 from recall_loop.evals.datasets.json_files import JsonItem, PublishedModel, iter_items, iter_lines
 from recall_loop.evals.datasets.layout import QUESTIONS_FILE, collection_of, read_questions
-from recall_loop.memory.intake.files.formats import record_from_fields
+from recall_loop.memory.intake.files.entries import record_from_fields
 from recall_loop.state.errors import InvalidInputError, validate_model
 from recall_loop.state.records.records import Record
 

@@ -137,7 +137,7 @@ def test_errors_carry_no_control_characters() -> None:
 def test_rejected_lines_make_it_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: STORE-2."""
     path = write(tmp_path / "in\x1b[2J.jsonl", [*facts(2), {"kind": "fact"}])
-    assert main(["ingest", str(path), "--store", str(tmp_path / "s")]) == 1
+    assert main(["ingest", str(path), "--format", "records", "--store", str(tmp_path / "s")]) == 1
     captured = capsys.readouterr()
     assert "2 created, 0 replaced, 0 unchanged, 1 rejected" in captured.out
     assert ".jsonl:3: rejected: text:" in captured.err
@@ -148,7 +148,7 @@ def test_rejected_lines_make_it_one(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_only_the_first_problems_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "bad.jsonl", [{"kind": "fact"}] * 50)
-    assert main(["ingest", str(path), "--store", str(tmp_path / "s")]) == 1
+    assert main(["ingest", str(path), "--format", "records", "--store", str(tmp_path / "s")]) == 1
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 22
     assert errors[-2:] == ["… and 30 more problems", f"Rejected lines are in {path}.rejects.jsonl"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.parsing.chat_messages import SourceMessage, parse_message
-from recall_loop.memory.parsing.foreign_json import to_datetime
+from recall_loop.memory.parsing.message_fields import message_record_fields
 from recall_loop.memory.store.encoding.derivation import derive_id
 from recall_loop.state.errors import InvalidInputError, RejectedRecordsError, Rejection, display_value, validate_model
 from recall_loop.state.records.records import Record
@@ -25,7 +25,6 @@ KEPT_ROLES = (Role.USER, Role.ASSISTANT, Role.TOOL)
 _SHARED = frozenset({"id", "role", "author", "created_at"})
 _RECORD_FIELDS = frozenset({*Record.model_fields, "text", "valid_until", "superseded_by"}) - _SHARED
 _MESSAGE_FIELDS = frozenset({"content", "role", "tool_calls", "lc", "data"})
-_TIMES = ("timestamp", "created_at", "created", "time", "date")
 _ALLOWED = "text, a message, a record, a mapping with the fields of one of them, or a list of these"
 
 
@@ -116,7 +115,7 @@ def parse_additions(content: object, owner: AdditionOwner, roles: Collection[Rol
             if reason is not None:
                 parsed.skipped.append(SkippedMessage(index, reason))
             else:
-                parsed.records.append(_message_fields(message, part) | session | owner.fields())
+                parsed.records.append(message_record_fields(message, part) | session | owner.fields())
     if conflicts:
         raise RejectedRecordsError(conflicts)
     if not parsed.records:
@@ -192,33 +191,6 @@ def _reason_to_skip(message: SourceMessage, roles: frozenset[Role]) -> str | Non
         return f"the role {message.role.value} isn't among roles="
     if not message.content.strip():
         return "it calls tools and says nothing" if message.calls else "it has no text"
-    return None
-
-
-def _message_fields(message: SourceMessage, part: int) -> dict[str, Any]:
-    """Return a message's fields as those of a record."""
-    author = message.name or message.extra.get("author")
-    fields: dict[str, Any] = {"kind": "message", "text": message.content, "role": message.role}
-    if message.id is not None:
-        fields["id"] = message.id if part == 0 else f"{message.id}-{part}"
-    if author is not None:
-        fields["author"] = author
-    if (moment := _stated_time(message)) is not None:
-        fields["created_at"] = moment
-    if message.calls:
-        fields["attributes"] = {"tool_calls": [{"name": one.name, "arguments": one.arguments} for one in message.calls]}
-    return fields
-
-
-def _stated_time(message: SourceMessage) -> object:
-    """Return when a message says that it was written; what is no time is for the store to reject."""
-    if message.timestamp is not None:
-        return message.timestamp
-    kwargs = message.extra.get("additional_kwargs")
-    for place in (message.extra, kwargs if isinstance(kwargs, dict) else {}):
-        for name in _TIMES:
-            if place.get(name) is not None:
-                return to_datetime(place[name]) or place[name]
     return None
 
 

@@ -22,17 +22,18 @@ class FileIdTracker:
 
     A derived id is a hash of kind, text, author, conversation, session, created_at and of how many
     equal lines came before it in the file. So the same file always gives the same ids, and a
-    "Thanks!" said twice in one conversation is two records.
+    "Thanks!" said twice in one conversation is two records. An `owner` that the file doesn't name is part of the hash.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, owner: tuple[str, ...] = ()) -> None:
+        self._owner = owner
         self._occurrences: Counter[bytes] = Counter()
         self._lines: dict[bytes, int] = {}
 
     def derive(self, record: Record) -> str:
         """Return the id of the next record with this content."""
         created = record.created_at.isoformat() if record.created_at else None
-        parts = [record.kind, record.text, record.author, record.conversation_id, record.session, created]
+        parts = [record.kind, record.text, record.author, record.conversation_id, record.session, created, *self._owner]
         key = text_hash(json.dumps(parts), _DIGEST_BYTES)
         self._occurrences[key] += 1
         return f"auto-{text_hash(f'{key.hex()}:{self._occurrences[key] - 1}', _DIGEST_BYTES).hex()}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from recall_loop.memory.intake.files.batch_writes import RejectsFile, WriteOptions, WriteSummary
-from recall_loop.memory.intake.files.formats import FileEntry, iter_entries
+from recall_loop.memory.intake.files.entries import NOBODY, FileEntry, FileOwner, iter_entries
+from recall_loop.memory.intake.files.file_preview import examine_file
+from recall_loop.memory.intake.formats.detection import DetectedFormat
+from recall_loop.memory.intake.formats.source_items import LeftOut
 from recall_loop.memory.parsing.foreign_json import InvalidLine
 from recall_loop.memory.store.files.store_files import write_atomically
 from recall_loop.memory.store.store import MemoryStore
@@ -108,10 +112,14 @@ class IngestSummary(WriteSummary):
     Attributes:
         duplicates: ids that a later line of the file gave again.
         skipped_lines: lines that were in the store already when a run was resumed.
+        left_out: items that aren't kept on purpose, counted by the reason.
+        format_words: what the file was taken for, such as "an export of ChatGPT".
     """
 
     duplicates: int = 0
     skipped_lines: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    format_words: str = ""
 
     @property
     def stored(self) -> int:
@@ -121,10 +129,14 @@ class IngestSummary(WriteSummary):
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions(WriteOptions):
-    """How a file is read: its format, and whether a run that was cut short is resumed."""
+    """How a file is read: its format, whether a run that was cut short is resumed, and whose its records are.
+
+    `format_name` is one of `FORMATS`, or `auto`: what the file holds decides. `owner` is for records that name nobody.
+    """
 
     format_name: str = "records"
     resume: bool = True
+    owner: FileOwner = NOBODY
 
 
 def default_rejects_path(path: Path) -> Path:
@@ -147,7 +159,7 @@ def ingest_file(
     upserts. `on_progress` is told (line number, byte offset or None) after each acknowledged batch.
 
     Raises:
-        InvalidInputError: the format or an option is not allowed.
+        InvalidInputError: the format or an option is not allowed, or the whole file is of a kind that can't be read.
         StoreError: the store can't be written.
         OSError: a file can't be read or written.
     """
@@ -155,7 +167,9 @@ def ingest_file(
     target = rejects_path or default_rejects_path(path)
     if target.resolve() == path.resolve():
         raise InvalidInputError("rejects", str(target), "a file other than the input")
-    run = _FileIngest(path, store, chosen, IngestSummary(path, target), on_problem)
+    detected = examine_file(path, chosen.format_name, chosen.owner)
+    summary = IngestSummary(path, target, format_words=detected.words)
+    run = _FileIngest(path, store, chosen, detected, summary, on_problem)
     began = time.monotonic()
     remaining = run.remaining_entries()
     while batch := list(islice(remaining, chosen.batch_size)):
@@ -175,6 +189,7 @@ class _FileIngest:
     path: Path
     store: MemoryStore
     options: IngestOptions
+    detected: DetectedFormat
     summary: IngestSummary
     on_problem: Callable[[IngestProblem], None] | None
     checkpoint: Checkpoint | None = field(init=False, default=None)
@@ -184,14 +199,15 @@ class _FileIngest:
         self.rejects = RejectsFile(self.summary.rejects_path, self.path)
         folder = self.store.path
         if folder is not None and self.path.is_file():  # a pipe can't be read again from where it broke
-            self.checkpoint = Checkpoint(Path(folder), self.path, self.options.tenant, self.options.format_name)
+            name = "".join((self.detected.name, *self.options.owner.fields().values()))
+            self.checkpoint = Checkpoint(Path(folder), self.path, self.options.tenant, name)
 
     def remaining_entries(self) -> Iterator[FileEntry]:
         """Yield what an earlier run hasn't stored yet; lines before that are read for their ids only."""
         done = self.checkpoint.load() if self.checkpoint and self.options.resume else CheckpointPosition()
         self.rejects.drop_after(done.line)
         self.summary.skipped_lines = done.line
-        for entry in iter_entries(self.path, self.options.format_name):
+        for entry in iter_entries(self.path, self.detected, self.options.owner):
             if entry.end is None or entry.end > done.offset:
                 yield entry
 
@@ -199,6 +215,7 @@ class _FileIngest:
         """Store a batch, report its bad lines, and only then move the checkpoint."""
         good = [(entry, entry.outcome) for entry in batch if isinstance(entry.outcome, Record)]
         bad = [(entry, entry.outcome.reason) for entry in batch if isinstance(entry.outcome, InvalidLine)]
+        self.summary.left_out.update(entry.outcome.reason for entry in batch if isinstance(entry.outcome, LeftOut))
         outcomes = self.summary.write([record for _, record in good], self.store, self.options.tenant)
         bad += [(good[item.index][0], item.error or "") for item in outcomes if item.status == "rejected"]
         self._report_rejected(sorted(bad, key=lambda pair: pair[0].line))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from recall_loop.cli.main import main
-from recall_loop.memory.intake.files.formats import read_records
+from recall_loop.memory.intake.files.entries import read_records
 from recall_loop.state.records.records import Record
 from recall_loop.state.result import RetrieveResult
 

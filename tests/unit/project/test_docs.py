@@ -210,11 +210,31 @@ def test_commands_are_found() -> None:
 def test_the_quickstart_works(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Proves: OPS-2 (with the files that the page shows, its commands end well, one after the other)."""
     page = ROOT / "docs" / "quickstart.md"
-    for name, content in _FILE.findall(page.read_text(encoding="utf-8")):
+    text = page.read_text(encoding="utf-8")
+    for name, content in _FILE.findall(text):
         (desk / name).write_text(content, encoding="utf-8")
-    ran = [command[1] for command in commands(page) if command[0] == "recall-loop" and not main(command[1:])]
-    assert ran == ["ingest", "retrieve", "batch"]
-    assert "2 answered, 0 failed" in capsys.readouterr().out
+    shown = _SHOWN.findall(text)
+    ran = [command for command in commands(page) if command[0] == "recall-loop"]
+    assert [shlex.split(command) for command, _ in shown] == ran
+    assert [command[1] for command in ran] == ["ingest", "ingest", "retrieve", "batch"]
+    for command, output in shown:
+        assert main(shlex.split(command)[1:]) == 0
+        assert_printed(output, capsys.readouterr().out)
+    (expected,) = re.findall(r"^```python\n.*?^```\n\n```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    run_examples(page)
+    assert_printed(expected, capsys.readouterr().out)
+
+
+_SHOWN = re.compile(r"^```console\n\$ (recall-loop [^\n]*)\n```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FIGURE = re.compile(r"\d+\.\d+|\d+(?= ms)|[█░]+")
+
+
+def assert_printed(expected: str, printed: str) -> None:
+    """Check an output that a page shows, figures aside; a line with … stands for any lines."""
+    rest = _FIGURE.sub("#", printed)
+    for part in filter(None, _FIGURE.sub("#", expected).split("…\n")):
+        before, found, rest = rest.partition(part)
+        assert found == part, f"not printed after {before[-300:]!r}:\n{part}"
 
 
 # Every block

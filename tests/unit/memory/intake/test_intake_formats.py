@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from recall_loop.memory.intake.files.batch_size import MAX_BATCH_SIZE
 from recall_loop.memory.intake.files.batch_writes import WriteOptions
 from recall_loop.memory.intake.files.documents import record_from_document
-from recall_loop.memory.intake.files.formats import iter_entries, parse_session_time, read_records
+from recall_loop.memory.intake.files.entries import iter_entries, read_records
 from recall_loop.memory.intake.files.ingest import IngestOptions
+from recall_loop.memory.intake.formats.locomo import parse_session_time
 from recall_loop.memory.parsing.foreign_json import MAX_LINE_BYTES, InvalidLine, raw_lines
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
@@ -127,7 +128,7 @@ def test_a_repeated_id_names_the_earlier_line(tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="format"):
-        list(iter_entries(tmp_path / "x", "csv"))
+        list(iter_entries(tmp_path / "x", "poem"))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)

@@ -1,0 +1,64 @@
+"""What `recall-loop ingest --dry-run` prints: what each file is taken for, its first records, and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recall_loop.state.display import CONTENT_TYPE_TEXTS, format_count, truncate
+
+if TYPE_CHECKING:  # loaded when the verb runs
+    from recall_loop.memory.intake.files.entries import FileOwner
+    from recall_loop.memory.intake.files.file_preview import FilePreview
+    from recall_loop.state.records.records import Record
+
+_TEXT_CHARS = 300
+_SHOWN_FIELDS = ("id", "created_at", "author", "role", "user_id", "agent_id", "conversation_id", "session", "label")
+
+
+def show_previews(paths: Sequence[Path], format_name: str, owner: FileOwner) -> int:
+    """Print what ingest would do with the files; 1 where items can't be kept, else 0.
+
+    Raises:
+        InvalidInputError: a whole file is of another kind.
+        OSError: a file can't be read.
+    """
+    from recall_loop.memory.intake.files.file_preview import preview_file
+
+    previews = [(path, preview_file(path, format_name, owner)) for path in paths]
+    for path, preview in previews:
+        _show(path, preview)
+    return 1 if any(preview.rejected for _, preview in previews) else 0
+
+
+def _show(path: Path, preview: FilePreview) -> None:
+    from recall_loop.cli.core.common import ProblemReport
+    from recall_loop.cli.core.screen import Screen
+
+    screen = Screen()
+    screen.line(f"{path}: taken for {preview.detected.words}")
+    for record in preview.first:
+        screen.line(f"  {record.kind}: {_line(record.text)}")
+        screen.line(f"    {_fields(record)}")
+    kept = [format_count(number, CONTENT_TYPE_TEXTS[kind]) for kind, number in sorted(preview.kinds.items())]
+    counts = [f"{', '.join(kept) or 'nothing'} would be kept", format_count(len(preview.rejected), "rejected item")]
+    counts += [f"{number:,} left out ({why})" for why, number in sorted(preview.left_out.items())]
+    screen.line(f"  {'; '.join(counts)}")
+    problems = ProblemReport()
+    for number, reason in preview.rejected:
+        problems.add(f"{path}:{number}", "rejected", reason)
+    problems.close()
+
+
+def _line(text: str) -> str:
+    return truncate(" ".join(text.split()), _TEXT_CHARS)
+
+
+def _fields(record: Record) -> str:
+    shown = []
+    for name in _SHOWN_FIELDS:
+        value = getattr(record, name)
+        if value is not None:
+            shown.append(f"{name}={value.isoformat() if name == 'created_at' else value}")
+    return ", ".join(shown)

@@ -1,0 +1,174 @@
+"""The entries of a file in any format that ingest reads: each a record, or why it is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recall_loop.memory.intake.files.documents import ABSENT_ID, FileIdTracker, record_from_document
+from recall_loop.memory.intake.formats.chat_exports import read_chatgpt, read_claude
+from recall_loop.memory.intake.formats.csv_tables import read_csv
+from recall_loop.memory.intake.formats.detection import LINE_FORMATS, DetectedFormat, detect_format
+from recall_loop.memory.intake.formats.locomo import load_samples, sample_documents
+from recall_loop.memory.intake.formats.message_lists import read_messages
+from recall_loop.memory.intake.formats.slack_export import read_slack
+from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, with_epoch_times
+from recall_loop.memory.intake.formats.text_notes import read_markdown, read_text
+from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines, to_printable
+from recall_loop.memory.store.encoding.derivation import derive_kind
+from recall_loop.state.errors import NOTHING, InvalidInputError, display_value, validate_model
+from recall_loop.state.records.records import Fact, Record, parse_record
+from recall_loop.state.scope import Scope
+
+FORMATS = ("records", "locomo")
+
+
+@dataclass(frozen=True, slots=True)
+class FileOwner:
+    """Whose the records of a file are that name nobody, and their conversation."""
+
+    user_id: str | None = None
+    agent_id: str | None = None
+    conversation_id: str | None = None
+
+    def fields(self) -> dict[str, str]:
+        """Return what is given, by a record's fields."""
+        return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
+
+    def key(self) -> tuple[str, ...]:
+        """Return what tells one owner's notes from another's; empty for nobody's."""
+        given = (self.user_id, self.agent_id)
+        return tuple(one or "" for one in given) if any(given) else ()
+
+
+NOBODY = FileOwner()
+
+
+def file_owner(fields: Mapping[str, str | None]) -> FileOwner:
+    """Return the owner that fields of a scope name.
+
+    Raises:
+        InvalidInputError: an id isn't allowed.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    validate_model(Scope, given)
+    return FileOwner(**given)
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One line's or item's outcome. `end` is the byte offset after it, or None if the file isn't read by lines."""
+
+    line: int
+    outcome: Record | InvalidLine | LeftOut
+    raw: str
+    end: int | None = None
+    duplicate_of_line: int | None = None
+
+
+def read_records(path: Path, format_name: str = "records") -> Iterator[tuple[int, Record | InvalidLine]]:
+    """Yield the records of a file; ids that are absent are derived (`FileIdTracker`).
+
+    A file in the format `locomo` holds either the published list of samples (numbered by item), whose turns, facts,
+    summaries and events become records, or one document per line. What a format leaves out on purpose, such as system
+    messages, is not among them.
+
+    Args:
+        path: the file.
+        format_name: one of `FORMATS`, or `auto`: what it holds decides.
+
+    Raises:
+        InvalidInputError: `format_name` is not known, or the whole file is of another kind.
+        OSError: the file can't be read.
+    """
+    for entry in iter_entries(path, format_name):
+        if not isinstance(entry.outcome, LeftOut):
+            yield entry.line, entry.outcome
+
+
+def iter_entries(path: Path, format_name: str | DetectedFormat, owner: FileOwner = NOBODY) -> Iterator[FileEntry]:
+    """Yield every item's outcome with what a resumable, reporting reader needs; raises as `read_records` does."""
+    if format_name in LINE_FORMATS:  # whatever the lines hold: each is judged by itself
+        format_name = DetectedFormat(str(format_name))
+    detected = detect_format(path, format_name) if isinstance(format_name, str) else format_name
+    ids = FileIdTracker(owner.key())
+    for item, end in _items(path, detected, owner):
+        outcome = _outcome(item, detected.name, owner, ids)
+        earlier = ids.earlier_line(outcome.id, item.number) if isinstance(outcome, Record) else None
+        yield FileEntry(item.number, outcome, item.raw, end, earlier)
+
+
+def _items(path: Path, detected: DetectedFormat, owner: FileOwner) -> Iterator[tuple[SourceItem, int | None]]:
+    if detected.name == "records" and detected.document is None:
+        return _line_items(path)
+    if detected.name == "locomo":
+        samples = load_samples(path)
+        return _line_items(path) if samples is None else _whole(_listed(sample_documents(samples)))
+    return _whole(_foreign_items(path, detected, owner))
+
+
+def _foreign_items(path: Path, detected: DetectedFormat, owner: FileOwner) -> Iterator[SourceItem]:
+    document = detected.document
+    readers: dict[str, Callable[[], Iterator[SourceItem]]] = {
+        "records": lambda: _listed(document if isinstance(document, list) else [document]),
+        "openai": lambda: read_messages(document, owner.conversation_id or path.stem),
+        "langchain": lambda: read_messages(document, owner.conversation_id or path.stem),
+        "chatgpt": lambda: read_chatgpt(document),
+        "claude": lambda: read_claude(document),
+        "slack": lambda: read_slack(path, document),
+        "csv": lambda: read_csv(path),
+        "markdown": lambda: read_markdown(path, owner.key()),
+        "text": lambda: read_text(path),
+    }
+    return readers[detected.name]()
+
+
+def _whole(items: Iterator[SourceItem]) -> Iterator[tuple[SourceItem, None]]:
+    return ((item, None) for item in items)
+
+
+def _line_items(path: Path) -> Iterator[tuple[SourceItem, int]]:
+    for line in raw_lines(path):
+        yield SourceItem(line.number, parse_object(line), to_printable(line.data)), line.end
+
+
+def _listed(items: Iterable[Any]) -> Iterator[SourceItem]:
+    for number, item in enumerate(items, start=1):
+        raw = display_value(item)
+        found = item if isinstance(item, dict | InvalidLine) else InvalidLine("not a JSON object", raw)
+        yield SourceItem(number, found, raw)
+
+
+def _outcome(item: SourceItem, name: str, owner: FileOwner, ids: FileIdTracker) -> Record | InvalidLine | LeftOut:
+    fields = item.outcome
+    if not isinstance(fields, dict):
+        return fields
+    try:
+        record = record_from_document(fields) if name == "locomo" else record_from_fields(with_epoch_times(fields))
+    except InvalidInputError as error:
+        return InvalidLine(str(error), item.raw)
+    missing = {key: value for key, value in owner.fields().items() if getattr(record, key) is None}
+    record = record.model_copy(update=missing) if missing else record
+    return record if fields.get("id") is not None else _with_derived_id(record, ids, item.raw)
+
+
+def record_from_fields(fields: Mapping[str, Any]) -> Record:
+    """Return one line of the format `records` as a record; an absent kind is derived, an absent id is a placeholder.
+
+    Raises:
+        InvalidInputError: names the field, its value and what is allowed.
+    """
+    if fields.get("text") is None and fields.get("content") is None:
+        raise InvalidInputError("text", NOTHING, "text that is not blank, as `text` or `content`")
+    stated = {name: value for name, value in fields.items() if name not in ("id", "kind") or value is not None}
+    return parse_record({"id": ABSENT_ID, "kind": derive_kind(fields), **stated})
+
+
+def _with_derived_id(record: Record, ids: FileIdTracker, raw: str) -> Record | InvalidLine:
+    derived = record.model_copy(update={"id": ids.derive(record)})
+    # The one rule that looks at the id was checked with a placeholder in its place.
+    if isinstance(derived, Fact) and derived.superseded_by == derived.id:
+        return InvalidLine("superseded_by: the id of another fact", raw)
+    return derived

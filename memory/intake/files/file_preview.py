@@ -1,0 +1,71 @@
+"""What ingest would do with a file, before anything is written: what it takes it for, and the first records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from recall_loop.memory.intake.files.entries import NOBODY, FileOwner, iter_entries
+from recall_loop.memory.intake.formats.detection import AUTO, DetectedFormat, detect_format
+from recall_loop.memory.intake.formats.source_items import LeftOut, UnreadableFileError
+from recall_loop.memory.parsing.foreign_json import InvalidLine
+from recall_loop.state.records.records import Record
+from recall_loop.state.types import ContentType
+
+_LOOKED_AT = 20
+
+
+@dataclass(slots=True)
+class FilePreview:
+    """What is in a file.
+
+    Attributes:
+        detected: what it is taken for.
+        first: its first records, as they would be written.
+        kinds: how many records of each kind there are.
+        rejected: number and reason of each item that can't be kept.
+        left_out: items that aren't kept on purpose, counted by the reason.
+    """
+
+    detected: DetectedFormat
+    first: list[Record] = field(default_factory=list)
+    kinds: Counter[ContentType] = field(default_factory=Counter)
+    rejected: list[tuple[int, str]] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def examine_file(path: Path, format_name: str, owner: FileOwner = NOBODY) -> DetectedFormat:
+    """Return what a file is taken for; with `auto` one of whose first 20 items none can be kept is refused whole.
+
+    Raises:
+        InvalidInputError: the format isn't known, or the whole file is of another kind.
+        OSError: it can't be read.
+    """
+    detected = detect_format(path, format_name)
+    if format_name != AUTO or not (path.is_file() or path.is_dir()):
+        return detected
+    first = [entry.outcome for entry in islice(iter_entries(path, detected, owner), _LOOKED_AT)]
+    reasons = [outcome.reason for outcome in first if isinstance(outcome, InvalidLine)]
+    if reasons and len(reasons) == len(first):
+        items = "its one item is not" if len(first) == 1 else f"none of its first {len(first)} items is"
+        what = f"taken for {detected.words}, but {items} one that can be kept ({reasons[0]})"
+        raise UnreadableFileError(path, what, "say with --format what it is")
+    return detected
+
+
+def preview_file(path: Path, format_name: str = AUTO, owner: FileOwner = NOBODY, *, shown: int = 3) -> FilePreview:
+    """Read a whole file as `ingest_file` would, and write nothing; raises as `examine_file` does."""
+    preview = FilePreview(examine_file(path, format_name, owner))
+    for entry in iter_entries(path, preview.detected, owner):
+        outcome = entry.outcome
+        if isinstance(outcome, Record):
+            preview.kinds[outcome.kind] += 1
+            if len(preview.first) < shown:
+                preview.first.append(outcome)
+        elif isinstance(outcome, LeftOut):
+            preview.left_out[outcome.reason] += 1
+        else:
+            preview.rejected.append((entry.line, outcome.reason))
+    return preview

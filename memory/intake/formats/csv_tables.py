@@ -1,0 +1,133 @@
+"""Tables in CSV: a record for each row, with columns by their usual names."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from recall_loop.memory.intake.formats.source_items import SourceItem, UnreadableFileError, epoch_time
+from recall_loop.memory.parsing.foreign_json import InvalidLine, known_role
+from recall_loop.state.records.records import Fact
+from recall_loop.state.types import MAX_TEXT_CHARS
+
+# Other names of columns; a record's own names come before them.
+_NAMES = {
+    "text": ("content", "message", "body", "note", "memory", "statement", "sentence", "description"),
+    "created_at": ("timestamp", "datetime", "date", "time", "created", "ts", "sent at", "sent"),
+    "author": ("speaker", "sender", "from", "name", "username", "user name"),
+    "role": (),
+    "conversation_id": ("conversation", "thread", "thread_id", "channel", "chat", "chat_id"),
+    "label": ("title", "heading"),
+}
+_LISTS = ("tags", "source_ids")
+_NUMBERS = ("confidence", "position")
+_FIELDS = frozenset(Fact.model_fields) - {"blocks", "attributes"}
+_DELIMITERS = ",;\t|"
+
+
+def read_csv(path: Path) -> Iterator[SourceItem]:
+    """Yield the rows of a table whose first row names its columns; other columns become attributes.
+
+    Raises:
+        UnreadableFileError: it has no column with the text, or isn't UTF-8.
+        OSError: it can't be read.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            start = file.read(65_536)
+            file.seek(0)
+            rows = csv.reader(file, delimiter=_delimiter(start), strict=False)
+            columns = [name.strip() for name in next(rows, [])]
+            fields = _columns(path, columns)
+            for row in rows:
+                if any(cell.strip() for cell in row):
+                    yield SourceItem(rows.line_num, _outcome(row, columns, fields), _raw(row))
+        except UnicodeDecodeError as error:
+            raise UnreadableFileError(path, "not UTF-8 text", "save it as UTF-8 first") from error
+        except csv.Error as error:
+            raise UnreadableFileError(path, f"no table in CSV ({error})", "export it again as CSV") from error
+
+
+def text_column(head: str) -> str | None:
+    """Return the name of the column that holds the text, by a table's first lines; None where none does."""
+    first = next(csv.reader(io.StringIO(head), delimiter=_delimiter(head)), [])
+    names = [name.strip() for name in first]
+    found = _assigned(names)
+    return next((name for name, field in found.items() if field == "text"), None)
+
+
+def _delimiter(head: str) -> str:
+    """Return the character that stands most often in the first line."""
+    first = next(iter(islice(head.splitlines(), 1)), "")
+    return max(_DELIMITERS, key=first.count)
+
+
+def _assigned(columns: list[str]) -> dict[str, str]:
+    """Return the field of a record that each column gives, by the column's name."""
+    found: dict[str, str] = {}
+    for name in columns:
+        if name.casefold() in _FIELDS:
+            found[name] = name.casefold()
+    for field, others in _NAMES.items():
+        for other in others:
+            column = next((name for name in columns if name.casefold() == other and name not in found), None)
+            if column is not None and field not in found.values():
+                found[column] = field
+    return found
+
+
+def _columns(path: Path, columns: list[str]) -> dict[str, str]:
+    found = _assigned(columns)
+    if "text" not in found.values():
+        shown = ", ".join(filter(None, columns[:20])) or "none"
+        raise UnreadableFileError(
+            path, f"a table without a column of texts (its columns: {shown})", "name the column with the text `text`"
+        )
+    return found
+
+
+def _outcome(row: list[str], columns: list[str], fields: dict[str, str]) -> dict[str, Any] | InvalidLine:
+    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
+    for name, cell in zip(columns, row, strict=False):
+        value = cell.strip()
+        if not value:
+            continue
+        field = fields.get(name)
+        if field is None:
+            attributes[name] = value
+        else:
+            found[field] = _value(field, value)
+    if attributes:
+        found["attributes"] = attributes
+    if "role" in found and known_role(found["role"].casefold()) is None:
+        found.setdefault("author", found.pop("role"))
+    elif "role" in found:
+        found["role"] = found["role"].casefold()
+    if not found.get("text"):
+        return InvalidLine("text: got nothing; allowed: text that is not blank", _raw(row))
+    found["text"] = found["text"][:MAX_TEXT_CHARS]
+    return found
+
+
+def _value(field: str, cell: str) -> Any:
+    if field in _LISTS:
+        return tuple(filter(None, (part.strip() for part in cell.replace(";", ",").split(","))))
+    if field in _NUMBERS:
+        try:
+            return float(cell) if field == "confidence" else int(cell)
+        except ValueError:
+            return cell  # the record's own rule says what is allowed
+    if field.endswith("_at") or field == "valid_until":
+        return epoch_time(cell) or cell
+    return cell.casefold() if field == "kind" else cell
+
+
+def _raw(row: list[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(row)
+    return line.getvalue()

@@ -1,0 +1,202 @@
+"""What a file is taken for: by what is in it, and where that leaves it open by its name."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from recall_loop.memory.intake.formats.foreign_files import HEAD_BYTES, check_signature, check_text, zip_members
+from recall_loop.memory.intake.formats.message_lists import is_conversation, is_langchain, is_openai
+from recall_loop.memory.intake.formats.slack_export import is_slack
+from recall_loop.memory.intake.formats.source_items import UnreadableFileError
+from recall_loop.memory.parsing.foreign_json import InvalidLine, parse_object, raw_lines
+from recall_loop.state.errors import InvalidInputError
+
+FORMATS = {
+    "records": "records, one a line",
+    "openai": "chat messages in OpenAI's shape",
+    "langchain": "messages of LangChain",
+    "chatgpt": "an export of ChatGPT",
+    "claude": "an export of Claude",
+    "slack": "an export of Slack",
+    "csv": "a table in CSV",
+    "markdown": "Markdown, a note for each heading",
+    "text": "plain text",
+    "locomo": "conversations in LoCoMo's layout",
+}
+AUTO = "auto"
+LINE_FORMATS = ("records", "locomo")
+_BY_NAME = {".csv": "csv", ".tsv": "csv", ".md": "markdown", ".markdown": "markdown", ".txt": "text", ".text": "text"}
+_LINES = (".jsonl", ".ndjson")
+_LOOKED_AT = 20
+# Fields that only records have: with one of them a message is a record.
+_RECORD_ONLY = frozenset(
+    {"kind", "text", "conversation_id", "created_at", "source_ids", "author", "user_id", "agent_id"}
+)
+_INSTEAD = "say with --format what it is"
+
+
+@dataclass(frozen=True, slots=True)
+class DetectedFormat:
+    """What a file is taken for.
+
+    Attributes:
+        name: one of `FORMATS`.
+        document: the JSON value that the file holds, where it was read whole.
+    """
+
+    name: str
+    document: Any = None
+
+    @property
+    def words(self) -> str:
+        """What it is, such as "an export of ChatGPT"."""
+        return FORMATS[self.name]
+
+
+def detect_format(path: Path, wanted: str = AUTO) -> DetectedFormat:
+    """Return what a file is taken for, and refuse one that can't be read at all; a pipe is taken for records.
+
+    Raises:
+        InvalidInputError: `wanted` is no format.
+        UnreadableFileError: the whole file is of another kind; says what it is, and what to do.
+        OSError: it can't be read.
+    """
+    if wanted != AUTO and wanted not in FORMATS:
+        raise InvalidInputError("format", wanted, ", ".join((AUTO, *FORMATS)))
+    if path.is_dir():
+        return _folder(path, wanted)
+    if not path.is_file():
+        return DetectedFormat("records" if wanted == AUTO else wanted)
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    check_signature(path, head)
+    if head.startswith(b"PK\x03\x04"):
+        return _archive(path, wanted)
+    if wanted in LINE_FORMATS:
+        return DetectedFormat(wanted)
+    if path.suffix.lower() not in _LINES:
+        check_text(path, head)
+    if wanted != AUTO:
+        return DetectedFormat(wanted, load_document(path) if wanted not in ("csv", "markdown", "text") else None)
+    return _by_content(path, head)
+
+
+def load_document(path: Path) -> Any:
+    """Return the JSON value of a file, or of its lines where each holds one; a line that holds none is an InvalidLine.
+
+    Raises:
+        UnreadableFileError: it is neither.
+        OSError: it can't be read.
+    """
+    try:
+        return json.loads(path.read_bytes().decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        lines = [parse_object(line) for line in raw_lines(path)]
+        if len(lines) < 2 or all(isinstance(line, InvalidLine) for line in lines[:_LOOKED_AT]):
+            raise UnreadableFileError(path, f"not JSON ({error})", _INSTEAD) from error
+        return lines
+
+
+def _folder(path: Path, wanted: str) -> DetectedFormat:
+    names = [file.relative_to(path).as_posix() for file in path.rglob("*.json")]
+    if wanted in (AUTO, "slack") and is_slack(names):
+        return DetectedFormat("slack")
+    raise UnreadableFileError(path, "a folder", "name its files; only an export of Slack is read as a folder")
+
+
+def _archive(path: Path, wanted: str) -> DetectedFormat:
+    names = zip_members(path)
+    if is_slack(names):
+        return DetectedFormat("slack")
+    found = next((name for name in names if PurePosixPath(name).name == "conversations.json"), None)
+    if found is None:
+        raise UnreadableFileError(path, "a ZIP archive", "unpack it, and name the files that you mean")
+    with zipfile.ZipFile(path) as archive:
+        try:
+            document = json.loads(archive.read(found))
+        except (ValueError, RecursionError) as error:
+            words = f"a ZIP archive whose conversations.json is not JSON ({error})"
+            raise UnreadableFileError(path, words, "export it again") from error
+    return DetectedFormat(_of_document(path, document) if wanted == AUTO else wanted, document)
+
+
+def _by_content(path: Path, head: bytes) -> DetectedFormat:
+    suffix = path.suffix.lower()
+    if suffix in _LINES:
+        return _of_lines(path)
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if suffix == ".json" or (start in (b"{", b"[") and suffix not in _BY_NAME):
+        return _json_or_text(path, suffix)
+    if suffix in _BY_NAME:
+        return DetectedFormat(_BY_NAME[suffix])
+    if not suffix and not head.strip():
+        return DetectedFormat("records")
+    return DetectedFormat("text")
+
+
+def _json_or_text(path: Path, suffix: str) -> DetectedFormat:
+    first = next(raw_lines(path), None)
+    if first is None:
+        return DetectedFormat("records")
+    if not isinstance(parse_object(first), InvalidLine) and len(first.data) + 2 < path.stat().st_size:
+        return _of_lines(path)
+    try:
+        document = load_document(path)
+    except UnreadableFileError:
+        if suffix == ".json":
+            raise
+        return DetectedFormat("text")
+    return DetectedFormat(_of_document(path, document), document)
+
+
+def _of_lines(path: Path) -> DetectedFormat:
+    """Return what lines are taken for: what the first of them is that has a known shape."""
+    looked_at = [parse_object(line) for line in islice(raw_lines(path), _LOOKED_AT)]
+    objects = [line for line in looked_at if isinstance(line, dict)]
+    if looked_at and not objects:
+        reason = next(line.reason for line in looked_at if isinstance(line, InvalidLine))
+        raise UnreadableFileError(path, f"no JSON Lines: its first line is {reason}", _INSTEAD)
+    name = next(filter(None, map(_shape, objects)), None) if objects else "records"
+    if name is None:
+        raise _unknown_shape(path, objects[0])
+    return DetectedFormat(name, None if name in LINE_FORMATS else load_document(path))
+
+
+def _of_document(path: Path, document: Any) -> str:
+    """Return what a JSON value is taken for."""
+    items = document if isinstance(document, list) else [document]
+    objects = [item for item in items if isinstance(item, Mapping)]
+    if items and not objects:
+        raise UnreadableFileError(path, f"a JSON document without objects (but {type(items[0]).__name__})", _INSTEAD)
+    name = next(filter(None, map(_shape, objects[:_LOOKED_AT])), None) if objects else "records"
+    if name is None:
+        raise _unknown_shape(path, objects[0])
+    return name
+
+
+def _shape(item: Mapping[str, Any]) -> str | None:
+    """Return the format that an object belongs to, by its fields."""
+    messages = item["messages"] if is_conversation(item) else [item]
+    shapes = {
+        "chatgpt": isinstance(item.get("mapping"), Mapping),
+        "claude": isinstance(item.get("chat_messages"), list),
+        "locomo": isinstance(item.get("conversation"), Mapping),
+        "slack": "ts" in item and ("user" in item or "bot_id" in item or item.get("type") == "message"),
+        "langchain": bool(messages) and is_langchain(messages[0]) and not _RECORD_ONLY & item.keys(),
+        "openai": is_conversation(item) or (is_openai(item) and not _RECORD_ONLY & item.keys()),
+        "records": "text" in item or "content" in item,
+    }
+    return next((name for name, fits in shapes.items() if fits), None)
+
+
+def _unknown_shape(path: Path, item: Mapping[str, Any]) -> UnreadableFileError:
+    if "memory" in item or isinstance(item.get("results"), list):
+        return UnreadableFileError(path, "what looks like memories of mem0", "`recall-loop import mem0` reads them")
+    shown = ", ".join(list(map(str, item))[:10]) or "none"
+    return UnreadableFileError(path, f"JSON of no known shape (its first object has the fields {shown})", _INSTEAD)

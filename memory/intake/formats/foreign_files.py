@@ -1,0 +1,92 @@
+"""Files that hold no text to remember, by their first bytes: what they are, and what to do instead."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+from recall_loop.memory.intake.formats.source_items import UnreadableFileError
+
+HEAD_BYTES = 65_536
+_CONVERT = "save or convert it as text, Markdown or CSV first"
+_UNPACK = "unpack it first"
+_IMAGE = "what is written in an image has to be read out of it first (OCR)"
+_SOUND = "what is said in it has to be transcribed first"
+_SIGNATURES: tuple[tuple[int, bytes, str, str], ...] = (
+    (0, b"%PDF-", "a PDF document", "convert it to text first, such as with `pdftotext FILE.pdf`"),
+    (0, b"{\\rtf", "a rich text document", _CONVERT),
+    (0, b"\xd0\xcf\x11\xe0", "an Office or Outlook file of the older kind", _CONVERT),
+    (0, b"SQLite format 3\x00", "an SQLite database", "`recall-loop import` reads those of mem0 and LangGraph"),
+    (0, b"PAR1", "a Parquet table", "export it as CSV or JSON Lines first"),
+    (0, b"ARROW1", "an Arrow table", "export it as CSV or JSON Lines first"),
+    (0, b"\x1f\x8b", "compressed by gzip", _UNPACK),
+    (0, b"BZh", "compressed by bzip2", _UNPACK),
+    (0, b"\xfd7zXZ\x00", "compressed by xz", _UNPACK),
+    (0, b"\x28\xb5\x2f\xfd", "compressed by zstd", _UNPACK),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", _UNPACK),
+    (0, b"Rar!", "a RAR archive", _UNPACK),
+    (257, b"ustar", "a tar archive", _UNPACK),
+    (0, b"\x89PNG", "an image", _IMAGE),
+    (0, b"\xff\xd8\xff", "an image", _IMAGE),
+    (0, b"GIF8", "an image", _IMAGE),
+    (8, b"WEBP", "an image", _IMAGE),
+    (8, b"WAVE", "a sound recording", _SOUND),
+    (0, b"ID3", "a sound recording", _SOUND),
+    (0, b"OggS", "a sound recording", _SOUND),
+    (0, b"fLaC", "a sound recording", _SOUND),
+    (4, b"ftyp", "a recording or an image", _SOUND),
+)
+_OFFICE = {"word/": "a Word document", "xl/": "an Excel workbook", "ppt/": "a PowerPoint presentation"}
+
+
+def check_signature(path: Path, head: bytes) -> None:
+    """Refuse a file that its first bytes show to hold no text; a ZIP is for `zip_members` to judge.
+
+    Raises:
+        UnreadableFileError: says what it is, and what to do.
+    """
+    for offset, signature, what, instead in _SIGNATURES:
+        if head[offset : offset + len(signature)] == signature:
+            raise UnreadableFileError(path, what, instead.replace("FILE.pdf", path.name))
+
+
+def check_text(path: Path, head: bytes) -> None:
+    """Refuse a file that isn't text in UTF-8, or is a web page.
+
+    Raises:
+        UnreadableFileError: says what it is, and what to do.
+    """
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise UnreadableFileError(path, "text in UTF-16", "save it as UTF-8 first")
+    if b"\x00" in head:
+        raise UnreadableFileError(path, "binary data", _CONVERT)
+    try:
+        head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if len(head) < HEAD_BYTES or error.start < HEAD_BYTES - 4:  # else a character was cut in two
+            words = "save it as UTF-8 first, such as with `iconv -f latin1 -t utf-8`"
+            raise UnreadableFileError(path, f"not UTF-8 text (byte {error.start:,})", words) from error
+    start = head[:512].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        raise UnreadableFileError(path, "a web page", "save its text, or convert it to Markdown first")
+    if start.startswith(b"<?xml"):
+        raise UnreadableFileError(path, "an XML file", "convert it to CSV, JSON Lines or text first")
+
+
+def zip_members(path: Path) -> list[str]:
+    """Return the names in a ZIP that may be an export.
+
+    Raises:
+        UnreadableFileError: it is damaged, or an office document or a book.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except zipfile.BadZipFile as error:
+        raise UnreadableFileError(path, "a damaged ZIP archive", "fetch or make it again") from error
+    for folder, what in _OFFICE.items():
+        if any(name.startswith(folder) for name in names):
+            raise UnreadableFileError(path, what, _CONVERT)
+    if "mimetype" in names or "META-INF/container.xml" in names:
+        raise UnreadableFileError(path, "an OpenDocument file or an e-book", _CONVERT)
+    return names

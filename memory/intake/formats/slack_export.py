@@ -1,0 +1,152 @@
+"""A workspace's export of Slack: a folder or ZIP with `users.json` and a file of messages for each channel and day."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from html import unescape
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, UnreadableFileError, epoch_time
+from recall_loop.memory.parsing.foreign_json import InvalidLine, to_printable, to_text
+
+DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
+_MARK = re.compile(r"<([@#!]?)([^|>]+)(?:\|([^>]*))?>")
+_ORDINARY = (None, "bot_message", "file_share", "me_message", "thread_broadcast", "file_comment")
+_NOTICE = LeftOut("notices of Slack (joins, topics and the like)")
+_EMPTY = LeftOut("messages without text")
+
+
+@dataclass(slots=True)
+class _Workspace:
+    """Names of an export's people, and ids of its channels by name."""
+
+    people: dict[str, str] = field(default_factory=dict)
+    channels: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, items: Any) -> None:
+        """Take what `users.json`, `channels.json` or the like says."""
+        for item in items if isinstance(items, list) else []:
+            if not isinstance(item, Mapping) or not isinstance(item.get("id"), str):
+                continue
+            if name == "users.json":
+                profile = _mapping(item.get("profile"))
+                known = (profile.get("real_name"), item.get("real_name"), item.get("name"), item["id"])
+                self.people[item["id"]] = next(text for one in known if (text := to_text(one)))
+            else:
+                self.channels[str(item.get("name") or item["id"])] = item["id"]
+
+
+def is_slack(names: list[str]) -> bool:
+    """Tell whether a folder or ZIP with these names is an export of Slack."""
+    paths = [PurePosixPath(name) for name in names]
+    days = any(len(path.parts) > 1 and DAY_FILE.fullmatch(path.name) for path in paths)
+    return days and any(path.name in ("users.json", "channels.json") for path in paths)
+
+
+def read_slack(path: Path, document: Any = None) -> Iterator[SourceItem]:
+    """Yield the messages of an export, or of one day's file, channel by channel and day by day.
+
+    A channel is a conversation, a day or a thread a session of it. Marks are written out: names of people and channels,
+    links with their words.
+
+    Raises:
+        UnreadableFileError: a file of the export isn't JSON.
+    """
+    workspace = _Workspace()
+    if document is not None:
+        yield from _messages(document, path.parent.name or path.stem, workspace, 0)
+        return
+    files = dict(_json_files(path))
+    for name, items in files.items():
+        if PurePosixPath(name).name in ("users.json", "channels.json", "groups.json", "dms.json", "mpims.json"):
+            workspace.add("users.json" if name.endswith("users.json") else "channels.json", items)
+    number = 0
+    for name in sorted(files):
+        place = PurePosixPath(name)
+        if DAY_FILE.fullmatch(place.name) and len(place.parts) > 1:
+            for item in _messages(files[name], place.parts[-2], workspace, number):
+                number = item.number
+                yield item
+
+
+def _json_files(path: Path) -> Iterator[tuple[str, Any]]:
+    if path.is_dir():
+        for file in sorted(path.rglob("*.json")):
+            yield file.relative_to(path).as_posix(), _parse(path, file.name, file.read_bytes())
+        return
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.endswith(".json") and not name.startswith("__MACOSX"):
+                yield name, _parse(path, name, archive.read(name))
+
+
+def _parse(path: Path, name: str, data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableFileError(path, f"an export whose {name} is not JSON", f"export it again ({error})") from error
+
+
+def _messages(items: Any, channel: str, workspace: _Workspace, start: int) -> Iterator[SourceItem]:
+    for number, item in enumerate(items if isinstance(items, list) else [items], start + 1):
+        raw = to_printable(json.dumps(item, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+        yield SourceItem(number, _outcome(item, channel, workspace, raw), raw)
+
+
+def _outcome(item: Any, channel: str, workspace: _Workspace, raw: str) -> dict[str, Any] | LeftOut | InvalidLine:
+    created_at = epoch_time(item.get("ts")) if isinstance(item, Mapping) else None
+    if created_at is None:
+        return InvalidLine("ts: got nothing; allowed: a message of Slack with its time", raw)
+    if item.get("type", "message") != "message" or item.get("subtype") not in _ORDINARY:
+        return _NOTICE
+    text = _plain(str(item.get("text") or ""), workspace).strip()
+    if not text:
+        return _EMPTY
+    return {
+        "id": f"slack-{workspace.channels.get(channel, channel)}-{item['ts']}",
+        "kind": "message",
+        "text": text,
+        "author": _author(item, workspace),
+        "conversation_id": channel,
+        "session": str(item.get("thread_ts") or created_at[:10]),
+        "created_at": created_at,
+    }
+
+
+def _author(item: Mapping[str, Any], workspace: _Workspace) -> str | None:
+    profile = _mapping(item.get("user_profile"))
+    known = (
+        workspace.people.get(str(item.get("user"))),
+        profile.get("real_name"),
+        profile.get("name"),
+        item.get("username"),
+        item.get("user"),
+        item.get("bot_id"),
+    )
+    return next((text for one in known if (text := to_text(one))), None)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _plain(text: str, workspace: _Workspace) -> str:
+    """Return a message's text without Slack's marks."""
+
+    def words(found: re.Match[str]) -> str:
+        sign, target, label = found[1], found[2], found[3]
+        if sign == "@":
+            return f"@{label or workspace.people.get(target, target)}"
+        if sign == "#":
+            named = next((name for name, known in workspace.channels.items() if known == target), target)
+            return f"#{label or named}"
+        if sign == "!":
+            return f"@{label or target.partition('^')[0]}"
+        return f"{label} ({target})" if label and label != target else target
+
+    return unescape(_MARK.sub(words, text))

@@ -1,0 +1,63 @@
+"""What the readers of all formats yield: a file's items, one at a time, as fields of records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from recall_loop.memory.parsing.foreign_json import InvalidLine, to_datetime
+from recall_loop.state.errors import InvalidInputError
+
+# Fewer digits are a year, or a day without hyphens.
+_EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?")
+_TIMES = ("created_at", "updated_at", "expires_at", "valid_until")
+
+
+class UnreadableFileError(InvalidInputError):
+    """A whole file is of a kind that can't be read; says what it is and what to do."""
+
+    def __init__(self, path: object, what: str, instead: str) -> None:
+        super().__init__(str(path), what, instead)
+        self.args = (f"{path}: is {what}; {instead}",)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An item that isn't kept on purpose: why, in words for many such items, such as "system messages"."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceItem:
+    """One item of a file.
+
+    Attributes:
+        number: its line, row or place in the file, from 1.
+        outcome: the fields of its record, or why there is none.
+        raw: the item as it stands in the file, for the file of rejects.
+    """
+
+    number: int
+    outcome: dict[str, Any] | InvalidLine | LeftOut
+    raw: str
+
+
+def with_epoch_times(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields whose times may be seconds or milliseconds since 1970, with those times as text."""
+    found = dict(fields)
+    for name in _TIMES:
+        value = found.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and (moment := to_datetime(value)):
+            found[name] = moment.isoformat()
+    return found
+
+
+def epoch_time(value: object) -> str | None:
+    """Return a time of an export as RFC 3339 text: seconds or milliseconds since 1970, also as text, or a date-time."""
+    if isinstance(value, str) and _EPOCH.fullmatch(value.strip()):
+        value = float(value)
+    moment = to_datetime(value)
+    return moment.isoformat() if moment else None

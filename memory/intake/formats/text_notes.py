@@ -1,0 +1,117 @@
+"""Markdown, a note for each heading, and plain text, in pieces of whole paragraphs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from markdown_it import MarkdownIt
+
+from recall_loop.memory.intake.formats.source_items import SourceItem, UnreadableFileError, epoch_time
+from recall_loop.memory.store.encoding.indexing import digest
+
+# Longer notes are kept in parts: of a long text a search compares a passage.
+NOTE_CHARS = 4_000
+PIECE_CHARS = 1_500
+_FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_ENTRY = re.compile(r"^(title|date|created|tags):[ \t]*(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_BREAK = re.compile(r"\n[ \t]*\n")
+_BETWEEN = " > "
+
+
+def read_markdown(path: Path, owner: tuple[str | None, ...] = ()) -> Iterator[SourceItem]:
+    """Yield a note for each heading that has text below it, labelled with the headings above it.
+
+    A note keeps its id while its file's path and its headings stay, so that reading the file again replaces what has
+    changed. Of front matter the title, the date and the tags are used.
+
+    Args:
+        path: the file.
+        owner: whose notes they are; part of the ids.
+
+    Raises:
+        UnreadableFileError: it isn't UTF-8.
+        OSError: it can't be read.
+    """
+    text = _read(path)
+    front = _FRONT.match(text)
+    entries = {key.lower(): value.strip("\"'") for key, value in _ENTRY.findall(front[0] if front else "")}
+    offset = text[: front.end()].count("\n") if front else 0
+    lines = text.split("\n")[offset:]
+    fixed = _fixed_fields(entries)
+    title = entries.get("title") or path.stem
+    seen: dict[str, int] = {}
+    for label, start, end in _sections("\n".join(lines), title):
+        body = "\n".join(lines[start:end]).strip()
+        for part, piece in enumerate(_pieces(body, NOTE_CHARS) if len(body) > NOTE_CHARS else [body] if body else []):
+            key = f"{label}\n{part}"
+            seen[key] = seen.get(key, -1) + 1
+            note_id = f"note-{digest(str(path.resolve()), *owner, key, str(seen[key]))}"
+            fields = {"id": note_id, "kind": "archival", "text": piece, "label": label, **fixed}
+            yield SourceItem(offset + start + 1, fields, piece)
+
+
+def read_text(path: Path) -> Iterator[SourceItem]:
+    """Yield the paragraphs of a text, joined to pieces of at most 1,500 characters where they are shorter.
+
+    Raises:
+        UnreadableFileError: it isn't UTF-8.
+        OSError: it can't be read.
+    """
+    for number, piece in enumerate(_pieces(_read(path), PIECE_CHARS), start=1):
+        yield SourceItem(number, {"kind": "archival", "text": piece, "label": path.stem}, piece)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig").replace("\x00", "\ufffd")
+    except UnicodeDecodeError as error:
+        words = "save it as UTF-8 first, such as with `iconv -f latin1 -t utf-8`"
+        raise UnreadableFileError(path, f"not UTF-8 text (byte {error.start:,})", words) from error
+
+
+def _fixed_fields(entries: dict[str, str]) -> dict[str, Any]:
+    """Return what front matter says of all notes of a file."""
+    tags = tuple(filter(None, (tag.strip(" \"'#") for tag in entries.get("tags", "").strip("[]").split(","))))
+    moment = epoch_time(entries.get("date") or entries.get("created"))
+    return ({"tags": tags} if tags else {}) | ({"created_at": moment} if moment else {})
+
+
+def _sections(text: str, title: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the label and the lines (from, to) of the text before the first heading, and below each heading."""
+    tokens = MarkdownIt("commonmark").parse(text)
+    above: list[tuple[int, str]] = []
+    label, start = title, 0
+    for token, inner in pairwise(tokens):
+        if token.type != "heading_open" or token.map is None or token.level:
+            continue
+        yield label, start, token.map[0]
+        level = int(token.tag[1:])
+        above = [*((depth, words) for depth, words in above if depth < level), (level, inner.content.strip())]
+        label, start = _BETWEEN.join(words for _, words in above if words) or title, token.map[1]
+    yield label, start, text.count("\n") + 1
+
+
+def _pieces(text: str, most: int) -> list[str]:
+    """Return paragraphs, joined while they are not longer than `most` together; a longer one is cut between words."""
+    pieces: list[str] = []
+    for given in _BREAK.split(text.replace("\r\n", "\n")):
+        paragraph = given.strip()
+        if paragraph and pieces and len(pieces[-1]) + len(paragraph) + 2 <= most:
+            pieces[-1] += f"\n\n{paragraph}"
+        elif paragraph:
+            pieces += _cut(paragraph, most)
+    return pieces
+
+
+def _cut(paragraph: str, most: int) -> list[str]:
+    parts: list[str] = []
+    while len(paragraph) > most:
+        found = (paragraph.rfind(mark, most // 2, most) for mark in (". ", "\n", " "))
+        at = next((place + 1 for place in found if place >= 0), most)
+        parts.append(paragraph[:at].strip())
+        paragraph = paragraph[at:].strip()
+    return [*parts, paragraph] if paragraph else parts
