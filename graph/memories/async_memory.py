@@ -4,34 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import partial, wraps
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from langchain_core.language_models import BaseChatModel
 
-from recall_loop.graph.memories.memory import FiltersInput, Hits, Memory, Versions
+from recall_loop.graph.memories.memory import Memory
 from recall_loop.graph.memories.opening_place import check_place
 from recall_loop.graph.memories.questions import QuestionInput, request_of
 from recall_loop.graph.run import aretrieve
-from recall_loop.memory.intake.conversations.additions import KEPT_ROLES, AddResult
-from recall_loop.memory.store.forgetting import ForgetReport
-from recall_loop.memory.store.record_writer import OnReject
-from recall_loop.memory.store.sqlite.record_queries import RecordPage
 from recall_loop.memory.store.store import EmbedderInput, MemoryStore
-from recall_loop.memory.store.store_reading import ContentTypeNames
 from recall_loop.state.records.records import Record
 from recall_loop.state.result import RetrieveResult
-from recall_loop.state.scope import RetentionRule
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.types import Role, ScopeMode
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _EXPORTED_AT_ONCE = 100
+
+
+def _in_thread(
+    method: Callable[Concatenate[Memory, _P], _T],
+) -> Callable[Concatenate[AsyncMemory, _P], Coroutine[Any, Any, _T]]:
+    """Return a method of `Memory` for an event loop, with the same arguments: it runs in a thread."""
+
+    @wraps(method)
+    async def run(self: AsyncMemory, /, *args: _P.args, **options: _P.kwargs) -> _T:
+        return await asyncio.to_thread(method, await self.memory(), *args, **options)
+
+    run.__doc__ = f"As `Memory.{method.__name__}`."
+    return run
 
 
 class AsyncMemory:
@@ -71,9 +77,6 @@ class AsyncMemory:
         """Return the memory below, opened, for what has to be done without waiting."""
         return await asyncio.to_thread(self._opened) if self._memory is None else self._memory
 
-    async def _run(self, method: Callable[_P, _T], *args: _P.args, **options: _P.kwargs) -> _T:
-        return await asyncio.to_thread(method, *args, **options)
-
     async def __aenter__(self) -> Self:
         """Open the memory, and return it."""
         await self.memory()
@@ -88,65 +91,31 @@ class AsyncMemory:
     async def close(self) -> None:
         """Close the store that was opened here; a second call does nothing."""
         if self._memory is not None:
-            await self._run(self._memory.close)
+            await asyncio.to_thread(self._memory.close)
 
-    async def add(
-        self,
-        content: object,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        conversation_id: str | None = None,
-        tenant: str | None = None,
-        session: str | None = None,
-        infer: bool = False,
-        roles: Collection[Role | str] = KEPT_ROLES,
-        actor: str | None = None,
-        on_reject: OnReject = "raise",
-    ) -> AddResult:
-        """As `Memory.add`."""
-        memory = await self.memory()
-        return await self._run(
-            memory.add,
-            content,
-            user_id=user_id,
-            agent_id=agent_id,
-            conversation_id=conversation_id,
-            tenant=tenant,
-            session=session,
-            infer=infer,
-            roles=roles,
-            actor=actor,
-            on_reject=on_reject,
-        )
+    add = _in_thread(Memory.add)
+    """As `Memory.add`."""
 
-    async def search(
-        self,
-        query: str,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        conversation_id: str | None = None,
-        tenant: str | None = None,
-        scope: ScopeMode | str = ScopeMode.LOCAL,
-        limit: int = 10,
-        filters: FiltersInput | None = None,
-        **options: Any,
-    ) -> Hits:
-        """As `Memory.search`."""
-        memory = await self.memory()
-        return await self._run(
-            memory.search,
-            query,
-            user_id=user_id,
-            agent_id=agent_id,
-            conversation_id=conversation_id,
-            tenant=tenant,
-            scope=scope,
-            limit=limit,
-            filters=filters,
-            **options,
-        )
+    search = _in_thread(Memory.search)
+    """As `Memory.search`."""
+
+    get = _in_thread(Memory.get)
+    """As `Memory.get`."""
+
+    list = _in_thread(Memory.list)
+    """As `Memory.list`."""
+
+    update = _in_thread(Memory.update)
+    """As `Memory.update`."""
+
+    history = _in_thread(Memory.history)
+    """As `Memory.history`."""
+
+    forget = _in_thread(Memory.forget)
+    """As `Memory.forget`."""
+
+    delete = _in_thread(Memory.delete)
+    """As `Memory.delete`."""
 
     async def recall(
         self,
@@ -169,115 +138,6 @@ class AsyncMemory:
             agent_id=agent_id,
             conversation_id=conversation_id,
             tenant=tenant,
-        )
-
-    async def get(
-        self,
-        record_id: str,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        conversation_id: str | None = None,
-        tenant: str | None = None,
-    ) -> Record | None:
-        """As `Memory.get`."""
-        memory = await self.memory()
-        return await self._run(
-            memory.get, record_id, user_id=user_id, agent_id=agent_id, conversation_id=conversation_id, tenant=tenant
-        )
-
-    async def list(
-        self,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        conversation_id: str | None = None,
-        tenant: str | None = None,
-        filters: FiltersInput | None = None,
-        content_types: ContentTypeNames | None = None,
-        limit: int = 100,
-        after: str = "",
-    ) -> RecordPage:
-        """As `Memory.list`."""
-        memory = await self.memory()
-        return await self._run(
-            memory.list,
-            user_id=user_id,
-            agent_id=agent_id,
-            conversation_id=conversation_id,
-            tenant=tenant,
-            filters=filters,
-            content_types=content_types,
-            limit=limit,
-            after=after,
-        )
-
-    async def update(
-        self, record_id: str, *, tenant: str | None = None, actor: str | None = None, **changes: Any
-    ) -> Record:
-        """As `Memory.update`."""
-        memory = await self.memory()
-        return await self._run(memory.update, record_id, tenant=tenant, actor=actor, **changes)
-
-    async def history(
-        self,
-        record_id: str,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        conversation_id: str | None = None,
-        tenant: str | None = None,
-    ) -> Versions:
-        """As `Memory.history`."""
-        memory = await self.memory()
-        return await self._run(
-            memory.history,
-            record_id,
-            user_id=user_id,
-            agent_id=agent_id,
-            conversation_id=conversation_id,
-            tenant=tenant,
-        )
-
-    async def forget(
-        self,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        conversation_id: str | None = None,
-        tenant: str | None = None,
-        filters: FiltersInput | None = None,
-        rule: RetentionRule | Mapping[str, Any] | None = None,
-        content_types: ContentTypeNames | None = None,
-        dry_run: bool = False,
-    ) -> ForgetReport:
-        """As `Memory.forget`."""
-        memory = await self.memory()
-        return await self._run(
-            memory.forget,
-            user_id=user_id,
-            agent_id=agent_id,
-            conversation_id=conversation_id,
-            tenant=tenant,
-            filters=filters,
-            rule=rule,
-            content_types=content_types,
-            dry_run=dry_run,
-        )
-
-    async def delete(
-        self,
-        record_id: str,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        conversation_id: str | None = None,
-        tenant: str | None = None,
-    ) -> bool:
-        """As `Memory.delete`."""
-        memory = await self.memory()
-        return await self._run(
-            memory.delete, record_id, user_id=user_id, agent_id=agent_id, conversation_id=conversation_id, tenant=tenant
         )
 
     @overload

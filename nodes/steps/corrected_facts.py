@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from functools import cache
 
 from recall_loop.nodes.runtime.run_context import RunContext
 from recall_loop.policy.evidence.correcting import asked_moment, older_terms, order_corrections
@@ -35,14 +34,13 @@ def correct_facts(ranked: list[RankedEntry], state: AgentState, run: RunContext)
 
 def _rarity(ranked: list[RankedEntry], run: RunContext) -> Rarity:
     """Return the rarity of words; the store is asked only once two statements have something in common."""
-
-    @cache
-    def counted() -> Rarity:
-        view = run.store.view(run.scope)
-        terms = older_terms(ranked, run.question.text)
-        return rarity_of(view.document_frequency(sorted(terms)), view.corpus().rows)
+    counted: list[Rarity] = []
 
     def rarity(term: str) -> float:
-        return counted()(term)
+        if not counted:
+            view = run.store.view(run.scope)
+            terms = older_terms(ranked, run.question.text)
+            counted.append(rarity_of(view.document_frequency(sorted(terms)), view.corpus().rows))
+        return counted[0](term)
 
     return rarity

@@ -14,11 +14,11 @@ from datetime import datetime
 from recall_loop.policy.evidence.ranking import RankedEntry
 from recall_loop.policy.facts.corrections import (
     Correction,
-    find_correction,
     may_be_correction,
     open_end,
     question_terms,
     relevant_statements,
+    surest_correction,
     voice,
 )
 from recall_loop.policy.facts.likeness import Rarity
@@ -106,12 +106,15 @@ class _Later:
         record = item.entry["record"]
         if not record.get("created_at") or not open_end(record):
             return None
+        stated = relevant_statements(record["text"], self._asked)
+        if not stated:
+            return None
         moment = said_at(record)
         sure: list[tuple[float, str, str, Correction]] = []
         for said, other in self._said.get(voice(record), ()):
             if moment < said:
                 newer = other.entry["record"]
-                correction = find_correction(record["text"], newer["text"], self._asked, self._rarity)
+                correction = surest_correction(stated, newer["text"], self._asked, self._rarity)
                 if correction is not None:
                     sure.append((correction.margin, newer["created_at"], other.id, correction))
         best = max(sure, key=lambda each: each[:3], default=None)

@@ -90,7 +90,7 @@ def merge_hits(
             else:
                 duplicates += 1
             new_evidence += len(entry["evidence_keys"]) - (len(old["evidence_keys"]) if old else 0)
-            merged[key] = _add_match(_align(entry, query_hits.query, hit), match)
+            merged[key] = _credited(entry, _alignment(entry, query_hits.query, hit), match)
     return MergeResult(merged, frozenset(added), new_evidence, duplicates)
 
 
@@ -195,18 +195,19 @@ def _said(record: Record) -> list[str | None]:
     return [record.id, record.created_at.isoformat() if record.created_at else None]
 
 
-def _align(entry: PoolEntry, query: PlannedQuery, hit: SearchHit) -> PoolEntry:
-    """Keep the best alignment with the question or one of its parts."""
+def _alignment(entry: PoolEntry, query: PlannedQuery, hit: SearchHit) -> list[float]:
+    """Return the better alignment with the question or one of its parts: the entry's, or that of a hit."""
     whole = query["source"] == QuerySource.PHRASE and query["weight"] >= WHOLE_QUESTION_WEIGHT
     if hit.alignment is None or not whole or query["seed"] or list(hit.alignment)[1:2] <= entry["alignment"][1:2]:
-        return entry
-    return {**entry, "alignment": list(hit.alignment)}
+        return entry["alignment"]
+    return list(hit.alignment)
 
 
-def _add_match(entry: PoolEntry, match: QueryMatch) -> PoolEntry:
+def _credited(entry: PoolEntry, alignment: list[float], match: QueryMatch) -> PoolEntry:
     known = any(match["query"] == other["query"] for other in entry["matches"])
     return {
         **entry,
+        "alignment": alignment,
         "matches": entry["matches"] if known else [*entry["matches"], match],
         "relevance": max(entry["relevance"], match["score"]),
         "similarity": max(entry["similarity"], match["similarity"]),

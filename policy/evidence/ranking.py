@@ -40,7 +40,7 @@ from recall_loop.text.words.tokens import jaccard
 _DIGITS = 6
 _DAY = 86_400.0
 _ASSISTING_ROLES = (Role.ASSISTANT, Role.TOOL)
-_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
+_QUESTION_MARKS = frozenset("?\uff1f\u061f")
 _QUESTION_TAIL = 60
 
 
@@ -147,7 +147,7 @@ def _asking_turns(entries: Iterable[PoolEntry]) -> dict[str, float]:
 
 def ends_in_question(text: str) -> bool:
     """Tell whether a question mark is among the last 60 characters of a turn."""
-    return any(mark in text[-_QUESTION_TAIL:] for mark in _QUESTION_MARKS)
+    return not _QUESTION_MARKS.isdisjoint(text[-_QUESTION_TAIL:])
 
 
 def _line(entry: PoolEntry) -> str:

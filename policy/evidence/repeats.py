@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from recall_loop.policy.evidence.ranking import RankedEntry
@@ -22,6 +22,8 @@ from recall_loop.text.words.tokens import stems, words
 
 _LONGEST = 600
 _LEAST_SHARE = 0.75
+# Each question about a conversation brings up much of what the one before it did.
+_KEPT_TEXTS = 2048
 _OPENING = re.compile(r"[^.:!…。：！\n]{2,40}[.:!…。：！]+\s*(?=\S)")
 _FEWEST_OPENING, _MOST_OPENING, _FEWEST_TOLD = 2, 6, 3
 _NEGATIONS = word_set(
@@ -94,6 +96,7 @@ def _joined(entry: PoolEntry, repeat: PoolEntry) -> PoolEntry:
     return {**entry, "said": [*entry["said"], *repeat["said"]], "evidence": evidence}
 
 
+@lru_cache(maxsize=_KEPT_TEXTS)
 def _without_opening(text: str) -> str:
     """Return a text without a few words that only open it ("Before I forget: …"), and name nobody and no number."""
     found = _OPENING.match(text)
@@ -102,6 +105,11 @@ def _without_opening(text: str) -> str:
     few = _FEWEST_OPENING <= len(words(opening)) <= _MOST_OPENING
     rest = text[len(opening) :]
     return rest if few and not names_something and len(words(rest)) >= _FEWEST_TOLD else text
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _stem_set(text: str) -> frozenset[str]:
+    return frozenset(stems(text)) or frozenset(words(text))
 
 
 class _Wording:
@@ -113,9 +121,9 @@ class _Wording:
         self._owner = tuple(record.get(name) for name in _OWNER_FIELDS)
         self.speaker = record.get("role"), record.get("author")
         self.assists = record.get("role") == Role.ASSISTANT
-        self.stems = frozenset(stems(text)) or frozenset(words(text))
+        self.stems = _stem_set(text)
 
-    @property
+    @cached_property
     def keys(self) -> list[tuple[object, ...]]:
         """What a repeat has in common with this one, at least once: so many first stems that one of them is in both."""
         most_others = int((1 - _LEAST_SHARE) * len(self.stems))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -53,9 +53,16 @@ def find_correction(older: str, newer: str, question: frozenset[str], rarity: Ra
         question: the terms of the question (`question_terms`).
         rarity: how rare a word is.
     """
+    return surest_correction(relevant_statements(older, question), newer, question, rarity)
+
+
+def surest_correction(
+    older: Sequence[Statement], newer: str, question: frozenset[str], rarity: Rarity
+) -> Correction | None:
+    """Return why `newer` corrects one of some statements, as `find_correction` does; for many texts in turn."""
     model = default_model()
     best: Correction | None = None
-    for first, second, features in compare(older, newer, question, rarity):
+    for first, second, features in _pairs(older, newer, question, rarity):
         margin = model.margin(features)
         better = margin > (best.margin if best else 0.0)
         if better and same_subject(first, second, question) and both_state(first, second):
@@ -63,7 +70,7 @@ def find_correction(older: str, newer: str, question: frozenset[str], rarity: Ra
     return best
 
 
-def same_subject(older: Statement, newer: Statement, question: frozenset[str] = frozenset()) -> bool:
+def same_subject(older: Statement, newer: Statement, question: frozenset[str]) -> bool:
     """Tell whether two statements may be about the same: one with a mark of change, or both beginning alike.
 
     "My sister works in Bergen" and "My brother works in Bergen" differ by whom they are about and not by a value, as do
@@ -158,13 +165,22 @@ def compare(
     older: str, newer: str, question: frozenset[str], rarity: Rarity
 ) -> Iterator[tuple[Statement, Statement, dict[str, float]]]:
     """Yield each pair of statements that have something in common, with its features."""
-    asked = relevant_statements(older, question)
-    told = brief_statements(newer) if asked else ()
-    terms = frozenset(term for term in question if not term.startswith(_ASKED_VALUE))
-    for first in asked:
+    yield from _pairs(relevant_statements(older, question), newer, question, rarity)
+
+
+def _pairs(
+    older: Sequence[Statement], newer: str, question: frozenset[str], rarity: Rarity
+) -> Iterator[tuple[Statement, Statement, dict[str, float]]]:
+    told = brief_statements(newer) if older else ()
+    for first in older:
         for second in told:
             if _comparable(first, second):
-                yield first, second, pair_features(first, second, terms, rarity)
+                yield first, second, pair_features(first, second, _without_values(question), rarity)
+
+
+@lru_cache(maxsize=64)
+def _without_values(question: frozenset[str]) -> frozenset[str]:
+    return frozenset(term for term in question if not term.startswith(_ASKED_VALUE))
 
 
 def _comparable(older: Statement, newer: Statement) -> bool:

@@ -8,7 +8,7 @@ that time are searched on their own, and ranked before others in the final order
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -83,15 +83,17 @@ def period_filters(times: Sequence[TimeExpression], filters: Filters, now: datet
     return {"start_time": start.isoformat(), "end_time": end.isoformat()} if start < end else None
 
 
-def time_fit(entry: PoolEntry, times: Iterable[TimeExpression]) -> float:
+def time_fit(entry: PoolEntry, times: Sequence[TimeExpression]) -> float:
     """Return how well a record fits the best of `times`, in [0,1].
 
     1 if the record was made then, and 0.5 if soon after: within the length of the time itself, but at least a day and
     at most a week. A text that names a time fits by the share of the named time that lies within one of `times`:
     "yesterday" may tell of a day, "this year" hardly does.
     """
+    if not times:
+        return 0.0
     made = entry_created_at(entry)
-    return max((_fit(entry, made, time) for time in times), default=0.0)
+    return max(_fit(entry, made, time) for time in times)
 
 
 def matches_time(entry: PoolEntry, wanted: TimeExpression) -> bool:

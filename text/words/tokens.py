@@ -200,6 +200,9 @@ def normalise(text: str) -> str:
     return " ".join(plain.split()) or " ".join(folded.split())
 
 
+_known_normalised = lru_cache(maxsize=_KEPT_TEXTS)(normalise)
+
+
 def query_terms(query: str) -> frozenset[str]:
     """Return the stems of the query's content words, or of all its words if there is no content word (LOOP-4).
 
@@ -243,6 +246,8 @@ def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
 
 
 def _comparable(text: str) -> str:
+    if len(text) <= _KEPT_CHARACTERS:
+        return _known_normalised(text)
     return normalise(text) if len(text) <= READ_CHARACTERS else text
 
 
