@@ -7,8 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.embed.onnx_model import OnnxModel, make_session, word_pieces
-from recall_loop.memory.store.embed.weight_patch import SHIPPED_PATCH, WeightPatch, apply_patch, read_verified
+from recall_loop.memory.store.embed.onnx_model import OnnxModel, make_session, return_freed_memory, word_pieces
+from recall_loop.memory.store.embed.weight_patch import (
+    SHIPPED_PATCH,
+    WeightPatch,
+    apply_patch,
+    look_up_stored_rows,
+    read_verified,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,6 +117,7 @@ def _shared_model(weights: WeightPatch | None = None) -> OnnxModel:
     with _loading:
         if digest not in _loaded:
             _loaded[digest] = _load_model(weights)
+            return_freed_memory()
         return _loaded[digest]
 
 
@@ -125,4 +132,4 @@ def _load_model(weights: WeightPatch | None) -> OnnxModel:
     tokenizer = BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
     tokenizer.enable_truncation(MAX_TOKENS)
     pieces = VOCABULARY.read_text(encoding="utf-8").split("\n")[:-1]
-    return OnnxModel(make_session(model), tokenizer, word_pieces(pieces, _MARKERS))
+    return OnnxModel(make_session(look_up_stored_rows(model, "input_ids")), tokenizer, word_pieces(pieces, _MARKERS))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 Pooling = Literal["mean", "cls"]
 EMBEDDING_BATCH = 32
+# Tokens of a batch, padding included: more are no quicker, and what a run needs grows with them.
+_BATCH_TOKENS = 1024
 _threads = 0  # onnxruntime's word for one per processor
 
 
@@ -36,7 +40,18 @@ def make_session(model: bytes | str) -> Any:
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.intra_op_num_threads = _threads
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    # What a run took is given back at its end; kept, the largest batch ever run would stand in memory for good.
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = False
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    # It would hold a model that was given whole, for a second try with other providers; there are no others.
+    session._model_bytes = None
+    return session
+
+
+def return_freed_memory() -> None:
+    """Give what loading or running a model has freed back to the system, where the C library can be told to (glibc)."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @dataclass(frozen=True)
@@ -91,8 +106,8 @@ class OnnxModel:
             tokens.extend(vectors[:0] for _ in texts)
         encoded = self.tokenizer.encode_batch([text[:READ_CHARACTERS] for text in texts])
         order = sorted(range(len(texts)), key=lambda index: len(encoded[index].ids))
-        for start in range(0, len(order), EMBEDDING_BATCH):
-            rows = order[start : start + EMBEDDING_BATCH]
+        batches = list(_batches(order, [len(each.ids) for each in encoded]))
+        for rows in batches:
             ids, mask = pad_batch([encoded[row].ids for row in rows], self.pad_id)
             hidden = self._run(ids, mask)
             vectors[rows] = hidden[:, 0] if self.pooling == "cls" else _mean(hidden, mask)
@@ -100,6 +115,8 @@ class OnnxModel:
                 for at, row in enumerate(rows):
                     worded = hidden[at][self.is_word[ids[at]] & (mask[at] > 0)]
                     tokens[row] = normalise_vectors(worded if centre is None else worded - centre.token)
+        if len(batches) > 1:
+            return_freed_memory()
         return normalise_vectors(vectors if centre is None else normalise_vectors(vectors) - centre.text)
 
     def word_count(self, text: str) -> int:
@@ -113,6 +130,18 @@ class OnnxModel:
         feeds = {each.name: given[each.name] for each in self.session.get_inputs()}
         hidden: FloatMatrix = self.session.run(None, feeds)[0]
         return hidden
+
+
+def _batches(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the rows in `order`, which is by length, in batches of bounded size."""
+    batch: list[int] = []
+    for row in order:
+        if batch and (len(batch) == EMBEDDING_BATCH or lengths[row] * (len(batch) + 1) > _BATCH_TOKENS):
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
 
 
 def pad_batch(batch: Sequence[Sequence[int]], pad_id: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

