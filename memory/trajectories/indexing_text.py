@@ -1,9 +1,9 @@
 """The indexed text of a run: the task in the users' words, then the work (TRAJ-5).
 
 Whoever searches describes a situation, so the users' messages come first: an embedder reads only the first few hundred
-tokens. The tools follow as words, in the order of their first use, and how it ended. Of long messages the beginning
-stands there, and the rest behind all that, where words find it. Replies and tool results stay out: they are many times
-as long, and much the same in every run.
+tokens. The tools follow as words, in the order of their first use, what errors said, and how it ended. Of long messages
+the beginning stands there, and the rest behind all that. Replies and tool results stay out: they are many times as
+long, and much the same in every run. The store gives the parts of a long text vectors of their own (GUARD-8).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from recall_loop.state.types import Role
 # Characters of a message's beginning, and of the whole: a pasted document must not push everything else out.
 _BEGINNING_CHARS = 300
 _MAX_CHARS = 20_000
+_ERROR_CHARS, _MAX_ERRORS = 200, 5
 # A name such as `get_userDetails.v2` is words for a reader, and has to be words for the index.
 _JOINTS = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
 _RULES = "rules"
@@ -29,6 +30,7 @@ def searchable_text(run: RunData) -> str:
     parts = list(dict.fromkeys(text[:_BEGINNING_CHARS] for text in texts))
     if run.metadata.tools_used:
         parts.append("Tools: " + ", ".join(split_identifier(name) for name in run.metadata.tools_used))
+    parts += [f"Error: {text}" for text in _errors(run)]
     parts.append(f"Execution: {run.execution.status.value}")
     parts += _rests(texts, _MAX_CHARS - sum(len(part) + 1 for part in parts))
     return "\n".join(part for part in parts if part)[:_MAX_CHARS]
@@ -46,6 +48,14 @@ def _rests(texts: Iterable[str], room: int) -> list[str]:
         taken[number] = rests[number][:share]
         room -= len(taken[number]) + 1
     return [taken[number] for number in range(len(rests))]
+
+
+def _errors(run: RunData) -> list[str]:
+    """Return the beginnings of different errors, in the order in which they came."""
+    found = [
+        error for one in run.messages() for error in (one.error, *(call.error for call in one.tool_calls)) if error
+    ]
+    return list(dict.fromkeys(" ".join(text.split())[:_ERROR_CHARS] for text in found))[:_MAX_ERRORS]
 
 
 def _word_start(text: str, at: int) -> int:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recall_loop.memory.store.index.vector_search import top_positions
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recall_loop.memory.search.query.query_preparation import PreparedQuery
+    from recall_loop.memory.store.index.piece_table import PieceTable
     from recall_loop.memory.store.index.vector_search import ExactScan
     from recall_loop.memory.store.index.view import View
 
@@ -47,6 +50,7 @@ class VectorRetriever:
         self._lookups = [
             _part_lookup(part, joined, depth) if scan is None else _scan_lookup(scan, part) for part in parts
         ]
+        self._lookups += [_piece_lookup(table, joined) for part in parts if (table := part.pieces()) is not None]
 
     def top_rowids(self, query: PreparedQuery, depth: int) -> list[NDArray[np.int64]]:
         """Return the rowids that are proposed for one query, for each part and vector."""
@@ -67,3 +71,9 @@ def _part_lookup(part: View, vectors: NDArray[np.float32], depth: int) -> _Looku
         return scan.top_rowids
     nearest = part.nearest(vectors, depth)
     return lambda number, wanted: np.array(nearest[number][:wanted], dtype=np.int64)
+
+
+def _piece_lookup(table: PieceTable, vectors: NDArray[np.float32]) -> _Lookup:
+    """Look long records up by the best of their pieces."""
+    cosines = table.cosines(vectors)
+    return lambda number, depth: table.rowids[top_positions(cosines[number], table.rowids, depth)]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recall_loop.memory.search.query.query_preparation import PreparedQuery
+    from recall_loop.memory.store.index.piece_table import PieceTable
     from recall_loop.memory.store.index.row_index import RowIndex
     from recall_loop.memory.store.index.row_queries import CorpusStatistics
     from recall_loop.memory.store.index.view import View
@@ -119,12 +120,21 @@ class CandidatePool:
         """Own and context vectors of the rows, [n, d] each."""
         return self.view.vectors(self.rowids)
 
+    @cached_property
+    def pieces(self) -> PieceTable:
+        """The pieces of those rows that are long records."""
+        return self.view.pieces_of(self.rowids)
+
     def cosines(self, positions: NDArray[np.int64], vectors: NDArray[np.float32]) -> Cosines:
-        """Return own and context cosines of the rows at `positions`, each [n]: the best of `vectors` [v, d]."""
-        own, context = (dot_products(vectors, matrix[positions]) for matrix in self.vectors)
-        if len(vectors) == 1:
-            return own[0], context[0]
-        return own.max(axis=0), context.max(axis=0)
+        """Return own and context cosines of the rows at `positions`, each [n]: the best of `vectors` [v, d].
+
+        The context of a long record, which has no neighbours, is its best pieces together.
+        """
+        own, context = (dot_products(vectors, matrix[positions]).max(axis=0) for matrix in self.vectors)
+        if len(self.pieces.rowids):
+            at, long = find_sorted(self.pieces.rowids, self.rowids[positions])
+            context[long] = np.maximum(context[long], self.pieces.cosines(vectors).max(axis=0)[at[long]])
+        return own, context
 
 
 def compute_features(

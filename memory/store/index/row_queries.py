@@ -13,6 +13,7 @@ import numpy as np
 
 from recall_loop.memory.store.embed.embedders import normalise_vectors
 from recall_loop.memory.store.encoding.indexing import encode_tokens, facet_token
+from recall_loop.memory.store.index.piece_table import PieceTable
 from recall_loop.memory.store.index.row_columns import IndexRow
 from recall_loop.memory.store.index.vectors import RowVectors
 from recall_loop.memory.store.sqlite.predicate import UNEXPIRED
@@ -62,6 +63,12 @@ _SOME_VECTORS = f"""SELECT v.rowid, v.context, v.own FROM vectors v JOIN records
 WHERE +r.tenant = ? AND v.rowid {_AMONG} ORDER BY v.rowid"""
 _TENANT_VECTORS = """SELECT v.rowid, v.context, v.own FROM records r JOIN vectors v ON v.rowid = r.rowid
 WHERE r.tenant = ? ORDER BY v.rowid"""
+
+
+_SOME_PIECES = f"""SELECT p.rowid, p.vectors FROM pieces p JOIN records r ON r.rowid = p.rowid
+WHERE +r.tenant = ? AND p.rowid {_AMONG}"""
+_TENANT_PIECES = """SELECT p.rowid, p.vectors FROM records r JOIN pieces p ON p.rowid = r.rowid
+WHERE r.tenant = ? AND r.kind = 'trajectory'"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,3 +278,15 @@ def rowids_by_key(sidecar: SqliteDatabase, tenant: str, keys: Sequence[str]) -> 
     """Return the rowids of Chroma's ids; another tenant's are left out."""
     query = f"SELECT key, rowid FROM records WHERE +tenant = ? AND key {_AMONG}"
     return dict(sidecar.fetch(query, (tenant, json.dumps(list(keys)))))
+
+
+def read_pieces(
+    sidecar: SqliteDatabase, tenant: str, dimension: int, among: NDArray[np.int64] | None = None
+) -> PieceTable:
+    """Return the pieces of a tenant's long records; all, or of those in `among`."""
+    if among is None:
+        found = sidecar.fetch(_TENANT_PIECES, (tenant,))
+    else:
+        found = sidecar.fetch(_SOME_PIECES, (tenant, ids_json(among)))
+    rows = [(rowid, np.frombuffer(vectors, dtype=np.float16).reshape(-1, dimension)) for rowid, vectors in found]
+    return PieceTable.from_rows([(row, normalise_vectors(part.astype(np.float32))) for row, part in rows], dimension)

@@ -17,6 +17,7 @@ from cachetools import LRUCache
 from recall_loop.memory.store.encoding.indexing import now_microseconds
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.index import row_queries
+from recall_loop.memory.store.index.piece_table import PieceTable
 from recall_loop.memory.store.index.row_index import RowIndex
 from recall_loop.memory.store.index.row_queries import CorpusStatistics
 from recall_loop.memory.store.index.vectors import VectorTable
@@ -111,6 +112,7 @@ class TenantCache:
     _derived: dict[object, object] = field(default_factory=dict)
     _index: RowIndex | None = None
     _vectors: VectorTable | None = None
+    _pieces: PieceTable | None = None
     _grown: bool = False
     _dirty: NDArray[np.int64] = field(default_factory=lambda: _NONE)
     _log: list[tuple[int, NDArray[np.int64]]] = field(default_factory=list)
@@ -161,6 +163,10 @@ class TenantCache:
             return
         for rowid in rowids.tolist():
             self.rows.pop(rowid, None)
+        if self._pieces is not None:
+            fresh = row_queries.read_pieces(self.sqlite, self.tenant, self.dimension, rowids)
+            if len(fresh.rowids) or np.isin(self._pieces.rowids, rowids).any():
+                self._pieces = self._pieces.with_changes(fresh, rowids)
         self._dirty = np.union1d(self._dirty, rowids)
         self._log.append((self._state, rowids))
         self._update()
@@ -170,7 +176,7 @@ class TenantCache:
 
     def _forget(self) -> None:
         self.rows.clear()
-        self._index, self._vectors, self._dirty = None, None, _NONE
+        self._index, self._vectors, self._pieces, self._dirty = None, None, None, _NONE
         self._log.clear()
         self._selections.clear()
 
@@ -209,6 +215,14 @@ class TenantCache:
                 self._vectors = VectorTable(held)
                 self._grown = True
             return self._vectors
+
+    def pieces(self) -> PieceTable | None:
+        """Return the pieces of all long records; None for a tenant with more than 200,000 rows."""
+        with self.lock:
+            if self._pieces is None and self.size() <= INDEXED_ROWS:
+                self._pieces = row_queries.read_pieces(self.sqlite, self.tenant, self.dimension)
+                self._grown = True
+            return self._pieces
 
     def statistics(self) -> CorpusStatistics:
         """Return size and mean lengths of the tenant's corpus."""
@@ -333,6 +347,7 @@ class TenantCache:
             total = int(self.rows.currsize) + sum(found.rowids.nbytes for found in self._selections.values())
             total += _NONE.itemsize * int(self.postings.currsize)
             total += 0 if self._vectors is None else self._vectors.nbytes()
+            total += 0 if self._pieces is None else self._pieces.nbytes
             return total + (0 if self._index is None else self._index.nbytes())
 
 

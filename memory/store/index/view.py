@@ -14,6 +14,7 @@ import numpy as np
 from recall_loop.memory.store.encoding.indexing import encode_token
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index import tenant_cache as caching
+from recall_loop.memory.store.index.piece_table import PieceTable
 from recall_loop.memory.store.index.row_index import RowIndex
 from recall_loop.memory.store.index.row_queries import CorpusStatistics
 from recall_loop.memory.store.index.tenant_cache import TenantCache
@@ -110,6 +111,18 @@ class View:
             held = row_queries.read_vectors(self._source.sqlite, self.tenant, self._source.dimension, rowids)
             rowids, table = held.rowids, VectorTable(held)
         return ExactScan(rowids, table.compare(rowids, vectors), vectors, table)
+
+    def pieces(self) -> PieceTable | None:
+        """Return the pieces of all long records that are allowed; None where there are too many rows to keep them."""
+        table = self._cache().pieces()
+        return table if table is None or not len(table.rowids) else table.among(self.rowids())
+
+    def pieces_of(self, rowids: NDArray[np.int64]) -> PieceTable:
+        """Return the pieces of those of `rowids` that are long records and allowed."""
+        allowed, table = self._allowed(rowids), self._cache().pieces()
+        if table is None:
+            table = row_queries.read_pieces(self._source.sqlite, self.tenant, self._source.dimension, allowed)
+        return table.among(allowed)
 
     def _most_scanned(self, vectors: int, held: bool) -> int:
         """Return how many rows are compared at most; in a store in memory all, as filling Chroma takes far longer."""

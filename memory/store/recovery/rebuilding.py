@@ -39,9 +39,10 @@ from recall_loop.memory.store.write.context_windows import reindex
 from recall_loop.memory.store.write.stored_tokens import (
     active_codec,
     drop_stale_tokens,
-    embed_with_tokens,
+    write_piece_rows,
     write_token_rows,
 )
+from recall_loop.memory.store.write.text_embedding import embed_texts
 from recall_loop.text.words.tokens import WORDS_VERSION
 
 if TYPE_CHECKING:
@@ -68,9 +69,10 @@ def re_embed(database: SqliteDatabase, embedder: Embedder, progress: ProgressCal
         for done, part in _chunks(rows):
             rowids = [rowid for rowid, _ in part]
             texts = [kind_and_text(body) for _, body in part]
-            made, packed = embed_with_tokens(embedder, codec, dimension, texts)
-            write_token_rows(connection, dict(zip(rowids, packed, strict=True)))
-            vectors = [vector.tobytes() for vector in made.astype(np.float16)]
+            made = embed_texts(embedder, codec, dimension, texts)
+            write_token_rows(connection, dict(zip(rowids, made.tokens, strict=True)))
+            write_piece_rows(connection, dict(zip(rowids, made.pieces, strict=True)))
+            vectors = [vector.tobytes() for vector in made.vectors.astype(np.float16)]
             values = [(vector, vector, rowid) for vector, rowid in zip(vectors, rowids, strict=True)]
             connection.executemany("UPDATE vectors SET own = ?, context = ? WHERE rowid = ?", values)
             if progress is not None:

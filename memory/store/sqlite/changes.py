@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from recall_loop.memory.store.sqlite.schema import (
     UPGRADE_2_TO_3,
     UPGRADE_3_TO_4,
     UPGRADE_4_TO_5,
+    UPGRADE_5_TO_6,
 )
 from recall_loop.memory.store.sqlite.versions import RecordChange, forget_successors, record_versions
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 KEPT_DELETIONS = 10_000
 # Schemas that are upgraded when the store is opened for writing.
-UPGRADABLE_SCHEMAS = ("1", "2", "3", "4")
+UPGRADABLE_SCHEMAS = ("1", "2", "3", "4", "5")
 
 # One statement sees one state of the data. Rows of records and of deletions never share a number.
 _CHANGED = """SELECT 0, version, horizon FROM tenants WHERE tenant = :tenant
@@ -112,21 +113,13 @@ def upgrade_schema(database: SqliteDatabase) -> None:
     with database.transaction() as connection:
         # A sidecar that was rebuilt from the Chroma side of an earlier schema has the tables already.
         columns = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
-        if "changed" not in columns:
-            for statement in UPGRADE_1_TO_2:
-                connection.execute(statement)
-        if "slot" not in columns:
-            for statement in UPGRADE_2_TO_3:
-                connection.execute(statement)
-            _backfill_supersession_keys(connection)
-        if "expires_at" not in columns:
-            for statement in UPGRADE_3_TO_4:
-                connection.execute(statement)
-            _backfill_speech_acts(connection)
-        if "checksum" not in columns:
-            for statement in UPGRADE_4_TO_5:
-                connection.execute(statement)
-            _backfill_checksums(connection)
+        for column, statements, backfill in _UPGRADES:
+            if column not in columns:
+                for statement in statements:
+                    connection.execute(statement)
+                backfill(connection)
+        for statement in UPGRADE_5_TO_6:
+            connection.execute(statement)
         # Stores had no id of their own before: the generation that both sides are of takes its place.
         connection.execute("INSERT OR IGNORE INTO meta SELECT 'store', value FROM meta WHERE key = 'generation'")
         connection.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(SCHEMA_VERSION),))
@@ -208,3 +201,12 @@ def _final_successor(by: str, ends: dict[str, _End], gone: Collection[str]) -> _
             return found
         by = found[0]
     return None
+
+
+# Each upgrade by a column that only stores without it lack, and what works its values out.
+_UPGRADES: tuple[tuple[str, Sequence[str], Callable[[sqlite3.Connection], None]], ...] = (
+    ("changed", UPGRADE_1_TO_2, lambda _: None),
+    ("slot", UPGRADE_2_TO_3, _backfill_supersession_keys),
+    ("expires_at", UPGRADE_3_TO_4, _backfill_speech_acts),
+    ("checksum", UPGRADE_4_TO_5, _backfill_checksums),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 METRIC = "cosine"
 APPLIED, PENDING = 0, 1
 
@@ -10,6 +10,7 @@ APPLIED, PENDING = 0, 1
 # bodies: the record itself (JSON), its own stems, and the text of its window.
 # fts.window: the window's stems, encoded; fts.facets: who and what the row belongs to.
 # tokens: token vectors of the record's own text, where the embedder gives them; can be made again at any time.
+# pieces: vectors of the pieces of a long record, float16, one after another; can be made again at any time, too.
 # records.commit_number: of the commit that last wrote the record itself; `meta` has the last one.
 # Chroma has these numbers too, so that either side knows when the other is older (GUARD-1).
 # records.checksum: of the record's JSON in `bodies` (GUARD-6).
@@ -31,6 +32,7 @@ BEGIN
   DELETE FROM bodies WHERE rowid = old.rowid;
   DELETE FROM vectors WHERE rowid = old.rowid;
   DELETE FROM tokens WHERE rowid = old.rowid;
+  DELETE FROM pieces WHERE rowid = old.rowid;
   DELETE FROM record_tags WHERE record = old.rowid;
   DELETE FROM fts WHERE rowid = old.rowid;
   DELETE FROM versions WHERE tenant = old.tenant AND id = old.id;
@@ -90,6 +92,7 @@ CREATE TABLE bodies (
 );
 CREATE TABLE vectors (rowid INTEGER PRIMARY KEY, own BLOB NOT NULL, context BLOB NOT NULL);
 CREATE TABLE tokens (rowid INTEGER PRIMARY KEY, vectors BLOB NOT NULL);
+CREATE TABLE pieces (rowid INTEGER PRIMARY KEY, vectors BLOB NOT NULL);
 CREATE TABLE record_tags (
   record INTEGER NOT NULL, tag TEXT NOT NULL, PRIMARY KEY (tag, record)
 ) WITHOUT ROWID;
@@ -170,4 +173,11 @@ UPGRADE_4_TO_5 = (
     "ALTER TABLE tombstones ADD COLUMN state INTEGER NOT NULL DEFAULT 1",
     "CREATE INDEX tombstones_pending ON tombstones (state) WHERE state = 1",
     "DELETE FROM tombstones WHERE key IN (SELECT key FROM records)",
+)
+
+# Long records of before have one vector until they are written or embedded again.
+UPGRADE_5_TO_6 = (
+    "CREATE TABLE IF NOT EXISTS pieces (rowid INTEGER PRIMARY KEY, vectors BLOB NOT NULL)",
+    "DROP TRIGGER leaves",
+    _DELETE_TRIGGER,
 )

@@ -25,9 +25,10 @@ from recall_loop.memory.store.write.settling import settle_drafts
 from recall_loop.memory.store.write.stored_tokens import (
     active_codec,
     drop_stale_tokens,
-    embed_with_tokens,
+    write_piece_rows,
     write_token_rows,
 )
+from recall_loop.memory.store.write.text_embedding import embed_texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,10 +60,11 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class _Vectors:
-    """Own vectors by key, and packed token vectors of texts that were embedded now."""
+    """Own vectors by key, and packed token vectors and those of pieces of texts that were embedded now."""
 
     own: dict[str, NDArray[np.float16]]
     tokens: dict[str, bytes | None]
+    pieces: dict[str, bytes]
 
 
 def write_records(
@@ -134,7 +136,9 @@ def _write_tenant(
     }
     pending = reindex(connection, parts.keys(), touched, parts, context_windows=context_windows)
     placed = zip(rowids, drafts, strict=True)
-    write_token_rows(connection, {rowid: made.tokens[draft.key] for rowid, draft in placed if draft.key in made.tokens})
+    embedded = [(rowid, draft.key) for rowid, draft in placed if draft.key in made.tokens]
+    write_token_rows(connection, {rowid: made.tokens[key] for rowid, key in embedded})
+    write_piece_rows(connection, {rowid: made.pieces[key] for rowid, key in embedded})
     bump_tenant_version(connection, drafts[0].tenant)
     return pending
 
@@ -202,10 +206,11 @@ def _own_vectors(
     }
     new = [draft for draft in drafts if draft.key not in own]
     if not new:
-        return _Vectors(own, {})
-    made, packed = embed_with_tokens(embedder, codec, dimension, [(draft.kind, draft.text) for draft in new])
-    own |= {draft.key: vector for draft, vector in zip(new, made.astype(np.float16), strict=True)}
-    return _Vectors(own, {draft.key: data for draft, data in zip(new, packed, strict=True)})
+        return _Vectors(own, {}, {})
+    texts = [(draft.kind, draft.text) for draft in new]
+    made, keys = embed_texts(embedder, codec, dimension, texts), [draft.key for draft in new]
+    own |= dict(zip(keys, made.vectors.astype(np.float16), strict=True))
+    return _Vectors(own, dict(zip(keys, made.tokens, strict=True)), dict(zip(keys, made.pieces, strict=True)))
 
 
 def _write_rows(

@@ -1,4 +1,4 @@
-"""Token vectors in the sidecar: written with a record, read for the pool that is reranked (STORE-3).
+"""Token vectors, and those of pieces, in the sidecar: written with a record, read for searches (STORE-3, GUARD-8).
 
 They can be made again from the records at any time, so a store without them is whole: it is neither exported
 nor repaired with them.
@@ -7,21 +7,19 @@ nor repaired with them.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from recall_loop.memory.store.embed.embedders import Embedder, TokenEmbedder, group_by_model, validate_vectors
 from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder
 from recall_loop.memory.store.encoding.indexing import kind_and_text
 from recall_loop.memory.store.sqlite.record_queries import ThreadLinks, context_links
 from recall_loop.memory.store.sqlite.sqlite_store import ids_json, set_meta
-from recall_loop.state.errors import EmbedderError, UnsupportedOptionError
+from recall_loop.memory.store.write.text_embedding import embed_texts
+from recall_loop.state.errors import UnsupportedOptionError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from recall_loop.memory.store.embed.embedders import Embedder
     from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 # Names the embedder and the projection of the stored tokens.
@@ -90,45 +88,6 @@ def active_codec(database: SqliteDatabase, embedder: Embedder) -> TokenCodec | N
     return None if database.meta().get(TOKENS_META_KEY) == _OFF else codec_for_embedder(embedder)
 
 
-def embed_with_tokens(
-    embedder: Embedder, codec: TokenCodec | None, dimension: int, texts: Sequence[tuple[str, str]]
-) -> tuple[NDArray[np.float32], list[bytes | None]]:
-    """Return vectors [n, dimension], and for each text its packed token vectors, from one run of the model.
-
-    Without a codec (the embedderhas no token vectors, or they aren't wanted) the list holds None. Where
-    the embedder has a conversational one, texts go to two models.
-
-    Args:
-        embedder: makes the vectors.
-        codec: how token vectors are stored.
-        dimension: length of a vector.
-        texts: each record's kind and index text.
-
-    Raises:
-        EmbedderError: the embedder fails, or gives vectors of another length, number or NaN.
-    """
-    import numpy as np
-
-    vectors = np.zeros((len(texts), dimension), dtype=np.float32)
-    packed: list[bytes | None] = [None] * len(texts)
-    for model, rows in group_by_model(embedder, [kind for kind, _ in texts]):
-        vectors[rows], tokens = _embedded(model, codec, dimension, [texts[row][1] for row in rows])
-        for row, matrix in zip(rows, tokens, strict=True):
-            packed[row] = matrix
-    return vectors, packed
-
-
-def _embedded(
-    embedder: Embedder, codec: TokenCodec | None, dimension: int, texts: Sequence[str]
-) -> tuple[NDArray[np.float32], list[bytes | None]]:
-    if codec is None or not isinstance(embedder, TokenEmbedder):
-        return validate_vectors(embedder, embedder.embed_documents(texts), len(texts), dimension), [None] * len(texts)
-    vectors, tokens = embedder.embed_documents_with_tokens(texts)
-    if len(tokens) != len(texts):
-        raise EmbedderError(f"{embedder.name}: token vectors of {len(tokens)} texts; asked for {len(texts)}")
-    return validate_vectors(embedder, vectors, len(texts), dimension), [codec.pack(matrix) for matrix in tokens]
-
-
 def drop_stale_tokens(connection: sqlite3.Connection, codec: TokenCodec | None) -> None:
     """Drop token vectors of another embedder or projection, within a transaction, before new ones are written."""
     wanted = "" if codec is None else codec.fingerprint
@@ -144,6 +103,13 @@ def write_token_rows(connection: sqlite3.Connection, packed: Mapping[int, bytes 
     gone = [(rowid,) for rowid, vectors in packed.items() if vectors is None]
     connection.executemany("INSERT OR REPLACE INTO tokens VALUES (?, ?)", kept)
     connection.executemany("DELETE FROM tokens WHERE rowid = ?", gone)
+
+
+def write_piece_rows(connection: sqlite3.Connection, made: Mapping[int, bytes]) -> None:
+    """Write the vectors of pieces by rowid, within a transaction; b"" removes those of an earlier text."""
+    connection.executemany("DELETE FROM pieces WHERE rowid = ?", [(rowid,) for rowid in made])
+    kept = [(rowid, vectors) for rowid, vectors in made.items() if vectors]
+    connection.executemany("INSERT INTO pieces VALUES (?, ?)", kept)
 
 
 def disable_tokens(database: SqliteDatabase) -> None:
@@ -169,8 +135,9 @@ def fill_missing_tokens(
         with database.transaction() as connection:
             found = connection.execute(_ANY_BODIES, (ids_json(part),)).fetchall()
             texts = [kind_and_text(record) for _, record in found]
-            packed = embed_with_tokens(embedder, codec, embedder.dimension, texts)[1]
-            write_token_rows(connection, dict(zip([rowid for rowid, _ in found], packed, strict=True)))
+            embedded = embed_texts(embedder, codec, embedder.dimension, texts)
+            write_token_rows(connection, dict(zip([rowid for rowid, _ in found], embedded.tokens, strict=True)))
+            write_piece_rows(connection, dict(zip([rowid for rowid, _ in found], embedded.pieces, strict=True)))
         if progress is not None:
             progress(start + len(part), len(missing))
     return len(missing)

@@ -182,13 +182,14 @@ def test_each_run_is_tried_once_and_scored_ones_are_left_alone():
 
 
 def test_what_is_indexed_of_a_run():
-    """Proves: TRAJ-5 (what users asked first, tools as words, how it ended; a rule-made summary isn't repeated)."""
+    """Proves: TRAJ-5 (what users asked first, tools as words, errors, how it ended; no summary by rules)."""
     text = searchable_text(run(summary="A summary by hand."))
     assert text.splitlines() == [
         "Book the ferry to Saaremaa",
         "A summary by hand.",
         "Then the next one.",
         "Tools: book Ferry v2",
+        "Error: full",
         "Execution: error",
     ]
     assert split_identifier("search_direct-flight.v1") == "search direct flight v1" and split_identifier("__") == "__"

@@ -72,7 +72,7 @@ def batch(word: str, *, shift: int) -> list[dict[str, Any]]:
         *turns,
         record("f0", "fact", word, 0),
         record("n0", "archival", word, 0, agent_id="a2"),
-        record("t0", "trajectory", word, 0, agent_id="a3", group_id="g2"),
+        record("t0", "trajectory", word, 0, agent_id="a3", group_id="g2", text=f"{word}text ferry lamp\n" * 80),
         record("f1", "fact", word, 0, superseded_by="f0", valid_until="2024-05-01T00:00:00Z"),
     ]
 
@@ -212,6 +212,8 @@ VIEW_READS: dict[str, Callable[[View], Any]] = {
     "rows": lambda view: list(view.rows(range(100)).values()),
     "vectors": lambda view: view.vectors(range(1, 100)),
     "scan": lambda view: (found := view.scan(asked_vectors())) and (found.rowids, found.top_rowids(0, 3)),
+    "pieces": lambda view: view.pieces(),
+    "pieces_of": lambda view: view.pieces_of(np.arange(1, 100)),
     "index_of": pooled,
     "derived_from_vocabulary": lambda view: view.derived_from_vocabulary(sorted),
     "top_by_stems": lambda view: view.top_by_stems([(f"{SECRET}text", 2.0), ("ferri", 1.5), ("lamp", 1.0)], 100),
@@ -352,6 +354,7 @@ def test_the_reads_do_read() -> None:
         with pytest.raises(AssertionError):
             assert_silent(theirs)
         assert all(pooled(view) for view in views(store))
+        assert [len(view.pieces_of(np.arange(1, 100)).rowids) for view in views(store)].count(1) >= 1
         found = {
             name: STORE_READS[name](store) for name in ("superseded_sources", "next_position", "distinct_attribute")
         }

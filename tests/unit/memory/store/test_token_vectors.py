@@ -14,7 +14,8 @@ from recall_loop.memory.store.embed import token_vectors
 from recall_loop.memory.store.embed.embedders import TokenEmbedder
 from recall_loop.memory.store.embed.token_vectors import PackedTokens, TokenCodec, codec_for_embedder, load_basis
 from recall_loop.memory.store.write import stored_tokens
-from recall_loop.memory.store.write.stored_tokens import StoredTokens, embed_with_tokens
+from recall_loop.memory.store.write.stored_tokens import StoredTokens
+from recall_loop.memory.store.write.text_embedding import embed_texts
 from recall_loop.state.errors import EmbedderError, InvalidInputError
 from tests.embedders import WordHashEmbedder
 
@@ -115,10 +116,10 @@ def test_each_embedder_has_its_own_format(embedder):
     own = codec_for_embedder(OwnTokens())
     assert own.basis is None and own.width == 32 and own.fingerprint != codec_for_embedder(embedder).fingerprint
     assert codec_for_embedder(WordHashEmbedder()) is None
-    vectors, packed = embed_with_tokens(WordHashEmbedder(), None, 32, [("fact", "a"), ("message", "b")])
-    assert vectors.shape == (2, 32) and packed == [None, None]
+    made = embed_texts(WordHashEmbedder(), None, 32, [("fact", "a"), ("message", "b")])
+    assert made.vectors.shape == (2, 32) and made.tokens == [None, None] and made.pieces == [b"", b""]
     with pytest.raises(EmbedderError, match="of 3 texts; asked for 2"):
-        embed_with_tokens(TooMany(), own, 32, [("fact", "a"), ("fact", "b")])
+        embed_texts(TooMany(), own, 32, [("fact", "a"), ("fact", "b")])
 
 
 def prepared(store, codec) -> dict[str, int]:
@@ -127,7 +128,7 @@ def prepared(store, codec) -> dict[str, int]:
         rows = connection.execute("SELECT rowid, id FROM records").fetchall()
         texts = StoredTokens(store._session.sqlite, "one", codec).texts(row for row, _ in rows)
         texts |= StoredTokens(store._session.sqlite, "two", codec).texts(row for row, _ in rows)
-        packed = embed_with_tokens(store.embedder, codec, store.dimension, [texts[row] for row, _ in rows])[1]
+        packed = embed_texts(store.embedder, codec, store.dimension, [texts[row] for row, _ in rows]).tokens
         stored_tokens.drop_stale_tokens(connection, codec)
         stored_tokens.write_token_rows(connection, dict(zip((row for row, _ in rows), packed, strict=True)))
     return {name: row for row, name in rows}

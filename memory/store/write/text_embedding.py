@@ -1,0 +1,101 @@
+"""Vectors of records that are written: one of each, token vectors, and those of the pieces of long ones (GUARD-8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recall_loop.memory.store.embed.embedders import TokenEmbedder, group_by_model, validate_vectors
+from recall_loop.memory.store.encoding.pieces import pieces_of
+from recall_loop.state.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from recall_loop.memory.store.embed.embedders import Embedder
+    from recall_loop.memory.store.embed.token_vectors import TokenCodec
+
+    Tokens = list[NDArray[np.float32] | None]
+
+MOST_PIECE_TOKENS = 1024
+"""Token vectors of one long record; where there are more, so many neighbours become one that they are as few."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedTexts:
+    """What n records are embedded as.
+
+    Attributes:
+        vectors: of each record, of what the embedder reads of it [n, d].
+        tokens: packed token vectors, of a long record those of all of its pieces; None without a codec.
+        pieces: vectors of a long record's pieces as they are stored, float16 [pieces, d]; b"" for a short one.
+    """
+
+    vectors: NDArray[np.float32]
+    tokens: list[bytes | None]
+    pieces: list[bytes]
+
+
+def embed_texts(
+    embedder: Embedder, codec: TokenCodec | None, dimension: int, texts: Sequence[tuple[str, str]]
+) -> EmbeddedTexts:
+    """Embed records.
+
+    Without a codec (the embedder has no token vectors, or they aren't wanted) there are no token vectors. Where the
+    embedder has a conversational one, texts go to two models.
+
+    Args:
+        embedder: makes the vectors.
+        codec: how token vectors are stored.
+        dimension: length of a vector.
+        texts: each record's kind and index text.
+
+    Raises:
+        EmbedderError: the embedder fails, or gives vectors of another length, number or NaN.
+    """
+    vectors, tokens = _embedded(embedder, codec, dimension, texts)
+    cut = [pieces_of(kind, text) for kind, text in texts]
+    all_pieces = [(kind, piece) for (kind, _), parts in zip(texts, cut, strict=True) for piece in parts]
+    piece_vectors, piece_tokens = _embedded(embedder, codec, dimension, all_pieces)
+    rows = piece_vectors.astype(np.float16)
+    spans = list(pairwise(accumulate(map(len, cut), initial=0)))
+    for record, (start, end) in enumerate(spans):
+        of_pieces = [part for part in piece_tokens[start:end] if part is not None]
+        if of_pieces:
+            tokens[record] = _thinned(np.concatenate(of_pieces))
+    packed = [None if codec is None or matrix is None else codec.pack(matrix) for matrix in tokens]
+    return EmbeddedTexts(vectors, packed, [rows[start:end].tobytes() for start, end in spans])
+
+
+def _thinned(tokens: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return at most `MOST_PIECE_TOKENS` vectors, sums of so many neighbours."""
+    every = -(-len(tokens) // MOST_PIECE_TOKENS)
+    return tokens if every == 1 else np.add.reduceat(tokens, np.arange(0, len(tokens), every), axis=0)
+
+
+def _embedded(
+    embedder: Embedder, codec: TokenCodec | None, dimension: int, texts: Sequence[tuple[str, str]]
+) -> tuple[NDArray[np.float32], Tokens]:
+    """Return vectors [n, dimension], and token vectors of each text, from one run of each model."""
+    vectors = np.zeros((len(texts), dimension), dtype=np.float32)
+    tokens: Tokens = [None] * len(texts)
+    for model, rows in group_by_model(embedder, [kind for kind, _ in texts]):
+        vectors[rows], made = _from_model(model, codec, dimension, [texts[row][1] for row in rows])
+        for row, matrix in zip(rows, made, strict=True):
+            tokens[row] = matrix
+    return vectors, tokens
+
+
+def _from_model(
+    embedder: Embedder, codec: TokenCodec | None, dimension: int, texts: Sequence[str]
+) -> tuple[NDArray[np.float32], Tokens]:
+    if codec is None or not isinstance(embedder, TokenEmbedder):
+        return validate_vectors(embedder, embedder.embed_documents(texts), len(texts), dimension), [None] * len(texts)
+    vectors, tokens = embedder.embed_documents_with_tokens(texts)
+    if len(tokens) != len(texts):
+        raise EmbedderError(f"{embedder.name}: token vectors of {len(tokens)} texts; asked for {len(texts)}")
+    return validate_vectors(embedder, vectors, len(texts), dimension), list(tokens)
