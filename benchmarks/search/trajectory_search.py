@@ -1,6 +1,6 @@
 """Search of past runs on the tau set: how well it finds, what contrasts cost, and what a two-threshold search hides.
 
-    python benchmarks/search/trajectory_search.py [--data path/to/tau] [--runs 10000] [--rounds 60]
+    python benchmarks/search/trajectory_search.py [--data path/to/tau] [--runs 10000] [--rounds 60] [--joined 5]
 
 Which runs succeeded at their customer's task is part of the labelled data. It goes in as a tag for the questions'
 filter only; neither execution status nor learning value knows of it.
@@ -124,6 +124,28 @@ def quality(store: MemoryStore, questions: Sequence[Mapping[str, Any]]) -> dict[
     }
 
 
+def joined(
+    rows: Sequence[Mapping[str, Any]], questions: Sequence[Mapping[str, Any]], size: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return long runs, each of `size` of the runs one after another, and the questions with those that hold a gold."""
+    order = np.random.default_rng(5).permutation(len(rows)).tolist()
+    groups = [order[at : at + size] for at in range(0, len(order), size)]
+    holder = {rows[at]["id"]: f"long-{number}" for number, group in enumerate(groups) for at in group}
+    long = [
+        {
+            "id": f"long-{number}",
+            "status": "joined",
+            "messages": [each for at in group for each in rows[at]["messages"]],
+        }
+        for number, group in enumerate(groups)
+    ]
+    found = []
+    for question in questions:
+        gold = dict.fromkeys(holder[name] for name in (*question["gold"], *question.get("gold_failure", ())))
+        found.append({"question": question["question"], "category": question["category"], "gold": list(gold)})
+    return long, found
+
+
 def hidden(runs: Sequence[RunData]) -> list[tuple[str, int, int]]:
     """Count by tier how many runs a search of score >= 0.7 and <= 0.3 and nothing else hides, and how many this one."""
     thresholds = TierThresholds()
@@ -199,6 +221,8 @@ def show(name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) ->
 def measure(arguments: argparse.Namespace) -> None:
     """Print everything."""
     rows, questions = lines(arguments.data / "trajectories.jsonl"), lines(arguments.data / "questions.jsonl")
+    if arguments.joined > 1:
+        rows, questions = joined(rows, questions, arguments.joined)
     runs, embedder = [scored(row) for row in rows], CopyCachingEmbedder()
     with MemoryStore.in_memory(embedder=embedder) as store:
         store.upsert(records(rows, runs, len(rows)))
@@ -225,6 +249,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the tau set")
     parser.add_argument("--runs", type=int, default=10_000, help="runs in the store whose searches are timed; 0 = none")
     parser.add_argument("--rounds", type=int, default=60, help="timed searches of each kind")
+    parser.add_argument("--joined", type=int, default=1, help="make long runs of so many one after another")
     measure(parser.parse_args())
 
 

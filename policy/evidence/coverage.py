@@ -41,6 +41,9 @@ _NUMBER_WORDS = word_set(
     million once twice first second third couple"""
 )
 _DIGIT = re.compile(r"\d")
+_PREPOSITIONS = ("after", "at", "by", "for", "of", "to", "with")
+# Letters that two words have in common at least, if they are of one family.
+_LEAST_STEM = 3
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,21 @@ def synonym_stems(term: str, table: RelatedTermsTable | None) -> list[str]:
 def _alternatives(word: str, table: RelatedTermsTable | None) -> list[str]:
     """Return by what else a word may be told: stems, and those of several words with a space around each."""
     related = related_terms(word, table)
-    keys = (term_key(other) for other in (*related.synonyms, *related.also))
-    return sorted({f" {key} " if " " in key else key for key in keys})
+    told = [*related.synonyms, *related.also]
+    # By what is said of its family (owner: own, belongs to), and of itself before a preposition (employs: employed by).
+    nearest = [other for other in related.also if _is_one_family(word, other)]
+    nearest += [f"{word} {preposition}" for preposition in _PREPOSITIONS]
+    for other in nearest:
+        found = related_terms(other, table)
+        told += [*found.synonyms, *found.also]
+    keys = {term_key(other) for other in told} - {term_key(word)}
+    return sorted(f" {key} " if " " in key else key for key in keys)
+
+
+def _is_one_family(word: str, other: str) -> bool:
+    """Tell whether one of two words is the other with an ending, but for a letter (supply, supplier)."""
+    common = max(min(len(word), len(other)) - 1, _LEAST_STEM)
+    return word[:common] == other[:common]
 
 
 def compute_coverage(facets: Sequence[Facet], supported_by: Iterable[frozenset[int]]) -> Coverage:

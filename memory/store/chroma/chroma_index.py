@@ -230,6 +230,16 @@ class ChromaIndex:
             found = page["embeddings"] if vectors else [None] * len(page["ids"])
             yield from map(join_row, page["ids"], page["documents"], page["metadatas"], found)
 
+    def read_vectors(self) -> None:
+        """Read every vector, and nothing of the rows, whose text takes longer to read than all vectors.
+
+        Raises:
+            ChromaError: one can't be read; damaged files may end the process instead.
+        """
+        for chosen in self._pages():
+            with guard("be read"):
+                self.collection.get(**chosen, include=["embeddings"])
+
     def _pages(self) -> Iterator[dict[str, Any]]:
         """Yield which rows to get, call by call: a server's by their places, a folder's by their ids."""
         count, local = self.count(), not isinstance(self.location, ChromaServer)

@@ -48,8 +48,7 @@ def main(folder: Path) -> None:
     if count:
         vector = np.ones((1, int(chroma.stored_marker()["dimension"])), dtype=np.float32)
         chroma.nearest(vector, min(count, 10))
-    for _ in chroma.rows(vectors=True):
-        pass
+    chroma.read_vectors()
     chroma.close()
 
 

@@ -15,6 +15,8 @@ _DOINGS = ("was late on Monday", "opens at seven", "got a new door", "closes in 
 OTHERS = [f"The {thing} {doing}." for thing, doing in product(_THINGS, _DOINGS)]
 RELATIONS = [
     ("Who owns the granary on Saaremaa?", "The granary on Saaremaa belongs to Aino Tamm."),
+    ("Who is the owner of the sloop Hiiu?", "The sloop Hiiu belongs to Raivo Pukk."),
+    ("Who employs Leelo Mets?", "Leelo Mets works at the dairy in Paide."),
     ("Who does Marek Kask work for?", "Marek Kask is employed by Nordkalk."),
     ("Who runs the sailing club?", "The sailing club is headed by Urmas Lepp."),
     ("Who teaches Oskar the violin?", "Oskar takes violin lessons from Reet Palm."),
