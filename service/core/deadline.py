@@ -7,7 +7,7 @@ import contextvars
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from enum import Enum
 from functools import wraps
@@ -36,7 +36,7 @@ class RequestExecutor:
         cancelled: set when nobody waits any more; long work checks it and gives up.
     """
 
-    def __init__(self, pool: ThreadPoolExecutor, seconds: float) -> None:
+    def __init__(self, pool: Executor, seconds: float) -> None:
         self.pool = pool
         self.deadline = time.monotonic() + seconds
         self.cancelled = threading.Event()

@@ -91,7 +91,7 @@ class RequestMiddleware:
                 service.metrics.refused.labels("concurrency").inc()
                 detail = "The service, or the key's share of it, has reached its limit of requests."
                 raise ProblemError(429, detail, kind="busy", retry_after=1)
-            with bind_executor(service.executor(service.config.timeout_seconds)) as work:
+            with bind_executor(service.executor(service.config.timeout_seconds, key=key)) as work:
                 body = _receive_with_deadline(receive, work, service.config)
                 await self.app(scope, body, _send_with_deadline(reply.send, work))
 

@@ -20,6 +20,7 @@ from recall_loop.memory.store.store import MemoryStore
 from recall_loop.service.access.api_keys import KeyRing, KeysUnreadableError
 from recall_loop.service.core.config import ServiceConfig
 from recall_loop.service.core.deadline import RequestExecutor
+from recall_loop.service.core.fair_threads import FairThreadPool
 from recall_loop.service.core.problems import ProblemError
 from recall_loop.service.core.rate_limits import PlaceLimiter, RateLimiter
 from recall_loop.service.core.request_log import RequestLog
@@ -78,7 +79,7 @@ class Service:
     warnings: list[str] = field(default_factory=list)
     keys: KeyRing | None = None
     _store: MemoryStore | None = None
-    _pool: ThreadPoolExecutor | None = None
+    _pool: FairThreadPool | None = None
     _spare: ThreadPoolExecutor | None = None
     _requests: RequestLog | None = None
     _embedded: bool = False
@@ -111,18 +112,17 @@ class Service:
         """Whether writes are refused."""
         return self._store is not None and not self._store.writable
 
-    def executor(self, seconds: float, *, spare: bool = False) -> RequestExecutor:
+    def executor(self, seconds: float, *, key: str = "", spare: bool = False) -> RequestExecutor:
         """Return an executor for one request: the service's threads, for so many seconds.
 
-        `spare` gives the threads that clients' requests never occupy.
+        `key` is whose request it is: keys take turns. `spare` gives the threads that clients' requests never occupy.
 
         Raises:
             ProblemError: 503, the service is starting or ending.
         """
-        pool = self._spare if spare else self._pool
-        if pool is None:
+        if self._pool is None or self._spare is None:
             raise not_running_problem()
-        return RequestExecutor(pool, seconds)
+        return RequestExecutor(self._spare if spare else self._pool.of_key(key), seconds)
 
     def record_result(self, request: RetrieveRequest, result: RetrieveResult) -> None:
         """Count a run, and log its request where that is asked for."""
@@ -169,7 +169,7 @@ class Service:
         if self.config.parent is None:  # else the parent has said so
             for warning in self.warnings:
                 _log.warning("%s", warning)
-        pool = ThreadPoolExecutor(self.config.concurrency, thread_name_prefix="recall-loop-service")
+        pool = FairThreadPool(self.config.concurrency, thread_name_prefix="recall-loop-service")
         spare = ThreadPoolExecutor(_SPARE_THREADS, thread_name_prefix="recall-loop-spare")
         tending: list[asyncio.Task[None]] = []
         try:
