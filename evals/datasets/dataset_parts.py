@@ -11,18 +11,21 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from recall_loop.memory.intake.files.documents import record_from_document
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import Record
 from recall_loop.state.types import BodyText, ContentType, Identifier, Timestamp
 
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _WEEKDAY = re.compile(r"\s*\([^)]*\)\s*")
 
 
 def question_date(value: Any) -> Any:
-    """Read `2023/12/18 (Mon) 04:17`; anything else is left to the RFC 3339 reader."""
+    """Read `2023/12/18 (Mon) 04:17` and `2023-12-18`; anything else is left to the RFC 3339 reader."""
+    if isinstance(value, str) and _DAY.fullmatch(value):
+        return datetime.fromisoformat(value)
     if not isinstance(value, str) or "/" not in value:
         return value
     plain = _WEEKDAY.sub(" ", value).strip()
@@ -45,8 +48,12 @@ class LabelledQuestion(BaseModel):
     category: str = "uncategorised"
     gold: tuple[Identifier, ...] = Field((), description="Ids of the documents that hold the answer.")
     answerable: bool = True
+    gold_groups: tuple[tuple[Identifier, ...], ...] = Field(
+        (), description="Sets of documents that each hold one part of the answer; any document of a set will do."
+    )
+    before: Identifier | None = Field(None, description="The last document that was there when it was asked.")
     reference_time: Annotated[Timestamp | None, BeforeValidator(question_date)] = Field(
-        None, validation_alias="question_date", description="When it is asked (UTC)."
+        None, validation_alias=AliasChoices("question_date", "asked_at"), description="When it is asked (UTC)."
     )
 
     @property

@@ -18,6 +18,7 @@ from recall_loop.memory.store.embed.embedder_factory import make_embedder
 from recall_loop.memory.store.embed.embedders import ConversationalEmbedder, Embedder, TokenEmbedder
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.errors import InvalidInputError
+from recall_loop.state.records.records import Record
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
 
@@ -112,6 +113,13 @@ def open_eval_store(path: Path | None, settings: Settings, *, cache_queries: boo
     return MemoryStore.open(path, embedder=embedder)
 
 
+def write_records(store: MemoryStore, records: Sequence[Record], tenant: str) -> None:
+    """Write records to a tenant; `InvalidInputError` names the first that is rejected."""
+    for outcome in store.upsert(records, tenant=tenant):
+        if outcome.status == "rejected":
+            raise InvalidInputError(f"{tenant}.{outcome.id}", outcome.error, "a record that the store accepts")
+
+
 def ingest(
     store: MemoryStore, dataset: Dataset, names: Sequence[str], progress: StageProgress | None = None
 ) -> dict[str, int]:
@@ -128,9 +136,7 @@ def ingest(
         ids: set[str] = set()
         records = iter(dataset.collections[name])
         while batch := list(islice(records, _BATCH)):
-            for outcome in store.upsert(batch, tenant=name):
-                if outcome.status == "rejected":
-                    raise InvalidInputError(f"{name}.{outcome.id}", outcome.error, "a record that the store accepts")
+            write_records(store, batch, name)
             ids.update(record.id for record in batch)
             done += len(batch)
             if progress:

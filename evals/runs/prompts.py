@@ -60,12 +60,21 @@ class ReplayPrompt:
         gold: ids of the records that hold the answer; empty where nobody said.
         answerable: whether memory holds the answer; None where nobody said.
         category: name that figures are grouped by.
+        groups: sets of ids that count as one each, as the first of them; an id outside of all counts as itself.
+        before: the last record that its tenant holds when it is asked; None = all of them.
     """
 
     request: RetrieveRequest
     gold: tuple[str, ...] = ()
     answerable: bool | None = None
     category: str = UNLABELLED
+    groups: tuple[tuple[str, ...], ...] = ()
+    before: str | None = None
+
+    def counted(self, ids: Sequence[str]) -> list[str]:
+        """Return ids in rank order, those of a group as its first one, without duplicates."""
+        first = {name: group[0] for group in reversed(self.groups) for name in group}
+        return list(dict.fromkeys(first.get(name, name) for name in ids))
 
     @property
     def scored(self) -> bool:
@@ -79,7 +88,7 @@ class ReplayPrompt:
         """
         if self.answerable is False:
             return False
-        return bool(all_at_k(ids, self.gold, COMPLETE_CUT)) if self.gold else None
+        return bool(all_at_k(self.counted(ids), self.counted(self.gold), COMPLETE_CUT)) if self.gold else None
 
 
 def settings_with(overrides: Iterable[str]) -> Settings:
@@ -146,6 +155,8 @@ def prompts_from_dataset(dataset: Dataset, options: EvalOptions) -> list[ReplayP
             question.gold,
             question.answerable,
             question.category,
+            question.gold_groups,
+            question.before,
         )
         for question in select_questions(dataset, options)
     ]

@@ -13,11 +13,12 @@ from datetime import UTC, datetime
 
 from recall_loop.evals.datasets.dataset_parts import Dataset
 from recall_loop.evals.measures.quality_metrics import expand_to_sources, score_ranking
-from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest
+from recall_loop.evals.runs.dataset_ingest import StageProgress, ingest, write_records
 from recall_loop.evals.runs.loop_policy import LoopPolicy, Policy, PolicyResult
 from recall_loop.evals.runs.prompts import EvalOptions, ReplayPrompt, asked_collections, prompts_from_dataset
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.nodes.runtime.run_context import DEFAULT_RETRIEVAL_PARTS, RetrievalParts
+from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.request import RetrieveRequest
 from recall_loop.state.scope import Scope
 from recall_loop.state.settings.settings import Settings
@@ -67,9 +68,36 @@ def run_evaluation(
         InvalidInputError: see `recall_loop.evals.runs.prompts.select_questions` and `ingest`.
     """
     prompts = prompts_from_dataset(dataset, options)
-    ingest(store, dataset, asked_collections(prompts), progress)
     policy = LoopPolicy(settings or Settings.from_env(), parts=parts, traced=False)
-    yield from replay(prompts, [policy], store, options.ks, progress)
+    later = [prompt for prompt in prompts if prompt.before]
+    if later:
+        yield from _replay_as_written(dataset, later, policy, store, options.ks)
+    rest = [prompt for prompt in prompts if not prompt.before]
+    ingest(store, dataset, asked_collections(prompts), progress)
+    if rest:
+        yield from replay(rest, [policy], store, options.ks, progress)
+
+
+def _replay_as_written(
+    dataset: Dataset, prompts: Sequence[ReplayPrompt], policy: Policy, store: MemoryStore, ks: Sequence[int]
+) -> Iterator[ReplayRun]:
+    """Write each collection as far as a question's `before`, ask it, and go on; what is written after it isn't there.
+
+    Raises:
+        InvalidInputError: a `before` that the collection has no record of, or a record that is rejected.
+    """
+    for name in asked_collections(prompts):
+        records, written = list(dataset.collections[name]), 0
+        places = {record.id: at for at, record in enumerate(records)}
+        asked = [prompt for prompt in prompts if prompt.request.tenant == name]
+        for prompt in asked:
+            if prompt.before not in places:
+                raise InvalidInputError(f"{prompt.request.id}.before", prompt.before, f"a document of {name}")
+        for prompt in sorted(asked, key=lambda each: places[each.before or ""]):
+            until = places[prompt.before or ""] + 1
+            write_records(store, records[written:until], name)
+            written = max(written, until)
+            yield from replay([prompt], [policy], store, ks)
 
 
 def replay(
@@ -131,7 +159,7 @@ def _run(
         facts=len(done.facts),
         ids=ids,
         found_in=found_in,
-        scores=score_ranking(ids, prompt.gold, ks) if prompt.scored else {},
+        scores=score_ranking(prompt.counted(ids), prompt.counted(prompt.gold), ks) if prompt.scored else {},
         gold_found=len(set(prompt.gold).intersection(ids)) if prompt.scored else None,
         relevant=sum(fact.similarity >= policy.settings.novelty_min_similarity for fact in done.facts),
         complete=prompt.complete(ids),

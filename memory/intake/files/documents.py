@@ -51,6 +51,7 @@ _KINDS = {
     "fact": ContentType.FACT,
     "session_summary": ContentType.ARCHIVAL,
     "event": ContentType.ARCHIVAL,
+    "note": ContentType.ARCHIVAL,
     "archival": ContentType.ARCHIVAL,
     "trajectory": ContentType.TRAJECTORY,
 }
@@ -60,7 +61,7 @@ def record_from_document(doc: Mapping[str, Any]) -> Record:
     """Return a document `{id, collection, kind, session, timestamp, speaker, role, text, title, source_ids}`.
 
     The collection becomes the conversation. A speaker is the author of a message and the subject of a
-    fact or event. A role that chat APIs don't know is left out. Summaries, events and titled passages
+    fact or event. A role that chat APIs don't know is left out. Notes, summaries, events and titled passages
     become archival entries with a label. Turn numbers are not taken over: times and the order of the
     file give the order of turns.
 
