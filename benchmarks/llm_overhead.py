@@ -5,7 +5,7 @@
 The model answers at once, inside the process, so the time of an ask is what the door and LangChain around the model
 take; the model's own time is measured inside the model and taken off. Beside it stands the same model asked by
 LangChain alone, `model.with_structured_output(schema, include_raw=True).invoke(messages)`, without limits, timeout,
-validation or fallback: made anew for each ask as a script would, and made once. `native` is LangChain's structured
+validation or fallback: made for each ask, as a script would, and made once. `native` is LangChain's structured
 output by a tool's call, `prompt` a model that has none. The goal is a p50 of the door below 5 ms.
 """
 

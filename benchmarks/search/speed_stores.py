@@ -23,7 +23,7 @@ from recall_loop.memory.store.sqlite import schema
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.text.words.tokens import stems
 
-# The modules that decide what stands on the disk; reading may change without building anew.
+# The modules that decide what stands on the disk; reading may change without rebuilding them.
 _LAYOUT = (
     "sqlite/schema",
     "sqlite/prepared_records",

@@ -45,7 +45,7 @@ WARM = 5
 class CopyCachingEmbedder:
     """The real embedder, which keeps what it made of stored texts: a store of copies costs no more than one of each.
 
-    Copies differ in their last line, which isn't embedded. Queries are embedded anew each time.
+    Copies differ in their last line, which isn't embedded. Queries are embedded again each time.
     """
 
     def __init__(self) -> None:

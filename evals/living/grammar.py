@@ -37,7 +37,7 @@ class Kind(_Strict):
     part: Part
     told: Words = Field(min_length=1)
     asked: Words = Field(min_length=1)
-    changes: str | None = Field(None, description="The gap that a correction fills anew; none = it isn't corrected.")
+    changes: str | None = Field(None, description="The gap that a correction fills; none = it isn't corrected.")
     corrected: Words = ()
     before: Words = Field((), description="Questions about what was so before a correction.")
     never: Words = Field(min_length=1, description="Questions about the same matter whose answer nobody says.")

@@ -20,7 +20,7 @@ class Scenario(StrEnum):
     """What has happened to the thing that a question asks about.
 
     `once`: said once. `echo`: asked before, not known then, and said since. `unsaid`: asked before, and never said.
-    `never`: neither. `corrected`: said, and said anew; the present is asked for. `past`: the same, and the past is
+    `never`: neither. `corrected`: said, and then corrected; the present is asked for. `past`: the same, and the past is
     asked for. `repeated`: said several times. `forgotten`: said, and then erased or expired. `users`: said by two
     users, and one of them asks. `fact`: a record of kind fact, asked for in its own words.
     """
@@ -122,7 +122,7 @@ class LifeAnswer:
     Attributes:
         size: how many unrelated records lie around the life.
         ids: what the facts stand for, best first, without duplicates.
-        superseded: those that are marked as said anew since.
+        superseded: those that are marked as corrected since.
         counts: how often each was said, where the result tells.
         context_ids: the records that the context block cites, in its order.
         confidence: all that the result says of its confidence.

@@ -183,7 +183,7 @@ class Matter:
         self.writer.ask(question, Scenario.UNSAID if asked_before else Scenario.NEVER, self.kind.name)
 
     def corrected(self) -> None:
-        """Said, and said anew in a later session."""
+        """Said, and said again with another value in a later session."""
         older = self.tell()
         self.writer.session()
         values = changed_values(self.kind, self._choices, self.values, self.writer.draw)

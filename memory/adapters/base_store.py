@@ -68,7 +68,7 @@ class RecallLoopStore(BaseStore):
     called from several threads; the asynchronous ones run in threads.
 
     An item with a time to live is left out of everything as soon as that is over, `sweep_ttl` erases it, and a read
-    starts its time anew (unless the configuration or the call says otherwise, or the store is read-only).
+    restarts its time (unless the configuration or the call says otherwise, or the store is read-only).
 
     Attributes:
         index_config: the configuration of the index as it was given.
@@ -196,7 +196,7 @@ class RecallLoopStore(BaseStore):
         return item_records({**item, "ttl": op.ttl}, {**common, "expires_at": now + timedelta(minutes=op.ttl)}, texts)
 
     def _refresh(self, read: Iterable[Record]) -> None:
-        """Start the times to live of items that were read anew."""
+        """Restart the times to live of items that were read."""
         moments = later_expiries(read, datetime.now(UTC))
         if moments and self._store.writable:
             self._store.prolong(moments, tenant=self._scope.tenant)

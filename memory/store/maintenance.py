@@ -153,7 +153,7 @@ class Maintenance:
         Every write makes them, unless they were dropped.
 
         Raises:
-            UnsupportedOptionError: the embedderhas no token vectors.
+            UnsupportedOptionError: the embedder has no token vectors.
             EmbedderError: the embedder fails; those made until then are kept.
             StoreUnavailableError: SQLite fails; those made until then are kept.
             StoreReadOnlyError: the store is open for reading only.

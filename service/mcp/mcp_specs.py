@@ -115,7 +115,7 @@ TOOL_SPECS = {
             "update",
             "Change a memory",
             "Change some fields of a memory, such as its text, where it was wrong. What it was stays in its history. "
-            "What has changed in the world is better added anew.",
+            "If the world has changed, add a new record instead.",
             UpdateArguments,
             UpdateResult,
             mcp_tools.call_update,

@@ -108,7 +108,7 @@ def make_rerank_stage(
     store holds no token vectors, the queries' vectors were `given`, or words alone are looked up.
 
     Raises:
-        UnsupportedOptionError: `rerank` is True and the embedderhas no token vectors, or it is False and there
+        UnsupportedOptionError: `rerank` is True and the embedder has no token vectors, or it is False and there
             is a reranker.
     """
     if own is not None:
@@ -119,7 +119,9 @@ def make_rerank_stage(
     source = None if options.rerank is False else store.token_source(scope.tenant)
     if source is None or not isinstance(embedder, TokenEmbedder):
         if options.rerank:
-            raise UnsupportedOptionError("rerank", True, f"False or None: embedder {embedder.name}has no token vectors")
+            raise UnsupportedOptionError(
+                "rerank", True, f"False or None: embedder {embedder.name} has no token vectors"
+            )
         return RerankStage()
     bare = given or options.mode is SearchMode.FTS
     if not options.rerank and (bare or not source.stored):

@@ -105,7 +105,7 @@ class TokenCodec:
 
 
 def codec_for_embedder(embedder: Embedder) -> TokenCodec | None:
-    """Return how the tokens of `embedder` are stored; None where ithas no token vectors.
+    """Return how the tokens of `embedder` are stored; None where it has no token vectors.
 
     Tokens of another model than the basis was made of keep their dimensions; tuned weights don't make it another one.
 

@@ -7,19 +7,18 @@ the data: data newer than its version is merely loaded once more.
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 from cachetools import LRUCache
 
-from recall_loop.memory.store.encoding.indexing import now_microseconds
 from recall_loop.memory.store.files.process_lock import ProcessLock
 from recall_loop.memory.store.index import row_queries
 from recall_loop.memory.store.index.piece_table import PieceTable
 from recall_loop.memory.store.index.row_index import RowIndex
 from recall_loop.memory.store.index.row_queries import CorpusStatistics
+from recall_loop.memory.store.index.selections import MAX_SELECTIONS, Selections
 from recall_loop.memory.store.index.vectors import VectorTable
 from recall_loop.memory.store.sqlite.changes import read_changes
 
@@ -28,12 +27,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recall_loop.memory.store.sqlite.predicate import ColumnPredicate, Predicate
+    from recall_loop.memory.store.sqlite.predicate import Predicate
     from recall_loop.memory.store.sqlite.record_queries import Row
     from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
 
 CACHED_ROWS = 20_000
-CACHED_BYTES = 1024 * 1024 * 1024
 # Tenants with more rows are searched through SQLite and Chroma alone: the index would take gigabytes.
 INDEXED_ROWS = 200_000
 # Allowed rows up to so many are all compared with one vector; above, Chroma is asked. Without the vectors in
@@ -49,9 +47,6 @@ _DIRTY_SHARE = 0.05
 # Rows are kept up to the size of 20,000 rows of so many characters: few of them where texts are long.
 _ROW_CHARACTERS = 2_000
 _ROW_OVERHEAD = 500
-# Up to so many rows are asked for a tag one by one; above, all rows with the tag are read.
-_FEW_ROWS = 10_000
-_MAX_SELECTIONS = 64
 _MAX_POSTING_ROWS = 4_000_000
 _NEVER = sys.maxsize
 _T = TypeVar("_T")
@@ -65,16 +60,6 @@ def scan_row_limit(vectors: int) -> int:
 
 def _row_size(row: Row) -> int:
     return row.characters + _ROW_OVERHEAD
-
-
-@dataclass
-class _Selection:
-    """Rows that a predicate allows in one state; `allowed` are their positions in one index."""
-
-    state: int
-    rowids: NDArray[np.int64]
-    index: RowIndex | None = None
-    allowed: NDArray[np.bool_] | None = None
 
 
 @dataclass
@@ -97,7 +82,7 @@ class TenantCache:
     )
     frequencies: dict[str, int] = field(default_factory=dict)
     frequencies_within: LRUCache[tuple[object, ...], dict[str, int]] = field(
-        default_factory=lambda: LRUCache(_MAX_SELECTIONS)
+        default_factory=lambda: LRUCache(MAX_SELECTIONS)
     )
     postings: LRUCache[tuple[str, str], NDArray[np.int64]] = field(
         default_factory=lambda: LRUCache(_MAX_POSTING_ROWS, getsizeof=len)
@@ -106,7 +91,6 @@ class TenantCache:
     moment: int = 0
     next_expiry: int = 0
     beside_expired: set[int] = field(default_factory=set)
-    _state: int = 0
     _size: int | None = None
     _vocabulary: dict[str, int] | None = None
     _derived: dict[object, object] = field(default_factory=dict)
@@ -115,8 +99,7 @@ class TenantCache:
     _pieces: PieceTable | None = None
     _grown: bool = False
     _dirty: NDArray[np.int64] = field(default_factory=lambda: _NONE)
-    _log: list[tuple[int, NDArray[np.int64]]] = field(default_factory=list)
-    _selections: LRUCache[tuple[object, ...], _Selection] = field(default_factory=lambda: LRUCache(_MAX_SELECTIONS))
+    _selections: Selections = field(default_factory=Selections)
 
     def catch_up(self, version: int) -> None:
         """Take over what was written since; forget everything where that is too much, or not known."""
@@ -152,7 +135,7 @@ class TenantCache:
 
     def _take_over(self, rowids: NDArray[np.int64] | None) -> None:
         """Read again what rows have become; forget everything where they are too many, or not known."""
-        self._state += 1
+        self._selections.state += 1
         self.corpus, self._size, self._vocabulary = None, None, None
         self.frequencies.clear()
         self.frequencies_within.clear()
@@ -168,7 +151,7 @@ class TenantCache:
             if len(fresh.rowids) or np.isin(self._pieces.rowids, rowids).any():
                 self._pieces = self._pieces.with_changes(fresh, rowids)
         self._dirty = np.union1d(self._dirty, rowids)
-        self._log.append((self._state, rowids))
+        self._selections.note(rowids)
         self._update()
 
     def _most_dirty(self) -> int:
@@ -177,7 +160,6 @@ class TenantCache:
     def _forget(self) -> None:
         self.rows.clear()
         self._index, self._vectors, self._pieces, self._dirty = None, None, None, _NONE
-        self._log.clear()
         self._selections.clear()
 
     def _update(self) -> None:
@@ -265,12 +247,12 @@ class TenantCache:
     def posting(self, facets: str, token: str) -> NDArray[np.int64]:
         """Return the rowids of `row_queries.read_posting`; the last ones are kept, up to four million rows in all."""
         with self.lock:
-            known, state = self.postings.get((facets, token)), self._state
+            known, state = self.postings.get((facets, token)), self._selections.state
         if known is not None:
             return known
         found = row_queries.read_posting(self.sqlite, facets, token)
         with self.lock:
-            if state == self._state and len(found) <= self.postings.maxsize:
+            if state == self._selections.state and len(found) <= self.postings.maxsize:
                 self.postings[facets, token] = found
         return found
 
@@ -281,60 +263,11 @@ class TenantCache:
 
     def selection(self, predicate: Predicate) -> NDArray[np.int64]:
         """Return the rowids that a predicate allows; the last 64 predicates are remembered."""
-        return self._selected(predicate).rowids
+        return self._selections.of(self, predicate).rowids
 
     def allowed(self, predicate: Predicate, index: RowIndex) -> NDArray[np.bool_]:
         """Return which rows of `index` a predicate allows, by position [n]."""
-        chosen = self._selected(predicate)
-        if chosen.index is not index or chosen.allowed is None:
-            allowed = index.mask(chosen.rowids)
-            with self.lock:
-                chosen.index, chosen.allowed = index, allowed
-            return allowed
-        return chosen.allowed
-
-    def _selected(self, predicate: Predicate) -> _Selection:
-        key = (predicate.where, predicate.params)
-        with self.lock:
-            known, state = self._selections.get(key), self._state
-            if known is not None and known.state == state:
-                return known
-            stale = [rowids for at, rowids in self._log if known is not None and at > known.state]
-        fresh = self._load(predicate, state, known, stale)
-        fresh.rowids.setflags(write=False)
-        with self.lock:
-            self._selections[key] = fresh
-        return fresh
-
-    def _load(
-        self, predicate: Predicate, state: int, known: _Selection | None, stale: list[NDArray[np.int64]]
-    ) -> _Selection:
-        """Ask the index where it can tell, else SQLite: for what changed since, if the rest is known."""
-        index = self.index() if predicate.column_predicate is not None else None
-        if index is not None and predicate.column_predicate is not None:
-            allowed = self._matching(index, predicate.column_predicate)
-            return _Selection(state, index.sorted_rowids(allowed), index, allowed)
-        unexpired = predicate.unexpired(self.moment)
-        if known is None or not stale:
-            return _Selection(state, row_queries.matching_rowids(self.sqlite, unexpired, self._tagged(predicate)))
-        changed = np.unique(np.concatenate(stale))
-        kept = known.rowids[~np.isin(known.rowids, changed)]
-        rowwise = (predicate.rowwise or predicate).unexpired(self.moment)
-        fresh = row_queries.matching_rowids(self.sqlite, rowwise, changed)
-        return _Selection(state, np.union1d(kept, fresh))
-
-    def _tagged(self, predicate: Predicate) -> NDArray[np.int64] | None:
-        """Return the rows with a tag that a predicate asks for, if they are few: no others need be read then."""
-        tags = () if predicate.column_predicate is None else predicate.column_predicate.tags
-        found = (row_queries.tagged_rowids_if_few(self.sqlite, tag, _FEW_ROWS) for tag in tags)
-        return next((few for few in found if few is not None), None)
-
-    def _matching(self, index: RowIndex, tests: ColumnPredicate) -> NDArray[np.bool_]:
-        allowed = index.matching(tests)
-        for tag in tests.tags:
-            few = index.columns.rowids[allowed] if allowed.sum() <= _FEW_ROWS else None
-            allowed &= index.mask(row_queries.tagged_rowids(self.sqlite, tag, few))
-        return allowed
+        return self._selections.allowed(self, predicate, index)
 
     def has_grown(self) -> bool:
         """Return whether the index or the vectors were loaded since the last call."""
@@ -344,7 +277,7 @@ class TenantCache:
     def nbytes(self) -> int:
         """Return a rough number of bytes."""
         with self.lock:
-            total = int(self.rows.currsize) + sum(found.rowids.nbytes for found in self._selections.values())
+            total = int(self.rows.currsize) + self._selections.nbytes()
             total += _NONE.itemsize * int(self.postings.currsize)
             total += 0 if self._vectors is None else self._vectors.nbytes()
             total += 0 if self._pieces is None else self._pieces.nbytes
@@ -357,39 +290,3 @@ def _corpus_statistics(index: RowIndex) -> CorpusStatistics:
         return CorpusStatistics(0, 0.0, 0.0)
     totals = [float(lengths[index.alive].sum()) for lengths in (index.own_lengths, index.window_lengths)]
     return CorpusStatistics(rows, totals[0] / rows, totals[1] / rows)
-
-
-class TenantCaches:
-    """The caches of all tenants; the least recently used goes first when they outgrow 1 GiB."""
-
-    def __init__(self) -> None:
-        self._tenants: OrderedDict[str, TenantCache] = OrderedDict()
-        self._lock = ProcessLock()
-
-    def up_to_date(self, sidecar: SqliteDatabase, tenant: str, dimension: int) -> TenantCache:
-        """Return the tenant's cache, brought up to date."""
-        version = row_queries.tenant_version(sidecar, tenant)
-        with self._lock:
-            kept = self._tenants.get(tenant)
-            known = kept is not None
-            if kept is None:
-                kept = self._tenants[tenant] = TenantCache(sidecar, tenant, dimension, version)
-            self._tenants.move_to_end(tenant)
-        if kept.version != version:
-            kept.catch_up(version)
-        now = now_microseconds()
-        if now >= kept.next_expiry:
-            kept.expire(now)
-        if kept.has_grown() or not known:
-            self._shrink()
-        return kept
-
-    def _shrink(self) -> None:
-        with self._lock:
-            while len(self._tenants) > 1 and sum(kept.nbytes() for kept in self._tenants.values()) > CACHED_BYTES:
-                self._tenants.popitem(last=False)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._tenants.clear()

@@ -23,7 +23,6 @@ from recall_loop.memory.store.files.store_files import (
     quarantine_name,
     quarantined_sidecars,
 )
-from recall_loop.memory.store.recovery.reconciling import drafts_of, note_state, set_commit
 from recall_loop.memory.store.recovery.recovery import (
     CHUNK,
     WORDS,
@@ -42,6 +41,7 @@ from recall_loop.memory.store.write.stored_tokens import (
     write_piece_rows,
     write_token_rows,
 )
+from recall_loop.memory.store.write.taking_over import drafts_of, note_state, set_commit
 from recall_loop.memory.store.write.text_embedding import embed_texts
 from recall_loop.text.words.tokens import WORDS_VERSION
 

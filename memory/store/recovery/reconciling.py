@@ -8,7 +8,7 @@ caller's next flush makes both sides equal.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
@@ -17,13 +17,12 @@ from zlib import crc32
 from recall_loop.memory.store.chroma.chroma_tombstones import reaches, read_tombstones
 from recall_loop.memory.store.encoding.indexing import body_checksum
 from recall_loop.memory.store.files import store_files
-from recall_loop.memory.store.sqlite.changes import COMMIT_META_KEY, last_commit, next_commit
-from recall_loop.memory.store.sqlite.prepared_records import PreparedRecord, prepare_record
+from recall_loop.memory.store.sqlite.changes import COMMIT_META_KEY, last_commit
 from recall_loop.memory.store.sqlite.schema import APPLIED, PENDING
-from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, SqliteDatabase, set_meta
-from recall_loop.memory.store.write.commits import delete_records, write_records
+from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, SqliteDatabase
+from recall_loop.memory.store.write.commits import delete_records
+from recall_loop.memory.store.write.taking_over import bury, take_rows
 from recall_loop.state.errors import EmbedderError, StoreUnavailableError
-from recall_loop.state.records.records import RECORD_ADAPTER
 
 if TYPE_CHECKING:
     from recall_loop.memory.store.chroma.chroma_index import ChromaIndex
@@ -43,11 +42,6 @@ _BODIES = """SELECT r.rowid, r.key, r.checksum, CAST(b.record AS BLOB) FROM reco
 WHERE r.rowid > ? ORDER BY r.rowid LIMIT ?"""
 _RECORDS_OF = """SELECT tenant, id, key, commit_number FROM records
 WHERE key IN (SELECT value FROM json_each(?)) ORDER BY tenant"""
-_TAKEN_ROWS = "SELECT rowid FROM records WHERE rowid IN (SELECT value FROM json_each(?))"
-_BURY = f"""INSERT INTO tombstones VALUES (?, ?, {APPLIED})
-ON CONFLICT DO UPDATE SET commit_number = excluded.commit_number WHERE excluded.commit_number > commit_number"""
-_UNITE = f"""UPDATE records SET state = {PENDING}, revision = max(revision, ?) + 1, commit_number = ?, checksum = ?
-WHERE key = ?"""
 _SEND = f"UPDATE records SET state = {PENDING} WHERE key = ?"
 _DELETE_AGAIN = f"UPDATE tombstones SET state = {PENDING} WHERE key = ?"
 _LEAP_VERSIONS = f"UPDATE tenants SET version = version + {_LEAP}, horizon = version + {_LEAP}"
@@ -133,7 +127,8 @@ def merge_sides(database: SqliteDatabase, chroma: ChromaIndex, embedder: Embedde
     report.erased = _erase(database, plan.erase) + _mark(database, _DELETE_AGAIN, plan.again)
     try:
         for start in range(0, len(plan.take), _PAGE):
-            report.taken += _take(database, embedder, chroma.get(plan.take[start : start + _PAGE]), report)
+            rows = chroma.get(plan.take[start : start + _PAGE])
+            report.taken += take_rows(database, embedder, rows, report.damaged)
     except EmbedderError as error:
         raise StoreUnavailableError(
             "Chroma has records that the sidecar lost; taking them over needs the embedder, which fails: "
@@ -188,7 +183,7 @@ def _planned(database: SqliteDatabase, chroma: ChromaIndex, report: Merge) -> _P
     """Decide about every key before anything is written: writing a record raises the numbers of its neighbours."""
     deleted = read_tombstones(chroma)
     with database.transaction() as connection:
-        connection.executemany(_BURY, list(deleted.items()))
+        bury(connection, deleted)
     deleted = dict(database.fetch("SELECT key, commit_number FROM tombstones"))
     plan = _Plan(commit=max([last_commit(database), *deleted.values()]))
     # What a crash cut off was decided by numbers that are raised since.
@@ -255,57 +250,3 @@ def _mark(database: SqliteDatabase, statement: str, keys: Sequence[str]) -> int:
         with database.transaction() as connection:
             connection.executemany(statement, [(key,) for key in keys])
     return len(keys)
-
-
-def _take(database: SqliteDatabase, embedder: Embedder, rows: Sequence[ChromaRow], report: Merge) -> int:
-    """Write Chroma's rows to the sidecar, whatever stands there under their keys; return how many."""
-    drafts = drafts_of(rows, report.damaged)
-    keys = json.dumps([draft.key for draft in drafts])
-    known = {key for _, _, key, _ in database.fetch(_RECORDS_OF, (keys,))}
-    wanted = json.dumps([draft.rowid for draft in drafts if draft.key not in known])
-    occupied = {row for (row,) in database.fetch(_TAKEN_ROWS, (wanted,))}
-    placed, displaced = list[PreparedRecord](), list[PreparedRecord]()
-    for draft in drafts:
-        if draft.rowid in occupied and draft.key not in known:
-            displaced.append(draft.without_rowid())
-        else:
-            placed.append(draft)
-    for part in (placed, displaced):
-        write_records(database, embedder, embedder.dimension, part, rewrite=True)
-    note_state(database, drafts, rows)
-    return len(drafts)
-
-
-def drafts_of(rows: Iterable[ChromaRow], damaged: list[str]) -> list[PreparedRecord]:
-    """Return Chroma's rows as drafts; those that hold no record are added to `damaged`, and so are unsound ones."""
-    drafts = []
-    for row in rows:
-        try:
-            record = RECORD_ADAPTER.validate_json(row.record)
-            drafts.append(prepare_record(row.tenant, record, row.rowid))
-        except ValueError:
-            damaged.append(row.key)
-        else:
-            if not row.is_sound:
-                damaged.append(record.id)
-    return drafts
-
-
-def note_state(database: SqliteDatabase, drafts: Sequence[PreparedRecord], rows: Sequence[ChromaRow]) -> None:
-    """Let rows that were taken over stay pending at a revision that Chroma hasn't; damage stays known as damage."""
-    found = {row.key: row for row in rows}
-    with database.transaction() as connection:
-        number = next_commit(connection)
-        values = []
-        for draft in drafts:
-            row = found[draft.key]
-            checksum = body_checksum(draft.body) if row.is_sound else row.checksum
-            values.append((row.revision, number, checksum, draft.key))
-        connection.executemany(_UNITE, values)
-
-
-def set_commit(database: SqliteDatabase, number: int, deleted: Mapping[str, int]) -> None:
-    """Begin a sidecar that is rebuilt from Chroma: with its deletions, and commits that follow Chroma's."""
-    with database.transaction() as connection:
-        connection.executemany(_BURY, list(deleted.items()))
-        set_meta(connection, {COMMIT_META_KEY: str(max([number, *deleted.values()]))})

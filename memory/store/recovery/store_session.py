@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from recall_loop.memory.store.chroma.chroma_index import ChromaError
 from recall_loop.memory.store.files.process_lock import ProcessLock
-from recall_loop.memory.store.index.tenant_cache import TenantCaches
+from recall_loop.memory.store.index.tenant_caches import TenantCaches
 from recall_loop.memory.store.recovery import recovery, repair
 from recall_loop.memory.store.recovery.chroma_connection import ChromaConnection
 from recall_loop.state.errors import StoreReadOnlyError, StoreUnavailableError

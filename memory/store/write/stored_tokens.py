@@ -125,7 +125,7 @@ def fill_missing_tokens(
     """Make the token vectors of all records that have none; see `Maintenance.make_token_vectors`."""
     codec = codec_for_embedder(embedder)
     if codec is None:
-        raise UnsupportedOptionError("token_vectors", True, f"False: embedder {embedder.name}has no token vectors")
+        raise UnsupportedOptionError("token_vectors", True, f"False: embedder {embedder.name} has no token vectors")
     with database.transaction() as connection:
         connection.execute("DELETE FROM meta WHERE key = ? AND value = ?", (TOKENS_META_KEY, _OFF))
         drop_stale_tokens(connection, codec)

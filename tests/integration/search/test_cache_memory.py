@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recall_loop.memory.search.engine import search
-from recall_loop.memory.store.index import tenant_cache
+from recall_loop.memory.store.index import tenant_cache, tenant_caches
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.scope import Scope
 from recall_loop.state.search import SearchParams
@@ -38,7 +38,7 @@ def test_loaded_vectors_are_held_to_the_memory_limit_of_the_caches(
         assert search(store, "ferry", scope=far, params=VECTOR).hits
         assert store.view(near).count()
         held = store._session.cache._tenants
-        monkeypatch.setattr(tenant_cache, "CACHED_BYTES", sum(kept.nbytes() for kept in held.values()) + 1_000)
+        monkeypatch.setattr(tenant_caches, "CACHED_BYTES", sum(kept.nbytes() for kept in held.values()) + 1_000)
         assert search(store, "ferry", scope=near, params=VECTOR).hits
         assert list(held) == ["far", "near"]
         search(store, "ferry", scope=near, params=VECTOR)

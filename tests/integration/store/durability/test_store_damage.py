@@ -106,14 +106,17 @@ import os, signal, sys
 sys.path.insert(0, {root!r})
 from tests.embedders import WordHashEmbedder
 from recall_loop.memory.store.recovery import reconciling
+from recall_loop.memory.store.write import taking_over
 from recall_loop.memory.search.engine import search
 from recall_loop.memory.store.store import MemoryStore
-reconciling.{step} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+{step} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 MemoryStore.open({path!r}, embedder=WordHashEmbedder())
 """
 
 
-@pytest.mark.parametrize("step", ["_erase", "_take", "note_state", "_mark"])
+@pytest.mark.parametrize(
+    "step", ["reconciling._erase", "reconciling.take_rows", "taking_over.note_state", "reconciling._mark"]
+)
 def test_a_kill_while_the_sides_are_merged_loses_nothing(
     ahead: tuple[Path, dict[str, str]], root: Path, step: str
 ) -> None:

@@ -283,7 +283,7 @@ def test_texts_and_queries_without_words_do_no_harm(embedder):
 def test_an_embedder_without_token_vectors_is_refused_by_name():
     """Proves: SEARCH-5, SEARCH-2."""
     store = MemoryStore.in_memory(embedder=WordHashEmbedder())
-    with store, pytest.raises(UnsupportedOptionError, match=r"rerank: got True.*word-hasheshas no token vectors"):
+    with store, pytest.raises(UnsupportedOptionError, match=r"rerank: got True.*word-hashes has no token vectors"):
         make_rerank_stage(store, Scope(), SearchParams(rerank=True), None, given=False)
 
 

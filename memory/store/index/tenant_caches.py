@@ -1,0 +1,52 @@
+"""The caches of all tenants, within a bound of memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.store.encoding.indexing import now_microseconds
+from recall_loop.memory.store.files.process_lock import ProcessLock
+from recall_loop.memory.store.index import row_queries
+from recall_loop.memory.store.index.tenant_cache import TenantCache
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+
+CACHED_BYTES = 1024 * 1024 * 1024
+
+
+class TenantCaches:
+    """The caches of all tenants; the least recently used goes first when they outgrow 1 GiB."""
+
+    def __init__(self) -> None:
+        self._tenants: OrderedDict[str, TenantCache] = OrderedDict()
+        self._lock = ProcessLock()
+
+    def up_to_date(self, sidecar: SqliteDatabase, tenant: str, dimension: int) -> TenantCache:
+        """Return the tenant's cache, brought up to date."""
+        version = row_queries.tenant_version(sidecar, tenant)
+        with self._lock:
+            kept = self._tenants.get(tenant)
+            known = kept is not None
+            if kept is None:
+                kept = self._tenants[tenant] = TenantCache(sidecar, tenant, dimension, version)
+            self._tenants.move_to_end(tenant)
+        if kept.version != version:
+            kept.catch_up(version)
+        now = now_microseconds()
+        if now >= kept.next_expiry:
+            kept.expire(now)
+        if kept.has_grown() or not known:
+            self._shrink()
+        return kept
+
+    def _shrink(self) -> None:
+        with self._lock:
+            while len(self._tenants) > 1 and sum(kept.nbytes() for kept in self._tenants.values()) > CACHED_BYTES:
+                self._tenants.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._tenants.clear()
