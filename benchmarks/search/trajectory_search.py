@@ -103,7 +103,7 @@ def quality(store: MemoryStore, questions: Sequence[Mapping[str, Any]]) -> dict[
     """Return nDCG@10 and Recall@10 by kind of question, with the filter that each question has."""
     found: dict[str, list[tuple[float, float]]] = {}
     for question in questions:
-        filters = Filters(tags=(question["filters"]["status"],)) if question.get("filters") else None
+        filters = Filters(tags=(question["filters"]["status"],)) if question.get("filters") else Filters()
         hits = search_trajectories(
             store,
             question["question"],

@@ -121,7 +121,7 @@ def _token_features(compared: TokenSimilarities) -> dict[str, Values]:
 
 def _text_features(rows: Mapping[int, Row], rowids: Sequence[int], compared: TokenSimilarities) -> dict[str, Values]:
     """Return how long texts and windows are (log of 1 + stems), and whether texts ask."""
-    terms = {rowid: len(row.terms) for rowid, row in rows.items()}
+    terms = {rowid: row.term_count for rowid, row in rows.items()}
     own = np.array([terms.get(rowid, 0) for rowid in rowids], dtype=np.float64)
     sides = [
         np.array([terms.get(row, 0) if row is not None else 0 for row in beside], dtype=np.float64)

@@ -277,10 +277,15 @@ class Row:
         """Characters that the row holds in memory."""
         return len(self._body) + len(self._terms) + len(self.window)
 
-    @cached_property
+    @property
     def terms(self) -> list[str]:
-        """Stems of the record's own index text, in order, with repeats."""
+        """Stems of the record's own index text, in order, with repeats; not kept, as a long text has very many."""
         return self._terms.split()
+
+    @property
+    def term_count(self) -> int:
+        """Number of those stems."""
+        return self._terms.count(" ") + 1 if self._terms else 0
 
     def __repr__(self) -> str:
         return f"Row(rowid={self.rowid}, kind={self.kind!r})"
