@@ -72,7 +72,7 @@ class RunSpan:
         self._span = start_span(
             names.RUN_SPAN.format(graph=graph), {names.OPERATION: "invoke_agent", names.AGENT: graph}
         )
-        self._context = contexts.set_value(_RUN, self, trace.set_span_in_context(self._span))
+        self._context = trace.set_span_in_context(self._span)
         self._began = time.perf_counter()
         self._request_id: str | None = None
         self._state: Mapping[str, Any] | None = None
@@ -92,7 +92,9 @@ class RunSpan:
 
     def current(self) -> AbstractContextManager[None]:
         """Make the run's span the current one inside of the block."""
-        return use_context(self._context)
+        # Made here, as a context that the span held would hold the span, and the whole run's state with it, until a
+        # garbage collection.
+        return use_context(contexts.set_value(_RUN, self, self._context))
 
     def record_request(self, request_id: str | None, question: str | None) -> None:
         """Take the request's id, and its question where content is allowed."""

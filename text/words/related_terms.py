@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
-from types import MappingProxyType
-from typing import NamedTuple
 
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.text.words.folding import fold
@@ -52,14 +50,31 @@ class RelatedTerms:
 
 RelatedTermsTable = Mapping[str, RelatedTerms]
 _NOTHING = RelatedTerms()
+# The terms of an entry by `_SLOTS`. Tuples of text alone are nothing that Python's garbage collection goes through,
+# where thousands of objects of a class would make each full one longer.
+_Entry = tuple[tuple[str, ...], ...]
+# A line of a table: relation, head, members. A plain tuple for the same reason.
+_Relation = tuple[str, str, tuple[str, ...]]
+
+
+class _Table(RelatedTermsTable):
+    """Entries by key; an object is made of one only when it is asked for."""
+
+    def __init__(self, entries: Mapping[str, _Entry]) -> None:
+        self._entries = entries
+
+    def __getitem__(self, key: str) -> RelatedTerms:
+        return RelatedTerms(*self._entries[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
 _INFLECTIONS = ("ed", "ing")
 _PLURAL = re.compile(r"(?<=[^\Ws]{3})s$")
-
-
-class _Relation(NamedTuple):
-    relation: str
-    head: str
-    members: tuple[str, ...]
 
 
 def term_key(term: str) -> str:
@@ -106,7 +121,7 @@ def proper_terms() -> frozenset[str]:
 
 
 def _built_in_terms() -> Iterator[str]:
-    return (term for line in _built_in_lines() for term in (line.head, *line.members))
+    return (term for _, head, members in _built_in_lines() for term in (head, *members))
 
 
 @cache
@@ -143,7 +158,7 @@ def _line(raw: str, place: str) -> _Relation:
     for term in (head, *members):
         if not words(term):
             raise InvalidInputError(f"{place}: term", term, "a term with at least one letter or digit")
-    return _Relation(relation, head, members)
+    return relation, head, members
 
 
 # By relation and key of the related term: that term, and the written terms that it is related to.
@@ -187,21 +202,21 @@ class _Index:
             inflected = {exact for exact in written if exact.endswith(_INFLECTIONS)}
             if len(written - inflected) > 1:
                 table |= {exact: _entry(key, slots, {exact} | inflected) for exact in written - inflected}
-        return MappingProxyType(table)
+        return _Table(table)
 
 
-def _entry(key: str, slots: _Slots, written: Set[str] | None) -> RelatedTerms:
+def _entry(key: str, slots: _Slots, written: Set[str] | None) -> _Entry:
     """Return the terms related to a key, or of these to some written terms; never itself."""
     found = []
     for name in _SLOTS:
         known = slots[SYNONYM] if name == ALSO else {}
         others = [pair for other, pair in slots[name].items() if other != key and other not in known]
         found.append(tuple(term for term, exacts in others if written is None or exacts & written))
-    return RelatedTerms(*found)
+    return tuple(found)
 
 
 def _index(relations: Iterable[_Relation]) -> RelatedTermsTable:
     index = _Index()
-    for line in sorted(relations, key=lambda line: line.relation == FORM):
+    for line in sorted(relations, key=lambda line: line[0] == FORM):
         index.add(*line)
     return index.table()

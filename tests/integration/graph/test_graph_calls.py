@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -205,6 +206,26 @@ async def test_many_runs_at_once_take_turns():
         assert counting.most <= 2
         alone = {question: comparable_json(retrieve(valley_request(question), store=store)) for question in QUESTIONS}
     assert [comparable_json(one) for one in found] == [alone[question] for question in QUESTIONS * 4]
+
+
+@pytest.mark.parametrize("way", ["retrieve", "aretrieve"])
+def test_what_a_run_held_is_free_without_a_garbage_collection(world, way):
+    """Circles of objects would bring on full collections, which stop the whole process. Proves: OPS-2."""
+
+    def run():
+        retrieve(valley_request(DIRECT), store=world)
+        return asyncio.run(aretrieve(valley_request(DIRECT), store=world)) if way == "aretrieve" else None
+
+    run()
+    gc.collect()
+    gc.disable()
+    try:
+        run()
+        before = {id(found) for found in gc.get_objects() if type(found) is dict and found.get("kind") == "fact"}
+    finally:
+        gc.enable()
+    gc.collect()
+    assert before == {id(found) for found in gc.get_objects() if type(found) is dict and found.get("kind") == "fact"}
 
 
 async def test_a_call_that_is_cancelled_ends_at_its_next_step():
