@@ -93,6 +93,30 @@ def test_an_older_sidecar_takes_over_what_chroma_has_and_repairs_say_so(
         assert store.repairs == [] and texts(store) == known
 
 
+def test_what_is_recovered_begins_a_history_anew_and_repairs_say_so(tmp_path: Path) -> None:
+    """Versions stand in the sidecar alone: nothing of an earlier text may be left in Chroma. Proves: GUARD-1, API-3."""
+    path = tmp_path / "s"
+    with opened(path) as store:
+        store.upsert(turn(n) for n in range(5))
+        store.update("m1", {"text": "second"})
+    shutil.copytree(path, tmp_path / "earlier")
+    with opened(path) as store:
+        store.update("m1", {"text": "third"})
+        store.update("m2", {"text": "other"})
+        assert [len(store.history(name)) for name in ("m1", "m2")] == [2, 1]
+    sidecar_of(tmp_path / "earlier", path)
+    with opened(path) as store:
+        assert texts(store)["m1"] == "third" and "without the versions of these changes" in store.repairs[0]
+        assert [[one.after.text for one in store.history(name)] for name in ("m1", "m2")] == [["second"], []]
+    for file in path.glob("sidecar.sqlite3*"):
+        file.unlink()
+    with opened(path) as store:
+        assert texts(store)["m2"] == "other" and "without the versions that `history` gives" in store.repairs[0]
+        assert [store.history(name) for name in texts(store)] == [[]] * 5
+        store.update("m1", {"text": "fourth"})
+        assert [(one.number, one.before.text) for one in store.history("m1")] == [(1, "third")]
+
+
 def vectors(store: MemoryStore) -> tuple[Any, Any]:
     """Return own and context vectors in the order of the records' ids."""
     view = store.view(ALL)
