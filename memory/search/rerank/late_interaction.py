@@ -43,9 +43,14 @@ _NOTHING, _UNKNOWN = -1, -2
 
 
 class _RowSimilarities(NamedTuple):
-    """The best cosine of each of t query tokens with the tokens of r rows [r, t], and where each row stands."""
+    """The best cosine of each of t query tokens with the tokens of r rows [r, t].
 
-    positions: Mapping[int, int]
+    Attributes:
+        windows: of each candidate, where it, the row before it and the one after it stand.
+        best: the cosines.
+    """
+
+    windows: Mapping[int, tuple[int, ...]]
     best: NDArray[np.float32]
 
 
@@ -118,7 +123,7 @@ class LateInteractionReranker:
         ends = np.cumsum([len(each) for each in tokens.values()])[:-1]
         parts = np.split(matches.best, ends, axis=1)
         self._ready = {
-            query: _RowSimilarities(matches.positions, best) for query, best in zip(tokens, parts, strict=True)
+            query: _RowSimilarities(matches.windows, best) for query, best in zip(tokens, parts, strict=True)
         }
 
     def rerank(self, query: str, candidates: Sequence[Candidate]) -> Scores | None:
@@ -129,12 +134,12 @@ class LateInteractionReranker:
     def compare(self, query: str, candidates: Sequence[Candidate]) -> TokenSimilarities | None:
         """Return all that token matches say; None where neither query nor any candidate has token vectors."""
         rowids = [-1 if candidate.rowid is None else candidate.rowid for candidate in candidates]
-        if not self._gather(rowids, [candidate.score for candidate in candidates]):
-            return None
         matches = self._ready.get(query)
-        if matches is None:
+        if matches is None or not matches.windows.keys() >= set(rowids):
+            if not self._gather(rowids, [candidate.score for candidate in candidates]):
+                return None
             matches = self._compare(rowids, self._of_query(query))
-        if not matches.best.shape[1]:
+        if not matches.best.shape[1] or not any(rowid in self._held for rowid in rowids):
             return None
         best = self._best(rowids, matches)
         own, windows = self._means(rowids, best)
@@ -209,14 +214,15 @@ class LateInteractionReranker:
         wanted = dict.fromkeys(row for rowid in rowids for row in self._window(rowid) if row is not None)
         held = {row: self._held[row] for row in wanted if row in self._held and len(self._held[row].values)}
         positions = {row: position for position, row in enumerate(held)}
+        windows = {rowid: tuple(self._position(row, positions) for row in self._window(rowid)) for rowid in rowids}
         if not held:
-            return _RowSimilarities(positions, np.zeros((0, len(tokens)), dtype=np.float32))
+            return _RowSimilarities(windows, np.zeros((0, len(tokens)), dtype=np.float32))
         lengths = [len(packed.values) for packed in held.values()]
         starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
         joined = np.concatenate([packed.values for packed in held.values()]).astype(np.float32)
         scales = np.array([packed.scale for packed in held.values()], dtype=np.float32)
         cosines = np.ascontiguousarray(dot_products(tokens, joined).T)
-        return _RowSimilarities(positions, np.maximum.reduceat(cosines, starts, axis=0) * scales[:, None])
+        return _RowSimilarities(windows, np.maximum.reduceat(cosines, starts, axis=0) * scales[:, None])
 
     def _window(self, rowid: int) -> tuple[int | None, int | None, int | None]:
         """Return a row with the one before and the one after it."""
@@ -224,7 +230,7 @@ class LateInteractionReranker:
 
     def _best(self, rowids: Sequence[int], matches: _RowSimilarities) -> _WindowSimilarities:
         """Return the best cosines of each candidate, of the row before it and of the one after it."""
-        positions = np.array([[self._position(row, matches) for row in self._window(rowid)] for rowid in rowids])
+        positions = np.array([matches.windows[rowid] for rowid in rowids])
         least = np.full((1, matches.best.shape[1]), -np.inf, dtype=np.float32)
         # The last row stands for what isn't there; positions count from the end where they are negative.
         return _WindowSimilarities(positions, np.concatenate([matches.best, least])[np.maximum(positions, _NOTHING)])
@@ -240,10 +246,10 @@ class LateInteractionReranker:
         windows[unknown.any(axis=1) | (np.array(rowids) < 0)] = np.nan
         return own, windows
 
-    def _position(self, row: int | None, matches: _RowSimilarities) -> int:
+    def _position(self, row: int | None, positions: Mapping[int, int]) -> int:
         if row is None:
             return _NOTHING
-        return matches.positions.get(row, _NOTHING if row in self._held else _UNKNOWN)
+        return positions.get(row, _NOTHING if row in self._held else _UNKNOWN)
 
 
 def _mean(best: NDArray[np.float32]) -> Scores:
