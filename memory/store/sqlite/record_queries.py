@@ -7,10 +7,9 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from recall_loop.memory.store.encoding.indexing import kind_and_text, now_microseconds, session_key_of
+from recall_loop.memory.store.encoding.indexing import index_text, now_microseconds, session_key_of
 from recall_loop.memory.store.sqlite.predicate import UNEXPIRED, compile_predicate
 from recall_loop.memory.store.sqlite.sqlite_store import SqliteDamagedError, ids_json
 from recall_loop.state.errors import InvalidInputError
@@ -251,41 +250,35 @@ class Row:
         rowid: number of the row in the store: the order of first insertion.
         kind: kind of the record.
         window: text that is indexed with the record: for a message its neighbouring turns too.
+        term_count: number of stems of the record's own index text, with repeats.
+        characters: characters that the row holds in memory.
     """
 
     def __init__(self, rowid: int, kind: str, body: str, terms: str, window: str) -> None:
         self.rowid = rowid
         self.kind = kind
         self.window = window
-        self._body, self._terms = body, terms
+        self.term_count = terms.count(" ") + 1 if terms else 0
+        self.characters = len(body) + len(window)
+        self._content: str | Record = body
 
-    @cached_property
+    @property
     def record(self) -> Record:
         """The record, parsed once. Raises `SqliteDamagedError` where it is none."""
-        try:
-            return RECORD_ADAPTER.validate_json(self._body)
-        except ValueError as error:
-            raise SqliteDamagedError(f"the sidecar is damaged: row {self.rowid} does not hold a record") from error
+        content = self._content
+        if isinstance(content, str):
+            try:
+                content = RECORD_ADAPTER.validate_json(content)
+            except ValueError as error:
+                raise SqliteDamagedError(f"the sidecar is damaged: row {self.rowid} does not hold a record") from error
+            self._content = content  # in the place of its JSON: a long text needn't be kept twice
+        return content
 
-    @cached_property
+    @property
     def index_text(self) -> str:
         """The text that the record is indexed with: author, subject or label first (STORE-7)."""
-        return kind_and_text(self._body)[1]
-
-    @property
-    def characters(self) -> int:
-        """Characters that the row holds in memory."""
-        return len(self._body) + len(self._terms) + len(self.window)
-
-    @property
-    def terms(self) -> list[str]:
-        """Stems of the record's own index text, in order, with repeats; not kept, as a long text has very many."""
-        return self._terms.split()
-
-    @property
-    def term_count(self) -> int:
-        """Number of those stems."""
-        return self._terms.count(" ") + 1 if self._terms else 0
+        fields = self.record.model_dump(include={"text", "author", "subject", "label"})
+        return index_text({**fields, "kind": self.kind})
 
     def __repr__(self) -> str:
         return f"Row(rowid={self.rowid}, kind={self.kind!r})"

@@ -63,7 +63,7 @@ def content(store):
     rows = view.rows(view.rowids())
     stems = window_stems(store)
     lexical = {n: by_words(view, [s], 1000) for rowid in rows for n, s in enumerate(stems[rowid])}
-    return [(r.record, r.window, r.terms, stems[r.rowid]) for r in rows.values()], own, context, lexical
+    return [(r.record, r.window, r.term_count, stems[r.rowid]) for r in rows.values()], own, context, lexical
 
 
 def same(left, right):

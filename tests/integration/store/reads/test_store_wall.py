@@ -280,7 +280,7 @@ def asked_vectors() -> np.ndarray:
 def plain(value: Any) -> Any:
     """Return everything that a value shows, as plain Python."""
     if isinstance(value, Row):
-        return [plain(getattr(value, name)) for name in ("rowid", "kind", "window", "record", "terms")]
+        return [plain(getattr(value, name)) for name in ("rowid", "kind", "window", "record", "term_count")]
     if isinstance(value, BaseModel):
         return plain(value.model_dump(mode="json"))
     if is_dataclass(value) and not isinstance(value, type):
