@@ -2,7 +2,7 @@ PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order confidence corrections tune kills damage tenants large test-llm overhead batches schema load import-proof ray-proof peers store-conformance dev
+.PHONY: help setup test lint types contracts check snapshots docs demo bench speed million order confidence corrections tune kills damage tenants large test-llm overhead batches schema load import-proof ray-proof peers store-conformance mcp-adapters dev
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 14
@@ -101,6 +101,9 @@ test-llm: setup  ## Run the tests with a real language model at TEST_LLM_BASE_UR
 
 store-conformance: setup  ## Run LangGraph's own store tests, out of its source package, on our store; needs a package index
 	$(PYTHON) tests/foreign/store_conformance.py
+
+mcp-adapters: setup  ## Ask the MCP server through langchain-mcp-adapters, in an environment of their own; needs a package index
+	$(PYTHON) tests/foreign/mcp_adapters.py
 
 schema: setup  ## Fuzz the HTTP service by its own OpenAPI document for some minutes
 	SCHEMA_PHASES=examples,coverage,fuzzing,stateful SCHEMA_EXAMPLES=100 $(PYTHON) -m pytest -q tests/integration/service/test_service_schema.py

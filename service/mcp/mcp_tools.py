@@ -173,10 +173,15 @@ def call_list(context: ToolContext, arguments: ListArguments, _: ReportProgress)
     page = context.store.newest(
         context.scope, filters, arguments.content_types, after=arguments.cursor or "", limit=arguments.limit
     )
-    lines = [f"[{one.kind.value} {one.id}] {_hit_prefix(one)}{one.text}" for one in page]
+    lines = list(map(record_line, page))
     more = [f"There are more: cursor {page.after}"] if page.after else []
     data = RecordsPage.of(page, page.after)
     return ToolResult("\n".join([*(lines or ["Nothing is stored there."]), *more]), data)
+
+
+def record_line(record: Record) -> str:
+    """Return a memory with its kind, its id, and who said it when."""
+    return f"[{record.kind.value} {record.id}] {_hit_prefix(record)}{record.text}"
 
 
 def _with_owner(scope: Scope, record: NewRecord, at: int) -> Record:

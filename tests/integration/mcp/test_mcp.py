@@ -3,102 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import httpx
-import httpx2
 import jsonschema
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
+from mcp import MCPError
 
-from recall_loop.memory.store.store import MemoryStore
-from recall_loop.service.access.api_keys import KeyRole, add_key
 from recall_loop.state.request import RetrieveRequest
-from recall_loop.state.settings.settings import Settings
-from tests.service_server import running_service
+from tests.integration.mcp.mcp_clients import client_of, data, fault, ids, spoken
 
 READ_TOOLS = {"retrieve", "search", "search_trajectories", "list", "history"}
 WRITE_TOOLS = READ_TOOLS | {"add", "update", "erase"}
 TOOLS = WRITE_TOOLS | {"forget"}
 DESTRUCTIVE = {"add": False, "update": True, "erase": True, "forget": True}
 QUESTION = "When does the ferry leave, and who repairs the jetty?"
-RECORDS: list[dict[str, Any]] = [
-    {
-        "id": "f1",
-        "kind": "fact",
-        "text": "The ferry leaves at nine.",
-        "agent_id": "lena",
-        "group_id": "hill",
-        "user_id": "u1",
-    },
-    {
-        "id": "f2",
-        "kind": "fact",
-        "text": "Tove repairs the jetty.",
-        "agent_id": "tomas",
-        "group_id": "hill",
-        "user_id": "u2",
-    },
-    {"id": "f3", "kind": "fact", "text": "Nothing leaves on Sundays, not even the ferry.", "agent_id": "oskar"},
-    {"id": "t1", "kind": "trajectory", "text": "Booked the ferry for Joel.", "agent_id": "lena"},
-]
-OTHERS = [{"id": "s1", "kind": "fact", "text": "The secret ferry leaves at midnight."}]
-
-
-def data(result: Any) -> Any:
-    assert not result.is_error, result.content
-    return result.structured_content
-
-
-def fault(result: Any) -> dict[str, Any]:
-    assert result.is_error
-    error = result.structured_content["error"]
-    assert error["message"] == result.content[0].text
-    return error
-
-
-def ids(result: Any) -> set[str]:
-    return {hit["id"] for hit in data(result)["hits"]}
-
-
 # Over HTTP
-
-
-@pytest.fixture(scope="module")
-def served(embedder, tmp_path_factory):
-    """The service with keys of two tenants: its address, and a key of each kind."""
-    folder = tmp_path_factory.mktemp("mcp")
-    keys = {
-        name: add_key(folder / "keys.json", tenant, role)[1]
-        for name, tenant, role in [
-            ("admin", "isle", KeyRole.ADMIN),
-            ("write", "isle", KeyRole.WRITE),
-            ("read", "isle", KeyRole.READ),
-            ("other", "shore", KeyRole.ADMIN),
-        ]
-    }
-    with running_service(config={"keys_file": folder / "keys.json"}, settings=Settings(), embedder=embedder) as service:
-        store = service.service.store
-        store.upsert(RECORDS, tenant="isle")
-        store.upsert(OTHERS, tenant="shore")
-        yield service, keys
-
-
-@asynccontextmanager
-async def client_of(served: Any, key: str, mode: str = "auto") -> AsyncIterator[Client]:
-    service, keys = served
-    headers = {"Authorization": f"Bearer {keys[key]}"}
-    async with (
-        httpx2.AsyncClient(headers=headers, timeout=60) as http,
-        Client(streamable_http_client(f"{service.url}/mcp", http_client=http), mode=mode) as client,
-    ):
-        yield client
 
 
 @pytest.mark.parametrize(("key", "expected"), [("read", READ_TOOLS), ("write", WRITE_TOOLS), ("admin", TOOLS)])
@@ -368,23 +287,6 @@ def test_nobody_comes_in_without_a_key(served):
 
 
 # Over standard input and output
-
-
-@pytest.fixture(scope="module")
-def folder(embedder, tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("stdio") / "memory"
-    with MemoryStore.open(path, embedder=embedder) as store:
-        store.upsert(RECORDS, tenant="isle")
-        store.upsert(OTHERS, tenant="shore")
-    return path
-
-
-@asynccontextmanager
-async def spoken(folder: Path, *words: str) -> AsyncIterator[Client]:
-    command = ["-m", "recall_loop.cli", "mcp", "--store", str(folder), "--log-level", "debug", *words]
-    # Everything of this process's environment, for the command is to run the same code.
-    async with Client(StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))) as client:
-        yield client
 
 
 async def test_a_program_speaks_to_it_over_its_standard_streams(folder):
