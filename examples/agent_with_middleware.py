@@ -1,0 +1,73 @@
+"""An agent whose middleware recalls before it speaks and remembers afterwards: no tool to call, no node to place.
+
+Run it with `python examples/agent_with_middleware.py`. A scripted model stands in for a real one, so that it needs no
+key; give `agent` any chat model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.language_models import BaseChatModel, FakeMessagesListChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+
+from recall_loop import Memory
+
+
+class Remembering(AgentMiddleware):
+    """Gives the model what memory holds on the last question, and keeps what was said.
+
+    Args:
+        memory: the memory.
+        user_id: whose memory it is; comes from the program, never from the model.
+    """
+
+    def __init__(self, memory: Memory, user_id: str) -> None:
+        """Bind the memory and its owner."""
+        super().__init__()
+        self._memory, self._user = memory, user_id
+
+    def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> ModelResponse:
+        """Add the context block to the system message; the thread itself stays as it is."""
+        asked = next((one for one in reversed(request.messages) if isinstance(one, HumanMessage)), None)
+        recalled = self._memory.recall(str(asked.content), user_id=self._user).context if asked else ""
+        before = request.system_message.content if request.system_message else ""
+        return handler(request.override(system_message=SystemMessage(f"{before}\n\n{recalled}".strip())))
+
+    def after_agent(self, state: Any, runtime: Any) -> None:
+        """Keep what the user has said in this turn."""
+        last = next(one for one in reversed(state["messages"]) if isinstance(one, HumanMessage))
+        self._memory.add(last, user_id=self._user)
+
+
+class Scripted(FakeMessagesListChatModel):
+    """A model that shows what it was given."""
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> Any:
+        told = [str(one.content) for one in messages if isinstance(one, SystemMessage)]
+        self.responses = [AIMessage(f"I was given:\n{told[0] if told else 'nothing'}")]
+        return super()._generate(messages, *args, **options)
+
+
+def agent(memory: Memory, user_id: str, model: BaseChatModel) -> Any:
+    """Return an agent for one user."""
+    return create_agent(model, system_prompt="Be brief.", middleware=[Remembering(memory, user_id)])
+
+
+def main() -> None:
+    """Say something on one day, and ask on another; somebody else's agent knows nothing of it."""
+    with Memory() as memory:
+        for user, line in (
+            ("ann", "Tamme services the engine of the launch in March."),
+            ("ann", "Who services the engine?"),
+            ("bo", "Who services the engine?"),
+        ):
+            told = agent(memory, user, Scripted(responses=[AIMessage("")])).invoke({"messages": [HumanMessage(line)]})
+            print(f"{user}> {line}\n{told['messages'][-1].content}\n")
+
+
+if __name__ == "__main__":
+    main()
