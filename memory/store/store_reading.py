@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from recall_loop.memory.store.embed.token_vectors import codec_for_embedder
 from recall_loop.memory.store.encoding.indexing import now_microseconds
+from recall_loop.memory.store.index.record_relations import (
+    RecordRelations,
+    StoreOverview,
+    read_overview,
+    read_relations,
+)
 from recall_loop.memory.store.index.view import View
 from recall_loop.memory.store.sqlite import record_queries
 from recall_loop.memory.store.sqlite.attribute_index import indexed_paths
@@ -113,6 +119,15 @@ class StoreReading:
         """
         tenant, (wanted,) = validate_model(Scope, {"tenant": tenant}).tenant, checked_ids([record_id])
         return read_versions(self._session.current_database(), tenant, wanted, self._session.history_days)
+
+    def overview(self, scope: Scope | None = None) -> StoreOverview:
+        """Return what a scope holds, in figures: records by kind, user and agent, and their times."""
+        return read_overview(self._session.sqlite, self._readable(scope))
+
+    def relations(self, record_id: str, *, scope: Scope) -> RecordRelations | None:
+        """Return the records that a record is connected with, within `scope`; None where it isn't there."""
+        records = self.get([record_id], scope=scope)
+        return read_relations(self._session.sqlite, self._readable(scope), records[0]) if records else None
 
     def expired_ids(
         self, scope: Scope, filters: Filters | None = None, content_types: ContentTypeNames | None = None

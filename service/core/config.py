@@ -128,7 +128,7 @@ def require_mcp(what: str) -> None:
         raise UnsupportedOptionError("command", what, "pip install 'recall-loop[mcp]' first")
 
 
-_SCRIPTS = ("app", "ask", "chart", "dom", "facts", "http", "problems", "replay", "runs")
+_SCRIPTS = ("app", "ask", "chart", "dom", "facts", "http", "memory", "problems", "record", "replay", "runs", "welcome")
 PAGE_FILES = ("icon.svg", "style.css", "words.json", *(f"{name}.js" for name in _SCRIPTS))
 PAGE_PATHS = frozenset({"/", *(f"/page/{name}" for name in PAGE_FILES)})
 # What an orchestrator asks, and what describes the service: no key, and no part in the limits.

@@ -11,7 +11,7 @@ from recall_loop.memory.store.encoding.derivation import derive_kind
 from recall_loop.service.models.search_models import ListParams
 from recall_loop.state.errors import InvalidInputError
 from recall_loop.state.records.records import RECORD_CLASSES, AnyRecord, Fact, Record, RecordVersion
-from recall_loop.state.types import ContentType, Identifier
+from recall_loop.state.types import ContentType, Identifier, Timestamp
 
 MAX_BATCH_RECORDS = 1000
 RecordStatus = Literal["created", "replaced", "unchanged", "rejected"]
@@ -145,6 +145,41 @@ class RecordHistory(BaseModel):
     """The changes of a record, oldest first."""
 
     versions: list[RecordVersion]
+
+
+class MemoryOverview(BaseModel):
+    """What the tenant's memory holds, in figures."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    records: int = Field(description="All of them, superseded facts too.")
+    kinds: dict[str, int] = Field(description="Records of each kind that there is.")
+    users: dict[str, int] = Field(description="Records of each user, the most first, at most 100 users.")
+    agents: dict[str, int] = Field(description="Records of each agent, the most first, at most 100 agents.")
+    first: Timestamp | None = Field(description="Earliest time of a record.")
+    last: Timestamp | None = Field(description="Latest time of a record.")
+
+
+class RecallFigures(BaseModel):
+    """How often a record was recalled."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    times: int = Field(description="Retrievals that had it among their facts.")
+    last: Timestamp | None = Field(description="When it was recalled last.")
+    since: Timestamp = Field(description="Since when this process counts; nothing of it is stored.")
+
+
+class RelatedRecords(BaseModel):
+    """Records that a record is connected with, at most 200 of each."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    sources: list[AnyRecord] = Field(description="Those that it was drawn from.")
+    derived: list[AnyRecord] = Field(description="Facts that were drawn from it.")
+    supersedes: list[AnyRecord] = Field(description="Facts that it has superseded.")
+    superseded_by: AnyRecord | None = Field(description="The fact that has superseded it.")
+    recalled: RecallFigures
 
 
 class RecordsPage(BaseModel):

@@ -1,11 +1,13 @@
-// The page: tabs, theme, key, and the three views.
+// The page: tabs, theme, key, and the four views.
 
 import * as ask from "./ask.js";
 import { byId, fill } from "./dom.js";
 import { getJson, saveKey, savedKey } from "./http.js";
+import * as memory from "./memory.js";
 import { problemBox } from "./problems.js";
 import * as replay from "./replay.js";
 import * as runs from "./runs.js";
+import { welcome } from "./welcome.js";
 
 const tabs = [...document.querySelectorAll('[role="tab"]')];
 
@@ -16,6 +18,7 @@ function choose(tab) {
     each.tabIndex = chosen ? 0 : -1;
     byId(each.getAttribute("aria-controls")).hidden = !chosen;
   }
+  if (tab.id === "tab-memory") memory.show();
 }
 
 for (const [at, tab] of tabs.entries()) {
@@ -44,11 +47,22 @@ theme.addEventListener("change", () => {
 
 byId("key").value = savedKey();
 byId("key").addEventListener("input", (event) => saveKey(event.target.value.trim()));
+byId("key").addEventListener("change", () => greet?.());
+
+let greet = null;
 
 try {
-  ask.start(await getJson("page/words.json"));
+  const words = await getJson("page/words.json");
+  ask.start(words);
+  memory.start(words);
   runs.start();
   replay.start();
+  greet = () => welcome(words, () => {
+    choose(byId("tab-memory"));
+    byId("add-one").open = true;
+    byId("add-text").focus();
+  });
+  await greet();
 } catch (error) {
   fill("ask-problem", problemBox(error));
 }

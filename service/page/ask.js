@@ -47,6 +47,7 @@ class Run {
     this.points = [];
     this.ended = false;
     for (const part of ["chart", "iterations", "stop", "answer", "confidence", "facts", "ask-problem"]) fill(part);
+    fill("welcome");
     byId("outcome").hidden = true;
     byId("run").hidden = false;
   }

@@ -41,6 +41,9 @@ async function documentOf(response) {
 export const getJson = async (path) => (await send(path, { method: "GET" })).json();
 export const postJson = async (path, body) => (await send(path, { method: "POST", body: JSON.stringify(body) })).json();
 
+export const patchJson = async (path, body) => (await send(path, { method: "PATCH", body: JSON.stringify(body) })).json();
+export const deleteJson = async (path, body) => (await send(path, { method: "DELETE", body: JSON.stringify(body) })).json();
+
 /** Post, and give each server-sent event as [name, data]; ends when the server does. */
 export async function* postEvents(path, body, signal) {
   const response = await send(path, { method: "POST", body: JSON.stringify(body), signal });

@@ -22,8 +22,9 @@ from recall_loop.service.middleware.dependencies import (
     WriterDep,
 )
 from recall_loop.service.models.memory_models import AddRequest, AddResponse, add_response
+from recall_loop.service.models.record_models import MemoryOverview
 from recall_loop.service.models.search_models import RecordParams
-from recall_loop.state.scope import Filters
+from recall_loop.state.scope import Filters, Scope
 
 router = APIRouter(prefix="/api/memory", tags=["memory"], dependencies=[JsonBody, NoQueryParams])
 _LINES_AT_ONCE = 100
@@ -46,6 +47,13 @@ def add_memories(body: AddRequest, caller: WriterDep, store: StoreDep, service: 
     memory = Memory(store=store, settings=service.settings, llm=service.llm)
     fields = body.model_dump(exclude={"content"})
     return json_response(add_response(memory.add(body.content, tenant=caller.tenant, actor=caller.key_id, **fields)))
+
+
+@router.get("/overview", summary="See what memory holds", response_model=MemoryOverview)
+@blocking
+def read_overview(caller: CallerDep, store: StoreDep) -> Response:
+    """Return the numbers of the tenant's records by kind, user and agent, and their times."""
+    return json_response(MemoryOverview.model_validate(store.overview(Scope(tenant=caller.tenant))), nulls=True)
 
 
 @router.get(

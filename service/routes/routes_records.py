@@ -17,11 +17,12 @@ from recall_loop.service.core.problems import (
     not_found_problem,
     problem_responses,
 )
-from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, StoreDep, WriterDep
+from recall_loop.service.middleware.dependencies import CallerDep, JsonBody, ServiceDep, StoreDep, WriterDep
 from recall_loop.service.models.record_models import (
     BatchResult,
     DeletionResult,
     ListRecordsParams,
+    RecallFigures,
     RecordBatch,
     RecordBody,
     RecordChanges,
@@ -29,6 +30,7 @@ from recall_loop.service.models.record_models import (
     RecordIds,
     RecordOutcome,
     RecordsPage,
+    RelatedRecords,
     WriteResult,
 )
 from recall_loop.service.models.search_models import encode_cursor
@@ -92,6 +94,24 @@ def read_history(record_id: RecordId, caller: CallerDep, store: StoreDep) -> Res
     if not store.get([record_id], scope=Scope(tenant=caller.tenant)):
         raise not_found_problem("record", record_id)
     return json_response(RecordHistory(versions=store.history(record_id, tenant=caller.tenant)))
+
+
+@router.get(
+    _ONE + "/relations",
+    summary="Read what a record is connected with",
+    response_model=RelatedRecords,
+    responses=problem_responses(404),
+)
+@blocking
+def read_relations(record_id: RecordId, caller: CallerDep, store: StoreDep, service: ServiceDep) -> Response:
+    """Return a record's sources, the facts drawn from it, what it supersedes or is superseded by, and its recalls."""
+    found = store.relations(record_id, scope=Scope(tenant=caller.tenant))
+    if found is None:
+        raise not_found_problem("record", record_id)
+    names = ("sources", "derived", "supersedes", "superseded_by")
+    related = {name: getattr(found, name) for name in names}
+    recalled = RecallFigures.model_validate(service.recalls.of(caller.tenant, record_id))
+    return json_response(RelatedRecords(**related, recalled=recalled), nulls=True)
 
 
 @router.get(_ONE, summary="Read a record", response_model=AnyRecord, responses=problem_responses(404))

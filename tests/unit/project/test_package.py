@@ -183,6 +183,8 @@ def test_everything_else_loads_without_the_extras(root: Path) -> None:
     assert done.stdout.split() == [
         "recall_loop.memory.store.embed.e5_graph",
         "recall_loop.service.mcp.mcp_http",
+        "recall_loop.service.mcp.mcp_prompts",
+        "recall_loop.service.mcp.mcp_resources",
         "recall_loop.service.mcp.mcp_server",
         "recall_loop.service.mcp.mcp_specs",
     ]

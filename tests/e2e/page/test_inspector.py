@@ -6,30 +6,17 @@ Screenshots are kept in the folder that SCREENSHOTS names, else in pytest's temp
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
 from recall_loop.memory.store.store import MemoryStore
-from recall_loop.service.app import create_app
-from recall_loop.service.core.config import ServiceConfig
-from recall_loop.state.settings.settings import Settings
+from tests.e2e.page.browser_steps import BROWSER, tab_to, texts
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
 HOSTILE = '<img src=x onerror="document.title=1"> <script>document.title=2</script> <b>Halvard</b> &amp; the kelp dryer'
 RUNS = {"Booked the supplier after three quotes": 0.9, "Wrote to one supplier": 0.5, "Lost the supplier's address": 0.1}
 UNKNOWN = "Which museum did we visit in Lisbon, and who recommended it?"
@@ -64,67 +51,12 @@ def memory(tmp_path_factory: pytest.TempPathFactory, embedder: MiniLmEmbedder, r
     return path
 
 
-@pytest.fixture(scope="module")
-def address(memory: Path, embedder: MiniLmEmbedder) -> Iterator[str]:
-    app = create_app(ServiceConfig(), settings=Settings(store_path=str(memory)), embedder=embedder)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started and thread.is_alive():
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    server.should_exit = True
-    thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=BROWSER, args=ARGUMENTS)
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def page(browser: Any, address: str) -> Iterator[Any]:
-    opened = browser.new_page(viewport={"width": 1280, "height": 900})
-    said: list[str] = []
-    opened.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
-    opened.on("pageerror", lambda error: said.append(str(error)))
-    opened.goto(address)
-    opened.wait_for_selector("#types input", state="attached")  # what the page's scripts make
-    yield opened
-    opened.close()
-    assert said == []
-
-
-@pytest.fixture(scope="module")
-def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def tab_to(page: Any, selector: str, most: int = 150) -> None:
-    """Go to an element as somebody without a mouse does."""
-    for _ in range(most):
-        page.keyboard.press("Tab")
-        if page.evaluate("chosen => document.activeElement.matches(chosen)", selector):
-            return
-    raise AssertionError(f"the Tab key doesn't reach {selector}")
-
-
 def ask(page: Any, question: str) -> None:
     tab_to(page, "#question")
     page.keyboard.press("Control+A")
     page.keyboard.type(question)
     page.keyboard.press("Enter")
     page.locator("#said", has_text="confidence").wait_for(state="attached", timeout=60_000)
-
-
-def texts(page: Any, selector: str) -> list[str]:
-    return [str(text) for text in page.locator(selector).all_inner_texts()]
 
 
 def test_a_whole_visit_with_the_keyboard_alone(page: Any, screenshots: Path) -> None:
@@ -154,6 +86,7 @@ def test_a_whole_visit_with_the_keyboard_alone(page: Any, screenshots: Path) -> 
     page.reload()
     page.wait_for_selector("#types input", state="attached")
     tab_to(page, "#tab-ask")
+    page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     tab_to(page, "#task")
     page.keyboard.type("book a supplier")

@@ -1,0 +1,114 @@
+"""What a scope holds, in figures, and how a record is connected with others: for people who look around (PAGE-1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from recall_loop.memory.store.sqlite.record_queries import read_by_id
+from recall_loop.state.records.records import Fact, Record
+
+if TYPE_CHECKING:
+    from recall_loop.memory.store.sqlite.predicate import Predicate
+    from recall_loop.memory.store.sqlite.sqlite_store import SqliteDatabase
+
+MOST_OWNERS, MOST_RELATED = 100, 200
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOverview:
+    """What a scope holds.
+
+    Attributes:
+        records: their number, superseded facts among them.
+        kinds: number of records of each kind that there is.
+        users: number of records of each user, the most first, at most 100 users.
+        agents: the same of agents.
+        first: the earliest time of a record; None if no record has one.
+        last: the latest.
+    """
+
+    records: int
+    kinds: Mapping[str, int]
+    users: Mapping[str, int]
+    agents: Mapping[str, int]
+    first: datetime | None
+    last: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRelations:
+    """Records that a record is connected with, at most 200 of each; what is out of scope or expired is left out.
+
+    Attributes:
+        sources: those that it was drawn from.
+        derived: facts that were drawn from it.
+        supersedes: facts that it has superseded.
+        superseded_by: the fact that has superseded it.
+    """
+
+    sources: tuple[Record, ...] = ()
+    derived: tuple[Record, ...] = ()
+    supersedes: tuple[Record, ...] = ()
+    superseded_by: Record | None = None
+
+
+def read_overview(database: SqliteDatabase, predicate: Predicate) -> StoreOverview:
+    """Return what a predicate allows, in figures.
+
+    Raises:
+        StoreUnavailableError: SQLite fails; so for the other functions.
+    """
+    kinds = database.fetch(
+        f"SELECT r.kind, count(*), min(r.created_at), max(r.created_at) FROM records r WHERE {predicate.where} "
+        "GROUP BY r.kind ORDER BY r.kind",
+        predicate.params,
+    )
+    return StoreOverview(
+        records=sum(row[1] for row in kinds),
+        kinds={row[0]: row[1] for row in kinds},
+        users=_counted(database, predicate, "user_id"),
+        agents=_counted(database, predicate, "agent_id"),
+        first=_moment(min((row[2] for row in kinds if row[2] is not None), default=None)),
+        last=_moment(max((row[3] for row in kinds if row[3] is not None), default=None)),
+    )
+
+
+def read_relations(database: SqliteDatabase, predicate: Predicate, record: Record) -> RecordRelations:
+    """Return the records that a record is connected with, as far as a predicate allows them."""
+    quoted = json.dumps(record.id, ensure_ascii=False)
+    drawn = _ids(database, predicate, "JOIN bodies b ON b.rowid = r.rowid", "instr(b.record, ?) > 0", quoted)
+    replaced = _ids(database, predicate, "", "r.superseded_by = ?", record.id)
+    newer = record.superseded_by if isinstance(record, Fact) else None
+    wanted = [*record.source_ids[:MOST_RELATED], *drawn, *replaced, *([newer] if newer else [])]
+    found = read_by_id(database, predicate, list(dict.fromkeys(wanted)))
+    return RecordRelations(
+        sources=tuple(found[one] for one in record.source_ids[:MOST_RELATED] if one in found),
+        derived=tuple(found[one] for one in drawn if one in found and record.id in found[one].source_ids),
+        supersedes=tuple(found[one] for one in replaced if one in found),
+        superseded_by=found.get(newer) if newer else None,
+    )
+
+
+def _counted(database: SqliteDatabase, predicate: Predicate, column: str) -> dict[str, int]:
+    rows = database.fetch(
+        f"SELECT r.{column}, count(*) FROM records r WHERE {predicate.where} AND r.{column} IS NOT NULL "
+        f"GROUP BY r.{column} ORDER BY 2 DESC, 1 LIMIT {MOST_OWNERS}",
+        predicate.params,
+    )
+    return dict(rows)
+
+
+def _ids(database: SqliteDatabase, predicate: Predicate, join: str, condition: str, value: str) -> list[str]:
+    """Return ids of facts that meet a condition; only facts have sources and are superseded."""
+    query = f"""SELECT r.id FROM records r {join} WHERE {predicate.where} AND r.kind = 'fact' AND {condition}
+        ORDER BY r.rowid LIMIT {MOST_RELATED}"""
+    return [row[0] for row in database.fetch(query, (*predicate.params, value))]
+
+
+def _moment(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else _EPOCH + timedelta(microseconds=microseconds)

@@ -1,0 +1,151 @@
+// One record: what it says, where it comes from, what became of it; changed, let expire or erased with a second click.
+
+import { byId, count, el, fill, minute, named } from "./dom.js";
+import { deleteJson, getJson, patchJson } from "./http.js";
+import { problemBox } from "./problems.js";
+
+const FIELDS = ["id", "created_at", "updated_at", "author", "role", "user_id", "agent_id", "group_id", "conversation_id", "session", "subject", "fact_type", "object", "confidence", "tags", "valid_until", "expires_at"];
+
+/** Show a record; `changed` is called after something was written. */
+export async function openRecord(id, words, changed) {
+  const path = `api/memory/records/${encodeURIComponent(id)}`;
+  try {
+    const [record, related, { versions }] = await Promise.all([getJson(path), getJson(`${path}/relations`), getJson(`${path}/history`)]);
+    fill("record-shown", new Shown(record, related, versions, { path, words, changed }).article());
+  } catch (error) {
+    fill("record-shown", problemBox(error));
+  }
+  byId("record-shown").focus();
+}
+
+class Shown {
+  constructor(record, related, versions, { path, words, changed }) {
+    Object.assign(this, { record, related, versions, path, words, changed });
+    this.space = el("div", { class: "acts" });
+  }
+
+  article() {
+    const { record, related } = this;
+    return el("article", { class: "card", "aria-label": `Record ${record.id}` },
+      el("h2", {}, record.label ?? `A ${this.words.content[record.kind] ?? record.kind}`),
+      el("p", { class: "text" }, record.text),
+      this.facts(),
+      this.group("Superseded by", related.superseded_by ? [related.superseded_by] : []),
+      this.group("Supersedes", related.supersedes),
+      this.group("Drawn from", related.sources, record.source_ids?.length),
+      this.group("Facts drawn from it", related.derived),
+      this.history(),
+      el("p", { class: "soft" }, this.recalls()),
+      el("div", { class: "row wrap" },
+        el("button", { type: "button", onclick: () => this.edit() }, "Edit"),
+        el("button", { type: "button", onclick: () => this.expire() }, "Let it expire"),
+        el("button", { type: "button", class: "danger", onclick: () => this.erase() }, "Erase"),
+        el("button", { type: "button", onclick: () => fill("record-shown") }, "Close"),
+      ),
+      this.space,
+    );
+  }
+
+  facts() {
+    const value = (name) => (name.endsWith("_at") || name === "valid_until" ? minute(this.record[name]) : String(this.record[name]));
+    const known = FIELDS.filter((name) => ![null, undefined, ""].includes(this.record[name]) && this.record[name].length !== 0);
+    return el("dl", { class: "pairs" }, known.map((name) => [el("dt", {}, named(name)), el("dd", {}, value(name))]));
+  }
+
+  group(head, records, whole = records.length) {
+    if (!whole) return null;
+    const gone = whole - records.length;
+    return el("section", { "aria-label": head }, el("h3", {}, head),
+      el("ul", { class: "related" }, records.map((one) => el("li", {},
+        el("button", { type: "button", class: "plain", onclick: () => openRecord(one.id, this.words, this.changed) }, one.text.slice(0, 200)),
+        el("span", { class: "soft" }, [" ", one.id, one.author, minute(one.created_at)].filter(Boolean).join(" · ")),
+      ))),
+      gone > 0 ? el("p", { class: "soft" }, `${count(gone, "source")} no longer there`) : null,
+    );
+  }
+
+  history() {
+    const versions = this.versions;
+    if (!versions.length) return el("p", { class: "soft" }, "It was never changed.");
+    return el("details", {}, el("summary", {}, count(versions.length, "earlier version")),
+      el("ol", {}, versions.map((version) => el("li", {},
+        el("p", { class: "soft" }, [minute(version.changed_at), version.action, version.actor && `by ${version.actor}`].filter(Boolean).join(" · ")),
+        el("p", {}, el("del", {}, version.before.text)), el("p", {}, el("ins", {}, version.after.text)),
+      ))),
+    );
+  }
+
+  recalls() {
+    const { times, last, since } = this.related.recalled;
+    return times ? `Recalled ${count(times, "time")} since ${minute(since)}, last at ${minute(last)}.` : `Not recalled since ${minute(since)}.`;
+  }
+
+  edit() {
+    const { record } = this;
+    const form = el("form", {}, el("h3", { id: "edit-head" }, "Edit"),
+      el("label", {}, "Text", el("textarea", { name: "text", rows: 5, required: true }, record.text)),
+      el("div", { class: "fields" },
+        el("label", {}, "Title", el("input", { name: "label", value: record.label })),
+        el("label", {}, "Tags, by commas", el("input", { name: "tags", value: (record.tags ?? []).join(", ") })),
+      ),
+      el("div", { class: "row" }, el("button", { type: "submit" }, "Save"), this.cancel()),
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const given = new FormData(form);
+      const tags = given.get("tags").split(",").map((tag) => tag.trim()).filter(Boolean);
+      this.write(() => patchJson(this.path, { text: given.get("text"), label: given.get("label").trim() || null, tags }));
+    });
+    this.ask(form);
+  }
+
+  expire() {
+    const form = el("form", {}, el("h3", {}, "Let it expire"),
+      el("label", {}, "On this day, in UTC; empty = never", el("input", { name: "day", type: "date", value: this.record.expires_at?.slice(0, 10) })),
+      el("div", { class: "row" }, el("button", { type: "submit" }, "Set"), this.cancel()),
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const day = new FormData(form).get("day");
+      this.write(() => patchJson(this.path, { expires_at: day ? `${day}T00:00:00Z` : null }));
+    });
+    this.ask(form);
+  }
+
+  erase() {
+    const derived = this.related.derived;
+    const form = el("form", {}, el("h3", {}, "Erase for good?"),
+      el("p", {}, `The record goes, with ${count(this.versions.length, "earlier version")}. There is no way back.`),
+      derived.length ? el("label", { class: "tick" }, el("input", { type: "checkbox", name: "derived" }), `Also ${count(derived.length, "fact")} drawn from it`) : null,
+      el("div", { class: "row" }, el("button", { type: "submit", class: "danger" }, "Erase for good"), this.cancel()),
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const ids = [this.record.id, ...(new FormData(form).has("derived") ? derived.map((one) => one.id) : [])];
+      this.write(() => deleteJson("api/memory/records", { ids }), `Erased ${count(ids.length, "record")}.`);
+    });
+    this.ask(form);
+  }
+
+  cancel() {
+    return el("button", { type: "button", onclick: () => this.space.replaceChildren() }, "Keep as it is");
+  }
+
+  ask(form) {
+    this.space.replaceChildren(form);
+    form.querySelector("textarea, input, button").focus();
+  }
+
+  async write(work, gone = null) {
+    try {
+      await work();
+    } catch (error) {
+      this.space.prepend(problemBox(error));
+      return;
+    }
+    await this.changed();
+    if (!gone) return openRecord(this.record.id, this.words, this.changed);
+    fill("record-shown", el("p", { role: "status" }, gone));
+    byId("record-shown").focus();
+  }
+}

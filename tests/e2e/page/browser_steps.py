@@ -1,0 +1,34 @@
+"""What somebody does in a browser, and the browser that there is."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import Any
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARGUMENTS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+
+
+def tab_to(page: Any, selector: str, most: int = 150) -> None:
+    """Go to an element as somebody without a mouse does."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("chosen => document.activeElement.matches(chosen)", selector):
+            return
+    raise AssertionError(f"the Tab key doesn't reach {selector}")
+
+
+def texts(page: Any, selector: str) -> list[str]:
+    return [str(text) for text in page.locator(selector).all_inner_texts()]
+
+
+def until(page: Any, expression: str, seconds: float = 20) -> None:
+    """Wait until an expression holds; the page's policy lets the browser evaluate none by itself."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, f"not so: {expression}"
+        page.wait_for_timeout(50)

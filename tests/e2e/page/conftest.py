@@ -1,0 +1,61 @@
+"""The service with a store, and a real browser on its page. Screenshots go to the folder that SCREENSHOTS names."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from recall_loop.memory.store.embed.minilm import MiniLmEmbedder
+from recall_loop.service.app import create_app
+from recall_loop.service.core.config import ServiceConfig
+from recall_loop.state.settings.settings import Settings
+from tests.e2e.page.browser_steps import ARGUMENTS, BROWSER
+
+
+@pytest.fixture(scope="module")
+def address(memory: Path, embedder: MiniLmEmbedder) -> Iterator[str]:
+    app = create_app(ServiceConfig(), settings=Settings(store_path=str(memory)), embedder=embedder)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started and thread.is_alive():
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=BROWSER, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Any, address: str) -> Iterator[Any]:
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    said: list[str] = []
+    opened.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+    opened.on("pageerror", lambda error: said.append(str(error)))
+    opened.goto(address)
+    opened.wait_for_selector("#types input", state="attached")  # what the page's scripts make
+    yield opened
+    opened.close()
+    assert said == []
+
+
+@pytest.fixture(scope="module")
+def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,51 @@
+"""What a scope holds in figures, and what a record is connected with."""
+
+from __future__ import annotations
+
+from recall_loop.state.scope import Scope
+
+RECORDS = [
+    {"id": "m1", "text": "I moved to Bergen.", "user_id": "ada", "created_at": "2024-05-01T09:00:00Z"},
+    {"id": 'm"2', "text": "It rains there.", "user_id": "ada", "agent_id": "lena", "created_at": "2024-05-02"},
+    {"id": "new", "kind": "fact", "text": "Ada lives in Bergen.", "source_ids": ["m1", 'm"2', "gone"]},
+    {
+        "id": "old",
+        "kind": "fact",
+        "text": "Ada lives in Oslo; see m1.",
+        "valid_until": "2024-05-01",
+        "superseded_by": "new",
+        "user_id": "bo",
+    },
+]
+
+
+def test_an_overview_counts_by_kind_user_and_agent(store):
+    """Proves: PAGE-1."""
+    empty = store.overview(Scope())
+    assert (empty.records, empty.kinds, empty.first) == (0, {}, None)
+    store.upsert([*RECORDS, {"id": "e", "text": "Gone soon.", "expires_at": "2020-01-01"}])
+    store.upsert([{"id": "x", "text": "Elsewhere."}], tenant="other")
+    held = store.overview(Scope())
+    assert (held.records, held.kinds) == (4, {"fact": 2, "message": 2})
+    assert (held.users, held.agents) == ({"ada": 2, "bo": 1}, {"lena": 1})
+    assert held.first is not None and held.first.isoformat() == "2024-05-01T09:00:00+00:00"
+    assert store.overview(Scope(user_id="bo")).records == 1
+
+
+def test_relations_lead_both_ways_and_stay_within_the_scope(store):
+    """Proves: PAGE-1, STORE-3."""
+    store.upsert(RECORDS)
+    foreign = {"id": "f", "kind": "fact", "text": "Theirs.", "source_ids": ["m1"]}
+    store.upsert([foreign], tenant="other")
+
+    def ids(records):
+        return [record.id for record in records]
+
+    new = store.relations("new", scope=Scope())
+    assert (ids(new.sources), ids(new.supersedes), new.superseded_by) == (["m1", 'm"2'], ["old"], None)
+    for name in ("m1", 'm"2'):
+        assert ids(store.relations(name, scope=Scope()).derived) == ["new"]
+    old = store.relations("old", scope=Scope())
+    assert old.superseded_by is not None and old.superseded_by.id == "new"
+    assert store.relations("old", scope=Scope(user_id="bo")).superseded_by is None
+    assert store.relations("new", scope=Scope(tenant="other")) is None
