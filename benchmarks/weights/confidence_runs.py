@@ -20,9 +20,9 @@ from statistics import fmean
 from typing import Any
 
 from recall_loop.graph.run import retrieve
+from recall_loop.memory.intake.files.documents import record_from_document
 from recall_loop.memory.store.store import MemoryStore
 from recall_loop.state.settings.settings import Settings
-from recall_loop.state.types import Role
 
 WIDE_GOLD = 3.0
 WIDE_CUT = 3
@@ -32,18 +32,6 @@ FOREIGN_SHARE = 0.25
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a JSON Lines file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def record_of(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document of an archive as a record."""
-    record = {"id": document["id"], "kind": document.get("kind") or "message", "text": document["text"]}
-    taken = {"author": "speaker", "role": "role", "session": "session", "created_at": "timestamp"}
-    record |= {name: str(document[field]) for name, field in taken.items() if document.get(field)}
-    if record.get("role") not in {*Role}:
-        record.pop("role", None)  # the people of a conversation have no role
-    if document.get("turn_index") is not None:
-        record["position"] = document["turn_index"]
-    return record
 
 
 def drawn_questions(folder: Path, limit: int, seed: int) -> Iterator[tuple[str, dict[str, Any], bool]]:
@@ -97,7 +85,7 @@ def ask_archive(folder: Path, limit: int, settings: Settings) -> Iterator[dict[s
         for collection in dict.fromkeys(name for name, _, _ in asked):
             documents = read_lines(folder / "turns" / f"{collection}.jsonl")
             times[collection] = {each["id"]: each["timestamp"] for each in documents if each.get("timestamp")}
-            store.upsert([record_of(each) for each in documents], tenant=collection)
+            store.upsert([record_from_document(each) for each in documents], tenant=collection)
         for collection, question, foreign in asked:
             request = {"messages": [{"content": question["question"]}], "tenant": collection, "debug": True}
             filters = {} if foreign else asked_until(question, times[collection])

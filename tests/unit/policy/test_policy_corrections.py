@@ -32,6 +32,8 @@ UNRELATED = [
     ("My barber is on Elm Street.", "My barber told me a joke.", "Where is my barber?"),
     ("The tickets cost 40 euros.", "I lost the tickets at the station.", "How much do the tickets cost?"),
     ("Our router is from Netgear.", "My uncle switched to a new diet.", "Which router do we have?"),
+    ("I want to keep the boat in good shape.", "I'm gonna keep trying and never quit.", "What about the boat?"),
+    ("Last Friday I finally took the boat out.", "I finally stopped at the shop last week.", "When was the boat out?"),
     ("Hey Mel!", "Hey Mel, I'm doing great these days!", "How is Mel?"),
     ("Our router is from Netgear.", "Which router do we have now?", "Which router do we have?"),
 ]
