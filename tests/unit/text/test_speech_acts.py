@@ -8,7 +8,13 @@ import pytest
 
 from recall_loop.policy.prompting.answer_composition import NOT_IN_MEMORY
 from recall_loop.state.types import Role, SpeechAct
-from recall_loop.text.speech.speech_acts import READ_CHARACTERS, find_speech_acts, speech_acts, stated_text
+from recall_loop.text.speech.speech_acts import (
+    READ_CHARACTERS,
+    find_speech_acts,
+    is_about_questions,
+    speech_acts,
+    stated_text,
+)
 
 S, Q, R, A, N = (
     SpeechAct.STATEMENT,
@@ -159,3 +165,25 @@ def test_what_the_product_itself_says_where_it_knows_nothing_states_nothing(text
     """Proves: LIVE-1."""
     assert speech_acts(text, Role.ASSISTANT) == {SpeechAct.NON_ANSWER}
     assert speech_acts("Not in memory of him, but of her.", Role.ASSISTANT) == {SpeechAct.STATEMENT}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What did I ask about the roof?",
+        "What was I asking about last week?",
+        "Which questions have I asked so far?",
+        "What does Tom usually ask?",
+    ],
+)
+def test_a_question_about_what_was_asked(text: str) -> None:
+    """Proves: LIVE-2."""
+    assert is_about_questions(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["Whom do I ask about the printer?", "Who can I ask about the roof?", "Whom does one ask for a key?"]
+)
+def test_who_is_to_be_asked_is_no_question_about_questions(text: str) -> None:
+    """Its own echo would else be evidence for itself. Proves: LIVE-2."""
+    assert not is_about_questions(text)
