@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -63,18 +64,23 @@ def read_overview(database: SqliteDatabase, predicate: Predicate) -> StoreOvervi
     Raises:
         StoreUnavailableError: SQLite fails; so for the other functions.
     """
-    kinds = database.fetch(
-        f"SELECT r.kind, count(*), min(r.created_at), max(r.created_at) FROM records r WHERE {predicate.where} "
-        "GROUP BY r.kind ORDER BY r.kind",
+    rows = database.fetch(
+        "SELECT r.kind, r.user_id, r.agent_id, count(*), min(r.created_at), max(r.created_at) "
+        f"FROM records r WHERE {predicate.where} GROUP BY 1, 2, 3",
         predicate.params,
     )
+    kinds, users, agents = (Counter[str](), Counter[str](), Counter[str]())
+    for kind, user, agent, number, _, _ in rows:  # one pass over the records gives all three
+        for counts, name in ((kinds, kind), (users, user), (agents, agent)):
+            if name is not None:
+                counts[name] += number
     return StoreOverview(
-        records=sum(row[1] for row in kinds),
-        kinds={row[0]: row[1] for row in kinds},
-        users=_counted(database, predicate, "user_id"),
-        agents=_counted(database, predicate, "agent_id"),
-        first=_moment(min((row[2] for row in kinds if row[2] is not None), default=None)),
-        last=_moment(max((row[3] for row in kinds if row[3] is not None), default=None)),
+        records=kinds.total(),
+        kinds=dict(sorted(kinds.items())),
+        users=_most(users),
+        agents=_most(agents),
+        first=_moment(min((row[4] for row in rows if row[4] is not None), default=None)),
+        last=_moment(max((row[5] for row in rows if row[5] is not None), default=None)),
     )
 
 
@@ -94,13 +100,8 @@ def read_relations(database: SqliteDatabase, predicate: Predicate, record: Recor
     )
 
 
-def _counted(database: SqliteDatabase, predicate: Predicate, column: str) -> dict[str, int]:
-    rows = database.fetch(
-        f"SELECT r.{column}, count(*) FROM records r WHERE {predicate.where} AND r.{column} IS NOT NULL "
-        f"GROUP BY r.{column} ORDER BY 2 DESC, 1 LIMIT {MOST_OWNERS}",
-        predicate.params,
-    )
-    return dict(rows)
+def _most(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_OWNERS])
 
 
 def _ids(database: SqliteDatabase, predicate: Predicate, join: str, condition: str, value: str) -> list[str]:
