@@ -196,6 +196,8 @@ STORE_READS: dict[str, Callable[[MemoryStore], Any]] = {
     "count": lambda store: [store.count(MINE)] + [store.count(MINE, filters) for filters in FOREIGN_FILTERS],
     "scan": lambda store: [list(store.scan(MINE)), [list(store.scan(MINE, filters)) for filters in FOREIGN_FILTERS]],
     "page": lambda store: [store.page(MINE, limit=3).records, store.page(MINE, after="m").records],
+    "overview": lambda store: [store.overview(scope) for scope in SCOPES],
+    "relations": lambda store: [store.relations(name, scope=scope) for scope in SCOPES for name in EVERY_RECORD],
     "view": lambda store: [view.count() for view in views(store)],
     "facts_by_key": lambda store: store.facts_by_key("mine", [supersession_key_of(one) for one in FACTS]),
     "superseded_sources": lambda store: [store.superseded_sources(scope, EVERY_RECORD) for scope in SCOPES],

@@ -113,7 +113,7 @@ def test_stated_times_order_messages_without_positions(store):
 
 
 BAD = [
-    ({"id": "x"}, "text", "None", "text of 1 to 1000000 characters"),
+    ({"id": "x"}, "text", "nothing", "text of 1 to 1000000 characters"),
     ({"id": "x", "text": " "}, "text", "' '", "text with at least one character that is not white space"),
     ({"text": "t", "colour": "red"}, "colour", "'red'", "known fields: id"),
     ({"text": "t", "kind": "opinion"}, "kind", "'opinion'", "one of fact, archival, message, trajectory"),
