@@ -31,13 +31,9 @@ class FairThreadPool(ThreadPoolExecutor):
             RuntimeError: the pool is shut down.
         """
         future = Future[T]()
-        with self._guard:
-            self._turns.setdefault(key, deque()).append((future, work))
-        try:
+        with self._guard:  # nobody sees work whose turn never comes
             self.submit(self._run_next)  # one for each piece of work; which piece it runs is decided when it begins
-        except RuntimeError:
-            future.cancel()
-            raise
+            self._turns.setdefault(key, deque()).append((future, work))
         return future
 
     def _run_next(self) -> None:
@@ -56,6 +52,8 @@ class FairThreadPool(ThreadPoolExecutor):
             future.set_exception(error)
         else:
             future.set_result(result)
+        finally:
+            del future, work  # an error holds this frame, and would hold them with it
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the threads, as `ThreadPoolExecutor` does; what waits in a queue is cancelled if that is asked for."""

@@ -141,7 +141,8 @@ class IngestOptions(WriteOptions):
 
 def default_rejects_path(path: Path) -> Path:
     """Return where the rejected lines of `path` go: `FILE.rejects.jsonl` beside it."""
-    return path.with_name(f"{path.name}.rejects.jsonl")
+    whole = path.resolve() if not path.name else path  # of "." the name is that of the folder
+    return whole.with_name(f"{whole.name}.rejects.jsonl")
 
 
 def ingest_file(

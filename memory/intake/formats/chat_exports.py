@@ -30,7 +30,7 @@ def read_chatgpt(document: Any) -> Iterator[SourceItem]:
             yield _invalid(number, conversation, "mapping: got nothing; allowed: a conversation of a ChatGPT export")
             continue
         branch = _visible_branch(conversation, mapping)
-        for node in [*branch, *(name for name in mapping if name not in set(branch))]:
+        for node in [*branch, *(name for name in mapping if name not in branch)]:
             message = _mapping(mapping[node]).get("message")
             if not isinstance(message, Mapping):  # the root of the tree
                 continue
@@ -42,7 +42,7 @@ def read_chatgpt(document: Any) -> Iterator[SourceItem]:
 def _visible_branch(conversation: Mapping[str, Any], mapping: Mapping[str, Any]) -> dict[str, None]:
     """Return the nodes from the root to the one that is shown last; all of them where that isn't said."""
     node = conversation.get("current_node")
-    if node not in mapping:
+    if not isinstance(node, str) or node not in mapping:
         return dict.fromkeys(mapping)
     branch: dict[str, None] = {}
     while isinstance(node, str) and node in mapping and node not in branch:
@@ -108,7 +108,7 @@ def _claude_outcomes(conversation: Mapping[str, Any], message: Any) -> Iterator[
         text = to_text(_mapping(attachment).get("extracted_content"))
         if text is not None:
             yield {
-                "id": f"{message.get('uuid')}-attachment-{at}",
+                "id": f"{message['uuid']}-attachment-{at}" if message.get("uuid") else None,
                 "kind": "archival",
                 "text": text[:MAX_TEXT_CHARS],
                 "label": to_text(attachment.get("file_name")),

@@ -27,6 +27,7 @@ _LISTS = ("tags", "source_ids")
 _NUMBERS = ("confidence", "position")
 _FIELDS = frozenset(Fact.model_fields) - {"blocks", "attributes"}
 _DELIMITERS = ",;\t|"
+_LARGEST_CELL = 4 * MAX_TEXT_CHARS  # longer texts are refused row by row, with their length
 
 
 def read_csv(path: Path) -> Iterator[SourceItem]:
@@ -36,6 +37,7 @@ def read_csv(path: Path) -> Iterator[SourceItem]:
         UnreadableFileError: it has no column with the text, or isn't UTF-8.
         OSError: it can't be read.
     """
+    csv.field_size_limit(max(csv.field_size_limit(), _LARGEST_CELL))  # the module's own limit is below a text's
     with path.open(encoding="utf-8-sig", newline="") as file:
         try:
             start = file.read(65_536)

@@ -10,7 +10,13 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from recall_loop.memory.intake.formats.foreign_files import HEAD_BYTES, check_signature, check_text, zip_members
+from recall_loop.memory.intake.formats.foreign_files import (
+    HEAD_BYTES,
+    check_signature,
+    check_text,
+    read_member,
+    zip_members,
+)
 from recall_loop.memory.intake.formats.message_lists import is_conversation, is_langchain, is_openai
 from recall_loop.memory.intake.formats.slack_export import is_slack
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError
@@ -119,7 +125,7 @@ def _archive(path: Path, wanted: str) -> DetectedFormat:
         raise UnreadableFileError(path, "a ZIP archive", "unpack it, and name the files that you mean")
     with zipfile.ZipFile(path) as archive:
         try:
-            document = json.loads(archive.read(found))
+            document = json.loads(read_member(archive, found))
         except (ValueError, RecursionError) as error:
             words = f"a ZIP archive whose conversations.json is not JSON ({error})"
             raise UnreadableFileError(path, words, "export it again") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from pathlib import Path
 
 from recall_loop.memory.intake.formats.source_items import UnreadableFileError
@@ -36,6 +37,8 @@ _SIGNATURES: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"fLaC", "a sound recording", _SOUND),
     (4, b"ftyp", "a recording or an image", _SOUND),
 )
+LARGEST_MEMBER = 1 << 30
+_OFFICE_TYPES = "[Content_Types].xml"
 _OFFICE = {"word/": "a Word document", "xl/": "an Excel workbook", "ppt/": "a PowerPoint presentation"}
 
 
@@ -73,6 +76,23 @@ def check_text(path: Path, head: bytes) -> None:
         raise UnreadableFileError(path, "an XML file", "convert it to CSV, JSON Lines or text first")
 
 
+def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """Return a member of an archive.
+
+    Raises:
+        UnreadableFileError: it is encrypted, damaged, packed in a way that isn't known, or larger than 1 GiB unpacked.
+    """
+    size = archive.getinfo(name).file_size
+    if size > LARGEST_MEMBER:
+        words = f"a ZIP archive whose {name} has {size} bytes unpacked"
+        raise UnreadableFileError(archive.filename, words, f"unpack it, and split what is above {LARGEST_MEMBER} bytes")
+    try:
+        return archive.read(name)
+    except (RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile, EOFError) as error:
+        words = f"a ZIP archive whose {name} can't be unpacked ({error})"
+        raise UnreadableFileError(archive.filename, words, "fetch it again, or unpack it yourself") from error
+
+
 def zip_members(path: Path) -> list[str]:
     """Return the names in a ZIP that may be an export.
 
@@ -84,7 +104,7 @@ def zip_members(path: Path) -> list[str]:
             names = archive.namelist()
     except zipfile.BadZipFile as error:
         raise UnreadableFileError(path, "a damaged ZIP archive", "fetch or make it again") from error
-    for folder, what in _OFFICE.items():
+    for folder, what in _OFFICE.items() if _OFFICE_TYPES in names else ():
         if any(name.startswith(folder) for name in names):
             raise UnreadableFileError(path, what, _CONVERT)
     if "mimetype" in names or "META-INF/container.xml" in names:

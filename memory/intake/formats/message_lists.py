@@ -63,7 +63,8 @@ def _conversations(document: Any, default: str) -> Iterator[tuple[str, list[Any]
         yield default, items
         return
     for number, item in enumerate(items, start=1):
-        given = next((text for name in _NAMES if (text := to_text(item.get(name)))), None) if item else None
+        fields = item if isinstance(item, Mapping) else {}
+        given = next((text for name in _NAMES if (text := to_text(fields.get(name)))), None)
         named = given or (default if len(items) == 1 else f"{default}-{number}")
         yield named, item["messages"] if is_conversation(item) else [item]
 

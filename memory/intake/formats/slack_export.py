@@ -11,6 +11,7 @@ from html import unescape
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from recall_loop.memory.intake.formats.foreign_files import read_member
 from recall_loop.memory.intake.formats.source_items import LeftOut, SourceItem, UnreadableFileError, epoch_time
 from recall_loop.memory.parsing.foreign_json import InvalidLine, to_printable, to_text
 
@@ -59,7 +60,7 @@ def read_slack(path: Path, document: Any = None) -> Iterator[SourceItem]:
     """
     workspace = _Workspace()
     if document is not None:
-        yield from _messages(document, path.parent.name or path.stem, workspace, 0)
+        yield from _messages(document, path.resolve().parent.name or path.stem, workspace, 0)
         return
     files = dict(_json_files(path))
     for name, items in files.items():
@@ -82,7 +83,7 @@ def _json_files(path: Path) -> Iterator[tuple[str, Any]]:
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             if name.endswith(".json") and not name.startswith("__MACOSX"):
-                yield name, _parse(path, name, archive.read(name))
+                yield name, _parse(path, name, read_member(archive, name))
 
 
 def _parse(path: Path, name: str, data: bytes) -> Any:

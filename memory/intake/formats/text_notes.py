@@ -16,7 +16,10 @@ from recall_loop.memory.store.encoding.indexing import digest
 # Longer notes are kept in parts: of a long text a search compares a passage.
 NOTE_CHARS = 4_000
 PIECE_CHARS = 1_500
-_FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+# Lines of YAML between two rules; rules around other lines are Markdown's.
+_FRONT = re.compile(
+    r"\A---[ \t]*\n(?:(?:[\w.\- ]+:(?:[ \t].*)?|[ \t]*-[ \t].*|[ \t]+\S.*|#.*|[ \t]*)\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)"
+)
 _ENTRY = re.compile(r"^(title|date|created|tags):[ \t]*(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _BREAK = re.compile(r"\n[ \t]*\n")
 _BETWEEN = " > "

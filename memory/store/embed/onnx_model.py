@@ -44,6 +44,7 @@ def make_session(model: bytes | str) -> Any:
     options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     # It would hold a model that was given whole, for a second try with other providers; there are no others.
+    session.disable_fallback()
     session._model_bytes = None
     return session
 

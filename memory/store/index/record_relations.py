@@ -87,14 +87,16 @@ def read_overview(database: SqliteDatabase, predicate: Predicate) -> StoreOvervi
 def read_relations(database: SqliteDatabase, predicate: Predicate, record: Record) -> RecordRelations:
     """Return the records that a record is connected with, as far as a predicate allows them."""
     quoted = json.dumps(record.id, ensure_ascii=False)
-    drawn = _ids(database, predicate, "JOIN bodies b ON b.rowid = r.rowid", "instr(b.record, ?) > 0", quoted)
+    # What has the id nowhere in its JSON isn't read; the id may be there for another reason.
+    named = "instr(b.record, ?) > 0 AND EXISTS (SELECT 1 FROM json_each(b.record, '$.source_ids') WHERE value = ?)"
+    drawn = _ids(database, predicate, "JOIN bodies b ON b.rowid = r.rowid", named, quoted, record.id)
     replaced = _ids(database, predicate, "", "r.superseded_by = ?", record.id)
     newer = record.superseded_by if isinstance(record, Fact) else None
     wanted = [*record.source_ids[:MOST_RELATED], *drawn, *replaced, *([newer] if newer else [])]
     found = read_by_id(database, predicate, list(dict.fromkeys(wanted)))
     return RecordRelations(
         sources=tuple(found[one] for one in record.source_ids[:MOST_RELATED] if one in found),
-        derived=tuple(found[one] for one in drawn if one in found and record.id in found[one].source_ids),
+        derived=tuple(found[one] for one in drawn if one in found),
         supersedes=tuple(found[one] for one in replaced if one in found),
         superseded_by=found.get(newer) if newer else None,
     )
@@ -104,11 +106,11 @@ def _most(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_OWNERS])
 
 
-def _ids(database: SqliteDatabase, predicate: Predicate, join: str, condition: str, value: str) -> list[str]:
+def _ids(database: SqliteDatabase, predicate: Predicate, join: str, condition: str, *values: str) -> list[str]:
     """Return ids of facts that meet a condition; only facts have sources and are superseded."""
     query = f"""SELECT r.id FROM records r {join} WHERE {predicate.where} AND r.kind = 'fact' AND {condition}
         ORDER BY r.rowid LIMIT {MOST_RELATED}"""
-    return [row[0] for row in database.fetch(query, (*predicate.params, value))]
+    return [row[0] for row in database.fetch(query, (*predicate.params, *values))]
 
 
 def _moment(microseconds: int | None) -> datetime | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,17 +57,16 @@ def embed_texts(
         EmbedderError: the embedder fails, or gives vectors of another length, number or NaN.
     """
     vectors, tokens = _embedded(embedder, codec, dimension, texts)
-    cut = [pieces_of(kind, text) for kind, text in texts]
-    all_pieces = [(kind, piece) for (kind, _), parts in zip(texts, cut, strict=True) for piece in parts]
-    piece_vectors, piece_tokens = _embedded(embedder, codec, dimension, all_pieces)
-    rows = piece_vectors.astype(np.float16)
-    spans = list(pairwise(accumulate(map(len, cut), initial=0)))
-    for record, (start, end) in enumerate(spans):
-        of_pieces = [part for part in piece_tokens[start:end] if part is not None]
-        if of_pieces:
-            tokens[record] = _thinned(np.concatenate(of_pieces))
     packed = [None if codec is None or matrix is None else codec.pack(matrix) for matrix in tokens]
-    return EmbeddedTexts(vectors, packed, [rows[start:end].tobytes() for start, end in spans])
+    pieces = [b""] * len(texts)
+    for row, (kind, text) in enumerate(texts):  # one by one: token vectors of a long record take megabytes
+        if parts := pieces_of(kind, text):
+            made, of_parts = _embedded(embedder, codec, dimension, [(kind, part) for part in parts])
+            pieces[row] = made.astype(np.float16).tobytes()
+            held = [part for part in of_parts if part is not None]
+            if codec is not None and held:
+                packed[row] = codec.pack(_thinned(np.concatenate(held)))
+    return EmbeddedTexts(vectors, packed, pieces)
 
 
 def _thinned(tokens: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from concurrent.futures import CancelledError
 
 import pytest
@@ -56,3 +58,27 @@ def test_a_shutdown_cancels_what_waits(held):
     free.set()
     with pytest.raises(RuntimeError):
         pool.of_key("ada").submit(divmod, 7, 2)
+
+
+def test_what_failed_work_held_is_free_at_once():
+    """An error holds the frames that it went through, and they must not hold the work. Proves: GUARD-4."""
+
+    class Held:
+        pass
+
+    def fail(given: Held) -> None:
+        raise ValueError("wrong")
+
+    gc.disable()
+    try:
+        with FairThreadPool(1) as pool:
+            held = Held()
+            gone = weakref.ref(held)
+            future = pool.of_key("a").submit(fail, held)
+            with pytest.raises(ValueError, match="wrong"):
+                future.result()
+            del future, held
+            pool.of_key("a").submit(int).result()
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -49,3 +49,13 @@ def test_relations_lead_both_ways_and_stay_within_the_scope(store):
     assert old.superseded_by is not None and old.superseded_by.id == "new"
     assert store.relations("old", scope=Scope(user_id="bo")).superseded_by is None
     assert store.relations("new", scope=Scope(tenant="other")) is None
+
+
+def test_a_fact_is_found_among_many_that_only_mention_the_id(store):
+    """Proves: PAGE-1."""
+    store.upsert([{"id": "ada", "text": "I keep bees."}])
+    store.upsert(
+        [{"id": f"n{at}", "kind": "fact", "subject": "ada", "text": f"Hive {at} is full."} for at in range(210)]
+    )
+    store.upsert([{"id": "drawn", "kind": "fact", "text": "Ada keeps bees.", "source_ids": ["ada"]}])
+    assert [record.id for record in store.relations("ada", scope=Scope()).derived] == ["drawn"]

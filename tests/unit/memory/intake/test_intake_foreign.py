@@ -236,6 +236,7 @@ def test_archives_that_are_no_export_are_refused(tmp_path: Path) -> None:
         path = tmp_path / f"{len(words)}.zip"
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr(member, "x")
+            archive.writestr("[Content_Types].xml", "<Types/>")
         with pytest.raises(UnreadableFileError, match=words):
             examine_file(path, "auto")
     (tmp_path / "broken.zip").write_bytes(b"PK\x03\x04rest")
@@ -263,3 +264,46 @@ def test_owners_and_formats_are_checked(tmp_path: Path) -> None:
         file_owner({"user_id": " ", "agent_id": None})
     with pytest.raises(InvalidInputError, match=r"format: got 'poem'; allowed: auto, records, openai"):
         detect_format(tmp_path / "x", "poem")
+
+
+def test_a_broken_item_among_conversations_is_left_out_alone(tmp_path: Path) -> None:
+    """Proves: MOVE-1, API-2."""
+    talk = json.dumps({"messages": [{"role": "user", "content": "The kelp dryer is loud."}]})
+    path = write(tmp_path / "training.jsonl", f"{talk}\n[1, 2]\nnot JSON\n{talk}\n")
+    outcomes = [outcome for _, outcome in read_records(path, "openai")]
+    assert [isinstance(outcome, InvalidLine) for outcome in outcomes] == [False, True, True, False]
+
+
+def test_a_long_cell_does_not_end_the_table(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    path = write(tmp_path / "long.csv", f"text\n{'kelp ' * 40_000}\nBees.\n")
+    assert [len(one.text) for one in found(path)] == [5 * 40_000 - 1, 5]
+
+
+def test_a_damaged_member_is_refused_in_one_line(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    path = tmp_path / "download.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(EXPORTS / "chatgpt-conversations.json", "conversations.json")
+    data = bytearray(path.read_bytes())
+    data[60:90] = bytes(30)
+    path.write_bytes(data)
+    with pytest.raises(UnreadableFileError, match=r"conversations\.json can't be unpacked"):
+        examine_file(path, "auto")
+
+
+def test_a_channel_may_be_called_as_a_folder_of_an_office_document(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    path = tmp_path / "slack.zip"
+    day = [{"type": "message", "user": "U1", "text": "The ferry is late.", "ts": "1714550400.000100"}]
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("users.json", "[]")
+        archive.writestr("channels.json", json.dumps([{"id": "C1", "name": "word"}]))
+        archive.writestr("word/2024-05-01.json", json.dumps(day))
+    assert [one.text for one in found(path)] == ["The ferry is late."]
+
+
+def test_rules_around_a_text_are_no_front_matter(tmp_path: Path) -> None:
+    """Proves: MOVE-1."""
+    path = write(tmp_path / "rules.md", "---\nHello there\n---\nMore of it\n")
+    assert "Hello there" in "\n".join(f"{one.label} {one.text}" for one in found(path))
