@@ -16,9 +16,10 @@ from recall_loop.memory.store.encoding.indexing import digest
 # Longer notes are kept in parts: of a long text a search compares a passage.
 NOTE_CHARS = 4_000
 PIECE_CHARS = 1_500
-# Lines of YAML between two rules; rules around other lines are Markdown's.
+# Lines of YAML between two rules; rules around other lines are Markdown's. Each line is read in one way
+# only, or a file that never closes its front matter would take time without end.
 _FRONT = re.compile(
-    r"\A---[ \t]*\n(?:(?:[\w.\- ]+:(?:[ \t].*)?|[ \t]*-[ \t].*|[ \t]+\S.*|#.*|[ \t]*)\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)"
+    r"\A---[ \t]*\n(?>(?:[\w.\- ]+:(?:[ \t].*)?|[ \t]*-[ \t].*|[ \t]+\S.*|#.*|[ \t]*)\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)"
 )
 _ENTRY = re.compile(r"^(title|date|created|tags):[ \t]*(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _BREAK = re.compile(r"\n[ \t]*\n")

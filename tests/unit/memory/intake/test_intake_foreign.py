@@ -307,3 +307,9 @@ def test_rules_around_a_text_are_no_front_matter(tmp_path: Path) -> None:
     """Proves: MOVE-1."""
     path = write(tmp_path / "rules.md", "---\nHello there\n---\nMore of it\n")
     assert "Hello there" in "\n".join(f"{one.label} {one.text}" for one in found(path))
+
+
+def test_front_matter_that_never_closes_is_text(tmp_path: Path) -> None:
+    """Lines that could be read in several ways must not be tried in all of them. Proves: MOVE-1."""
+    path = write(tmp_path / "open.md", "---\n" + "  hive: full\n" * 200)
+    assert "hive: full" in "\n".join(one.text for one in found(path))
