@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +21,8 @@ Pooling = Literal["mean", "cls"]
 EMBEDDING_BATCH = 32
 # Tokens of a batch, padding included: more are no quicker, and what a run needs grows with them.
 _BATCH_TOKENS = 1024
+# What a run costs besides, in tokens: all weights are read once.
+_RUN_TOKENS = 10
 _threads = 0  # onnxruntime's word for one per processor
 
 
@@ -107,7 +109,7 @@ class OnnxModel:
             tokens.extend(vectors[:0] for _ in texts)
         encoded = self.tokenizer.encode_batch([text[:READ_CHARACTERS] for text in texts])
         order = sorted(range(len(texts)), key=lambda index: len(encoded[index].ids))
-        batches = list(_batches(order, [len(each.ids) for each in encoded]))
+        batches = plan_batches(order, [len(each.ids) for each in encoded])
         for rows in batches:
             ids, mask = pad_batch([encoded[row].ids for row in rows], self.pad_id)
             hidden = self._run(ids, mask)
@@ -116,7 +118,7 @@ class OnnxModel:
                 for at, row in enumerate(rows):
                     worded = hidden[at][self.is_word[ids[at]] & (mask[at] > 0)]
                     tokens[row] = normalise_vectors(worded if centre is None else worded - centre.token)
-        if len(batches) > 1:
+        if len(texts) > EMBEDDING_BATCH:
             return_freed_memory()
         return normalise_vectors(vectors if centre is None else normalise_vectors(vectors) - centre.text)
 
@@ -133,16 +135,23 @@ class OnnxModel:
         return hidden
 
 
-def _batches(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the rows in `order`, which is by length, in batches of bounded size."""
-    batch: list[int] = []
-    for row in order:
-        if batch and (len(batch) == EMBEDDING_BATCH or lengths[row] * (len(batch) + 1) > _BATCH_TOKENS):
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
+def plan_batches(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+    """Return the rows in `order`, shortest first, in the batches that cost least: runs and padding together.
+
+    A batch has at most 32 rows, and 1,024 tokens with padding unless it is one row. `lengths` are in tokens, by row.
+    """
+    costs, begins = [0], [0]
+    for end, row in enumerate(order, 1):
+        width = max(lengths[row], 1)
+        most = min(EMBEDDING_BATCH, max(_BATCH_TOKENS // width, 1))
+        cost, begin = min((costs[at] + (end - at) * width, at) for at in range(max(end - most, 0), end))
+        costs.append(cost + _RUN_TOKENS)
+        begins.append(begin)
+    batches, end = [], len(order)
+    while end:
+        batches.append(list(order[begins[end] : end]))
+        end = begins[end]
+    return batches[::-1]
 
 
 def pad_batch(batch: Sequence[Sequence[int]], pad_id: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

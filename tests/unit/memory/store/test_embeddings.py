@@ -110,6 +110,23 @@ def test_a_run_of_the_model_takes_no_more_than_so_many_tokens():
     assert np.allclose(together, np.vstack([shared.embed([text]) for text in texts]), atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("lengths", "batches"),
+    [
+        ([], []),
+        ([5, 5, 5], [[0, 1, 2]]),
+        ([14, 5, 6, 5, 7, 6], [[1, 3, 2, 5, 4], [0]]),
+        ([0, 0], [[0, 1]]),
+        ([3] * 33, [[0], list(range(1, 33))]),
+        ([2000, 1], [[1], [0]]),
+    ],
+)
+def test_texts_share_a_run_where_padding_costs_less_than_another_one(lengths, batches):
+    """Proves: COST-1."""
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    assert onnx_model.plan_batches(order, lengths) == batches
+
+
 @pytest.fixture
 def same_weights(tmp_path) -> Path:
     """A file of weights that changes nothing."""
